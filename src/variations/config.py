@@ -1,0 +1,342 @@
+"""The typed schema of a run: every key, its type, its range and its meaning.
+
+Hydra composes YAML files from `conf/` into this schema; everything below the command line works with the plain
+dataclasses. Values that no type can express (choices, ranges) stand in the field's metadata, and `faults.py` checks
+them all at once before any work. This module imports no torch, so that `--help` and errors stay quick.
+
+Names are the papers' symbols: N layers, h heads, d_k and d_v per head, M branches, κ and α branch weights.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def choice(default: str | None, *choices: str) -> Any:
+    """Field with a closed set of values."""
+    return field(default=default, metadata={"choices": choices})
+
+
+def number(default: float | int | None, *, ge: float | None = None, gt: float | None = None, lt: float | None = None, le: float | None = None) -> Any:
+    """Numeric field with bounds (`ge` ≤ value, `gt` < value, and so on)."""
+    bounds = {name: bound for name, bound in {"ge": ge, "gt": gt, "lt": lt, "le": le}.items() if bound is not None}
+    return field(default=default, metadata={"bounds": bounds})
+
+
+@dataclass
+class ModelConfig:
+    """The network's shape (Vaswani et al. 2017, Table 3, and SPEC section 0)."""
+
+    kind: str = choice("transformer", "transformer", "weighted")
+    N: int = number(6, ge=1)
+    """Layers in the encoder, and in the decoder."""
+    d_model: int = number(512, ge=2)
+    d_ff: int = number(2048, ge=1)
+    h: int = number(8, ge=1)
+    """Attention heads."""
+    d_k: int | None = number(None, ge=1)
+    """Width of keys and queries per head; d_model / h when null."""
+    d_v: int | None = number(None, ge=1)
+    """Width of values per head; d_model / h when null."""
+    dropout: float = number(0.1, ge=0, lt=1)
+    """P_drop: on every sub-layer's output and on the sum of embeddings and positions."""
+    attention_dropout: float = number(0.0, ge=0, lt=1)
+    relu_dropout: float = number(0.0, ge=0, lt=1)
+    norm: str = choice("post", "post", "pre")
+    """`post`: LN(x + f(x)), as published. `pre`: x + f(LN(x)), with a final LN on both stacks."""
+    norm_eps: float = number(1e-6, gt=0)
+    tying: str = choice("three_way", "three_way", "decoder", "none")
+    """Which of source embedding, target embedding and output projection share one matrix."""
+    attention_bias: bool = True
+    ffn_bias: bool = True
+    init: str = choice("fused_qkv", "fused_qkv", "xavier")
+    """`fused_qkv`: Xavier bounds of one d -> 3d (2d) matrix for q, k, v, as in the code behind the paper."""
+    decoder_start: str = choice("zero", "zero", "bos")
+    """What the decoder reads before the first target token: a vector of zeros, or the BOS embedding."""
+    attention: str = choice("dot_product", "dot_product", "additive", "restricted")
+    """Self-attention of both stacks; cross-attention is `dot_product` unless this is `additive`."""
+    neighbourhood: int | None = number(None, ge=1)
+    """r of restricted self-attention: position i sees i-r … i+r."""
+    task_vectors: int = number(0, ge=0)
+    """Rows of the 'target space' embedding added to the encoder's input (32 in the code behind the paper)."""
+
+
+@dataclass
+class PositionsConfig:
+    """Position code (Vaswani et al. 2017, section 3.5)."""
+
+    kind: str = choice("sinusoidal", "sinusoidal", "learned")
+    form: str = choice("paper", "paper", "t2t")
+    """Interleaved sines and cosines (`paper`) or two halves with tensor2tensor's time scales (`t2t`)."""
+    max_length: int = number(256, ge=1)
+    """Rows of the learned table on each side; sinusoids have no limit."""
+
+
+@dataclass
+class GateConfig:
+    """Sum over a subset of the branches (Ahmed et al. 2017, section 4.5)."""
+
+    kind: str = choice("none", "none", "topk", "topk_input")
+    """`topk`: the k largest α of a sub-layer. `topk_input`: k branches per token, chosen by a learned gate."""
+    k: int = number(2, ge=1)
+    renormalise: bool = False
+    gradient: str = choice("masked", "masked", "straight_through")
+
+
+@dataclass
+class BranchConfig:
+    """Branched attention of the Weighted Transformer (Ahmed et al. 2017, section 3; SPEC section 3.7)."""
+
+    M: int | None = number(None, ge=1)
+    """Branches per branched sub-layer, one head each; h when null."""
+    ffn: str = choice("shared", "shared", "split", "full")
+    """One d_ff FFN for all branches, M of width d_ff/M, or M of width d_ff."""
+    encoder: bool = True
+    """Whether encoder layers are branched."""
+    decoder: str = choice("cross", "cross", "self", "both", "both_shared_ffn", "none")
+    constraint: str = choice("project", "project", "softmax", "softmax_xM", "renormalise", "sigmoid", "none")
+    """How κ and α are kept on the simplex (`project`: Euclidean projection after every update)."""
+    init: str = choice("random", "random", "uniform")
+    residual: str = choice("outer", "outer", "outer+inner", "per_branch_into_ffn", "none")
+    inner_norm: bool = False
+    wo_bias: str = choice("none", "none", "single", "per_branch")
+    impl: str = choice("composed", "composed", "sum_first", "naive")
+    """Three evaluations of the same function (SPEC section 3.5)."""
+    rescale: str = choice("none", "none", "M", "M2")
+    kappa: bool = True
+    """Whether κ is learned; 1/M otherwise."""
+    alpha: bool = True
+    """Whether α is learned; 1/M otherwise."""
+    scope: str = choice("sublayer", "sublayer", "shared_enc_dec")
+    """`shared_enc_dec`: encoder and decoder layer i have one κ and one α."""
+    gate: GateConfig = field(default_factory=GateConfig)
+    train_mode: str = choice("learned", "learned", "uniform", "random_per_step")
+    """Weights in force while training: learned, constant 1/M, or drawn anew each step (Shake-Shake)."""
+    eval_mode: str = choice("learned", "learned", "uniform", "random_uniform", "random_dirichlet")
+    """Weights in force at test time (Table 3 of Ahmed et al.)."""
+    eval_seed: int = number(1, ge=0)
+    lr_scale: float = number(1.0, ge=0)
+    warmup: int = number(400, ge=1)
+    """Warm-up steps of the schedule of κ and α."""
+    freeze_last: int = number(10_000, ge=0)
+    """κ and α stay constant during so many last steps."""
+    center_grad: bool = False
+    """Subtract the mean of the gradient of κ and of α before Adam sees it."""
+
+
+@dataclass
+class DataConfig:
+    """A corpus and its sub-words."""
+
+    name: str = "toy"
+    kind: str = choice("toy", "toy", "folder", "multi30k", "wmt14")
+    """Which loader reads it."""
+    source: str = "en"
+    target: str = "de"
+    root: str | None = None
+    """Folder with a local copy (plain or .gz); null means: download into `cache` (or generate, for toy)."""
+    cache: str = "${oc.env:VARIATIONS_CACHE,${oc.env:XDG_CACHE_HOME,~/.cache}/variations}"
+    """Downloads, sub-word models and token files, shared by all runs."""
+    train: str = "train"
+    """File stems: `<root>/<stem>.<language>[.gz]`."""
+    dev: str = "valid"
+    test: str = "test"
+    vocabulary: int = number(8000, ge=32)
+    """Rows of the shared sub-word vocabulary (special symbols included)."""
+    vocabulary_pad_to: int = number(1, ge=1)
+    """Round the number of embedding rows up to a multiple of this (40,960 rows in the code behind the paper)."""
+    lowercase: bool = False
+    max_length: int = number(256, ge=1)
+    """Sub-words per side, EOS included; longer training pairs are dropped and counted."""
+    seed: int = number(1, ge=0)
+    """Seed of the generated corpus (toy)."""
+    train_pairs: int | None = number(None, ge=1)
+    """Use only so many training pairs (toy: generate so many)."""
+    workers: int = number(0, ge=0)
+    """Loader processes."""
+
+
+@dataclass
+class ScaleConfig:
+    """How a recipe shrinks the rows of a paper's table, all alike: one factor for widths, one for steps."""
+
+    width: float = number(1.0, gt=0)
+    """Factor of d_model, d_ff, d_k and d_v."""
+    steps: float = number(1.0, gt=0)
+    """Factor of the number of steps (and of `freeze_last`)."""
+
+
+@dataclass
+class RecipeConfig:
+    """How to train; frozen while an ablation changes the model."""
+
+    name: str = "quick"
+    scale: ScaleConfig = field(default_factory=ScaleConfig)
+    schedule: str = choice("noam", "noam", "inverse_sqrt")
+    """`noam`: lr · d_model^-0.5 · min(s^-0.5, s·warmup^-1.5). `inverse_sqrt`: lr is the peak, reached at `warmup`."""
+    lr: float = number(1.0, gt=0)
+    warmup: int = number(4000, ge=1)
+    beta1: float = number(0.9, ge=0, lt=1)
+    beta2: float = number(0.98, ge=0, lt=1)
+    eps: float = number(1e-9, gt=0)
+    weight_decay: float = number(0.0, ge=0)
+    clip: float = number(0.0, ge=0)
+    """Largest gradient norm; 0 means no clipping."""
+    label_smoothing: float = number(0.1, ge=0, lt=1)
+    smoothing: str = choice("t2t", "t2t", "torch", "annotated")
+    """ε/(V-1) off target; ε/V everywhere; or ε/(V-2) with nothing on padding."""
+    batch_tokens: int = number(25_000, ge=1)
+    """Padded source tokens, and padded target tokens, of one update."""
+    average: int = number(1, ge=1)
+    """At test time, average so many last checkpoints (1: no averaging)."""
+    average_every: int | None = number(None, ge=1)
+    """Steps between the checkpoints that are averaged; null: 1.5 % of the steps."""
+    ema: float = number(0.0, ge=0, lt=1)
+    """Decay of an exponential moving average of the weights, used at test time instead; 0: none."""
+
+
+@dataclass
+class TrainerConfig:
+    """Hardware and lengths."""
+
+    accelerator: str = choice("cpu", "cpu", "gpu", "auto")
+    devices: int = number(1, ge=1)
+    nodes: int = number(1, ge=1)
+    strategy: str = choice("auto", "auto", "ddp")
+    precision: str = choice("32-true", "32-true", "bf16-mixed", "64-true")
+    compile: bool = False
+    """torch.compile of the inner network."""
+    max_steps: int = number(100_000, ge=1)
+    """Optimiser updates. Each recipe sets it."""
+    max_minutes: float | None = number(None, gt=0)
+    """Wall-clock limit of the whole run."""
+    tokens_per_batch: int | None = number(None, ge=1)
+    """Padded tokens per side of one forward pass on one device; null: all of recipe.batch_tokens at once."""
+    val_every: int | None = number(None, ge=1)
+    """Steps between validations; null: a tenth of max_steps."""
+    val_bleu: int = number(200, ge=0)
+    """Dev sentences decoded (greedily) at each validation; 0: none."""
+    checkpoint_every: int | None = number(None, ge=1)
+    """Steps between checkpoints; null: at each validation."""
+    checkpoint_minutes: float | None = number(None, gt=0)
+    limit_val_batches: int | None = number(None, ge=1)
+    limit_test: int | None = number(None, ge=1)
+    """Test sentences; null: all."""
+    log_every: int = number(50, ge=1)
+    progress: bool = True
+    threads: int | None = number(None, ge=1)
+    """CPU threads of this run; null: torch's own choice."""
+    max_nan_steps: int = number(0, ge=0)
+    """So many steps with a loss that is not finite are skipped and counted before the run fails."""
+
+
+@dataclass
+class DecodeConfig:
+    """Beam search (SPEC section 4)."""
+
+    beam: int = number(4, ge=1)
+    """1 is greedy."""
+    alpha: float = number(0.6, ge=0)
+    """Exponent of the length penalty ((5+|Y|)/6)^alpha."""
+    max_extra: int = number(50, ge=0)
+    """Longest output: source length plus this."""
+    batch_tokens: int = number(4096, ge=1)
+    """Padded source tokens times beam per batch."""
+    nbest: int = number(1, ge=1)
+
+
+@dataclass
+class LoggerConfig:
+    """Where metrics go besides the run folder."""
+
+    kind: str = choice("wandb", "wandb", "tensorboard", "none")
+    project: str = "variations"
+    entity: str | None = None
+    mode: str | None = choice(None, "online", "offline", "disabled")
+    """null: online when logged in, else offline."""
+    tags: list[str] = field(default_factory=list)
+
+
+@dataclass
+class ResumeConfig:
+    """What may differ when an interrupted run is continued."""
+
+    allow: list[str] = field(default_factory=list)
+
+
+@dataclass
+class DebugConfig:
+    """Quick looks that are never results; results of such a run are marked."""
+
+    name: str | None = None
+    overfit_batches: int = number(0, ge=0)
+    """Train and validate on so many batches of the training data."""
+    profiler: str | None = choice(None, "simple", "advanced", "pytorch")
+
+
+@dataclass
+class VariationConfig:
+    """A row of a table: what it is called and what was published. What it changes stands in the other groups."""
+
+    table: str | None = None
+    row: str | None = None
+    id: str | None = None
+    """Key of the record in the published data."""
+    label: str | None = None
+    group: str | None = None
+    """The table's own letter for the row (A to E)."""
+    base: str | None = None
+    """The row it is compared with."""
+    task: str = choice("translation", "translation", "parsing")
+    """`parsing` rows wait for that task."""
+    published: dict[str, Any] = field(default_factory=dict)
+    provenance: str | None = None
+    note: str | None = None
+    reuse: str | None = None
+    """Row whose trained checkpoint is tested again instead of training (only `branch.eval_mode` differs)."""
+
+
+@dataclass
+class SweepConfig:
+    """A table or a grid; see `sweeps/`."""
+
+    name: str | None = None
+    table: str | None = None
+    rows: list[str] = field(default_factory=list)
+    """Rows of the table, base row first; empty: all."""
+    seeds: list[int] = field(default_factory=lambda: [1])
+    overrides: list[str] = field(default_factory=list)
+    """Applied to every row alike."""
+    metric: str = "bleu"
+    note: str | None = None
+
+
+@dataclass
+class Config:
+    """One run, complete."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    positions: PositionsConfig = field(default_factory=PositionsConfig)
+    branch: BranchConfig = field(default_factory=BranchConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    recipe: RecipeConfig = field(default_factory=RecipeConfig)
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    decode: DecodeConfig = field(default_factory=DecodeConfig)
+    logger: LoggerConfig = field(default_factory=LoggerConfig)
+    resume: ResumeConfig = field(default_factory=ResumeConfig)
+    debug: DebugConfig = field(default_factory=DebugConfig)
+    variation: VariationConfig = field(default_factory=VariationConfig)
+    sweep: SweepConfig = field(default_factory=SweepConfig)
+    seed: int = number(1, ge=0)
+    name: str | None = None
+    """Name of a single run; null: made from the choices of the configuration."""
+    runs: str = "runs"
+    """Root of the run store."""
+    force: bool = False
+    """A new attempt beside a finished run."""
+    deterministic: bool = False
+    profile: str = choice("auto", "auto", "reference")
+    """`reference`: plain torch kernels; `auto`: the fastest exact ones for this device."""
+    rows: list[str] | None = None
+    """Rows to run of a sweep; null: those of the sweep file."""
+    seeds: list[int] | None = None
+    """Seeds to run of a sweep; null: those of the sweep file."""

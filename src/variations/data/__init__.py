@@ -1,0 +1,1 @@
+"""Corpora, sub-words and batches."""

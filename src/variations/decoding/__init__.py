@@ -1,0 +1,1 @@
+"""Beam search over anything that can decode one step at a time."""

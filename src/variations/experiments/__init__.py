@@ -1,0 +1,1 @@
+"""The run store and all that reads it; imports no torch."""

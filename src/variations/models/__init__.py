@@ -1,0 +1,1 @@
+"""The networks; they know nothing of data, training or Lightning."""

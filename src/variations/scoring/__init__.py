@@ -1,0 +1,1 @@
+"""Scores of stored hypotheses, each with its convention."""

@@ -1,0 +1,1 @@
+"""Schedules, losses, branch weights and checkpoints."""
