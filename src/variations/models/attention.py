@@ -1,0 +1,166 @@
+"""Multi-head attention (Vaswani et al. 2017, section 3.2.2) and its variants.
+
+Shapes: B sentences, T queries, S keys, h heads of width d_k (queries, keys) and d_v (values), d = d_model.
+Every variant is a class that differs in how heads attend; what becomes of the heads is the caller's business, which
+is where multi-head and branched attention part.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from variations.config import ModelConfig
+from variations.models.kernels import Reference
+
+
+@dataclass
+class KeyValue:
+    """Projected keys and values of one attention, kept between decoding steps."""
+
+    k: Tensor
+    """(R, h, S, d_k), R rows that are being decoded."""
+    v: Tensor
+    """(R, h, S, d_v)."""
+
+    def append(self, k: Tensor, v: Tensor) -> "KeyValue":
+        """With later positions added."""
+        return KeyValue(torch.cat([self.k, k], dim=2), torch.cat([self.v, v], dim=2))
+
+    def select(self, rows: Tensor) -> "KeyValue":
+        """With rows kept, reordered or repeated."""
+        return KeyValue(self.k.index_select(0, rows), self.v.index_select(0, rows))
+
+
+class Heads(nn.Module):
+    """h heads of scaled dot-product attention, before any output projection."""
+
+    def __init__(self, config: ModelConfig, h: int, kernels: Reference, *, cross: bool) -> None:
+        super().__init__()
+        self.h, self.kernels, self.dropout = h, kernels, config.attention_dropout
+        self.d_k = config.d_k or config.d_model // config.h
+        self.d_v = config.d_v or config.d_model // config.h
+        d, bias = config.d_model, config.attention_bias
+        # One matrix for all that reads the same input, as in the code behind the paper: it is faster, and Xavier
+        # bounds of the wide matrix are the paper's initialisation.
+        widths = [h * self.d_k, h * self.d_k, h * self.d_v]
+        self.widths = widths[1:] if cross else widths
+        self.cross = cross
+        if cross:
+            self.query = nn.Linear(d, widths[0], bias)
+        self.inputs = nn.Linear(d, sum(self.widths), bias)
+        self._reset(config.init)
+
+    def _reset(self, init: str) -> None:
+        with torch.no_grad():
+            blocks = [self.inputs.weight] if init == "fused_qkv" else list(self.inputs.weight.split(self.widths))
+            for block in [*blocks, *([self.query.weight] if self.cross else [])]:
+                nn.init.xavier_uniform_(block)
+            for layer in self.children():
+                if isinstance(layer, nn.Linear) and layer.bias is not None:
+                    layer.bias.zero_()
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.h, -1)).transpose(1, 2)  # (B, h, T, d_k or d_v)
+
+    def project(self, memory: Tensor) -> KeyValue:
+        """Keys and values of what cross-attention reads: (B, S, d) to (B, h, S, ·)."""
+        k, v = (self._split(x) for x in self.inputs(memory).split(self.widths, dim=-1))
+        return KeyValue(k, v)
+
+    def self_attend(
+        self, x: Tensor, mask: Tensor | None, *, causal: bool, past: KeyValue | None = None
+    ) -> tuple[Tensor, KeyValue]:
+        """Heads of self-attention.
+
+        Args:
+            x: (B, T, d), the positions after `past`.
+            mask: True where a key may be seen, broadcastable to (B, h, T, S).
+            causal: Whether a position sees only itself and earlier ones.
+            past: Keys and values of earlier positions.
+
+        Returns:
+            Heads (B, h, T, d_v), and the keys and values of all positions so far.
+        """
+        q, k, v = (self._split(part) for part in self.inputs(x).split(self.widths, dim=-1))
+        seen = past.append(k, v) if past is not None else KeyValue(k, v)
+        return self.attend(q, seen, mask, causal=causal), seen
+
+    def cross_attend(self, x: Tensor, memory: KeyValue, mask: Tensor | None) -> Tensor:
+        """Heads (B, h, T, d_v) of attention from `x` (B, T, d) to projected `memory`."""
+        return self.attend(self._split(self.query(x)), memory, mask, causal=False)
+
+    def attend(self, q: Tensor, seen: KeyValue, mask: Tensor | None, *, causal: bool) -> Tensor:
+        """softmax(q kᵀ / √d_k) v for every head; see `kernels.Reference.attention`."""
+        return self.kernels.attention(q, seen.k, seen.v, mask, causal, self.dropout if self.training else 0.0)
+
+    def weights(self, q: Tensor, seen: KeyValue, mask: Tensor | None, *, causal: bool) -> Tensor:
+        """The attention weights (B, h, T, S) themselves, for pictures: attend to one-hot values."""
+        S = seen.k.size(2)
+        one_hot = torch.eye(S, device=q.device, dtype=q.dtype).expand(q.size(0), q.size(1), S, S)
+        return self.attend(q, KeyValue(seen.k, one_hot), mask, causal=causal)
+
+
+class RestrictedHeads(Heads):
+    """Self-attention in a neighbourhood of r positions on either side (Vaswani et al. 2017, section 4)."""
+
+    def __init__(self, config: ModelConfig, h: int, kernels: Reference, *, cross: bool) -> None:
+        super().__init__(config, h, kernels, cross=cross)
+        if config.neighbourhood is None:
+            raise ValueError("restricted attention needs model.neighbourhood")
+        self.r = config.neighbourhood
+
+    def attend(self, q: Tensor, seen: KeyValue, mask: Tensor | None, *, causal: bool) -> Tensor:
+        """As in `Heads`, each query confined to keys at most r positions away."""
+        T, S = q.size(2), seen.k.size(2)
+        distance = torch.arange(S - T, S, device=q.device)[:, None] - torch.arange(S, device=q.device)[None, :]
+        near = distance.abs() <= self.r
+        return super().attend(q, seen, near if mask is None else mask & near, causal=causal)
+
+
+class AdditiveHeads(Heads):
+    """Additive attention: weights from u·tanh(q + k) per head (Bahdanau et al.; section 3.2.1 names it as the rival)."""
+
+    def __init__(self, config: ModelConfig, h: int, kernels: Reference, *, cross: bool) -> None:
+        super().__init__(config, h, kernels, cross=cross)
+        self.energy = nn.Parameter(torch.empty(h, self.d_k))
+        nn.init.xavier_uniform_(self.energy)
+
+    def attend(self, q: Tensor, seen: KeyValue, mask: Tensor | None, *, causal: bool) -> Tensor:
+        """As in `Heads`, with additive scores; needs B·h·T·S·d_k memory."""
+        scores = torch.einsum("bhtsd,hd->bhts", torch.tanh(q[:, :, :, None] + seen.k[:, :, None]), self.energy)
+        T, S = scores.shape[-2:]
+        if causal:
+            ahead = torch.ones(T, S, dtype=torch.bool, device=q.device).tril(S - T).logical_not()
+            scores = scores.masked_fill(ahead, float("-inf"))
+        if mask is not None:
+            scores = scores.masked_fill(~mask, float("-inf"))
+        weights = scores.softmax(dim=-1)
+        return self.kernels.dropout(weights, self.dropout if self.training else 0.0) @ seen.v
+
+
+def heads(config: ModelConfig, kernels: Reference, *, cross: bool, h: int | None = None) -> Heads:
+    """The attention that the configuration names; `h` overrides the number of heads."""
+    kind: type[Heads] = Heads
+    if config.attention == "additive":
+        kind = AdditiveHeads
+    elif config.attention == "restricted" and not cross:
+        kind = RestrictedHeads
+    return kind(config, h or config.h, kernels, cross=cross)
+
+
+class Concatenate(nn.Module):
+    """Concat(head_1 … head_h) W_O: what multi-head attention does with its heads."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        d_v = config.d_v or config.d_model // config.h
+        self.output = nn.Linear(config.h * d_v, config.d_model, config.attention_bias)
+        nn.init.xavier_uniform_(self.output.weight)
+        if self.output.bias is not None:
+            nn.init.zeros_(self.output.bias)
+
+    def forward(self, heads: Tensor) -> Tensor:
+        """(B, h, T, d_v) to (B, T, d)."""
+        out: Tensor = self.output(heads.transpose(1, 2).flatten(2))
+        return out

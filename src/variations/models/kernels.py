@@ -1,0 +1,94 @@
+"""The arithmetic that a device may do in more than one way: attention and dropout.
+
+`Reference` is plain torch. `FastCPU` computes the same functions with less memory traffic; which one a model uses is
+decided once, when it is built (`profile=auto|reference`), and never inside a layer.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+class Reference:
+    """torch's own kernels."""
+
+    name = "reference"
+
+    def attention(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, dropout: float) -> Tensor:
+        """softmax(q kᵀ / √d_k) v (Vaswani et al. 2017, eq. 1).
+
+        Args:
+            q: (B, h, T, d_k).
+            k: (B, h, S, d_k).
+            v: (B, h, S, d_v).
+            mask: True where a key may be seen, broadcastable to (B, h, T, S); None if all may.
+            causal: Query t sees keys up to S - T + t.
+            dropout: Rate on the attention weights; 0 outside training.
+
+        Returns:
+            (B, h, T, d_v).
+        """
+        causal = causal and q.size(2) > 1  # one query is the last position and sees all
+        if causal and (mask is not None or q.size(2) != k.size(2)):
+            mask, causal = _with_causal(mask, q, k), False
+        return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal=causal)
+
+    def dropout(self, x: Tensor, rate: float) -> Tensor:
+        """Zero elements of `x` at `rate` and scale the others by 1 / (1 - rate); call it in training only."""
+        return F.dropout(x, rate) if rate else x
+
+
+class FastCPU(Reference):
+    """Plain matrix products for attention over short sequences, and dropout masks drawn as bytes."""
+
+    name = "fast_cpu"
+
+    def attention(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, dropout: float) -> Tensor:
+        """See `Reference.attention`. Long sequences go to torch's kernel, which needs no T × S matrix."""
+        if q.size(2) * k.size(2) > 512 * 512:
+            return super().attention(q, k, v, mask, causal, dropout)
+        if causal and q.size(2) > 1:
+            mask = _with_causal(mask, q, k)
+        scores = torch.matmul(q * (1.0 / math.sqrt(q.size(-1))), k.transpose(-2, -1))
+        if mask is not None:
+            scores = (
+                scores.masked_fill_(~mask, float("-inf"))
+                if scores.requires_grad
+                else scores.masked_fill(~mask, float("-inf"))
+            )
+        weights = scores.softmax(dim=-1)
+        return torch.matmul(self.dropout(weights, dropout), v)
+
+    def dropout(self, x: Tensor, rate: float) -> Tensor:
+        """See `Reference.dropout`; the rate is rounded to a multiple of 1/256."""
+        threshold = round(rate * 256)
+        return _ByteDropout.apply(x, threshold) if threshold else x
+
+
+def choose(profile: str, device: str) -> Reference:
+    """The kernels for `profile` (auto or reference) on a device type (cpu, cuda)."""
+    return FastCPU() if profile == "auto" and device == "cpu" else Reference()
+
+
+def _with_causal(mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor:
+    queries, keys = q.size(2), k.size(2)
+    seen = torch.ones(queries, keys, dtype=torch.bool, device=q.device).tril(keys - queries)
+    return seen if mask is None else mask & seen
+
+
+class _ByteDropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, threshold: int) -> Tensor:  # type: ignore[no-untyped-def]
+        # Eight masks for each call of the generator, which is what dropout costs on a CPU.
+        words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64, device=x.device).random_(-(2**63), None)
+        kept = (words.view(torch.uint8)[: x.numel()] >= threshold).view(x.shape)
+        ctx.save_for_backward(kept)
+        ctx.scale = 256 / (256 - threshold)
+        return (x * kept).mul_(ctx.scale)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[no-untyped-def,override]
+        (kept,) = ctx.saved_tensors
+        return (gradient * kept).mul_(ctx.scale), None

@@ -1,0 +1,121 @@
+"""The Transformer (Vaswani et al. 2017; SPEC of this project: section 2.1).
+
+Shapes: B sentences, S source and T target positions, d = d_model, V rows of the vocabulary.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from variations.config import ModelConfig, PositionsConfig
+from variations.models import positions as position_codes
+from variations.models.kernels import Reference
+from variations.models.layers import DecoderLayer, EncoderLayer, LayerState
+
+
+@dataclass
+class Cache:
+    """State of decoding: one row per unfinished hypothesis."""
+
+    layers: list[LayerState]
+    mask: Tensor | None
+    """(R, 1, 1, S): True at real source tokens."""
+    length: int = 0
+    """Target positions so far."""
+
+    def select(self, rows: Tensor) -> None:
+        """Keep, reorder or repeat rows, in place; `rows` (R',) are indices into the present rows."""
+        for layer in self.layers:
+            layer.memory = layer.memory.select(rows)
+            layer.past = None if layer.past is None else layer.past.select(rows)
+        self.mask = None if self.mask is None else self.mask.index_select(0, rows)
+
+
+class Transformer(nn.Module):
+    """Encoder and decoder over one shared vocabulary."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        positions: PositionsConfig,
+        vocabulary: int,
+        *,
+        pad: int = 0,
+        bos: int = 1,
+        kernels: Reference | None = None,
+    ) -> None:
+        super().__init__()
+        self.config, self.pad, self.vocabulary = config, pad, vocabulary
+        self.kernels = kernels or Reference()
+        # The padding token embeds to zero, so that a decoder started with it reads the paper's vector of zeros.
+        self.start_id = pad if config.decoder_start == "zero" else bos
+        d = config.d_model
+        self.target_embedding = self._embedding(vocabulary)
+        self.source_embedding = self.target_embedding if config.tying == "three_way" else self._embedding(vocabulary)
+        self.output = self._embedding(vocabulary) if config.tying == "none" else self.target_embedding
+        self.source_positions = position_codes.build(positions, d)
+        self.target_positions = position_codes.build(positions, d)
+        self.task = self._embedding(config.task_vectors) if config.task_vectors else None
+        self.encoder = nn.ModuleList(self.encoder_layer(i) for i in range(config.N))
+        self.decoder = nn.ModuleList(self.decoder_layer(i) for i in range(config.N))
+        final = (lambda: nn.LayerNorm(d, eps=config.norm_eps)) if config.norm == "pre" else nn.Identity
+        self.encoder_norm, self.decoder_norm = final(), final()
+
+    def encoder_layer(self, i: int) -> nn.Module:
+        """Layer i (from 0) of the encoder; variants override this."""
+        return EncoderLayer(self.config, self.kernels)
+
+    def decoder_layer(self, i: int) -> nn.Module:
+        """Layer i (from 0) of the decoder; variants override this."""
+        return DecoderLayer(self.config, self.kernels)
+
+    def _embedding(self, rows: int) -> nn.Parameter:
+        return nn.Parameter(torch.randn(rows, self.config.d_model) * self.config.d_model**-0.5)
+
+    def embed(self, ids: Tensor, table: Tensor, positions: nn.Module, start: int = 0) -> Tensor:
+        """drop(√d · E[ids] + PE); padding embeds to zero (section 3.4). (B, T) to (B, T, d)."""
+        x = F.embedding(ids, table) * math.sqrt(self.config.d_model)
+        x = x * ids.ne(self.pad).unsqueeze(-1) + positions(start, ids.size(1))
+        if self.task is not None and positions is self.source_positions:
+            x = x + self.task[0]
+        return self.kernels.dropout(x, self.config.dropout) if self.training else x
+
+    def encode(self, source: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Encoder output (B, S, d) and the mask (B, 1, 1, S) of real tokens, None when nothing is padded."""
+        real = source.ne(self.pad)
+        # On a GPU the question would wait for the device, so there the mask is always kept.
+        mask = None if source.device.type == "cpu" and bool(real.all()) else real[:, None, None, :]
+        x = self.embed(source, self.source_embedding, self.source_positions)
+        for layer in self.encoder:
+            x = layer(x, mask)
+        return self.encoder_norm(x), mask
+
+    def decode(self, inputs: Tensor, cache: Cache) -> Tensor:
+        """Hidden states (R, T, d) of the next T positions, whose inputs are `inputs` (R, T); extends the cache."""
+        x = self.embed(inputs, self.target_embedding, self.target_positions, cache.length)
+        for layer, state in zip(self.decoder, cache.layers, strict=True):
+            x = layer(x, state, cache.mask)
+        cache.length += inputs.size(1)
+        out: Tensor = self.decoder_norm(x)
+        return out
+
+    def start_cache(self, source: Tensor) -> Cache:
+        """Encode `source` (B, S) and prepare to decode one row per sentence."""
+        memory, mask = self.encode(source)
+        return Cache([layer.start(memory) for layer in self.decoder], mask)
+
+    def decode_step(self, tokens: Tensor, cache: Cache) -> Tensor:
+        """Logits (R, V) of the position after `tokens` (R,), the last ones decoded (`start_id` at first)."""
+        return self.logits(self.decode(tokens[:, None], cache)[:, 0])
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        """Hidden states (B, T, d) that predict `target` (B, T), each from what stands before it."""
+        start = target.new_full((target.size(0), 1), self.start_id)
+        return self.decode(torch.cat([start, target[:, :-1]], dim=1), self.start_cache(source))
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """h Eᵀ, no bias: (…, d) to (…, V)."""
+        return F.linear(hidden, self.output)
