@@ -1,0 +1,313 @@
+"""One run's folder: written by the run, read by everything that reports.
+
+    runs/<sweep>/<row>/seed<k>/
+        config.yaml        frozen and resolved
+        status.json        running, finished, failed (and why) or interrupted
+        metrics.jsonl      one line a measurement
+        result.json        scores and costs
+        environment.json   commit, versions, hardware, data hashes
+        hypotheses/        <set>.hyp .ref .src
+        checkpoints/
+
+Every file but metrics.jsonl is replaced whole. This module imports no torch.
+"""
+
+import json
+import os
+import re
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+
+from variations.errors import UserError
+from variations.experiments.atomic import json_text, plain, read_yaml, write_json, write_text, write_yaml
+from variations.experiments.identity import changed_keys, config_hash, covered
+
+STATES = ("running", "finished", "failed", "interrupted")
+SEED_FOLDER = re.compile(r"seed(\d+)(?:-attempt(\d+))?")
+
+
+@dataclass
+class Status:
+    """Contents of status.json. Times are UTC in ISO 8601."""
+
+    state: str
+    reason: str | None = None
+    started: str | None = None
+    updated: str | None = None
+    pid: int | None = None
+    host: str | None = None
+    attempt: int = 1
+    step: int | None = None
+    epoch: int | None = None
+    command: str | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Further facts a caller stored."""
+
+
+class RunFolder:
+    """A run's home. Reading never writes; writing never leaves half a file."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._tail_checked = False
+
+    def __repr__(self) -> str:
+        return f"RunFolder({str(self.path)!r})"
+
+    # Places ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def hypotheses(self) -> Path:
+        """Folder of <set>.hyp, <set>.ref and <set>.src."""
+        return self.path / "hypotheses"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the run's checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def metrics(self) -> Path:
+        """The file metrics.jsonl."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def seed(self) -> int:
+        """Seed in the folder's name; 0 if the name holds none."""
+        match = SEED_FOLDER.fullmatch(self.path.name)
+        return int(match[1]) if match else 0
+
+    @property
+    def attempt(self) -> int:
+        """1 for seed<k>, n for seed<k>-attempt<n>."""
+        match = SEED_FOLDER.fullmatch(self.path.name)
+        return int(match[2] or 1) if match else 1
+
+    @property
+    def row(self) -> str:
+        """Name of the row, or of the single run."""
+        return self.path.parent.name
+
+    # Configuration --------------------------------------------------------------------------------------------------
+
+    def exists(self) -> bool:
+        """Whether a run has its home here."""
+        return (self.path / "config.yaml").is_file()
+
+    @classmethod
+    def open(cls, path: Path | str) -> Self:
+        """An existing run. Raises UserError if there is none at `path`."""
+        folder = cls(path)
+        if not folder.exists():
+            raise UserError(f"There is no run in {folder.path}: it holds no config.yaml.")
+        return folder
+
+    def create(self, config: Mapping[str, Any]) -> Self:
+        """Make the folder and freeze `config` (plain, resolved) in it.
+
+        A folder with the same configuration is kept as it is. Keys named in `resume.allow` may differ, and then the
+        former configuration stays beside the new one as config-<n>.yaml.
+
+        Raises:
+            UserError: the folder belongs to another configuration; the message lists the keys that differ.
+        """
+        if not self.exists():
+            for folder in (self.path, self.hypotheses, self.checkpoints):
+                folder.mkdir(parents=True, exist_ok=True)
+            write_yaml(self.path / "config.yaml", config)
+            return self
+        old = self.config()
+        changes = changed_keys(old, config)
+        if not changes:
+            return self
+        allowed = (config.get("resume") or {}).get("allow") or []
+        forbidden = {key: values for key, values in changes.items() if not covered(key, allowed)}
+        if forbidden:
+            raise UserError(_other_configuration(self.path, forbidden))
+        write_yaml(self.path / f"config-{1 + len(list(self.path.glob('config-*.yaml')))}.yaml", old)
+        write_yaml(self.path / "config.yaml", config)
+        return self
+
+    def config(self) -> dict[str, Any]:
+        """The frozen configuration. Raises UserError if the file is missing or broken."""
+        path = self.path / "config.yaml"
+        try:
+            config = read_yaml(path)
+        except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+            raise UserError(f"Cannot read {path}: {error}") from error
+        if not isinstance(config, dict):
+            raise UserError(f"Cannot read {path}: it does not hold a configuration.")
+        return config
+
+    def config_hash(self) -> str:
+        """Identity of the run; see `identity.config_hash`."""
+        return config_hash(self.config())
+
+    # Status ---------------------------------------------------------------------------------------------------------
+
+    def status(self) -> Status | None:
+        """What the run last said of itself; None before its first word. Raises UserError if the file is broken."""
+        stored = self._read_json("status.json")
+        if stored is None:
+            return None
+        known = {item.name for item in fields(Status)} - {"extra"}
+        extra = {key: value for key, value in stored.items() if key not in known}
+        if stored.get("state") not in STATES:
+            raise UserError(
+                f"{self.path / 'status.json'} has state {stored.get('state')!r}; known: {', '.join(STATES)}."
+            )
+        return Status(**{key: value for key, value in stored.items() if key in known}, extra=extra)
+
+    def set_status(self, state: str, reason: str | None = None, **extra: Any) -> None:
+        """Replace status.json. `started`, `step`, `epoch` and `command` are kept until new ones are given.
+
+        Raises:
+            ValueError: `state` is not one of STATES.
+        """
+        if state not in STATES:
+            raise ValueError(f"Unknown state {state!r}; valid: {', '.join(STATES)}.")
+        old = self._read_json("status.json", tolerant=True) or {}
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        fresh = {"state": state, "reason": reason, "updated": now, "pid": os.getpid(), "host": socket.gethostname()}
+        base = {key: value for key, value in asdict(Status(state)).items() if key != "extra"}
+        base |= {"started": now, "attempt": self.attempt}
+        write_json(self.path / "status.json", base | old | fresh | extra)
+
+    def state(self) -> str:
+        """The state a reader should believe: `running` of a process that has died on this host is `interrupted`."""
+        status = self.status()
+        if status is None:
+            return "absent"
+        if status.state == "running" and status.host == socket.gethostname() and not _alive(status.pid):
+            return "interrupted"
+        return status.state
+
+    # Measurements ---------------------------------------------------------------------------------------------------
+
+    def append_metrics(self, values: Mapping[str, Any]) -> None:
+        """Add one line and hand it to the system. A number that is not finite is stored as null."""
+        if not self._tail_checked:
+            self._drop_half_line()
+        with self.metrics.open("a", encoding="utf-8", newline="\n") as file:
+            file.write(json_text(dict(values), indent=None) + "\n")
+            file.flush()
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """All lines, oldest first. A last line cut off by a kill is passed over. Raises UserError for other damage."""
+        if not self.metrics.is_file():
+            return []
+        lines = self.metrics.read_text(encoding="utf-8", errors="replace").split("\n")
+        found: list[dict[str, Any]] = []
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                found.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                if number == len(lines):  # no newline after it: the write was cut off
+                    break
+                raise UserError(f"{self.metrics}, line {number}: not JSON ({error.msg}); delete that line.") from error
+        return found
+
+    def truncate_metrics(self, step: int) -> None:
+        """Keep lines up to and including `step`: what an interrupted run wrote after its last checkpoint goes."""
+        if self.metrics.is_file():
+            kept = [line for line in self.read_metrics() if line.get("step", 0) <= step]
+            write_text(self.metrics, "".join(json_text(line, indent=None) + "\n" for line in kept))
+            self._tail_checked = True
+
+    def write_result(self, result: Mapping[str, Any]) -> None:
+        """Replace result.json."""
+        write_json(self.path / "result.json", dict(result))
+
+    def result(self) -> dict[str, Any] | None:
+        """Scores and costs; None if the run has none yet. Raises UserError if the file is broken."""
+        return self._read_json("result.json")
+
+    def write_environment(self, environment: Mapping[str, Any]) -> None:
+        """Replace environment.json."""
+        write_json(self.path / "environment.json", dict(environment))
+
+    def environment(self) -> dict[str, Any] | None:
+        """Commit, versions, hardware; None if not written yet. Raises UserError if the file is broken."""
+        return self._read_json("environment.json")
+
+    # One process at a time ------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other processes from running in this folder. Raises UserError, naming the holder, if one is."""
+        from filelock import FileLock, Timeout
+
+        self.path.mkdir(parents=True, exist_ok=True)
+        holder = self.path / ".lock-holder.json"
+        lock = FileLock(self.path / ".lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout as error:
+            held = self._read_json(holder.name, tolerant=True) or {}
+            who = f"process {held.get('pid', 'unknown')} on {held.get('host', 'an unknown host')}"
+            since = held.get("since", "an unknown time")
+            raise UserError(f"{self.path} is in use by {who} since {since}: wait for it to end, or stop it.") from error
+        try:
+            since = datetime.now(UTC).isoformat(timespec="seconds")
+            write_json(holder, {"pid": os.getpid(), "host": socket.gethostname(), "since": since})
+            yield
+        finally:
+            holder.unlink(missing_ok=True)
+            lock.release()
+
+    # Details --------------------------------------------------------------------------------------------------------
+
+    def _read_json(self, name: str, *, tolerant: bool = False) -> dict[str, Any] | None:
+        path = self.path / name
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            if tolerant:
+                return None
+            raise UserError(f"Cannot read {path}: {error}") from error
+        if isinstance(value, dict):
+            return value
+        if tolerant:
+            return None
+        raise UserError(f"Cannot read {path}: it does not hold a JSON object.")
+
+    def _drop_half_line(self) -> None:
+        self._tail_checked = True
+        if not self.metrics.is_file():
+            return
+        with self.metrics.open("rb+") as file:
+            data = file.read()
+            if data and not data.endswith(b"\n"):
+                file.truncate(data.rfind(b"\n") + 1)
+
+
+def _alive(pid: int | None) -> bool:
+    if pid is None:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _other_configuration(path: Path, changes: Mapping[str, tuple[Any, Any]]) -> str:
+    listed = "\n".join(f"  - {key}: {plain(old)} → {plain(new)}" for key, (old, new) in changes.items())
+    return (
+        f"{path} holds a run of another configuration; these keys differ (there → now):\n{listed}\n"
+        f"Give this run another name (name=…), start a new attempt beside it (force=true), or, to continue it with "
+        f"the new values, allow them: resume.allow=[{','.join(changes)}]."
+    )
