@@ -7,7 +7,9 @@ them all at once before any work. This module imports no torch, so that `--help`
 Names are the papers' symbols: N layers, h heads, d_k and d_v per head, M branches, κ and α branch weights.
 """
 
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 
@@ -16,10 +18,23 @@ def choice(default: str | None, *choices: str) -> Any:
     return field(default=default, metadata={"choices": choices})
 
 
-def number(default: float | int | None, *, ge: float | None = None, gt: float | None = None, lt: float | None = None, le: float | None = None) -> Any:
+def number(
+    default: float | int | None,
+    *,
+    ge: float | None = None,
+    gt: float | None = None,
+    lt: float | None = None,
+    le: float | None = None,
+) -> Any:
     """Numeric field with bounds (`ge` ≤ value, `gt` < value, and so on)."""
     bounds = {name: bound for name, bound in {"ge": ge, "gt": gt, "lt": lt, "le": le}.items() if bound is not None}
     return field(default=default, metadata={"bounds": bounds})
+
+
+def default_cache() -> str:
+    """Return `$VARIATIONS_CACHE`, else the user's cache folder."""
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    return os.environ.get("VARIATIONS_CACHE") or f"{home}/variations"
 
 
 @dataclass
@@ -134,7 +149,7 @@ class DataConfig:
     target: str = "de"
     root: str | None = None
     """Folder with a local copy (plain or .gz); null means: download into `cache` (or generate, for toy)."""
-    cache: str = "${oc.env:VARIATIONS_CACHE,${oc.env:XDG_CACHE_HOME,~/.cache}/variations}"
+    cache: str = field(default_factory=default_cache)
     """Downloads, sub-word models and token files, shared by all runs."""
     train: str = "train"
     """File stems: `<root>/<stem>.<language>[.gz]`."""
