@@ -1,0 +1,58 @@
+"""What decoding needs to know of a model, and of its cache: nothing else.
+
+Rows: a cache has R rows, one hypothesis each. The searches keep the rows of a sentence together, best first.
+"""
+
+from typing import Protocol
+
+from torch import Tensor
+
+PAD, BOS, EOS = 0, 1, 2
+"""Default identifiers, those of every vocabulary of this project."""
+
+
+class Cache(Protocol):
+    """Keys and values of all positions so far, and whatever else a model keeps between steps."""
+
+    def select(self, rows: Tensor) -> None:
+        """Make row i what row `rows[i]` was, for all i at once, in place.
+
+        Rows are dropped, reordered and duplicated.
+
+        Args:
+            rows: (R',) int64, each in [0, R).
+        """
+        ...
+
+
+class Decodable(Protocol):
+    """A sequence-to-sequence model that can be decoded one position at a time."""
+
+    @property
+    def start_id(self) -> int:
+        """The token that is fed first."""
+        ...
+
+    def start_cache(self, source: Tensor) -> Cache:
+        """Encode a batch, once.
+
+        Args:
+            source: (B, S) int64, padded at the end.
+
+        Returns:
+            A cache of B rows, one a sentence, at position 0.
+        """
+        ...
+
+    def decode_step(self, tokens: Tensor, cache: Cache) -> Tensor:
+        """Append one position to every row of the cache.
+
+        Args:
+            tokens: (R,) int64, the token at this position of each row. Rows whose hypothesis has ended or is
+                impossible may carry any identifier of the vocabulary; their logits are not used.
+            cache: the cache of those R rows, advanced by one position.
+
+        Returns:
+            (R, V) logits of the next token, in any floating type.
+        """
+        ...
