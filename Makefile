@@ -1,0 +1,90 @@
+# What one types: `make help`. Every target works from elsewhere too: `make -C path/to/here demo`.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VENV := .venv
+PY := $(VENV)/bin/python
+# The interpreter that the environment is made with: the first of these that will do, or `make setup PYTHON=/path/to/python`.
+PYTHON :=
+PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3)
+SUITABLE := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
+INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+# Processes of the test suite, and further arguments for it: `make test WORKERS=8 ARGS='tests/models -k causal'`.
+WORKERS := 2
+ARGS :=
+
+.PHONY: help setup demo test fast lint format constraints clean
+
+help:  ## list these targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+# The stamp holds what was installed, so that a touched file, another branch and back, or a second `make` costs nothing, and
+# a changed pin or a moved checkout is noticed. The stamp is the last thing written. `.unfinished` survives an interrupted
+# installation, whose packages may be there by halves: the next `make setup` then starts afresh (from pip's cache).
+setup:  ## make .venv and install everything, if pyproject.toml or constraints.txt changed
+	@set -euo pipefail; \
+	wanted="$$(pwd) $$(cat pyproject.toml constraints.txt | cksum)"; \
+	if [ "$$(cat $(VENV)/.installed 2>/dev/null || true)" = "$$wanted" ] && $(PY) -c '$(SUITABLE)' 2>/dev/null; then exit 0; fi; \
+	if [ -e $(VENV)/.unfinished ] || ! $(PY) -c '$(SUITABLE); import pip' >/dev/null 2>&1; then \
+	  found=; \
+	  for candidate in $(PYTHONS); do \
+	    if "$$candidate" -c '$(SUITABLE)' >/dev/null 2>&1; then found="$$candidate"; break; fi; \
+	  done; \
+	  if [ -z "$$found" ]; then \
+	    echo "No usable Python found: variations needs Python 3.11 or 3.12 with its modules venv and ensurepip; tried: $(PYTHONS)." >&2; \
+	    echo "Install one (Debian, Ubuntu: apt install python3 python3-venv) or name one: make setup PYTHON=/path/to/python3.11" >&2; \
+	    exit 1; \
+	  fi; \
+	  echo "Making $(VENV) with $$("$$found" --version) ($$found)"; \
+	  "$$found" -m venv --clear $(VENV); \
+	fi; \
+	rm -f $(VENV)/.installed; \
+	touch $(VENV)/.unfinished; \
+	echo "Installing variations and what it needs into $(VENV) (the first time this takes some minutes)"; \
+	$(INSTALL); \
+	rm -f $(VENV)/.unfinished; \
+	printf '%s\n' "$$wanted" >$(VENV)/.installed.new; \
+	mv -f $(VENV)/.installed.new $(VENV)/.installed
+
+demo: setup  ## train a small table on the built-in corpus, print it, write the HTML report (some 5 minutes on 2 cores)
+	@$(PY) src/train.py --multirun sweep=quickstart
+	@$(PY) src/table.py sweep=quickstart
+	@$(PY) src/table.py sweep=quickstart format=html
+
+# A file's tests stay in one process (loadfile), so that a model trained once for a file is trained once.
+test: setup  ## the whole test suite
+	@$(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+fast: setup  ## the tests that take no more than a few seconds each
+	@$(PY) -m pytest -n $(WORKERS) --dist loadfile -m 'not slow' $(ARGS)
+
+lint: setup  ## style, formatting, types, and which package may import which
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+	@$(VENV)/bin/lint-imports
+
+format: setup  ## let ruff format the code and mend what it can
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+# In an environment of its own, without the present pins: the newest versions that pyproject.toml allows.
+constraints: setup  ## write constraints.txt anew
+	@rm -rf build/constraints
+	@$(PY) -m venv build/constraints
+	@build/constraints/bin/python -m pip install --no-input --disable-pip-version-check --quiet --editable '.[dev]'
+	@{ \
+	  echo "# The exact versions that variations was tested with: its dependencies and theirs, and those of the extra \`dev\`."; \
+	  echo "# Written by \`make constraints\` (the newest versions that pyproject.toml allows); do not edit by hand."; \
+	  echo "# torch pins its own CUDA packages, so they are not repeated here."; \
+	  build/constraints/bin/python -m pip freeze --all --exclude-editable | grep -v "^pip==" | sed -E 's/^([^ ]+==[^+ ]+)\+[^ ]+$$/\1/' | LC_ALL=C sort -f; \
+	} >build/constraints.txt
+	@if grep -vE '^(#.*|[A-Za-z0-9._-]+==[A-Za-z0-9.]+)$$' build/constraints.txt; then echo "The lines above are no plain pins; constraints.txt is unchanged." >&2; exit 1; fi
+	@mv -f build/constraints.txt constraints.txt
+	@rm -rf build/constraints
+
+clean:  ## remove caches and build products; .venv and runs/ stay
+	@rm -rf build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

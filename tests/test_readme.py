@@ -1,0 +1,131 @@
+"""What the documents tell people to type exists and composes, and what they point to is there."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from variations.compose import compose_run
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PLACEHOLDER = re.compile(r"(?:^|=)[A-Z]{3,}$|\.\.\.|…|[<>]")  # a word that the reader replaces
+FENCE = re.compile(r"^```\w*\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
+
+
+def names(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def commands(document: Path, pattern: str) -> list[str]:
+    """Commands of the code blocks and of the code within lines that match, without comments and pipes."""
+    text = document.read_text(encoding="utf-8")
+    blocks = [line for block in FENCE.findall(text) for line in block.splitlines()]
+    spans = re.findall(r"`([^`\n]+)`", FENCE.sub("", text))
+    found = [match[0] for code in [*blocks, *spans] for match in re.finditer(pattern, code.strip())]
+    return [" ".join(shlex.split(command, comments=True)) for command in found]
+
+
+PYTHON_COMMANDS = sorted(
+    {(names(document), line) for document in DOCUMENTS for line in commands(document, r"python src/\w+\.py[^|;&]*")}
+)
+
+
+def without_placeholders(verbs: str) -> list[tuple[str, list[str]]]:
+    """(verb, arguments) of the commands that can be checked to the last word."""
+    split = [line.split()[1:] for _, line in PYTHON_COMMANDS]
+    chosen = [(verb, words) for verb, *words in split if re.fullmatch(verbs, verb)]
+    return [(verb, words) for verb, words in chosen if not any(PLACEHOLDER.search(word) for word in words)]
+
+
+def test_the_readme_shows_each_way_to_train() -> None:
+    lines = [line for document, line in PYTHON_COMMANDS if document == "README.md"]
+    assert "python src/train.py" in lines
+    assert "python src/train.py --multirun sweep=quickstart" in lines
+    assert "python src/table.py sweep=quickstart" in lines
+
+
+@pytest.mark.parametrize(("document", "line"), PYTHON_COMMANDS)
+def test_the_verb_exists(document: str, line: str) -> None:
+    verb = line.split()[1]
+    assert (ROOT / verb).is_file(), f"{document} speaks of {verb}"
+
+
+@pytest.mark.parametrize(("verb", "words"), without_placeholders(r"src/train\.py"))
+def test_a_training_command_composes(verb: str, words: list[str]) -> None:
+    options = [word for word in words if word.startswith("-")]
+    overrides = [word for word in words if not word.startswith("-")]
+    assert set(options) <= {"--multirun", "-m", "--help"}
+    config = compose_run(overrides)
+    assert config.trainer.max_steps >= 1
+    for override in overrides:
+        key, value = override.split("=")
+        if key == "seed":
+            assert config.seed == int(value)
+        if key == "sweep":
+            assert config.sweep.name == value
+
+
+@pytest.mark.parametrize(("verb", "words"), without_placeholders(r"src/(?!train\.)\w+\.py"))
+def test_another_command_knows_its_keys(verb: str, words: list[str]) -> None:
+    """Hydra's `--cfg job` composes, prints the configuration, and does nothing."""
+    command = [sys.executable, str(ROOT / verb), *words, "--cfg", "job"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", timeout=60)
+    assert done.returncode == 0, done.stderr
+    for word in words:
+        key = word.split("=")[0].split(".")[-1]
+        assert re.search(rf"^ *{key}:", done.stdout, flags=re.MULTILINE), f"{key} is no key of {verb}"
+
+
+@pytest.mark.parametrize(
+    ("document", "target"),
+    sorted({(names(d), line.split()[1]) for d in DOCUMENTS for line in commands(d, r"(?<![\w/])make [a-z]+")}),
+)
+def test_the_make_target_exists(document: str, target: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.search(rf"^{target}:.*## ", makefile, flags=re.MULTILINE), f"{document} speaks of `make {target}`"
+
+
+def links(document: Path) -> list[str]:
+    text = FENCE.sub("", document.read_text(encoding="utf-8"))
+    return [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if not re.match(r"[a-z]+:", link)]
+
+
+@pytest.mark.parametrize(("document", "link"), sorted({(names(d), link) for d in DOCUMENTS for link in links(d)}))
+def test_a_link_leads_somewhere(document: str, link: str) -> None:
+    path, _, anchor = link.partition("#")
+    target = (ROOT / document).parent / path if path else ROOT / document
+    assert target.exists(), f"{document} links to {link}"
+    if anchor:
+        headings = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        slugs = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+        assert anchor in slugs, f"{document} links to a heading that {path or 'it'} lacks: {anchor}"
+
+
+def mentioned_paths(document: Path) -> list[str]:
+    spans = re.findall(r"`([^`\n]+)`", FENCE.sub("", document.read_text(encoding="utf-8")))
+    return [span for span in spans if re.fullmatch(r"(?:src|conf|docs|tests|sweeps|\.ci)(?:/[\w.-]+)*/?", span)]
+
+
+@pytest.mark.parametrize(
+    ("document", "path"), sorted({(names(d), path) for d in DOCUMENTS for path in mentioned_paths(d)})
+)
+def test_a_path_that_is_named_exists(document: str, path: str) -> None:
+    assert (ROOT / path).exists(), f"{document} names {path}"
+
+
+def test_the_tour_has_six_stops_in_order() -> None:
+    text = (ROOT / "docs/tour.md").read_text(encoding="utf-8")
+    stops = re.findall(r"^(\d)\. \[([^\]]+)\]", text, flags=re.MULTILINE)
+    assert [number for number, _ in stops] == ["1", "2", "3", "4", "5", "6"]
+    assert [path for _, path in stops[:5]] == [
+        "src/train.py",
+        "src/variations/run.py",
+        "src/variations/models/transformer.py",
+        "src/variations/models/weighted.py",
+        "src/variations/tasks/translation.py",
+    ]
+    assert stops[5][1].startswith("conf/variation/")
