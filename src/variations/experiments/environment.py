@@ -1,0 +1,136 @@
+"""Where a run was made: commit, versions, machine and data, for environment.json. It holds no secrets."""
+
+import os
+import platform
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+PROJECT = Path(__file__).resolve().parents[3]
+PACKAGES = (
+    "variations",
+    "torch",
+    "pytorch-lightning",
+    "torchdata",
+    "numpy",
+    "hydra-core",
+    "omegaconf",
+    "sentencepiece",
+    "sacrebleu",
+    "sacremoses",
+    "wandb",
+    "optuna",
+)
+LARGEST_DIFF = 200_000
+"""Characters of the uncommitted changes that are kept."""
+_HIDDEN_NAME = r"(?:api_?key|\btoken|auth_?token|access_?token|passw(?:or)?d|secret|credentials?)"
+_HIDDEN = re.compile(_HIDDEN_NAME + r"$", re.IGNORECASE)
+_ASSIGNED = re.compile(rf"({_HIDDEN_NAME}[\"']?\s*[:=]\s*)\S+", re.IGNORECASE)
+
+
+def environment(data_hashes: Mapping[str, str] | None = None, command: Sequence[str] | None = None) -> dict[str, Any]:
+    """Facts that let somebody repeat the run. Environment variables are left out, and credentials are struck out.
+
+    Args:
+        data_hashes: SHA-256 of each data file, by name.
+        command: Command line; that of this process by default.
+    """
+    return {
+        "schema": 1,
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": [without_secrets(word) for word in (command if command is not None else sys.argv)],
+        "git": git_state(),
+        "python": platform.python_version(),
+        "packages": versions(),
+        "platform": platform.platform(),
+        "host": socket.gethostname(),
+        "cpu": cpu_model(),
+        "cores": _cores(),
+        "memory_bytes": _memory(),
+        "gpus": gpu_names(),
+        "data": dict(data_hashes or {}),
+    }
+
+
+def git_state(folder: Path = PROJECT) -> dict[str, Any]:
+    """Commit, branch, remote and uncommitted changes of the project; empty outside a git checkout."""
+    commit = _git(folder, "rev-parse", "HEAD")
+    if commit is None:
+        return {}
+    diff = _git(folder, "diff", "HEAD", "--no-color", "--no-ext-diff") or ""
+    status = _git(folder, "status", "--porcelain", "--untracked-files=normal") or ""
+    return {
+        "commit": commit,
+        "branch": _git(folder, "rev-parse", "--abbrev-ref", "HEAD"),
+        "remote": without_secrets(_git(folder, "remote", "get-url", "origin") or "") or None,
+        "dirty": bool(status),
+        "untracked": [line[3:] for line in status.splitlines() if line.startswith("??")],
+        "diff": _ASSIGNED.sub(r"\1(hidden)", diff[:LARGEST_DIFF]),
+        "diff_cut_characters": max(0, len(diff) - LARGEST_DIFF),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Installed versions, read without importing the packages."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def without_secrets(text: str) -> str:
+    """`text` without the user part of URLs and without the value of a `…key=`, `…token=` or `…password=`."""
+    text = re.sub(r"(\w+://)[^/@\s]*@", r"\1", text)
+    name, equals, _ = text.partition("=")
+    return f"{name}=(hidden)" if equals and _HIDDEN.search(name) else text
+
+
+def cpu_model() -> str | None:
+    """The processor's name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.processor() or None
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or None
+
+
+def gpu_names() -> list[str]:
+    """NVIDIA devices as their driver lists them; empty where there is none. The run adds what torch knows."""
+    found = []
+    for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
+        try:
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            continue
+        found += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
+    return found
+
+
+def _cores() -> int | None:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def _memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=20, check=False, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode("utf-8", errors="replace").rstrip("\n") if done.returncode == 0 else None

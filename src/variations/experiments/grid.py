@@ -1,0 +1,210 @@
+"""A table laid out: columns, cells as text, and footnote marks, before any format draws it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from variations.experiments.measures import published_kind
+from variations.experiments.table import Figure, Line, Table
+
+RECALLED = "written from memory of the publication, not read again"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Text and the marks (a, b, …) of its footnotes."""
+
+    text: str
+    marks: tuple[str, ...] = ()
+
+
+@dataclass
+class Column:
+    """A heading and how its cells are set."""
+
+    title: str
+    right: bool = True
+    marks: tuple[str, ...] = ()
+
+
+@dataclass
+class Grid:
+    """What a format draws. `groups` holds each row's group letter, for rules between groups."""
+
+    title: str
+    columns: list[Column]
+    rows: list[list[Cell]]
+    groups: list[str | None]
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+
+
+class Notebook:
+    """Hands out footnote marks: the same text gets the same mark."""
+
+    def __init__(self) -> None:
+        self.marks: dict[str, str] = {}
+
+    def mark(self, texts: Iterable[str]) -> tuple[str, ...]:
+        """Marks of `texts`, new ones in alphabetical order."""
+        return tuple(self.marks.setdefault(text, _letters(len(self.marks))) for text in texts)
+
+    def notes(self) -> list[tuple[str, str]]:
+        """`(mark, text)` in order."""
+        return [(mark, text) for text, mark in self.marks.items()]
+
+
+def lay_out(table: Table) -> Grid:
+    """The columns that have anything to say, published figures before measured ones."""
+    book = Notebook()
+    lines = table.lines
+    columns: list[tuple[Column, list[Cell]]] = []
+
+    def add(title: str, cells: Sequence[Cell], *, right: bool = True, marks: tuple[str, ...] = ()) -> None:
+        if any(cell.text for cell in cells):
+            columns.append((Column(title, right, marks), list(cells)))
+
+    def plain(title: str, text: Callable[[Line], str]) -> None:
+        add(title, [Cell(text(line)) for line in lines])
+
+    add("", [Cell(line.row.definition.group or "") for line in lines], right=False)
+    add("row", [Cell(line.label, book.mark(line.notes)) for line in lines], right=False)
+    plain("parameters", lambda line: millions(line.row.parameters))
+    _published(table, "params_millions", "parameters, published (M)", add, book)
+    for key in _published_keys(table):
+        _published(table, key, f"{published_kind(key).label}, published", add, book)
+        plain(
+            f"Δ base {published_kind(key).label}, published", lambda line, key=key: delta(line.published_delta.get(key))
+        )  # type: ignore[misc]
+    for measure in table.measures:
+        add(measure.label, [_measured(line, measure.key, primary=measure is table.primary) for line in lines])
+        if measure is table.primary:
+            plain(f"Δ base {measure.label}", lambda line: _delta_cell(line, table.primary.key))
+        _against_published(table, measure.key, add, book)
+    plain("seeds", lambda line: line.seeds)
+    plain("steps", lambda line: f"{line.costs['steps']:,.0f}" if "steps" in line.costs else "")
+    plain("time", lambda line: duration(line.costs["seconds"]) if "seconds" in line.costs else "")
+    plain("FLOPs", lambda line: scientific(line.costs["flops"]) if "flops" in line.costs else "")
+    return Grid(
+        f"{table.sweep.name}: published and measured" if _published_keys(table) else f"{table.sweep.name}: measured",
+        [column for column, _ in columns],
+        [[cells[i] for _, cells in columns] for i in range(len(lines))],
+        [line.row.definition.group for line in lines],
+        book.notes(),
+        table.remarks,
+        table.gaps,
+    )
+
+
+def _published_keys(table: Table) -> list[str]:
+    keys = dict.fromkeys(key for line in table.lines for key in line.published)
+    return [key for key in keys if key != "params_millions"]
+
+
+def _published(table: Table, key: str, title: str, add: Callable[..., None], book: Notebook) -> None:
+    figures = [line.published.get(key) for line in table.lines]
+    present = [figure for figure in figures if figure is not None]
+    common = _common([_figure_notes(figure) for figure in present])
+    cells = []
+    for figure in figures:
+        if figure is None:
+            cells.append(Cell(""))
+        else:
+            cells.append(
+                Cell(_as_printed(figure.value), book.mark(n for n in _figure_notes(figure) if n not in common))
+            )
+    add(title, cells, marks=book.mark(common))
+
+
+def _against_published(table: Table, key: str, add: Callable[..., None], book: Notebook) -> None:
+    """The column measured - published, where some row's figures were taken on the same text."""
+    pairs = [next((f for f in line.published.values() if f.measure == key), None) for line in table.lines]
+    cells = [
+        Cell(delta(figure.difference), book.mark(figure.notes))
+        if figure and figure.difference is not None
+        else Cell("")
+        for figure in pairs
+    ]
+    add("measured − published", cells)
+
+
+def _figure_notes(figure: Figure) -> list[str]:
+    # The caveats of a comparison stand at the difference; here stands what holds for the figure itself.
+    reasons = list(figure.notes) if figure.difference is None else []
+    return ([RECALLED] if figure.recalled else []) + reasons
+
+
+def _common(notes: Sequence[Sequence[str]]) -> list[str]:
+    return [note for note in notes[0] if all(note in others for others in notes)] if notes else []
+
+
+def _measured(line: Line, key: str, *, primary: bool) -> Cell:
+    if found := line.measured.get(key):
+        digits = decimals(key)
+        spread = f" ± {found.sd:.{digits}f}" if found.sd is not None else ""
+        return Cell(f"{found.mean:.{digits}f}{spread}")
+    if not primary:
+        return Cell("")
+    states = dict.fromkeys("missing" if run.state == "absent" else run.state for run in line.row.runs)
+    return Cell(", ".join("not measured" if state == "finished" else state for state in states) or "no seed")
+
+
+def _delta_cell(line: Line, key: str) -> str:
+    if line.base is None:
+        return "base"
+    found = line.delta.get(key)
+    if found is None:
+        return ""
+    spread = f" ± {found.sd:.2f}" if found.sd is not None else ""
+    return f"{delta(found.mean)}{spread}"
+
+
+def decimals(key: str) -> int:
+    """Digits after the point in which a measure is customarily printed."""
+    return 3 if key == "dev_nll" else 2
+
+
+def delta(value: float | None, digits: int = 2) -> str:
+    """A signed number: `+1.20`, `−0.30`, `0.00`; empty for None."""
+    if value is None:
+        return ""
+    text = f"{abs(value):.{digits}f}"
+    return text if float(text) == 0 else f"{'+' if value > 0 else '−'}{text}"
+
+
+def millions(count_: int | None) -> str:
+    """`65.13M`, `2.57M`, `812K`."""
+    if count_ is None:
+        return ""
+    return f"{count_ / 1e6:.2f}M" if count_ >= 1e6 else f"{count_ / 1e3:.0f}K" if count_ >= 1e4 else f"{count_:,}"
+
+
+def scientific(value: float) -> str:
+    """`3.3e18`."""
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def duration(seconds: float) -> str:
+    """`42 s`, `3 min 20 s`, `5 h 12 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def _as_printed(value: float) -> str:
+    return scientific(value) if abs(value) >= 1e6 else f"{value:g}"
+
+
+def _letters(index: int) -> str:
+    """a … z, aa, ab, …"""
+    alphabet = "abcdefghijklmnopqrstuvwxyz"
+    for length in count(1):
+        if index < len(alphabet) ** length:
+            return "".join(alphabet[index // len(alphabet) ** place % 26] for place in reversed(range(length)))
+        index -= len(alphabet) ** length
+    raise AssertionError("unreachable")

@@ -1,0 +1,152 @@
+"""What is measured, what was published, and when the two may be compared."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+ENDE_BLEU = "tokenised, compound-split multi-bleu, case-sensitive"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number in result.json: `scores.<set>.<score>.value`, or `loss.<key>`."""
+
+    key: str
+    """`test.bleu`, `dev.chrf`, `dev_ppl`, …"""
+
+    @property
+    def label(self) -> str:
+        """Heading of its column."""
+        if self.key == "dev_ppl":
+            return "dev PPL"
+        if self.key == "dev_nll":
+            return "dev loss"
+        part, _, score = self.key.partition(".")
+        return f"{part} {_SCORES.get(score, score)}"
+
+    @property
+    def higher_is_better(self) -> bool:
+        """False for losses and perplexities."""
+        return "ppl" not in self.key and "nll" not in self.key
+
+    def value(self, result: Mapping[str, Any]) -> float | None:
+        """The number, or None where the run did not measure it."""
+        entry = self._entry(result)
+        found = entry.get("value") if isinstance(entry, Mapping) else entry
+        return float(found) if isinstance(found, int | float) else None
+
+    def convention(self, result: Mapping[str, Any]) -> str | None:
+        """How it was computed, with sacreBLEU's signature where there is one."""
+        if self.key.startswith("dev_"):
+            return "natural units per sub-word, end of sentence included, without label smoothing"
+        entry = self._entry(result)
+        if not isinstance(entry, Mapping):
+            return None
+        parts = [str(entry[name]).rstrip(".") for name in ("convention", "signature") if entry.get(name)]
+        return "; ".join(parts) or None
+
+    def _entry(self, result: Mapping[str, Any]) -> Any:
+        part, _, score = self.key.partition(".")
+        if not score:
+            return (result.get("loss") or {}).get(part)
+        return ((result.get("scores") or {}).get(part) or {}).get(score)
+
+
+_SCORES = {
+    "bleu": "BLEU",
+    "bleu_lc": "BLEU (lower-cased)",
+    "bleu_tok": "BLEU (tokenised)",
+    "bleu_tok_lc": "BLEU (tokenised, lower-cased)",
+    "bleu_split": "BLEU (tokenised, split)",
+    "chrf": "chrF",
+    "gleu": "GLEU",
+    "exact_match": "exact match %",
+}
+
+
+@dataclass(frozen=True)
+class Published:
+    """A column of a paper's table: on which text, by which convention, and which of our measures equals it."""
+
+    key: str
+    label: str
+    corpus: str
+    """Loader that reads the same corpus (`data.kind`), or empty."""
+    languages: tuple[str, str]
+    text: str
+    """Name of the test set."""
+    convention: str
+    measures: tuple[str, ...] = ()
+    """Our measures from the same convention to a near one."""
+    vocabulary: int | None = None
+    """Rows of the vocabulary a figure per sub-word depends on."""
+
+
+_WMT = ("wmt14", ("en", "de"))
+_FLICKR = ("multi30k", ("en", "de"), "Multi30k test_2016_flickr", "tokenised, lower-cased multi-bleu")
+_KINDS = {
+    kind.key: kind
+    for kind in (
+        Published("dev_bleu", "dev BLEU", *_WMT, "newstest2013", ENDE_BLEU, ("dev.bleu_split", "dev.bleu")),
+        Published("dev_ppl", "dev PPL", *_WMT, "newstest2013", "per BPE token", ("dev_ppl",), 37_000),
+        Published("bleu_ende", "EN-DE BLEU", *_WMT, "newstest2014", ENDE_BLEU, ("test.bleu_split", "test.bleu")),
+        Published(
+            "bleu_enfr",
+            "EN-FR BLEU",
+            "wmt14",
+            ("en", "fr"),
+            "newstest2014",
+            "tokenised multi-bleu, case-sensitive",
+            ("test.bleu_tok", "test.bleu"),
+        ),
+        Published("bleu_tokenised", "BLEU", *_FLICKR, ("test.bleu_tok_lc", "test.bleu_tok")),
+        Published("bleu_test2016", "BLEU", *_FLICKR, ("test.bleu_tok_lc", "test.bleu_tok")),
+    )
+}
+
+
+def published_kind(key: str) -> Published:
+    """What a key of `variation.published` means; an unknown key gets a column of its own and is never compared."""
+    return _KINDS.get(key) or Published(key, key.replace("_", " "), "", ("", ""), "", "")
+
+
+def data_name(config: Mapping[str, Any]) -> str:
+    """The measured data in words: `toy en-de`."""
+    data = config.get("data") or {}
+    return f"{data.get('name', 'unknown data')} {data.get('source', '?')}-{data.get('target', '?')}"
+
+
+def incomparable(kind: Published, config: Mapping[str, Any]) -> str | None:
+    """Why a published and a measured figure cannot be compared; None when they were taken on the same text."""
+    data = config.get("data") or {}
+    where = f"published on {kind.text}" if kind.text else f"published as {kind.key}"
+    if not kind.measures:
+        return f"{where}: no measured figure of this kind"
+    if (data.get("kind"), data.get("source"), data.get("target")) != (kind.corpus, *kind.languages):
+        return f"{where}, measured on {data_name(config)}: not compared"
+    if (config.get("trainer") or {}).get("limit_test"):
+        return f"{where}, measured on a part of it (trainer.limit_test): not compared"
+    if kind.vocabulary and data.get("vocabulary") != kind.vocabulary:
+        return f"{where} per sub-word of another vocabulary ({kind.vocabulary:,} types): not compared"
+    return None
+
+
+def caveats(kind: Published, measure: str, config: Mapping[str, Any]) -> list[str]:
+    """What else differs between two figures on the same text: convention, scale, amount of data."""
+    found = []
+    recipe, data = config.get("recipe") or {}, config.get("data") or {}
+    if measure != kind.measures[0]:
+        found.append(f"published as {kind.convention}, measured as {Measure(measure).label}")
+    scale = recipe.get("scale") or {}
+    if scale.get("width", 1) != 1 or scale.get("steps", 1) != 1:
+        found.append(f"measured at {scale_name(config)}")
+    if data.get("train_pairs"):
+        found.append(f"measured with {data['train_pairs']:,} training pairs only")
+    return found
+
+
+def scale_name(config: Mapping[str, Any]) -> str:
+    """`widths × 0.25, steps × 0.012` of the paper's, or `full scale`."""
+    scale = (config.get("recipe") or {}).get("scale") or {}
+    width, steps = scale.get("width", 1), scale.get("steps", 1)
+    return "full scale" if width == 1 and steps == 1 else f"widths × {width:g} and steps × {steps:g} of the paper's"
