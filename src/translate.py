@@ -1,0 +1,17 @@
+"""Translate standard input: `python src/translate.py run=runs/... < input > output`.
+
+Any line is accepted, and there is one answer for each, in order; `nbest=4` gives several with scores, `format=json` one
+JSON document a line. On a terminal it asks for lines. What had to be cut is said on standard error.
+"""
+
+from variations.cli import command
+from variations.translating import TranslateConfig, translate
+
+
+def main() -> None:
+    """Entry point."""
+    command(translate, schema=TranslateConfig, config_name="translate")
+
+
+if __name__ == "__main__":
+    main()
