@@ -1,0 +1,62 @@
+"""`python src/score.py` as a user types it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[1] / "src" / "score.py"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "out.txt").write_text("Der Hund schläft im Garten.\n\n", encoding="utf-8")
+    (tmp_path / "test.de").write_text("Der Hund schläft im Garten.\nJa, gut.\n", encoding="utf-8")
+    return tmp_path
+
+
+def score(folder, *arguments):
+    return subprocess.run([sys.executable, str(SCRIPT), *arguments], cwd=folder, capture_output=True, text=True)
+
+
+def test_json_is_the_only_thing_on_standard_output(folder):
+    done = score(folder, "hyp=out.txt", "ref=test.de", "format=json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["scores"]["exact_match"]["value"] == 50
+    assert found["empty_hypotheses"] == 1
+    assert done.stderr == ""
+
+
+def test_terminal_output_ends_in_the_remarks_and_leaves_no_files(folder):
+    before = sorted(folder.iterdir())
+    done = score(folder, "hyp=out.txt", "ref=test.de")
+    assert done.returncode == 0, done.stderr
+    assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp" in done.stdout
+    assert done.stdout.splitlines()[-1] == "Note: 1 of 2 hypotheses are empty lines; they count as they are."
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give run=FOLDER, or hyp=FILE ref=FILE"),
+        (["hyp=out.txt", "ref=none.de"], "none.de does not exist"),
+        (["hyp=short.txt", "ref=test.de"], "short.txt has 1 lines but the reference file test.de has 2"),
+        (["hyp=empty.txt", "ref=test.de"], "empty.txt is empty"),
+        (["hyp=latin.txt", "ref=test.de"], "Line 2 of the hypothesis file latin.txt is not valid UTF-8"),
+        (["run=nowhere"], "run folder nowhere does not exist"),
+        (["hyp=out.txt", "ref=test.de", "format=xml"], "format"),
+    ],
+)
+def test_bad_input_is_one_clear_message_and_exit_code_2(folder, arguments, message):
+    (folder / "short.txt").write_text("Ja.\n", encoding="utf-8")
+    (folder / "empty.txt").write_text("", encoding="utf-8")
+    (folder / "latin.txt").write_bytes(b"Ja.\ngr\xfcn\n")
+    done = score(folder, *arguments)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
