@@ -79,7 +79,7 @@ def test_constraints_hold_the_dependencies_of_dependencies_and_nothing_else() ->
             seen.add((name, wanted))
             for text in metadata.requires(name) or []:
                 needed = Requirement(text)
-                # torch's CUDA packages come with its CUDA build only, and it pins them itself
+                # torch's CUDA packages come with its CUDA build only
                 if name == "torch" and needed.marker and "platform_system" in str(needed.marker):
                     continue
                 waiting.append((needed, wanted))
