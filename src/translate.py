@@ -7,11 +7,15 @@ JSON document a line. On a terminal it asks for lines. What had to be cut is sai
 from variations.cli import command
 from variations.translating import TranslateConfig, translate
 
-
-def main() -> None:
-    """Entry point."""
-    command(translate, schema=TranslateConfig, config_name="translate")
-
+main = command(
+    translate,
+    schema=TranslateConfig,
+    config_name="translate",
+    examples=[
+        "python src/translate.py run=runs/single/NAME/seed1 < input.txt > output.txt",
+        "python src/translate.py run=runs/single/NAME/seed1 nbest=4 format=json decode.beam=8",
+    ],
+)
 
 if __name__ == "__main__":
     main()

@@ -288,3 +288,20 @@ def test_terminal_gets_a_prompt_and_leaves_with_end_of_file(tmp_path):
         assert process.wait(timeout=60) == 0
         assert process.stderr.read() == b"> > \n"
     os.close(ours)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "messages"),
+    [
+        ([], ["give run=FOLDER"]),
+        (["run=no/such/run"], ["run folder no/such/run does not exist"]),
+        (["decode.beam=0", "format=xml"], ["decode.beam=0: must be at least 1", "valid choices are text, json"]),
+    ],
+)
+def test_command_line_faults_end_with_code_2_and_no_traceback(tmp_path, arguments, messages):
+    command = [sys.executable, str(ROOT / "src" / "translate.py"), *arguments]
+    done = subprocess.run(command, input="hi\n", capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    assert done.returncode == 2 and done.stdout == ""
+    assert all(message in done.stderr for message in messages)
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())

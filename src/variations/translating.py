@@ -54,6 +54,7 @@ class TranslateConfig:
     batch: int = number(512, ge=1)
     """Lines of a group; sorted by length inside."""
     accelerator: str = choice("auto", "auto", "cpu", "gpu")
+    """`auto`: a GPU where there is one."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +68,10 @@ class Line:
 
 
 def translate(config: TranslateConfig) -> None:
-    """Translate standard input until it ends.
+    """Translate standard input line by line with a trained run, to standard output.
 
-    Raises:
-        UserError: no such run, or keys that do not fit together.
+    Any line is accepted and answered by one line, in order; what had to be cut is said on standard error. Without such
+    a run, or when keys do not fit together, a UserError says so.
     """
     translator = load(config)
     import torch
