@@ -1,0 +1,1 @@
+"""Hydra finds plugins in this folder because it stands beside `train.py`."""

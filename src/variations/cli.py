@@ -1,0 +1,99 @@
+"""What every command has in common: Hydra's command line, with all faults told at once and plain exit codes.
+
+    main = command(train, schema=Config, config_name="train")
+
+    if __name__ == "__main__":
+        main()
+
+The task gets the typed configuration. Exit codes are those of `errors.ExitCode`.
+"""
+
+import functools
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import hydra
+from hydra._internal.utils import get_args_parser
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from omegaconf import DictConfig
+
+from variations.compose import CONF, VERSION_BASE, register_resolvers, register_schema, to_config
+from variations.errors import ConfigError, ExitCode, UserError
+from variations.help import help_text
+from variations.preflight import preflight
+
+
+def command(
+    task: Callable[[Any], Any],
+    *,
+    schema: type[Any],
+    config_name: str,
+    multirun: bool = False,
+    examples: Sequence[str] = (),
+) -> Callable[[], None]:
+    """Return the `main` of a verb.
+
+    Args:
+        task: Does the work; receives an instance of `schema`. Its docstring heads `--help`.
+        schema: Dataclass of the verb's keys.
+        config_name: The file `conf/<config_name>.yaml`; without one the schema stands alone.
+        multirun: Whether `--multirun` makes sense, which is so for verbs that train.
+        examples: Lines shown by `--help`.
+    """
+
+    def main() -> None:
+        register_resolvers()
+        register_schema(schema, config_name)
+        args = get_args_parser().parse_args()
+        if args.help:
+            sys.stdout.write(help_text(task, schema, config_name, examples, multirun=multirun))
+            return
+        several = args.multirun or "hydra.mode=MULTIRUN" in args.overrides
+        if not (args.hydra_help or args.shell_completion or args.experimental_rerun):
+            found = preflight(
+                args.overrides,
+                schema,
+                args.config_name or config_name,
+                multirun=several,
+                runs_models=multirun and args.cfg is None and args.info is None,
+                extra_folder=args.config_dir,
+            )
+            if several and not multirun:
+                found.append("--multirun is for train.py: this command runs once.")
+            if found:
+                fail(ConfigError(found))
+        _run(task, schema, config_name)
+
+    return main
+
+
+def _run(task: Callable[[Any], Any], schema: type[Any], config_name: str) -> None:
+    @functools.wraps(task)
+    def typed(node: DictConfig) -> Any:
+        config = to_config(node, schema)
+        if HydraConfig.get().mode == RunMode.MULTIRUN:
+            return task(config)  # the sweeper tells of a failed run, and goes on
+        try:
+            return task(config)
+        except UserError as error:
+            fail(error)
+
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # whole tracebacks: a fault of ours needs them
+    try:
+        hydra.main(version_base=VERSION_BASE, config_path=str(CONF), config_name=config_name)(typed)()
+    except UserError as error:
+        fail(error)
+    except KeyboardInterrupt:
+        again = shlex.join(["python", *sys.argv])
+        sys.stderr.write(f"\nInterrupted. To continue, run the same line again:\n  {again}\n")
+        sys.exit(ExitCode.INTERRUPTED)
+
+
+def fail(error: UserError) -> None:
+    """Write a user's fault to standard error, without a traceback, and leave with exit code 2."""
+    sys.stderr.write(f"error: {error}\n")
+    sys.exit(ExitCode.USAGE)

@@ -1,0 +1,209 @@
+"""A multirun as a list of runs: a table's rows × seeds (`sweep=NAME`), or a plain grid of overrides."""
+
+import dataclasses
+import hashlib
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+
+from variations.compose import compose_run, loader
+from variations.config import Config
+from variations.errors import ConfigError
+from variations.experiments.identity import is_incidental
+from variations.faults import check
+from variations.naming import GRID, run_folder, safe_name
+from variations.suggestions import did_you_mean, options
+
+MOST_JOBS = 1000
+OWN_KEYS = ("sweep", "rows", "seeds", "seed")
+"""Keys that pick jobs; each job states them anew."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a multirun."""
+
+    row: str
+    seed: int
+    overrides: tuple[str, ...]
+    """Compose this run anywhere."""
+    config: Config
+    folder: Path
+
+
+def expand(arguments: Sequence[str], extra_folder: str | None = None) -> list[Job]:
+    """Return the jobs of a multirun in the order to run them, every one composed and checked.
+
+    Args:
+        arguments: What the user typed after `--multirun`; Hydra's own overrides are passed over.
+        extra_folder: A further folder of configuration files, as `--config-dir` gives it.
+
+    Raises:
+        ConfigError: All faults of all jobs; nothing can be started.
+    """
+    jobs = list(composed_jobs(tuple(arguments), extra_folder))
+    if found := job_faults(jobs):
+        raise ConfigError(found)
+    return jobs
+
+
+@lru_cache(maxsize=2)
+def composed_jobs(arguments: tuple[str, ...], extra_folder: str | None = None) -> tuple[Job, ...]:
+    """As `expand`, without the check of each job's values; the last answers are kept.
+
+    Raises:
+        ConfigError: The jobs cannot be composed, or there is none.
+    """
+    parsed = OverridesParser.create(config_loader=loader(extra_folder)).parse_overrides(list(arguments))
+    given = {o.get_key_element(): o for o in parsed if not o.is_hydra_override()}
+    jobs = (_table if "sweep" in given else _grid)(given, extra_folder)
+    if not jobs:
+        raise ConfigError(["this multirun is empty: no row and no seed is left to run."])
+    return tuple(jobs)
+
+
+def job_faults(jobs: Sequence[Job], doubts: Callable[[Sequence[str]], bool] = lambda keys: False) -> list[str]:
+    """Return the faults of all jobs, each once, with the rows that have it, but none that rests on doubtful keys."""
+    rows_by_fault: dict[str, list[str]] = {}
+    by_row = {job.row: job.config for job in jobs}  # seeds share their row's faults
+    for row, config in by_row.items():
+        for fault in check(config):
+            if not doubts(fault.keys):
+                rows_by_fault.setdefault(fault.text, []).append(row)
+    return [f if len(rows) == len(by_row) else f"{_listed(rows)}: {f}" for f, rows in rows_by_fault.items()]
+
+
+def _listed(rows: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(rows) - most} more" if len(rows) > most else ""
+    return f"row{'s' if len(rows) > 1 else ''} {', '.join(rows[:most])}{more}"
+
+
+def _text(override: Override) -> str:
+    return override.input_line or f"{override.get_key_element()}={override.get_value_element_as_str()}"
+
+
+def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
+    _reject_grids_in_a_table(given)
+    shared = [_text(o) for key, o in given.items() if key not in OWN_KEYS]
+    head = compose_run([_text(o) for o in given.values()], extra_folder=extra_folder)
+    sweep_choice = _text(given["sweep"])
+    seeds = head.seeds if head.seeds is not None else [head.seed] if "seed" in given else head.sweep.seeds
+    own = _without(head.sweep.overrides, shared)
+    jobs: list[Job] = []
+    problems: list[str] = []
+    for row, reference in table_rows(head, extra_folder):
+        overrides = [sweep_choice, f"variation={reference}", *own, *shared]
+        try:
+            config = compose_run(overrides, extra_folder=extra_folder)
+        except ConfigError as error:
+            problems += [f"row {row}: {fault}" for fault in error.faults]
+            continue
+        jobs += [_job(row, overrides, config, seed) for seed in seeds]
+    if problems:
+        raise ConfigError(problems)
+    return _base_rows_first(jobs)
+
+
+def _reject_grids_in_a_table(given: dict[str, Override]) -> None:
+    problems = []
+    if "variation" in given:
+        problems.append("variation=… and sweep=… both pick rows: with a sweep write rows=[…].")
+    for key, override in given.items():
+        if override.is_sweep_override():
+            how = "seeds=[1,2]" if key == "seed" else f"one value of {key}, or run the sweep once for each"
+            problems.append(f"{override.input_line} cannot be combined with sweep=…: use {how}.")
+    if problems:
+        raise ConfigError(problems)
+
+
+def table_rows(config: Config, extra_folder: str | None = None) -> list[tuple[str, str]]:
+    """Return `(row, option of the group variation)` for the rows that a sweep's configuration picks.
+
+    Raises:
+        ConfigError: The sweep names no table, is empty, or a row is not in it.
+    """
+    sweep, found = config.sweep, loader(extra_folder)
+    if sweep.name is None:
+        raise ConfigError(
+            ["sweep.name is not set: the file in sweeps/ must name the sweep, as its runs' folder is called so."]
+        )
+    table = sweep.table or sweep.name
+    in_table = options(found, f"variation/{table}")
+    if not in_table and not any("/" in row for row in sweep.rows):
+        raise ConfigError([f"sweep.table={table}: there are no rows in conf/variation/{table}/; set sweep.table."])
+    valid = sweep.rows or in_table
+    wrong = [row for row in sweep.rows if "/" not in row and row not in in_table]
+    problems = [f"sweep.rows: there is no row '{row}' in conf/variation/{table}/." for row in wrong]
+    for row in config.rows or []:
+        if row not in valid:
+            problems.append(
+                f"rows: the sweep '{sweep.name}' has no row '{row}'.{did_you_mean(row, valid)} "
+                f"Its rows are {', '.join(valid)}."
+            )
+    if problems:
+        raise ConfigError(problems)
+    chosen = [row for row in valid if config.rows is None or row in config.rows]
+    return [(row.rsplit("/", 1)[-1], row if "/" in row else f"{table}/{row}") for row in chosen]
+
+
+def _base_rows_first(jobs: list[Job]) -> list[Job]:
+    bases = {job.config.variation.base for job in jobs}
+    return sorted(jobs, key=lambda job: job.row not in bases)
+
+
+def _without(lines: Sequence[str], winners: Sequence[str]) -> list[str]:
+    keys = {line.partition("=")[0] for line in winners}
+    return [line for line in lines if line.partition("=")[0] not in keys]
+
+
+def _grid(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
+    count = 1
+    for override in given.values():
+        if override.is_sweep_override():
+            if not override.is_discrete_sweep():
+                raise ConfigError([f"{override.input_line}: an interval has no end of values; list them, as in 1,2,3."])
+            count *= len(list(override.sweep_iterator()))
+    if count > MOST_JOBS:
+        raise ConfigError([f"this grid has {count} runs; at most {MOST_JOBS} are started at once: list fewer values."])
+    combinations = itertools.product(*(_each_value(override) for override in given.values()))
+    jobs: list[Job] = []
+    problems: list[str] = []
+    composed: dict[tuple[str, ...], Config] = {}
+    for combination in combinations:
+        lines = [line for line in combination if not line.startswith("seed=")]
+        name = _grid_row(lines)
+        overrides = (*lines, f"sweep.name={GRID}", f"name='{name}'")
+        try:
+            config = composed.get(overrides) or composed.setdefault(
+                overrides, compose_run(overrides, extra_folder=extra_folder)
+            )
+        except ConfigError as error:
+            problems += [f"{' '.join(combination)}: {fault}" for fault in error.faults]
+            continue
+        seeds = [int(line.partition("=")[2]) for line in combination if line.startswith("seed=")]
+        jobs.append(_job(name, overrides, config, seeds[0] if seeds else config.seed))
+    if problems:
+        raise ConfigError(problems)
+    return jobs
+
+
+def _each_value(override: Override) -> list[str]:
+    if not override.is_sweep_override():
+        return [_text(override)]
+    return [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]
+
+
+def _grid_row(lines: Sequence[str]) -> str:
+    telling = [line for line in lines if not is_incidental(line.partition("=")[0].lstrip("+~"))]
+    text = ",".join(telling) or "default"
+    return safe_name(text, hashlib.sha256(text.encode()).hexdigest()[:8])
+
+
+def _job(row: str, overrides: Sequence[str], config: Config, seed: int) -> Job:
+    config = dataclasses.replace(config, seed=seed)
+    return Job(row, seed, (*overrides, f"seed={seed}"), config, run_folder(config))

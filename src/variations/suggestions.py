@@ -1,0 +1,114 @@
+"""What the user probably meant: near names, and what other systems call our keys."""
+
+import difflib
+from collections.abc import Iterator, Sequence
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.object_type import ObjectType
+
+OTHER_NAMES = {
+    "heads": "model.h",
+    "num_heads": "model.h",
+    "n_heads": "model.h",
+    "layers": "model.N",
+    "num_layers": "model.N",
+    "n_layers": "model.N",
+    "n": "model.N",
+    "hidden_size": "model.d_model",
+    "width": "model.d_model",
+    "ffn_size": "model.d_ff",
+    "branches": "branch.M",
+    "learning_rate": "recipe.lr",
+    "batch_size": "recipe.batch_tokens",
+    "warmup_steps": "recipe.warmup",
+    "steps": "trainer.max_steps",
+    "epochs": "trainer.max_steps",
+    "max_epochs": "trainer.max_steps",
+    "gpus": "trainer.devices",
+    "accumulate_grad_batches": "trainer.tokens_per_batch",
+    "beam_size": "decode.beam",
+    "length_penalty": "decode.alpha",
+    "vocab_size": "data.vocabulary",
+    "lenpen": "decode.alpha",
+    "output": "runs",
+    "output_dir": "runs",
+}
+"""What other systems call our keys."""
+
+
+HIDDEN = ("hydra", "recipe_size")
+"""Groups that nobody types."""
+
+
+def did_you_mean(word: str, choices: Sequence[str]) -> str:
+    """Return ` Did you mean 'x'?`, or nothing when no choice is near."""
+    near = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
+    return f" Did you mean '{near[0]}'?" if near else ""
+
+
+def walk_groups(loader: ConfigLoaderImpl, parent: str = "") -> Iterator[str]:
+    """Yield every group of `conf/` and of Hydra, nested ones too (`hydra/launcher`)."""
+    for name in loader.repository.get_group_options(parent, ObjectType.GROUP):
+        group = f"{parent}/{name}" if parent else name
+        if loader.repository.get_group_options(group, ObjectType.CONFIG) or parent == "":
+            yield group
+        yield from walk_groups(loader, group)
+
+
+def options(loader: ConfigLoaderImpl, group: str) -> list[str]:
+    """Return the options of a group; those in a subfolder as `table/row`."""
+    found = sorted(loader.repository.get_group_options(group, ObjectType.CONFIG))
+    if group == "hydra" or group.startswith("hydra/"):
+        return found
+    for name in sorted(loader.repository.get_group_options(group, ObjectType.GROUP)):
+        found += [f"{name}/{option}" for option in options(loader, f"{group}/{name}")]
+    return found
+
+
+def options_text(group: str, choice: str, valid: list[str]) -> str:
+    """Name the valid options of a group, the nearest one first."""
+    near = did_you_mean(choice, valid)
+    if not near and "/" not in choice:
+        same = [option for option in valid if option.rsplit("/", 1)[-1] == choice]
+        near = f" Did you mean '{same[0]}'?" if same else ""
+    shown = valid if len(valid) <= 24 else sorted({option.split("/")[0] for option in valid})
+    kind = "valid choices are" if shown is valid else "the tables are"
+    more = "" if shown is valid else f" (then /ROW; the rows are the files in conf/{group}/TABLE/)"
+    return f"{near} For {group} {kind} {', '.join(shown)}{more}." if shown else f" The group {group} is empty."
+
+
+def unknown_key(name: str, line: str, keys: list[str], groups: list[str], loader: ConfigLoaderImpl) -> str:
+    """Say that a key does not exist, and which one was probably meant."""
+    last, value = name.rsplit(".", 1)[-1], line.partition("=")[2]
+    group = None if last.lower() in OTHER_NAMES else _near_group(name, value, groups, loader)
+    if group is not None:
+        return f"{line}: there is no key or group '{name}'. Did you mean {group}?"
+    same_end = [key for key in keys if key.rsplit(".", 1)[-1].lower() == last.lower()]
+    known_elsewhere = [key for key in [OTHER_NAMES.get(last.lower())] if key in keys]
+    meant: list[str | None] = [*same_end[:1], *known_elsewhere]
+    if not meant and "." in name:
+        part = name.rsplit(".", 1)[0]
+        ends = [key[len(part) + 1 :] for key in keys if key.startswith(f"{part}.")]
+        meant += [f"{part}.{end}" for end in difflib.get_close_matches(last, ends, n=1, cutoff=0.6)]
+        if ends and not meant:
+            return f"{line}: there is no key '{name}'. Keys of {part}: {', '.join(ends)}."
+    if not meant:
+        meant += difflib.get_close_matches(name, keys, n=1, cutoff=0.6) or _near_end(last, keys)
+    hint = f" Did you mean {meant[0]}{f'={value}' if value else ''}?" if meant else " --help lists them."
+    return f"{line}: there is no key or group '{name}'.{hint}"
+
+
+def _near_group(name: str, value: str, groups: Sequence[str], loader: ConfigLoaderImpl) -> str | None:
+    if "." in name:
+        return None
+    plain = [group for group in groups if "/" not in group and group not in HIDDEN]
+    near = difflib.get_close_matches(name, plain, n=1, cutoff=0.6)
+    owners = near or [group for group in plain if value in options(loader, group)]
+    if not owners:
+        return None
+    return f"{owners[0]}={value}" if value in options(loader, owners[0]) else f"'{owners[0]}'"
+
+
+def _near_end(last: str, keys: Sequence[str]) -> list[str]:
+    by_end = {key.rsplit(".", 1)[-1]: key for key in keys}
+    return [by_end[end] for end in difflib.get_close_matches(last, list(by_end), n=1, cutoff=0.75)]

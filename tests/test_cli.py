@@ -1,0 +1,231 @@
+"""The command line: all faults in one message, exit code 2, nothing made on disk, torch not loaded."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from variations.config import Config
+from variations.preflight import preflight
+
+ROOT = Path(__file__).resolve().parents[1]
+
+FAKE_VERB = """
+import sys
+from dataclasses import dataclass
+from variations.cli import command
+from variations.errors import DataError
+
+@dataclass
+class VerbConfig:
+    what: str = "fine"
+    count: int = 1
+    \"\"\"How often.\"\"\"
+
+def act(config: VerbConfig) -> None:
+    \"\"\"Does something.\"\"\"
+    if config.what == "data":
+        raise DataError("train.de, line 3 is not UTF-8.")
+    if config.what == "bug":
+        raise ZeroDivisionError("a fault of ours")
+    if config.what == "stop":
+        raise KeyboardInterrupt
+    print("torch" in sys.modules, type(config).__name__, config.count)
+
+main = command(act, schema=VerbConfig, config_name="verb", examples=["python src/verb.py what=fine"])
+if __name__ == "__main__":
+    main()
+"""
+
+
+def run(script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"}
+    line = [sys.executable, str(script), *arguments]
+    return subprocess.run(line, cwd=cwd, capture_output=True, text=True, env=environment, timeout=60, check=False)
+
+
+def train(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return run(ROOT / "src" / "train.py", *arguments, cwd=cwd)
+
+
+def faults_of(*lines: str, multirun: bool = False) -> list[str]:
+    return preflight(lines, Config, "train", multirun=multirun, runs_models=True)
+
+
+def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path: Path) -> None:
+    done = train(
+        "modle=weighted",
+        "model.heads=4",
+        "size=tinyy",
+        "recipe.lr=abc",
+        "decode.beam=0",
+        "data.target=en",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    for part in (
+        "6 faults in the configuration:",
+        "modle=weighted: there is no key or group 'modle'. Did you mean model=weighted?",
+        "model.heads=4: there is no key or group 'model.heads'. Did you mean model.h=4?",
+        "size=tinyy: there is no such option. Did you mean 'tiny'?",
+        "recipe.lr=abc: must be a number, greater than 0.",
+        "decode.beam=0: must be at least 1.",
+        "data.source and data.target are both 'en'",
+    ):
+        assert part in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("size=huge", "size=huge: there is no such option. For size valid choices are base, big,"),
+        ("variation=uniform", "Did you mean 'quickstart/uniform'?"),
+        ("lr=0.1", "lr=0.1: there is no key or group 'lr'. Did you mean recipe.lr=0.1?"),
+        ("beam_size=5", "Did you mean decode.beam=5?"),
+        ("max_epochs=5", "Did you mean trainer.max_steps=5?"),
+        ("gpus=2", "Did you mean trainer.devices=2?"),
+        ("quick=recipe", "there is no key or group 'quick'"),
+        ("trainer.max_step=5", "Did you mean trainer.max_steps=5?"),
+        ("recipe.zzz=1", "there is no key 'recipe.zzz'. Keys of recipe: name,"),
+        ("+model.foo=3", "there is no key 'model.foo'"),
+        ("model.N=2.5", "model.N=2.5: must be a whole number, at least 1."),
+        ("model.N=true", "model.N=True: must be a whole number"),
+        ("model.h=null", "model.h=null: a value is needed"),
+        ("deterministic=2", "deterministic=2: must be true or false."),
+        ("rows=a", "rows=a: must be a list such as [a,b] or null."),
+        ("sweep.seeds=[1,x]", "must be a list of whole numbers such as [1,2]."),
+        ("model.kind=[a]", "model.kind=['a']: must be one of transformer, weighted."),
+        ("logger.mode=onlin", "logger.mode=onlin: valid choices are online, offline, disabled. Did you mean 'online'?"),
+        ("debug=null", "write ~debug"),
+        ("~model.h", "~model.h: the key model.h cannot be removed"),
+        ("weighted", "'weighted' is not KEY=VALUE"),
+        ("seed=[1", "'seed=[1' cannot be read"),
+        ("model=transformer,weighted", "lists several values: add --multirun"),
+        ("hydra/launcher=slrm", "hydra/launcher=slrm: there is no such option."),
+        ("branch=uniform", "branch=uniform has no effect with model=transformer: add model=weighted"),
+        ("branch.impl=naive", "branch.impl=naive has no effect with model=transformer"),
+        ("sweep=quickstart", "sweep=quickstart is many runs: add --multirun"),
+        ("rows=[a]", "add sweep=NAME"),
+    ],
+)
+def test_one_bad_override_gives_one_fault(line: str, message: str) -> None:
+    (fault,) = faults_of(line)
+    assert message in fault
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["model=weighted", "branch=uniform"],
+        ["model=weighted", "branch.gate.kind=topk", "branch.gate.k=4"],
+        ["seed=2", "name='a,b'", "data.root=null", "logger.tags=[x,y]", "recipe.lr=1"],
+        ["variation=quickstart/weighted", "branch.impl=naive"],
+        ["+variation.published.bleu=3", "~debug"],
+        ["sweep=quickstart", "variation=quickstart/uniform"],
+        ["model.d_model=${model.d_ff}"],
+        ["hydra.verbose=true"],
+    ],
+)
+def test_good_overrides_have_no_fault(lines: list[str]) -> None:
+    assert faults_of(*lines) == []
+
+
+def test_faults_that_follow_from_a_rejected_override_are_not_reported() -> None:
+    assert faults_of("model=weightd", "branch=uniform") == [
+        "model=weightd: there is no such option. Did you mean 'weighted'? "
+        "For model valid choices are additive, restricted, transformer, weighted."
+    ]
+    assert len(faults_of("sweep=quickstrt", "rows=[uniform]")) == 1
+
+
+def test_grids_are_checked_in_every_combination() -> None:
+    found = faults_of("model=transformer,weighted", "model.h=4,3", "modle=x", "branch.gate.k=9", multirun=True)
+    assert len(found) == 2
+    assert "modle" in found[0]
+    assert "rows model=transformer,model.h=3,branch.gate.k=9, model=weighted,model.h=3,branch.gate.k=9: " in found[1]
+    assert "model.h=3 does not divide model.d_model=128" in found[1]
+
+
+def test_help_is_short_and_tells_what_to_type(tmp_path: Path) -> None:
+    done = train("--help", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    for part in (
+        "--multirun sweep=quickstart",
+        "transformer*",
+        "quickstart/… (4 rows)",
+        "seed=1",
+        "Root of the run store",
+    ):
+        assert part in done.stdout
+    assert len(done.stdout.splitlines()) < 70
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_configuration_can_be_printed_from_anywhere(tmp_path: Path) -> None:
+    done = train("--cfg", "job", "-p", "model", "--resolve", "model=weighted", "size=big", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "d_model: 1024" in done.stdout
+    assert "kind: weighted" in done.stdout
+    assert "train_schema" in train("--info", "defaults", cwd=tmp_path).stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("decode.beam=0",), ("--multirun", "sweep=quickstart", "rows=[x]")])
+def test_help_and_faults_load_no_heavy_library(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    script = tmp_path / "look.py"
+    script.write_text(
+        "import atexit, runpy, sys\n"
+        "heavy = ('torch', 'pytorch_lightning', 'wandb', 'matplotlib', 'sentencepiece', 'optuna')\n"
+        "atexit.register(lambda: print('loaded:', [name for name in heavy if name in sys.modules]))\n"
+        f"sys.path.insert(0, {str(ROOT / 'src')!r})\n"
+        f"runpy.run_path({str(ROOT / 'src' / 'train.py')!r}, run_name='__main__')\n"
+    )
+    done = run(script, *arguments, cwd=tmp_path)
+    assert "loaded: []" in done.stdout
+
+
+@pytest.fixture
+def verb(tmp_path: Path) -> Path:
+    script = tmp_path / "verb.py"
+    script.write_text(FAKE_VERB)
+    return script
+
+
+def test_a_verb_without_configuration_files_works(verb: Path, tmp_path: Path) -> None:
+    done = run(verb, "count=3", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "False VerbConfig 3\n", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["verb.py"]
+    told = run(verb, "--help", cwd=tmp_path).stdout
+    assert "Does something." in told
+    assert "How often." in told
+
+
+def test_a_users_fault_has_exit_code_2_and_no_traceback(verb: Path, tmp_path: Path) -> None:
+    done = run(verb, "what=data", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "error: train.de, line 3 is not UTF-8.\n")
+
+
+def test_a_fault_of_ours_has_exit_code_1_and_a_whole_traceback(verb: Path, tmp_path: Path) -> None:
+    done = run(verb, "what=bug", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "in act" in done.stderr
+    assert "ZeroDivisionError: a fault of ours" in done.stderr
+
+
+def test_ctrl_c_tells_how_to_continue(verb: Path, tmp_path: Path) -> None:
+    done = run(verb, "what=stop", "count=2", cwd=tmp_path)
+    assert done.returncode == 130
+    assert done.stderr.endswith(f"run the same line again:\n  python {verb} what=stop count=2\n")
+    assert "Traceback" not in done.stderr
+
+
+def test_other_verbs_do_not_sweep(verb: Path, tmp_path: Path) -> None:
+    done = run(verb, "--multirun", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--multirun is for train.py" in done.stderr

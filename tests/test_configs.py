@@ -1,0 +1,218 @@
+"""Every shipped configuration composes and is free of faults; composition does what it says."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from variations.compose import CONF, compose_run, diff, flatten, from_dict, load, to_dict
+from variations.config import Config
+from variations.errors import ConfigError
+from variations.experiments.ledger import config_hash
+from variations.faults import faults
+from variations.naming import run_folder, run_name, safe_name
+
+
+def options(group: str) -> list[str]:
+    folder = CONF / group
+    return sorted(str(path.relative_to(folder))[: -len(".yaml")] for path in folder.rglob("*.yaml"))
+
+
+GROUPS = ("model", "size", "positions", "data", "recipe", "trainer", "logger", "debug")
+CHOICES = [f"{group}={option}" for group in GROUPS for option in options(group)]
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_every_option_composes_without_fault(choice: str) -> None:
+    config = compose_run([choice])
+    rest = [fault for fault in faults(config) if "needs data.root" not in fault]
+    assert rest == []
+
+
+@pytest.mark.parametrize("option", options("branch"))
+def test_every_branch_option_composes_with_the_weighted_model(option: str) -> None:
+    assert faults(compose_run(["model=weighted", f"branch={option}"])) == []
+
+
+@pytest.mark.parametrize("option", options("branch"))
+def test_every_branch_option_but_learned_changes_something(option: str) -> None:
+    changed = diff(compose_run(["model=weighted"]), compose_run(["model=weighted", f"branch={option}"]))
+    assert bool(changed) == (option != "learned")
+
+
+@pytest.mark.parametrize("row", options("variation"))
+def test_every_row_composes(row: str) -> None:
+    config = compose_run([f"variation={row}"])
+    table, name = row.split("/", 1)
+    assert (config.variation.table, config.variation.row) == (table, name)
+    assert config.variation.label
+    assert [fault for fault in faults(config) if "parsing" not in fault] == []
+
+
+def test_default_run() -> None:
+    config = compose_run()
+    assert (config.model.kind, config.model.N, config.model.d_model) == ("transformer", 2, 128)
+    assert (config.positions.kind, config.data.name, config.recipe.name) == ("sinusoidal", "toy", "quick")
+    assert (config.trainer.accelerator, config.logger.kind, config.logger.mode) == ("cpu", "wandb", None)
+    assert (config.debug.name, config.variation.row, config.sweep.name) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("size", "N", "d_model", "d_ff", "h", "dropout"),
+    [("base", 6, 512, 2048, 8, 0.1), ("big", 6, 1024, 4096, 16, 0.3), ("multi30k", 4, 128, 256, 4, 0.3)],
+)
+def test_published_sizes(size: str, N: int, d_model: int, d_ff: int, h: int, dropout: float) -> None:
+    m = compose_run([f"size={size}"]).model
+    assert (m.N, m.d_model, m.d_ff, m.h, m.dropout) == (N, d_model, d_ff, h, dropout)
+
+
+def test_weighted_model_has_attention_dropout() -> None:
+    m = compose_run(["model=weighted", "size=big"]).model
+    assert (m.kind, m.attention_dropout, m.dropout) == ("weighted", 0.1, 0.3)
+
+
+def test_recipe_vaswani2017() -> None:
+    config = compose_run(["recipe=vaswani2017", "size=base"])
+    r = config.recipe
+    assert (r.schedule, r.lr, r.warmup, r.batch_tokens) == ("noam", 1.0, 4000, 25_000)
+    assert (r.beta1, r.beta2, r.eps, r.label_smoothing, r.smoothing) == (0.9, 0.98, 1e-9, 0.1, "t2t")
+    assert (config.trainer.max_steps, r.average, r.average_every) == (100_000, 5, 1500)
+    assert (config.decode.beam, config.decode.alpha, config.decode.max_extra) == (4, 0.6, 50)
+
+
+def test_recipe_vaswani2017_is_longer_for_the_big_model() -> None:
+    config = compose_run(["recipe=vaswani2017", "size=big"])
+    assert (config.trainer.max_steps, config.recipe.average, config.recipe.average_every) == (300_000, 20, 600)
+
+
+def test_recipe_ahmed2017() -> None:
+    base = compose_run(["recipe=ahmed2017", "model=weighted", "size=base"])
+    big = compose_run(["recipe=ahmed2017", "model=weighted", "size=big"])
+    assert (base.trainer.max_steps, big.trainer.max_steps) == (60_000, 250_000)
+    assert (base.branch.warmup, base.branch.freeze_last, base.recipe.average) == (400, 10_000, 1)
+
+
+def test_limit_is_twenty_steps_whatever_the_recipe() -> None:
+    for recipe in options("recipe"):
+        config = compose_run(["model=weighted", "size=big", f"recipe={recipe}", "debug=limit"])
+        assert faults(config) == []
+        assert (config.trainer.max_steps, config.trainer.limit_test, config.recipe.average) == (20, 32, 1)
+        assert config.branch.freeze_last == 3
+
+
+def test_branch_warmup_and_freeze_follow_the_recipe() -> None:
+    config = compose_run(["model=weighted", "recipe=multi30k"])
+    assert (config.branch.warmup, config.branch.freeze_last) == (200, 1333)
+    shorter = compose_run(["model=weighted", "recipe=multi30k", "trainer.max_steps=600"])
+    assert shorter.branch.freeze_last == 100
+
+
+def test_width_and_steps_are_scaled_by_the_recipe_but_not_what_the_user_types(tmp_path: Path) -> None:
+    row = tmp_path / "variation" / "mine" / "row.yaml"
+    row.parent.mkdir(parents=True)
+    row.write_text(
+        "# @package _global_\nmodel:\n  d_model: ${width:512}\n  d_k: ${width:2}\n"
+        "trainer:\n  max_steps: ${steps:100000}\n"
+    )
+
+    def compose(*more: str) -> Config:
+        return compose_run(["variation=mine/row", *more], extra_folder=str(tmp_path))
+
+    scaled = compose("recipe.scale.width=0.25", "recipe.scale.steps=0.04")
+    assert (scaled.model.d_model, scaled.model.d_k, scaled.trainer.max_steps) == (128, 1, 4000)
+    full = compose("recipe=vaswani2017")
+    assert (full.model.d_model, full.model.d_k, full.trainer.max_steps) == (512, 2, 100_000)
+    typed = compose("recipe.scale.width=0.25", "model.d_model=512", "trainer.max_steps=7")
+    assert (typed.model.d_model, typed.trainer.max_steps) == (512, 7)
+
+
+def test_sweeps_stand_where_hydra_looks_for_them() -> None:
+    link = CONF / "sweep"
+    assert link.is_symlink()
+    assert str(link.readlink()) == "../sweeps"
+    assert (link / "quickstart.yaml").is_file()
+
+
+@pytest.mark.parametrize("sweep", options("sweep"))
+def test_every_sweep_names_itself(sweep: str) -> None:
+    assert compose_run([f"sweep={sweep}"]).sweep.name == Path(sweep).name
+
+
+def test_round_trip_through_yaml(tmp_path: Path) -> None:
+    config = compose_run(["model=weighted", "branch=topk", "seed=7"])
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(to_dict(config)))
+    assert load(path) == config
+
+
+def test_older_configurations_take_defaults_for_new_keys() -> None:
+    assert from_dict({"model": {"h": 4}}, Config).model.d_model == 512
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("model: {heads: 4}", "unknown key 'model.heads'"),
+        ("model: {h: many}", "model.h"),
+        ("model: [", "cannot be read"),
+        ("5", "holds no keys and values"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_key(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as error:
+        load(path)
+    assert message in str(error.value)
+    assert str(path) in str(error.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no configuration at"):
+        load(tmp_path / "config.yaml")
+
+
+def test_a_faulty_row_file_is_named(tmp_path: Path) -> None:
+    row = tmp_path / "variation" / "mine" / "row.yaml"
+    row.parent.mkdir(parents=True)
+    row.write_text("# @package _global_\nmodel:\n  heads: 3\n")
+    with pytest.raises(ConfigError) as error:
+        compose_run(["variation=mine/row"], extra_folder=str(tmp_path))
+    assert "variation/mine/row" in str(error.value)
+    assert "unknown key 'model.heads'" in str(error.value)
+
+
+def test_flatten_and_diff() -> None:
+    a, b = compose_run(), compose_run(["model.h=8", "rows=null", "logger.tags=[x]"])
+    assert flatten(a)["model.h"] == 4
+    assert diff(a, b) == {"model.h": (4, 8), "logger.tags": ([], ["x"])}
+    assert diff({"a": 1}, {"b": {"c": 2}}) == {"a": (1, None), "b.c": (None, 2)}
+
+
+def test_run_folder_outside_a_sweep_is_named_by_what_it_is() -> None:
+    config = compose_run(["model=weighted", "seed=3"])
+    folder = run_folder(config)
+    assert folder.parts[:2] == ("runs", "single")
+    assert folder.parts[2].startswith("weighted-N2-d128-toy-quick-")
+    assert folder.parts[3] == "seed3"
+    assert run_name(compose_run(["model=weighted"])) == folder.parts[2]
+    assert run_name(compose_run(["model=weighted", "model.h=8"])) != folder.parts[2]
+
+
+def test_run_folder_does_not_change_with_places_and_loggers() -> None:
+    here, there = compose_run(), compose_run(["runs=/elsewhere", "logger=none", "data.cache=/tmp/x"])
+    assert run_name(here) == run_name(there)
+    assert config_hash(to_dict(here)) == config_hash(to_dict(there))
+
+
+def test_run_folder_in_a_sweep_and_by_name() -> None:
+    row = compose_run(["sweep=quickstart", "variation=quickstart/uniform", "seed=2", "runs=store"])
+    assert run_folder(row) == Path("store/quickstart/uniform/seed2")
+    assert run_folder(compose_run(["name=mine"])) == Path("runs/single/mine/seed1")
+
+
+def test_safe_names() -> None:
+    assert safe_name("model=weighted,branch.gate={k: 2}") == "model=weighted,branch.gate=_k_2"
+    assert safe_name("../../x") == "x"
+    assert safe_name("...") == "run"
+    assert len(safe_name("x" * 500, "12345678")) == 120

@@ -1,0 +1,171 @@
+"""A multirun: which runs it has, in which order, what it skips, and what it tells at the end."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from variations.compose import compose_run, to_dict
+from variations.errors import ConfigError
+from variations.experiments.ledger import RunFolder
+from variations.jobs import expand
+
+ROOT = Path(__file__).resolve().parents[1]
+
+FAKE_TRAIN = """
+from pathlib import Path
+from variations.cli import command
+from variations.compose import to_dict
+from variations.config import Config
+from variations.errors import DataError
+from variations.experiments.ledger import RunFolder
+from variations.naming import run_folder
+
+def train(config: Config) -> None:
+    \"\"\"Pretend to train.\"\"\"
+    with open("order.txt", "a") as file:
+        file.write(f"{config.variation.row or config.name} {config.seed}\\n")
+    folder = RunFolder(run_folder(config)).create(to_dict(config))
+    folder.set_status("running")
+    if Path("stop").exists() and config.variation.row == "uniform":
+        raise KeyboardInterrupt
+    if Path("break").exists() and config.variation.row == "weighted":
+        folder.set_status("failed", reason="broken on purpose")
+        raise DataError("broken on purpose")
+    folder.write_result({"scores": {"test": {"bleu": {"value": 12.345}}}, "seconds": 1.0})
+    folder.set_status("finished")
+
+command(train, schema=Config, config_name="train", multirun=True)()
+"""
+
+
+def sweep(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    script = folder / "fake.py"
+    script.write_text(FAKE_TRAIN)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "220"}
+    line = [sys.executable, str(script), "--multirun", *arguments]
+    return subprocess.run(line, cwd=folder, capture_output=True, text=True, env=environment, timeout=60, check=False)
+
+
+def order(folder: Path) -> list[str]:
+    path = folder / "order.txt"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def test_a_table_is_rows_times_seeds_with_the_base_row_first() -> None:
+    jobs = expand(["sweep=quickstart", "seeds=[1,2]", "rows=[uniform,transformer]"])
+    assert [(job.row, job.seed) for job in jobs] == [
+        ("transformer", 1),
+        ("transformer", 2),
+        ("uniform", 1),
+        ("uniform", 2),
+    ]
+    assert jobs[3].folder == Path("runs/quickstart/uniform/seed2")
+    assert (jobs[3].config.model.kind, jobs[3].config.branch.train_mode) == ("weighted", "uniform")
+
+
+def test_a_jobs_overrides_compose_the_same_run_again() -> None:
+    for job in expand(["sweep=quickstart", "trainer.max_steps=50", "runs=elsewhere"]):
+        assert compose_run(job.overrides) == job.config
+        assert job.config.trainer.max_steps == 50
+
+
+def test_the_users_override_wins_over_the_sweeps() -> None:
+    jobs = expand(["sweep=quickstart", "size=small", "rows=[weighted]"])
+    assert [job.config.model.d_model for job in jobs] == [256]
+
+
+def test_one_seed_may_be_written_as_for_a_single_run() -> None:
+    assert [job.seed for job in expand(["sweep=quickstart", "rows=[uniform]", "seed=5"])] == [5]
+
+
+def test_a_grid_is_the_product_with_a_folder_for_each() -> None:
+    jobs = expand(["model=transformer,weighted", "size=tiny,small", "seed=1,2", "runs=store"])
+    assert len(jobs) == 8
+    assert str(jobs[0].folder) == "store/grid/model=transformer,size=tiny/seed1"
+    assert str(jobs[7].folder) == "store/grid/model=weighted,size=small/seed2"
+    assert compose_run(jobs[7].overrides) == jobs[7].config
+    assert len({job.folder for job in jobs}) == 8
+
+
+def test_grids_take_ranges_and_quoted_values() -> None:
+    jobs = expand(["model.N=range(1,4)", "recipe.name='my, recipe'"])
+    assert [job.config.model.N for job in jobs] == [1, 2, 3]
+    assert {job.config.recipe.name for job in jobs} == {"my, recipe"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sweep=quickstart", "rows=[unifrm]"], "the sweep 'quickstart' has no row 'unifrm'. Did you mean 'uniform'?"),
+        (["sweep=quickstart", "rows=[x]"], "Its rows are transformer, weighted, uniform, learned_positions."),
+        (["sweep=quickstart", "seeds=[]"], "empty"),
+        (["sweep=quickstart", "rows=[]"], "empty"),
+        (["sweep=quickstart", "size=tiny,small"], "use one value of size, or run the sweep once for each"),
+        (["sweep=quickstart", "seed=1,2"], "use seeds=[1,2]"),
+        (["sweep=quickstart", "variation=quickstart/uniform"], "write rows=[…]"),
+        (["sweep=quickstart", "sweep.table=nowhere", "sweep.rows=[]"], "no rows in conf/variation/nowhere/"),
+        (["seed=range(0,2000)"], "this grid has 2000 runs; at most 1000"),
+        (["recipe.lr=interval(0,1)"], "an interval has no end of values"),
+        (["model.h=4,3"], "row model.h=3: model.h=3 does not divide"),
+    ],
+)
+def test_a_sweep_that_cannot_run_says_why(arguments: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        expand(arguments)
+    assert message in str(error.value)
+
+
+def test_a_sweep_runs_skips_what_is_finished_and_retries_what_failed(tmp_path: Path) -> None:
+    (tmp_path / "break").touch()
+    first = sweep(tmp_path, "sweep=quickstart")
+    assert first.returncode == 1
+    assert order(tmp_path) == ["transformer 1", "weighted 1", "uniform 1", "learned_positions 1"]
+    assert "3 finished, 1 failed" in first.stdout
+    assert "failed weighted, seed 1: broken on purpose" in first.stdout
+    assert "12.35" in first.stdout or "12.34" in first.stdout
+    (tmp_path / "break").unlink()
+    second = sweep(tmp_path, "sweep=quickstart")
+    assert second.returncode == 0
+    assert order(tmp_path)[4:] == ["weighted 1"]
+    assert "3 skipped, 1 finished" in second.stdout
+    third = sweep(tmp_path, "sweep=quickstart")
+    assert third.returncode == 0
+    assert len(order(tmp_path)) == 5
+    homes = sorted(str(p.parent.relative_to(tmp_path)) for p in (tmp_path / "runs").rglob("result.json"))
+    assert homes == [
+        f"runs/quickstart/{row}/seed1" for row in ("learned_positions", "transformer", "uniform", "weighted")
+    ]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["fake.py", "order.txt", "runs"]
+
+
+def test_ctrl_c_ends_the_sweep_with_its_summary(tmp_path: Path) -> None:
+    (tmp_path / "stop").touch()
+    done = sweep(tmp_path, "sweep=quickstart")
+    assert done.returncode == 130
+    assert "2 finished, 1 interrupted, 1 pending" in done.stdout
+    assert "run the same line again" in done.stderr
+
+
+def test_a_grid_runs_through_the_command_line(tmp_path: Path) -> None:
+    done = sweep(tmp_path, "model=transformer,weighted", "trainer.max_steps=30")
+    assert done.returncode == 0
+    assert (tmp_path / "runs/grid/model=weighted,trainer.max_steps=30/seed1/result.json").is_file()
+
+
+def test_nothing_starts_when_one_row_is_at_fault(tmp_path: Path) -> None:
+    done = sweep(tmp_path, "sweep=quickstart", "branch.freeze_last=5000")
+    assert done.returncode == 2
+    assert "rows weighted: " in done.stderr or "row weighted: " in done.stderr
+    assert order(tmp_path) == []
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["fake.py"]
+
+
+def test_a_finished_run_of_another_configuration_is_not_taken_for_this_one(tmp_path: Path) -> None:
+    config = compose_run(["sweep=quickstart", "variation=quickstart/transformer", "trainer.max_steps=77"])
+    RunFolder(tmp_path / "runs/quickstart/transformer/seed1").create(to_dict(config)).set_status("finished")
+    done = sweep(tmp_path, "sweep=quickstart", "rows=[transformer]")
+    assert done.returncode == 1
+    assert "trainer.max_steps: 77 → 1200" in done.stdout
