@@ -138,7 +138,7 @@ def html_fragment(table: Table) -> str:
     """A `<table>` with its notes, every value escaped, without style."""
     from variations.experiments.templates import environment
 
-    return environment().get_template("table.html").render(grid=lay_out(table)) + "\n"
+    return str(environment().get_template("table.html").render(grid=lay_out(table))) + "\n"
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {

@@ -74,13 +74,12 @@ def lay_out(table: Table) -> Grid:
     _published(table, "params_millions", "parameters, published (M)", add, book)
     for key in _published_keys(table):
         _published(table, key, f"{published_kind(key).label}, published", add, book)
-        plain(
-            f"Δ base {published_kind(key).label}, published", lambda line, key=key: delta(line.published_delta.get(key))
-        )  # type: ignore[misc]
+        differences = [Cell(delta(line.published_delta.get(key))) for line in lines]
+        add("Δ base, published", differences)
     for measure in table.measures:
         add(measure.label, [_measured(line, measure.key, primary=measure is table.primary) for line in lines])
         if measure is table.primary:
-            plain(f"Δ base {measure.label}", lambda line: _delta_cell(line, table.primary.key))
+            plain("Δ base", lambda line: _delta_cell(line, table.primary.key))
         _against_published(table, measure.key, add, book)
     plain("seeds", lambda line: line.seeds)
     plain("steps", lambda line: f"{line.costs['steps']:,.0f}" if "steps" in line.costs else "")

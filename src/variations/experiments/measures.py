@@ -37,8 +37,10 @@ class Measure:
 
     def convention(self, result: Mapping[str, Any]) -> str | None:
         """How it was computed, with sacreBLEU's signature where there is one."""
-        if self.key.startswith("dev_"):
-            return "natural units per sub-word, end of sentence included, without label smoothing"
+        if self.key == "dev_nll":
+            return "nats per sub-word, end of sentence included, without label smoothing"
+        if self.key == "dev_ppl":
+            return "exponential of the dev loss per sub-word, end of sentence included, without label smoothing"
         entry = self._entry(result)
         if not isinstance(entry, Mapping):
             return None

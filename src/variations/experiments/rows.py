@@ -132,6 +132,7 @@ _SYMBOLS = {
     "data.name": "data",
     "data.vocabulary": "vocabulary",
     "positions.kind": "positions",
+    "branch.M": "M",
     "branch.kappa": "κ learned",
     "branch.alpha": "α learned",
     "branch.train_mode": "κ and α in training",
@@ -177,7 +178,10 @@ def differences(
         config: Configuration of the row.
         parameters: Trainable parameters of both, where known.
     """
-    words = [f"{symbol(key)} {_word(old)}→{_word(new)}" for key, (old, new) in changes(base, config).items()]
+    found = changes(base, config)
+    if found.get("model.d_v") == found.get("model.d_k"):
+        found.pop("model.d_v", None)  # d_k speaks for both, as in the papers' tables
+    words = [_change(symbol(key), old, new) for key, (old, new) in found.items()]
     text = ", ".join(words) or "same configuration"
     old_size, new_size = parameters
     return text if old_size is None or new_size is None else f"{text}; parameters {signed(new_size - old_size)}"
@@ -202,6 +206,12 @@ def _effective(config: Mapping[str, Any]) -> dict[str, Any]:
     if flat.get("model.kind") == "weighted":
         flat["branch.M"] = flat.get("branch.M") or h
     return flat
+
+
+def _change(name: str, old: Any, new: Any) -> str:
+    if old is None:  # the base row has no such thing
+        return f"{name} {_word(new)}"
+    return f"{name} {_word(old)}→{_word(new)}"
 
 
 def _word(value: Any) -> str:

@@ -228,9 +228,11 @@ def _is_number(value: Any) -> bool:
 def _remarks(table: Table) -> list[str]:
     found = [table.sweep.note.rstrip(".") + "."] if table.sweep.note else []
     found += _settings(table)
+    conventions: dict[str, list[str]] = {}
     for measure in table.measures:
         if convention := _convention(table, measure):
-            found.append(f"{measure.label}: {convention}.")
+            conventions.setdefault(convention, []).append(measure.label)
+    found += [f"{', '.join(labels)}: {convention}." for convention, labels in conventions.items()]
     kinds = {key: published_kind(key) for line in table.lines for key in line.published}
     found += [f"Published {k.label}: {k.text}, {k.convention}." for k in kinds.values() if k.text]
     if "params_millions" in kinds:
@@ -255,8 +257,9 @@ def _settings(table: Table) -> list[str]:
         config = line.row.config
         if config:
             recipe, data = config.get("recipe") or {}, config.get("data") or {}
+            scale = f" ({scale_name(config)})" if line.published else ""  # of a paper's row
             text = (
-                f"Measured on {data_name(config)}, recipe {recipe.get('name', 'unknown')} ({scale_name(config)}), "
+                f"Measured on {data_name(config)}, recipe {recipe.get('name', 'unknown')}{scale}, "
                 f"{recipe.get('batch_tokens', 0):,} tokens a batch, vocabulary {data.get('vocabulary', 0):,}, "
                 f"beam {(config.get('decode') or {}).get('beam', '?')}."
             )

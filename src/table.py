@@ -1,0 +1,19 @@
+"""Print a sweep's table, published figures beside measured ones: `python src/table.py --help`."""
+
+from variations.cli import command
+from variations.experiments.show import TableConfig, show
+
+main = command(
+    show,
+    schema=TableConfig,
+    config_name="table",
+    examples=[
+        "python src/table.py sweep=quickstart                            on the terminal",
+        "python src/table.py sweep=quickstart format=html                a report with curves and translations",
+        "python src/table.py sweep=quickstart format=latex out=table.tex",
+        "python src/table.py sweep=quickstart format=json                one JSON document",
+    ],
+)
+
+if __name__ == "__main__":
+    main()
