@@ -225,6 +225,28 @@ def test_ctrl_c_tells_how_to_continue(verb: Path, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_flags_may_stand_anywhere(tmp_path: Path) -> None:
+    done = train("model=weighted", "--cfg", "job", "size=big", "-p", "model.N", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "6\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--config-dir", "nowhere", "seed=1"), "--config-dir nowhere: there is no such folder."),
+        (("--cfg", "job", "--multirun"), "use one of them at a time"),
+        (("--config-name", "nothing"), "Cannot find primary config 'nothing'"),
+        (("hydra.foo=1",), "unknown key 'hydra.foo'"),
+        (("--multirun", "sweep=quickstart", "sweep.name=../x"), "cannot name a run"),
+    ],
+)
+def test_misused_flags_are_told_without_traceback(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    done = train(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_other_verbs_do_not_sweep(verb: Path, tmp_path: Path) -> None:
     done = run(verb, "--multirun", cwd=tmp_path)
     assert done.returncode == 2

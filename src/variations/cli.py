@@ -8,11 +8,13 @@
 The task gets the typed configuration. Exit codes are those of `errors.ExitCode`.
 """
 
+import argparse
 import functools
 import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import hydra
@@ -48,10 +50,12 @@ def command(
     def main() -> None:
         register_resolvers()
         register_schema(schema, config_name)
-        args = get_args_parser().parse_args()
+        args = _arguments()
         if args.help:
             sys.stdout.write(help_text(task, schema, config_name, examples, multirun=multirun))
             return
+        if args.config_dir is not None and not Path(args.config_dir).is_dir():
+            fail(ConfigError([f"--config-dir {args.config_dir}: there is no such folder."]))
         several = args.multirun or "hydra.mode=MULTIRUN" in args.overrides
         if not (args.hydra_help or args.shell_completion or args.experimental_rerun):
             found = preflight(
@@ -62,13 +66,23 @@ def command(
                 runs_models=multirun and args.cfg is None and args.info is None,
                 extra_folder=args.config_dir,
             )
-            if several and not multirun:
+            if args.multirun and (args.cfg or args.info):
+                found.append("--multirun runs, --cfg and --info print: use one of them at a time.")
+            elif several and not multirun:
                 found.append("--multirun is for train.py: this command runs once.")
             if found:
                 fail(ConfigError(found))
         _run(task, schema, config_name)
 
     return main
+
+
+def _arguments() -> argparse.Namespace:
+    """Parse flags and overrides in any order; Hydra's own parser, which reads `sys.argv` again, wants flags first."""
+    args = get_args_parser().parse_intermixed_args()
+    typed = list(args.overrides)
+    sys.argv[1:] = [*(word for word in sys.argv[1:] if word not in typed), *typed]
+    return args
 
 
 def _run(task: Callable[[Any], Any], schema: type[Any], config_name: str) -> None:

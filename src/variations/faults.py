@@ -6,6 +6,7 @@ alone. Each fault names key and value, says what would be valid, and what to do.
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -358,6 +359,9 @@ def _paths(config: Config) -> list[Fault]:
     found = []
     if not config.runs.strip():
         found.append(Fault(("runs",), "runs is empty: set the folder of the run store, such as runs=runs."))
-    if config.name is not None and (not config.name.strip() or config.name.strip(".") == "" or "\0" in config.name):
-        found.append(Fault(("name",), f"name='{config.name}' cannot name a folder: use letters, digits, - and _."))
+    names = {"name": config.name, "sweep.name": config.sweep.name, "variation.row": config.variation.row}
+    for key, value in names.items():
+        if value is not None and (not value.strip() or value.startswith(".") or re.search(r"[/\\\0]", value)):
+            text = f"{key}='{value}' cannot name a folder: use no slash and no dot at the start."
+            found.append(Fault((key,), text))
     return found

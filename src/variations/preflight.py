@@ -5,7 +5,7 @@ from typing import Any
 
 from variations.compose import compose_node, loader, to_config
 from variations.config import Config
-from variations.errors import ConfigError
+from variations.errors import ConfigError, UserError
 from variations.faults import Fault, check
 from variations.overrides import EVERYTHING, Screened, screen
 
@@ -64,8 +64,9 @@ def _multirun_faults(lines: Sequence[str], screened: Screened, extra_folder: str
 
     try:
         jobs = composed_jobs(tuple(lines), extra_folder)
-    except ConfigError as error:
-        return [] if EVERYTHING in screened.doubtful else error.faults
+    except UserError as error:
+        found = error.faults if isinstance(error, ConfigError) else [str(error)]
+        return [] if EVERYTHING in screened.doubtful else found
     found = job_faults(jobs, screened.doubts)
     if not any(line.startswith("sweep=") for line in lines):
         found += [f.text for f in _useless_branch(lines, [j.config for j in jobs]) if not screened.doubts(f.keys)]
