@@ -25,7 +25,11 @@ class VerbConfig:
     \"\"\"How often.\"\"\"
 
 def act(config: VerbConfig) -> None:
-    \"\"\"Does something.\"\"\"
+    \"\"\"Does something.
+
+    Raises:
+        DataError: Now and then.
+    \"\"\"
     if config.what == "data":
         raise DataError("train.de, line 3 is not UTF-8.")
     if config.what == "bug":
@@ -202,7 +206,7 @@ def test_a_verb_without_configuration_files_works(verb: Path, tmp_path: Path) ->
     assert (done.returncode, done.stdout, done.stderr) == (0, "False VerbConfig 3\n", "")
     assert [path.name for path in tmp_path.iterdir()] == ["verb.py"]
     told = run(verb, "--help", cwd=tmp_path).stdout
-    assert "Does something." in told
+    assert told.startswith("Does something.\n\nUsage: ")
     assert "How often." in told
 
 

@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import inspect
 import itertools
+import re
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,7 +28,8 @@ def help_text(
     task: Callable[..., Any], schema: type[Any], config_name: str, examples: Sequence[str], *, multirun: bool
 ) -> str:
     """Return what `--help` prints."""
-    parts = [inspect.getdoc(task) or config_name, f"Usage: python src/{config_name}.py [GROUP=OPTION | KEY=VALUE] ..."]
+    about = re.split(r"\n+(?:Args|Returns|Raises):\n", inspect.getdoc(task) or config_name)[0]
+    parts = [about, f"Usage: python src/{config_name}.py [GROUP=OPTION | KEY=VALUE] ..."]
     if examples:
         parts.append("\n".join(["Examples:", *(f"  {example}" for example in examples)]))
     if groups := _groups(config_name):
