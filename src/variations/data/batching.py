@@ -1,0 +1,234 @@
+"""Batches by token budget: how pairs become padded tensors, and which pairs meet in which epoch.
+
+A batch fills a budget of padded source tokens and of padded target tokens (Vaswani et al. 2017, section 5.1: "each
+training batch contained a set of sentence pairs containing approximately 25000 source tokens and 25000 target tokens").
+
+The order of an epoch is a pure function of (lengths, budget, seed, epoch). Devices take its batches in turn, so that
+two devices see in one update what one device sees in two batches; a position in the epoch is a number of batches of
+that common order, and a checkpoint can go on with any number of devices.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Sampler
+
+from variations.data.packing import Packing
+from variations.data.special import PAD
+from variations.errors import UserError
+
+Indices = NDArray[np.int64]
+LAST_ROWS = 64
+"""An epoch ends with a batch of at least so many pairs where there is one, to be shared out among devices."""
+
+
+@dataclass
+class Batch:
+    """A batch of B pairs.
+
+    Attributes:
+        source: ids, shape (B, S), int64, padded on the right with PAD.
+        target: ids, shape (B, T), int64, each row ends in EOS, padded on the right with PAD.
+        index: place of each pair in the token store, shape (B,), int64.
+        source_tokens: source ids that are not padding, EOS included; a number, so that nobody waits for the device.
+        target_tokens: the same of the target.
+    """
+
+    source: Tensor
+    target: Tensor
+    index: Tensor
+    source_tokens: int
+    target_tokens: int
+
+    def __len__(self) -> int:
+        return self.source.shape[0]
+
+    @property
+    def padded_tokens(self) -> int:
+        """Ids of both sides, padding included."""
+        return self.source.numel() + self.target.numel()
+
+    def pin_memory(self) -> "Batch":
+        """The same in page-locked memory, from where copies to a GPU run in the background."""
+        return replace(
+            self, source=self.source.pin_memory(), target=self.target.pin_memory(), index=self.index.pin_memory()
+        )
+
+    def to(self, device: torch.device | str, non_blocking: bool = True) -> "Batch":
+        """The same on `device`."""
+        return replace(
+            self,
+            source=self.source.to(device, non_blocking=non_blocking),
+            target=self.target.to(device, non_blocking=non_blocking),
+            index=self.index.to(device, non_blocking=non_blocking),
+        )
+
+
+def collate(pairs: Sequence[tuple[int, NDArray[Any], NDArray[Any]]]) -> Batch:
+    """Make a batch of `(index, source ids, target ids)`, the items of a token store."""
+    index, sources, targets = zip(*pairs, strict=True)
+    return Batch(
+        source=_padded(sources),
+        target=_padded(targets),
+        index=torch.tensor(index, dtype=torch.int64),
+        source_tokens=sum(map(len, sources)),
+        target_tokens=sum(map(len, targets)),
+    )
+
+
+def _padded(rows: Sequence[NDArray[Any]]) -> Tensor:
+    lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+    ids = np.full((len(rows), int(lengths.max())), PAD, dtype=np.int64)
+    ids[np.arange(ids.shape[1]) < lengths[:, None]] = np.concatenate(rows)
+    return torch.from_numpy(ids)
+
+
+class TokenBatchSampler(Sampler[list[int]]):
+    """Yields the positions of the pairs of each batch; every pair exactly once per epoch over all ranks.
+
+    All ranks yield equally many batches. When the number of batches is no multiple of `world`, those that are left
+    over are split into `world` smaller ones, so the last update still sees the same pairs.
+
+    Each full iteration moves on to the next epoch. `state_dict` is the same on every rank and can be loaded under
+    another `world`; the next iteration then yields exactly the batches that were not yet seen.
+    """
+
+    def __init__(
+        self,
+        source_lengths: NDArray[Any],
+        target_lengths: NDArray[Any],
+        budget_tokens: int,
+        *,
+        seed: int = 1,
+        shuffle: bool = True,
+        rank: int = 0,
+        world: int = 1,
+        indices: Indices | None = None,
+    ) -> None:
+        """Plan the batches.
+
+        Args:
+            source_lengths: sub-words of each pair's source, EOS included, shape (pairs,).
+            target_lengths: the same of the target.
+            budget_tokens: largest B·S and largest B·T of a batch of one rank. A longer pair is a batch of its own.
+            seed: of the order.
+            shuffle: False gives the same batches in every epoch, long sentences first.
+            rank: which device this is.
+            world: how many devices there are.
+            indices: use only these pairs.
+
+        Raises:
+            UserError: there are too few pairs to give every rank one in each of its batches.
+        """
+        self._indices = indices
+        source, target = np.asarray(source_lengths), np.asarray(target_lengths)
+        self._source = source if indices is None else source[indices]
+        self._target = target if indices is None else target[indices]
+        self._packing = Packing(self._source, self._target, budget_tokens)
+        self.seed, self.shuffle, self.rank, self.world = seed, shuffle, rank, world
+        self._start = (0, 0)  # epoch and batches from which the next iteration goes on
+        self._position = (0, 0)  # what the latest iteration has reached
+        self._restored = False
+        self._planned: tuple[int, list[Indices]] | None = None
+        self._shard(self.plan(0), 0)  # too few pairs are told now, not at an epoch's end
+
+    def __len__(self) -> int:
+        """Batches per epoch of this rank; the same for all ranks and epochs."""
+        return -(-self._packing.batches // self.world)
+
+    def plan(self, epoch: int) -> list[Indices]:
+        """All batches of an epoch, before ranks take theirs; positions in the token store."""
+        if self._planned is None or self._planned[0] != epoch:
+            batches = self._shuffled(epoch) if self.shuffle else self._ordered()
+            if self._indices is not None:
+                batches = [self._indices[batch] for batch in batches]
+            self._planned = (epoch, batches)
+        return self._planned[1]
+
+    def __iter__(self) -> Iterator[list[int]]:
+        # A generator: nothing happens before the first batch is wanted. Loaders call iter() once before they load
+        # a state and once after.
+        epoch, done = self._start
+        self._start, self._restored = (epoch, 0), False
+        batches = self.plan(epoch)
+        self._position = (epoch, done)
+        for batch in self._shard(batches, done):
+            done = min(done + self.world, len(batches))
+            self._position = (epoch, done)
+            if done == len(batches):  # before the yield: Lightning counts batches and asks for no more
+                self._start = (epoch + 1, 0)
+            yield batch.tolist()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next iteration be `epoch` from its start; a state that was loaded and not yet used wins.
+
+        An iteration that has begun goes on undisturbed: loader processes fetch ahead.
+        """
+        if not self._restored:
+            self._start = (epoch, 0)
+
+    def state_dict(self) -> dict[str, int]:
+        """Epoch, batches yielded by all ranks together, and seed."""
+        epoch, batches = self._start if self._restored else self._position
+        return {"epoch": epoch, "batches": batches, "seed": self.seed}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go on after the batches that were yielded; after the last one, with the next epoch."""
+        self.seed, self._planned = state["seed"], None
+        epoch, batches = state["epoch"], state["batches"]
+        self._start = (epoch, batches) if batches < self._packing.batches else (epoch + 1, 0)
+        self._restored = True
+
+    def efficiency(self, epoch: int = 0) -> float:
+        """Real tokens as a share of padded tokens, both sides together, over an epoch (1 rank)."""
+        source, target = np.asarray(self._source, np.int64), np.asarray(self._target, np.int64)
+        batches = self._shuffled(epoch) if self.shuffle else self._ordered()
+        padded = sum(len(batch) * (int(source[batch].max()) + int(target[batch].max())) for batch in batches)
+        return float(source.sum() + target.sum()) / max(1, padded)
+
+    def _ordered(self) -> list[Indices]:
+        layouts = self._packing.layouts
+        batches = self._packing.cut(layouts[0], None) if layouts else []
+        longest = [-int(max(self._source[batch].max(), self._target[batch].max())) for batch in batches]
+        ordered = [batches[i] for i in np.argsort(longest, kind="stable")]
+        return _split(ordered, self._packing.batches)
+
+    def _shuffled(self, epoch: int) -> list[Indices]:
+        layouts = self._packing.layouts
+        if not layouts:
+            return []
+        rng = np.random.default_rng([self.seed, epoch])
+        batches = self._packing.cut(layouts[int(rng.integers(len(layouts)))], rng)
+        batches = _split(batches, self._packing.batches)
+        batches = [batches[i] for i in rng.permutation(len(batches))]
+        rows = np.fromiter(map(len, batches), dtype=np.int64, count=len(batches))
+        last = int(np.flatnonzero(rows >= min(LAST_ROWS, rows.max()))[-1])
+        batches[last], batches[-1] = batches[-1], batches[last]
+        return batches
+
+    def _shard(self, batches: list[Indices], done: int) -> list[Indices]:
+        """This rank's batches of those after the first `done`."""
+        rest = batches[done:]
+        even = len(rest) - len(rest) % self.world
+        mine, left = rest[self.rank : even : self.world], rest[even:]
+        if left and sum(map(len, left)) < self.world:
+            raise UserError(
+                f"{sum(map(len, left))} pairs are left for {self.world} devices at the end of an epoch: "
+                "use fewer devices (trainer.devices), more pairs, or more trainer.tokens_per_batch."
+            )
+        return [*mine, _split(left, self.world)[self.rank]] if left else mine
+
+
+def _split(batches: list[Indices], wanted: int) -> list[Indices]:
+    """Halve the batch of most rows until there are `wanted` of them (or none has two rows)."""
+    batches = list(batches)
+    while len(batches) < wanted:
+        most = max(range(len(batches)), key=lambda i: len(batches[i]))
+        # Every other row, so that the halves are alike in length.
+        batches[most : most + 1] = [batches[most][::2], batches[most][1::2]]
+    return batches

@@ -1,0 +1,108 @@
+"""Cache entries: folders that are built once, appear complete or not at all, and survive concurrent runs.
+
+Two sweeps that start at the same moment want the same sub-words. The first takes the lock and builds; the second
+waits and reads. A builder writes into a temporary folder beside the entry and renames it, so that a process killed
+half-way leaves no half entry. Lock files stay where they are: deleting one would let a third process lock a new file
+of the same name while the second still waits on the old one.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from variations.errors import UserError
+
+META = "meta.json"
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of the file's bytes, in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def text_sha256(path: Path) -> str:
+    """The same for a text file that nobody is writing: read once per process unless its size or time changes."""
+    found = path.stat()
+    return _remembered_sha256(path, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _remembered_sha256(path: Path, size: int, changed: int) -> str:
+    return file_sha256(path)
+
+
+def key_of(parts: Mapping[str, Any]) -> str:
+    """Name of the entry made from `parts` (hashes of contents, settings, versions): 20 hexadecimal digits."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
+
+
+def write_meta(folder: Path, meta: dict[str, Any]) -> None:
+    """Write `meta` and the SHA-256 of each file in `folder`; the last act of a builder."""
+    hashes = {path.name: file_sha256(path) for path in sorted(folder.iterdir()) if path.name != META}
+    (folder / META).write_text(json.dumps({**meta, "sha256": hashes}, indent=1, sort_keys=True), encoding="utf-8")
+
+
+def read_meta(folder: Path) -> dict[str, Any] | None:
+    """The entry's `meta`, or None where the entry is absent or any of its files differs from what was written."""
+    try:
+        meta: dict[str, Any] = json.loads((folder / META).read_text(encoding="utf-8"))
+        sound = all(file_sha256(folder / name) == sha256 for name, sha256 in meta["sha256"].items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return meta if sound else None
+
+
+def entry(folder: Path, build: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
+    """Build `folder` unless it is there and sound, and return its meta.
+
+    Args:
+        folder: the entry, `<data.cache>/<kind>/<key>`.
+        build: fills the (empty, temporary) folder it is given and returns what `meta.json` shall say. It runs in one
+            process at a time.
+
+    Raises:
+        UserError: the cache cannot be written.
+    """
+    meta = read_meta(folder)
+    if meta is not None:
+        return meta
+    from filelock import FileLock
+
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder.parent / f"{folder.name}.lock"):
+            meta = read_meta(folder)
+            return meta if meta is not None else _build(folder, build)
+    except OSError as error:
+        raise UserError(
+            f"Cannot write the cache entry {folder}: {error.strerror or error}. "
+            "Free some space or name another folder with data.cache=DIR."
+        ) from error
+
+
+def _build(folder: Path, build: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
+    """Build and publish; the caller holds the lock, so whatever lies about is a dead process's."""
+    for remnant in folder.parent.glob(f"{folder.name}.tmp-*"):
+        shutil.rmtree(remnant, ignore_errors=True)
+    made = folder.parent / f"{folder.name}.tmp-{os.getpid()}"
+    made.mkdir()
+    try:
+        write_meta(made, build(made))
+        if folder.exists():
+            # Damaged. A reader that has it open keeps its files; the name is free for the new entry.
+            damaged = folder.parent / f"{folder.name}.tmp-damaged-{os.getpid()}"
+            folder.replace(damaged)
+            shutil.rmtree(damaged, ignore_errors=True)
+        made.replace(folder)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    meta = read_meta(folder)
+    if meta is None:
+        raise UserError(f"The cache entry {folder} was damaged while it was written; check the disk, then try again.")
+    return meta

@@ -1,0 +1,291 @@
+"""Batches: within budget, every pair once, little padding, the same on any number of devices, exact after a stop."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+from variations.config import DataConfig
+from variations.data.batching import Batch, TokenBatchSampler, collate
+from variations.data.special import EOS, PAD
+from variations.data.subwords import subwords_for
+from variations.data.tokens import tokens_for
+from variations.errors import UserError
+
+DATA = Path(os.environ.get("VARIATIONS_TEST_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
+
+
+@dataclass(frozen=True)
+class Pair:
+    name: str
+    source: Path
+    target: Path
+
+
+class Sentences:
+    """A stand-in for a token store: pair i has the ids 4 + i % 50."""
+
+    def __init__(self, source: Any, target: Any) -> None:
+        self.lengths = np.stack([source, target])
+
+    def __len__(self) -> int:
+        return int(self.lengths.shape[1])
+
+    def __getitem__(self, index: int) -> tuple[int, Any, Any]:
+        source, target = ([*[4 + index % 50] * (n - 1), EOS] for n in self.lengths[:, index])
+        return index, np.array(source, np.uint16), np.array(target, np.uint16)
+
+
+def lengths(pairs: int, seed: int = 1) -> tuple[Any, Any]:
+    """Log-normal lengths, as in natural text; the sides correlate."""
+    rng = np.random.default_rng(seed)
+    source = np.exp(rng.normal(2.6, 0.4, pairs))
+    target = source * np.exp(rng.normal(0.05, 0.18, pairs))
+    return np.clip(source, 2, 120).astype(np.int32), np.clip(target, 2, 120).astype(np.int32)
+
+
+def sampler(pairs: int = 2000, budget: int = 600, **arguments: Any) -> TokenBatchSampler:
+    return TokenBatchSampler(*lengths(pairs), budget, **arguments)
+
+
+pairs_of_lengths = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=40, max_size=150).map(
+    lambda rows: np.array(rows, np.int32).T
+)
+
+
+# Batches ------------------------------------------------------------------------------------------------------------
+
+
+def test_collate_pads_on_the_right_and_counts_real_tokens() -> None:
+    rows = [
+        (7, np.array([5, 6, 2], np.uint16), np.array([8, 2], np.uint16)),
+        (3, np.array([2]), np.array([9, 9, 9, 2])),
+    ]
+    batch = collate(rows)
+    assert batch.source.tolist() == [[5, 6, 2], [2, PAD, PAD]]
+    assert batch.target.tolist() == [[8, 2, PAD, PAD], [9, 9, 9, 2]]
+    assert batch.index.tolist() == [7, 3]
+    assert (batch.source_tokens, batch.target_tokens, batch.padded_tokens, len(batch)) == (4, 6, 14, 2)
+    assert {batch.source.dtype, batch.target.dtype, batch.index.dtype} == {torch.int64}
+    assert (type(batch.source_tokens), type(batch.target_tokens)) == (int, int)
+
+
+def test_batch_moves_to_a_device_whole() -> None:
+    batch = collate([(7, np.array([5, 2]), np.array([8, 2]))]).to("meta")
+    assert {batch.source.device.type, batch.target.device.type, batch.index.device.type} == {"meta"}
+    assert (batch.source_tokens, batch.target_tokens) == (2, 2)
+
+
+# One epoch ----------------------------------------------------------------------------------------------------------
+
+
+@given(pairs_of_lengths, st.integers(20, 200), st.booleans(), st.integers(0, 5))
+@settings(max_examples=60)
+def test_an_epoch_holds_each_pair_once_within_both_budgets(rows: Any, budget: int, shuffle: bool, epoch: int) -> None:
+    source, target = rows
+    batches = TokenBatchSampler(source, target, budget, shuffle=shuffle)
+    plan = batches.plan(epoch)
+    assert sorted(np.concatenate(plan).tolist()) == list(range(len(source)))
+    assert len(plan) == len(batches)
+    for batch in plan:
+        widest = max(source[batch].max(), target[batch].max())
+        assert len(batch) * widest <= budget or len(batch) == 1
+
+
+def test_epochs_differ_and_are_a_function_of_seed_and_epoch() -> None:
+    plans = {
+        (seed, epoch): [batch.tolist() for batch in sampler(seed=seed).plan(epoch)]
+        for seed in (1, 2)
+        for epoch in (0, 1)
+    }
+    assert len({str(plan) for plan in plans.values()}) == 4
+    assert plans[2, 1] == [batch.tolist() for batch in sampler(seed=2).plan(1)]
+    together = [{frozenset(batch) for batch in plans[1, epoch]} for epoch in (0, 1)]
+    assert len(together[0] & together[1]) < 0.5 * len(together[0])  # not only the order of the batches changes
+
+
+def test_without_shuffling_epochs_are_alike_and_long_sentences_come_first() -> None:
+    source, target = lengths(2000)
+    batches = TokenBatchSampler(source, target, 600, shuffle=False)
+    plan = [batch.tolist() for batch in batches.plan(0)]
+    assert plan == [batch.tolist() for batch in batches.plan(3)]
+    longest = [max(source[batch].max(), target[batch].max()) for batch in plan]
+    assert longest[0] == max(source.max(), target.max())
+    assert np.mean(longest[:10]) > 2 * np.mean(longest[-10:])
+
+
+def test_indices_restrict_the_pairs() -> None:
+    chosen = np.array([5, 900, 17, 3, 1999])
+    assert sorted(i for batch in sampler(indices=chosen) for i in batch) == [3, 5, 17, 900, 1999]
+
+
+def test_no_pairs_make_no_batches() -> None:
+    empty = np.zeros(0, np.int32)
+    assert list(TokenBatchSampler(empty, empty, 100)) == []
+
+
+def test_padding_is_below_7_percent_on_log_normal_lengths() -> None:
+    batches = TokenBatchSampler(*lengths(29_000), 4096)
+    assert all(batches.efficiency(epoch) >= 0.93 for epoch in range(6))
+
+
+@pytest.mark.skipif(not (DATA / "multi30k").is_dir(), reason="needs multi30k in VARIATIONS_TEST_DATA")
+def test_padding_is_below_7_percent_on_multi30k(tmp_path: Path) -> None:
+    train: Any = Pair("train", DATA / "multi30k" / "train.en.gz", DATA / "multi30k" / "train.de.gz")
+    data = DataConfig(cache=str(tmp_path), vocabulary=8000)
+    corpus: Any = SimpleNamespace(train=train)
+    store = tokens_for(train, subwords_for(corpus, data), data, drop_long=True)
+    assert len(store) == 29_000
+    batches = TokenBatchSampler(store.source_lengths, store.target_lengths, 4096)
+    assert all(batches.efficiency(epoch) >= 0.93 for epoch in range(6))
+    padded = sum(collate([store[i] for i in batch]).padded_tokens for batch in batches)
+    real = int(store.source_lengths.sum() + store.target_lengths.sum())
+    assert real / padded == pytest.approx(batches.efficiency(0))
+
+
+# Devices ------------------------------------------------------------------------------------------------------------
+
+
+@given(pairs_of_lengths, st.integers(1, 4), st.booleans())
+@settings(max_examples=40)
+def test_ranks_yield_equally_many_batches_and_each_pair_once(rows: Any, world: int, shuffle: bool) -> None:
+    source, target = rows
+    ranks = [TokenBatchSampler(source, target, 200, shuffle=shuffle, rank=rank, world=world) for rank in range(world)]
+    yielded = [list(batches) for batches in ranks]
+    assert {len(batches) for batches in yielded} == {len(ranks[0])}
+    assert sorted(i for batches in yielded for batch in batches for i in batch) == list(range(rows.shape[1]))
+    assert all(batch for batches in yielded for batch in batches)
+
+
+@pytest.mark.parametrize("world", [2, 3, 4])
+def test_an_update_sees_the_same_pairs_on_any_number_of_devices(world: int) -> None:
+    alone = list(sampler())
+    together = zip(*(list(sampler(rank=rank, world=world)) for rank in range(world)), strict=True)
+    updates = [sorted(i for batch in batches for i in batch) for batches in together]
+    expected = [sorted(i for batch in alone[at : at + world] for i in batch) for at in range(0, len(alone), world)]
+    assert updates == expected
+
+
+def test_too_few_pairs_for_the_devices_is_told_at_once() -> None:
+    with pytest.raises(UserError, match="2 pairs are left for 4 devices"):
+        sampler(pairs=2, world=4)
+
+
+# Stops --------------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 3), st.integers(0, 3), st.sampled_from([1, 2, 3, 4]), st.sampled_from([1, 2, 3]), st.floats(0, 1))
+@settings(max_examples=40)
+def test_a_continued_epoch_yields_exactly_the_remaining_pairs(
+    seed: int, epoch: int, before: int, after: int, share: float
+) -> None:
+    def ranks(world: int) -> list[TokenBatchSampler]:
+        return [sampler(300, 200, seed=seed, rank=rank, world=world) for rank in range(world)]
+
+    stopped = ranks(before)
+    steps = int(share * len(stopped[0]))
+    seen: list[int] = []
+    for batches in stopped:
+        batches.set_epoch(epoch)
+        iterator = iter(batches)
+        seen += [i for _ in range(steps) for i in next(iterator)]
+    states = [batches.state_dict() for batches in stopped]
+    assert steps == 0 or all(state == states[0] for state in states)
+    continued = ranks(after)
+    for batches in continued:
+        batches.set_epoch(epoch)
+        if steps:
+            batches.load_state_dict(states[0])
+    if steps == len(stopped[0]):  # the epoch was complete: the next one begins
+        seen, epoch = [], epoch + 1
+    rest = [list(batches) for batches in continued]
+    assert len({len(batches) for batches in rest}) == 1
+    assert sorted(seen + [i for batches in rest for batch in batches for i in batch]) == list(range(300))
+    assert continued[0].state_dict()["epoch"] == epoch
+    if before == after:
+        undisturbed = ranks(after)
+        for batches in undisturbed:
+            batches.set_epoch(epoch)
+        skipped = steps if seen else 0
+        assert rest == [list(batches)[skipped:] for batches in undisturbed]
+
+
+def test_iterations_advance_the_epoch_by_themselves() -> None:
+    batches, fresh = sampler(), sampler()
+    first, second = list(batches), list(batches)
+    assert first != second
+    fresh.set_epoch(1)
+    assert list(fresh) == second
+
+
+def test_an_abandoned_iteration_starts_again() -> None:
+    batches = sampler()
+    iterator = iter(batches)
+    first = [next(iterator), next(iterator)]
+    again = list(batches)
+    assert again[:2] == first
+    assert len(again) == len(batches)
+
+
+def test_set_epoch_leaves_a_loaded_position_and_a_running_iteration_alone() -> None:
+    whole = list(sampler())
+    batches = sampler()
+    batches.load_state_dict({"epoch": 0, "batches": 5, "seed": 1})
+    batches.set_epoch(0)  # Lightning's hook, called after the state was loaded
+    assert batches.state_dict() == {"epoch": 0, "batches": 5, "seed": 1}
+    iterator = iter(batches)
+    first = next(iterator)
+    batches.set_epoch(0)
+    assert [first, *iterator] == whole[5:]
+
+
+def loader(workers: int) -> Any:
+    source, target = lengths(400)
+    batches = TokenBatchSampler(source, target, 400, seed=3)
+    sentences: Any = Sentences(source, target)
+    return StatefulDataLoader(sentences, batch_sampler=batches, collate_fn=collate, num_workers=workers)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("stop", [1, 7, 19])
+def test_a_stateful_loader_continues_exactly(workers: int, stop: int) -> None:
+    def contents(batches: Any) -> list[Any]:
+        assert all(isinstance(batch, Batch) for batch in batches)
+        return [(batch.index.tolist(), batch.source.tolist(), batch.target_tokens) for batch in batches]
+
+    undisturbed = loader(workers)
+    first, second = contents(list(undisturbed)), contents(list(undisturbed))
+    assert len(first) == len(undisturbed) > 19
+    assert first != second
+    stopped = loader(workers)
+    iterator = iter(stopped)
+    for _ in range(stop):
+        next(iterator)
+    state = stopped.state_dict()
+    del iterator
+    continued = loader(workers)
+    continued.load_state_dict(state)
+    assert contents(list(continued)) == first[stop:]
+    assert contents(list(continued)) == second
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_stopped_after_an_epochs_last_batch_continues_with_the_next(workers: int) -> None:
+
+    undisturbed = loader(workers)
+    second = [[batch.index.tolist() for batch in undisturbed] for _ in range(2)][1]
+    stopped = loader(workers)
+    iterator = iter(stopped)
+    for _ in range(len(stopped)):  # as Lightning does: it counts and never asks for one more
+        next(iterator)
+    continued = loader(workers)
+    continued.load_state_dict(stopped.state_dict())
+    assert [batch.index.tolist() for batch in continued] == second
