@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Callable
+from typing import Any, Literal
 
 from variations.experiments.atomic import json_text
 from variations.experiments.grid import Cell, Column, Grid, lay_out
@@ -15,24 +16,13 @@ def render(table: Table, format_: str) -> str:
 
 
 def terminal(table: Table, *, width: int | None = None, colour: bool = False) -> str:
-    """Box drawing by rich. Without `width` the table is as wide as it needs to be."""
-    from rich import box
+    """Drawn by rich: as wide as it needs to be, or within `width`, if need be without the least telling columns."""
     from rich.console import Console
-    from rich.table import Table as RichTable
     from rich.text import Text
 
     grid = lay_out(table)
-    drawn = RichTable(title=grid.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in grid.columns:
-        drawn.add_column(
-            Text(_superscripts(column.title, column.marks)),
-            justify="right" if column.right else "left",
-            vertical="bottom",
-        )
-    for index, row in enumerate(grid.rows):
-        following = grid.groups[index + 1] if index + 1 < len(grid.rows) else grid.groups[index]
-        cells = [Text(_superscripts(cell.text, cell.marks), no_wrap=column.right) for cell, column in _pairs(row, grid)]
-        drawn.add_row(*cells, end_section=following != grid.groups[index])
+    shown = list(range(len(grid.columns))) if width is None else _fitting(grid, width)
+    hidden = [column.title for i, column in enumerate(grid.columns) if i not in shown]
     file = io.StringIO()
     console = Console(
         file=file,
@@ -42,12 +32,51 @@ def terminal(table: Table, *, width: int | None = None, colour: bool = False) ->
         highlight=False,
         legacy_windows=False,
     )
-    console.print(drawn)
-    for line in _notes(grid, lambda mark: _superscripts("", (mark,))):
+    console.print(_drawn(grid, shown))
+    notes = _notes(grid, lambda mark: _superscripts("", (mark,)))
+    if hidden:
+        notes.append(f"A wider terminal, or format=markdown, also shows: {', '.join(hidden)}.")
+    for line in notes:
         console.print(Text(line), soft_wrap=width is None)
     for gap in grid.gaps:
         console.print(Text(f"No result: {gap}", style="yellow"), soft_wrap=width is None)
     return "\n".join(line.rstrip() for line in file.getvalue().rstrip().split("\n")) + "\n"
+
+
+def _drawn(grid: Grid, shown: list[int]) -> Any:
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(title=grid.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for i in shown:
+        column = grid.columns[i]
+        title = Text(_superscripts(column.title, column.marks))
+        side: Literal["left", "right"] = "right" if column.right else "left"
+        drawn.add_column(title, justify=side, vertical="bottom", min_width=_narrowest(grid, i))
+    for index, row in enumerate(grid.rows):
+        following = grid.groups[index + 1] if index + 1 < len(grid.rows) else grid.groups[index]
+        cells = [Text(_superscripts(row[i].text, row[i].marks), no_wrap=grid.columns[i].right) for i in shown]
+        drawn.add_row(*cells, end_section=following != grid.groups[index])
+    return drawn
+
+
+def _fitting(grid: Grid, width: int) -> list[int]:
+    """Indices of the columns to show: numbers are never cut off, so whole columns go, the highest rank first."""
+    shown = list(range(len(grid.columns)))
+    while sum(_narrowest(grid, i) + 3 for i in shown) > width and any(grid.columns[i].rank for i in shown):
+        shown.remove(max(shown, key=lambda i: (grid.columns[i].rank, i)))
+    return shown
+
+
+def _narrowest(grid: Grid, index: int) -> int:
+    column, cells = grid.columns[index], [row[index] for row in grid.rows]
+    heading = [len(word) for word in f"{column.title}{','.join(column.marks)}".split()]
+    texts = [len(_superscripts(cell.text, cell.marks)) for cell in cells]
+    if not column.right:  # labels wrap between words
+        texts = [min(18, text) for text in texts]
+        texts += [len(word) for cell in cells for word in cell.text.split()]
+    return max([*heading, *texts], default=1)
 
 
 def markdown(table: Table) -> str:
@@ -183,10 +212,6 @@ def _latex_note(note: str) -> str:
 
 def _notes(grid: Grid, mark: Callable[[str], str]) -> list[str]:
     return [f"{mark(letter)} {text}." for letter, text in grid.notes] + grid.remarks
-
-
-def _pairs(row: list[Cell], grid: Grid) -> list[tuple[Cell, Column]]:
-    return list(zip(row, grid.columns, strict=True))
 
 
 _RAISED = str.maketrans("abcdefghijklmnopqrstuvwxyz,", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖqʳˢᵗᵘᵛʷˣʸᶻ˒")

@@ -25,6 +25,8 @@ class Column:
     title: str
     right: bool = True
     marks: tuple[str, ...] = ()
+    rank: int = 0
+    """A narrow terminal leaves out the columns of the highest rank first; never those of rank 0."""
 
 
 @dataclass
@@ -61,30 +63,34 @@ def lay_out(table: Table) -> Grid:
     lines = table.lines
     columns: list[tuple[Column, list[Cell]]] = []
 
-    def add(title: str, cells: Sequence[Cell], *, right: bool = True, marks: tuple[str, ...] = ()) -> None:
+    def add(
+        title: str, cells: Sequence[Cell], *, right: bool = True, marks: tuple[str, ...] = (), rank: int = 0
+    ) -> None:
         if any(cell.text for cell in cells):
-            columns.append((Column(title, right, marks), list(cells)))
+            columns.append((Column(title, right, marks, rank), list(cells)))
 
-    def plain(title: str, text: Callable[[Line], str]) -> None:
-        add(title, [Cell(text(line)) for line in lines])
+    def plain(title: str, text: Callable[[Line], str], rank: int = 0) -> None:
+        add(title, [Cell(text(line)) for line in lines], rank=rank)
 
     add("", [Cell(line.row.definition.group or "") for line in lines], right=False)
     add("row", [Cell(line.label, book.mark(line.notes)) for line in lines], right=False)
-    plain("parameters", lambda line: millions(line.row.parameters))
+    plain("parameters", lambda line: millions(line.row.parameters), rank=3)
     _published(table, "params_millions", "parameters, published (M)", add, book)
     for key in _published_keys(table):
         _published(table, key, f"{published_kind(key).label}, published", add, book)
         differences = [Cell(delta(line.published_delta.get(key))) for line in lines]
-        add("Δ base, published", differences)
+        add("Δ base, published", differences, rank=2)
     for measure in table.measures:
-        add(measure.label, [_measured(line, measure.key, primary=measure is table.primary) for line in lines])
-        if measure is table.primary:
+        primary = measure is table.primary
+        cells = [_measured(line, measure.key, primary=primary) for line in lines]
+        add(measure.label, cells, rank=0 if primary else 4)
+        if primary:
             plain("Δ base", lambda line: _delta_cell(line, table.primary.key))
         _against_published(table, measure.key, add, book)
-    plain("seeds", lambda line: line.seeds)
-    plain("steps", lambda line: f"{line.costs['steps']:,.0f}" if "steps" in line.costs else "")
-    plain("time", lambda line: duration(line.costs["seconds"]) if "seconds" in line.costs else "")
-    plain("FLOPs", lambda line: scientific(line.costs["flops"]) if "flops" in line.costs else "")
+    plain("seeds", lambda line: line.seeds, rank=2)
+    plain("steps", lambda line: f"{line.costs['steps']:,.0f}" if "steps" in line.costs else "", rank=5)
+    plain("time", lambda line: duration(line.costs["seconds"]) if "seconds" in line.costs else "", rank=1)
+    plain("FLOPs", lambda line: scientific(line.costs["flops"]) if "flops" in line.costs else "", rank=6)
     return Grid(
         f"{table.sweep.name}: published and measured" if _published_keys(table) else f"{table.sweep.name}: measured",
         [column for column, _ in columns],
@@ -113,7 +119,7 @@ def _published(table: Table, key: str, title: str, add: Callable[..., None], boo
             cells.append(
                 Cell(_as_printed(figure.value), book.mark(n for n in _figure_notes(figure) if n not in common))
             )
-    add(title, cells, marks=book.mark(common))
+    add(title, cells, marks=book.mark(common), rank=3 if key == "params_millions" else 0)
 
 
 def _against_published(table: Table, key: str, add: Callable[..., None], book: Notebook) -> None:
