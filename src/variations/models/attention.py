@@ -61,7 +61,8 @@ class Heads(nn.Module):
                     layer.bias.zero_()
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.h, -1)).transpose(1, 2)  # (B, h, T, d_k or d_v)
+        B, T, _ = x.shape
+        return x.view(B, T, self.h, -1).transpose(1, 2)  # (B, h, T, d_k or d_v)
 
     def project(self, memory: Tensor) -> KeyValue:
         """Keys and values of what cross-attention reads: (B, S, d) to (B, h, S, ·)."""
@@ -119,7 +120,7 @@ class RestrictedHeads(Heads):
 
 
 class AdditiveHeads(Heads):
-    """Additive attention: weights from u·tanh(q + k) per head (Bahdanau et al.; section 3.2.1 names it as the rival)."""
+    """Additive attention: scores u·tanh(q + k) per head (Bahdanau et al.; section 3.2.1 names it as the rival)."""
 
     def __init__(self, config: ModelConfig, h: int, kernels: Reference, *, cross: bool) -> None:
         super().__init__(config, h, kernels, cross=cross)

@@ -5,6 +5,7 @@ back. Here the tokens are worked in blocks small enough to stay in cache, nothin
 backward pass computes each block again.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -66,72 +67,73 @@ def _plain(
     return total
 
 
-def _block_rows(C: Tensor) -> int:
-    return int(max(32, BLOCK_BYTES // (C.size(2) * C.element_size())))
-
-
 class _BranchSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None, alpha: Tensor) -> Tensor:
         ctx.save_for_backward(heads, C, bias, base, alpha)
         M, n, _ = heads.shape
         g = heads.new_empty(n, C.size(2))
-        scalars = alpha[0].tolist() if alpha.size(0) == 1 and heads.device.type == "cpu" else None
-        rows = _block_rows(C)
-        for start in range(0, n, rows):
-            block = slice(start, start + rows)
+        common = alpha.size(0) == 1
+        # On a GPU reading the weights would wait for the device; there they are multiplied as tensors.
+        scalars = alpha[0].tolist() if common and heads.device.type == "cpu" else None
+        for block in _blocks(n, C):
             for i in range(M):
                 z = _first(heads[i, block], C, bias, base, i, block).relu_()
                 if scalars is None:
-                    z = z.mul_(alpha[block if alpha.size(0) > 1 else slice(None), i, None])
+                    z = z.mul_(alpha[0, i] if common else alpha[block, i, None])
+                scale = 1.0 if scalars is None else scalars[i]
                 if i == 0:
-                    torch.mul(z, 1.0 if scalars is None else scalars[0], out=g[block])
+                    torch.mul(z, scale, out=g[block])
                 else:
-                    g[block].add_(z, alpha=1.0 if scalars is None else scalars[i])
+                    g[block].add_(z, alpha=scale)
         return g
 
     @staticmethod
     def backward(ctx: Any, dg: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        """With s = dg where z_i > 0, and 0 elsewhere, everything else follows from products of s.
+
+        d head_i = α_i s C_iᵀ;  d C_i = head_iᵀ (α_i s);  d b_i = Σ_n α_i s;  and since relu(z) = z where s is not 0,
+        d α_i = Σ s·z_i = Σ head_i·(s C_iᵀ) + s·(b_i + base): no pass over M·f numbers but the one that makes s.
+        """
         heads, C, bias, base, alpha = ctx.saved_tensors
         M, n, _ = heads.shape
+        wide = torch.float64 if C.dtype == torch.float64 else torch.float32  # for sums over tokens
         dg = dg.contiguous()
-        dheads, dC = torch.empty_like(heads), torch.zeros_like(C, dtype=_wide(C))
-        dbias = None if bias is None else torch.zeros_like(bias, dtype=_wide(C))
-        dbase = None if base is None else torch.zeros_like(base)
-        dalpha = torch.zeros_like(alpha, dtype=_wide(C))
-        per_token = alpha.size(0) > 1
-        rows = _block_rows(C)
-        for start in range(0, n, rows):
-            block = slice(start, start + rows)
-            for i in range(M):
-                z = _first(heads[i, block], C, bias, base, i, block)
-                hidden = z.relu()
-                # The product of the two is summed at once; `relu` of z is also what tells where the gradient flows.
-                along = torch.einsum("nf,nf->n", dg[block], hidden)
-                if per_token:
-                    dalpha[block, i] += along
-                else:
-                    dalpha[0, i] += along.sum(dtype=dalpha.dtype)
-                weight = alpha[block, i, None] if per_token else alpha[0, i]
-                dz = torch.where(z > 0, dg[block] * weight.to(dg.dtype), 0)
-                torch.mm(dz, C[i].t(), out=dheads[i, block])
-                dC[i] += heads[i, block].t() @ dz
-                if dbias is not None:
-                    dbias[min(i, dbias.size(0) - 1)] += dz.sum(0, dtype=dbias.dtype)
-                if dbase is not None:
-                    dbase[block] += dz
-        return (
-            dheads,
-            dC.to(C.dtype),
-            None if dbias is None else dbias.to(bias.dtype),
-            dbase,
-            dalpha.to(alpha.dtype),
+        dheads, dC, dalpha = (
+            torch.empty_like(heads),
+            torch.zeros_like(C, dtype=wide),
+            torch.zeros_like(alpha, dtype=wide),
         )
+        dbias = None if bias is None else torch.zeros_like(bias, dtype=wide)
+        dbase = None if base is None else torch.zeros_like(base)
+        a = alpha.to(C.dtype)
+        for block in _blocks(n, C):
+            for i in range(M):
+                head = heads[i, block]
+                z = _first(head, C, bias, base, i, block)
+                s = torch.ops.aten.threshold_backward(dg[block], z, 0)
+                along = s @ C[i].t()  # (rows, w)
+                weight = a[block, i, None] if a.size(0) > 1 else a[:, i, None]  # (rows or 1, 1)
+                from_z = (head * along).sum(-1, dtype=wide)
+                if bias is not None and dbias is not None:
+                    row = min(i, bias.size(0) - 1)
+                    dbias[row] += (weight.expand(s.size(0), 1).t() @ s)[0]
+                    from_z += s @ bias[row]
+                if base is not None and dbase is not None:
+                    dbase[block].addcmul_(weight, s)
+                    from_z += (s * base[block]).sum(-1, dtype=wide)
+                if a.size(0) > 1:
+                    dalpha[block, i] += from_z
+                else:
+                    dalpha[0, i] += from_z.sum()
+                torch.mul(along, weight, out=dheads[i, block])
+                dC[i] += (head * weight).t() @ s
+        return dheads, dC.to(C.dtype), None if dbias is None else dbias.to(bias.dtype), dbase, dalpha.to(alpha.dtype)
 
 
-def _wide(x: Tensor) -> torch.dtype:
-    """Sums over tokens are taken in float32 at least."""
-    return torch.float64 if x.dtype == torch.float64 else torch.float32
+def _blocks(n: int, C: Tensor) -> Iterator[slice]:
+    rows = max(32, BLOCK_BYTES // (C.size(2) * C.element_size()))
+    return (slice(start, min(start + rows, n)) for start in range(0, n, rows))
 
 
 def _first(heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None, i: int, block: slice) -> Tensor:

@@ -5,6 +5,7 @@ decided once, when it is built (`profile=auto|reference`), and never inside a la
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -53,13 +54,8 @@ class FastCPU(Reference):
             mask = _with_causal(mask, q, k)
         scores = torch.matmul(q * (1.0 / math.sqrt(q.size(-1))), k.transpose(-2, -1))
         if mask is not None:
-            scores = (
-                scores.masked_fill_(~mask, float("-inf"))
-                if scores.requires_grad
-                else scores.masked_fill(~mask, float("-inf"))
-            )
-        weights = scores.softmax(dim=-1)
-        return torch.matmul(self.dropout(weights, dropout), v)
+            scores = scores.masked_fill_(~mask, float("-inf"))
+        return torch.matmul(self.dropout(_Softmax.apply(scores), dropout), v)
 
     def dropout(self, x: Tensor, rate: float) -> Tensor:
         """See `Reference.dropout`; the rate is rounded to a multiple of 1/256."""
@@ -76,6 +72,37 @@ def _with_causal(mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor:
     queries, keys = q.size(2), k.size(2)
     seen = torch.ones(queries, keys, dtype=torch.bool, device=q.device).tril(keys - queries)
     return seen if mask is None else mask & seen
+
+
+class _Softmax(torch.autograd.Function):
+    """Softmax over the last axis in float32 at least.
+
+    torch's kernel works along the axis, which is slow when it is shorter than a vector register (3.9 ms against 0.7 ms
+    for 292 x 4 x 14 x 14 on one core with AVX-512); there, whole-tensor operations are used instead.
+    """
+
+    SHORT = 16
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor) -> Tensor:
+        wide = scores.float() if scores.dtype == torch.bfloat16 else scores
+        if scores.size(-1) < _Softmax.SHORT:
+            weights = (wide - wide.amax(dim=-1, keepdim=True)).exp_()
+            weights = weights.div_(weights.sum(dim=-1, keepdim=True))
+        else:
+            weights = wide.softmax(dim=-1)
+        weights = weights.to(scores.dtype)
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        (weights,) = ctx.saved_tensors
+        w, g = (x.float() if x.dtype == torch.bfloat16 else x for x in (weights, gradient))
+        if weights.size(-1) < _Softmax.SHORT:
+            along = g * w
+            return along.sub_(w * along.sum(dim=-1, keepdim=True)).to(weights.dtype)
+        return torch._softmax_backward_data(g, w, -1, w.dtype).to(weights.dtype)
 
 
 class _ByteDropout(torch.autograd.Function):

@@ -33,6 +33,8 @@ def sinusoids(length: int, d_model: int, form: str = "paper") -> Tensor:
 class Sinusoidal(nn.Module):
     """Sinusoidal positions; the table grows on demand and is not a parameter."""
 
+    table: Tensor
+
     def __init__(self, d_model: int, form: str) -> None:
         super().__init__()
         self.d_model, self.form = d_model, form

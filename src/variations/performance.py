@@ -1,0 +1,66 @@
+"""The performance profile: settings of the process that make the same computation cheaper on this machine.
+
+Applied once before training under `profile=auto`, printed, and recorded in the run's `environment.json`;
+`profile=reference` leaves torch as it comes.
+"""
+
+import ctypes
+import logging
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # <malloc.h>
+KEPT_BYTES = (1 << 31) - 1
+FP32_TOLERANCE = 1e-5
+"""Largest relative error of a product that still counts as float32 (bfloat16 would give about 1e-2)."""
+
+
+def apply(profile: str, device: str, threads: int | None) -> dict[str, Any]:
+    """Set up the process and report what was chosen.
+
+    Args:
+        profile: `auto` or `reference`.
+        device: `cpu` or `cuda`.
+        threads: CPU threads; None leaves torch's choice.
+
+    Returns:
+        Names and values of the settings in force.
+    """
+    import torch
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    chosen: dict[str, Any] = {"profile": profile, "device": device, "threads": torch.get_num_threads()}
+    if profile == "auto" and device == "cpu":
+        chosen |= {"matmul_precision": _matmul_precision(), "keep_freed_memory": _keep_freed_memory()}
+        chosen |= {"attention": "bmm up to 512 x 512, else sdpa", "dropout_masks": "bytes", "adam": "fused"}
+    elif profile == "auto":
+        torch.set_float32_matmul_precision("high")
+        chosen |= {"matmul_precision": "high", "attention": "sdpa", "adam": "fused"}
+    return chosen
+
+
+def _matmul_precision() -> str:
+    """`medium` sends float32 products to oneDNN; on some CPUs that means bfloat16, so it is kept only if exact."""
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(256, 256, generator=generator) for _ in range(2))
+    exact = a.double() @ b.double()
+    torch.set_float32_matmul_precision("medium")
+    error = float(((a @ b) - exact).norm() / exact.norm())
+    if error > FP32_TOLERANCE:
+        torch.set_float32_matmul_precision("highest")
+        return "highest"
+    return "medium"
+
+
+def _keep_freed_memory() -> bool:
+    """Tell glibc to keep big blocks for reuse: giving each back to the system costs page faults in every step."""
+    try:
+        libc = ctypes.CDLL(None)
+        settings = [libc.mallopt(M_MMAP_THRESHOLD, 1 << 30), libc.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)]
+    except (OSError, AttributeError):  # another C library
+        return False
+    return all(setting == 1 for setting in settings)

@@ -1,0 +1,167 @@
+"""Checkpoints that survive a kill at any moment (files of a run's `checkpoints/`).
+
+    step<n>.ckpt      everything needed to continue, bit for bit; the two newest are kept
+    weights<n>.pt     weights alone, for averaging at test time
+    best<n>.pt        weights with the lowest dev loss so far
+
+Each file is written under a temporary name, flushed to the disk, and renamed; its SHA-256 stands in `<file>.sha256`,
+written first. A file whose sum does not match is passed over with a warning and the one before it is used.
+"""
+
+import hashlib
+import logging
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from pytorch_lightning.plugins.io import CheckpointIO
+from torch import Tensor
+
+from variations.errors import UserError
+
+log = logging.getLogger(__name__)
+
+KEEP = 2
+FULL, WEIGHTS, BEST = "step", "weights", "best"
+
+
+def save(path: Path, content: Any) -> None:
+    """Write `content` so that either the whole file appears, with its sum, or nothing.
+
+    Raises:
+        UserError: the disk is full or cannot be written; files that were there before are untouched.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            torch.save(content, file)
+            file.flush()
+            os.fsync(file.fileno())
+        sidecar = _sidecar(path)
+        sidecar_temporary = sidecar.with_name(f".{sidecar.name}.{os.getpid()}.tmp")
+        sidecar_temporary.write_text(f"{_sha256(temporary)}  {path.name}\n")
+        sidecar_temporary.replace(sidecar)
+        temporary.replace(path)
+    except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
+        temporary.unlink(missing_ok=True)
+        raise UserError(
+            f"cannot write the checkpoint {path}: {error}. Earlier checkpoints are untouched: make room and run the "
+            "same command again to continue."
+        ) from error
+
+
+class SafeIO(CheckpointIO):
+    """How Lightning writes and reads checkpoints here."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
+        """See `save`."""
+        save(Path(path), checkpoint)
+
+    def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = True) -> dict[str, Any]:
+        """See `load`."""
+        content: dict[str, Any] = load(Path(path))
+        return content
+
+    def remove_checkpoint(self, path: Any) -> None:
+        """Delete a checkpoint and its sum."""
+        _remove(Path(path))
+
+
+def is_sound(path: Path) -> bool:
+    """Whether the file is there and has the sum that was recorded for it."""
+    sidecar = _sidecar(path)
+    return path.is_file() and sidecar.is_file() and sidecar.read_text().split()[:1] == [_sha256(path)]
+
+
+def load(path: Path) -> Any:
+    """Contents of a checkpoint, on the CPU; only tensors and plain containers are accepted.
+
+    Raises:
+        UserError: the file is missing or damaged.
+    """
+    if not is_sound(path):
+        raise UserError(
+            f"the checkpoint {path} is missing or damaged (its SHA-256 does not match {_sidecar(path).name})."
+        )
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def full(folder: Path) -> list[tuple[int, Path]]:
+    """Full checkpoints, by step, oldest first."""
+    return _numbered(folder, FULL, ".ckpt")
+
+
+def weights(folder: Path) -> list[tuple[int, Path]]:
+    """Weights kept for averaging, by step, oldest first."""
+    return _numbered(folder, WEIGHTS, ".pt")
+
+
+def best(folder: Path) -> list[tuple[int, Path]]:
+    """Weights with the lowest dev loss so far, by step; the last one is the best."""
+    return _numbered(folder, BEST, ".pt")
+
+
+def newest(folder: Path) -> Path | None:
+    """The newest sound full checkpoint; damaged ones are named in a warning and passed over."""
+    for _, path in reversed(full(folder)):
+        if is_sound(path):
+            return path
+        log.warning("The checkpoint %s is damaged (its checksum does not match); the one before it is used.", path)
+    return None
+
+
+def prune(folder: Path, *, keep_weights: int) -> None:
+    """Delete all but the newest full checkpoints, weights to average and best weights, and what a kill left."""
+    spare = weights(folder)[: -keep_weights or None]
+    for _, path in [*full(folder)[:-KEEP], *spare, *best(folder)[:-1]]:
+        _remove(path)
+    for leftover in folder.glob(".*.tmp"):
+        leftover.unlink(missing_ok=True)
+
+
+def drop_after(folder: Path, step: int) -> None:
+    """Delete checkpoints beyond `step`: a run continued from there will write its own."""
+    for number, path in [*full(folder), *weights(folder), *best(folder)]:
+        if number > step:
+            _remove(path)
+
+
+def average(paths: Iterable[Path]) -> dict[str, Tensor]:
+    """Arithmetic mean of the weights in several files, computed in float64 (Vaswani et al. 2017, section 6.1)."""
+    total: dict[str, Tensor] = {}
+    count, first = 0, {}
+    for path in paths:
+        state: dict[str, Tensor] = load(path)["model"]
+        first = first or state
+        count += 1
+        for name, value in state.items():
+            wide = value.double() if value.is_floating_point() else value
+            total[name] = total[name] + wide if name in total and value.is_floating_point() else wide
+    return {
+        name: (value / count).to(first[name].dtype) if first[name].is_floating_point() else value
+        for name, value in total.items()
+    }
+
+
+def _numbered(folder: Path, stem: str, suffix: str) -> list[tuple[int, Path]]:
+    pattern = re.compile(rf"{stem}(\d+){re.escape(suffix)}")
+    found = [(pattern.fullmatch(path.name), path) for path in folder.glob(f"{stem}*{suffix}")]
+    return sorted((int(match[1]), path) for match, path in found if match)
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    _sidecar(path).unlink(missing_ok=True)
+
+
+def _sidecar(path: Path) -> Path:
+    return path.with_name(f"{path.name}.sha256")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

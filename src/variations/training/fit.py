@@ -1,0 +1,130 @@
+"""Training: data, task, trainer, fit."""
+
+import shutil
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+
+from variations import performance, tracking
+from variations.config import Config
+from variations.data.card import data_card
+from variations.data.module import TranslationData
+from variations.decoding.translator import Translator
+from variations.experiments.atomic import write_json
+from variations.experiments.environment import environment
+from variations.experiments.ledger import RunFolder
+from variations.tasks.translation import Translation
+from variations.training import checkpoints
+from variations.training.interrupt import Interrupt
+from variations.training.loop import Loop
+from variations.training.progress import RunProgress
+from variations.training.validation import Validation
+
+
+@dataclass
+class Trained:
+    """What training leaves behind."""
+
+    task: Translation
+    data: TranslationData
+    step: int
+    stopped: str | None
+    """Why it ended early, if it did."""
+    loggers: list[Any] = field(default_factory=list)
+    device: torch.device | str = "cpu"
+
+
+def fit(config: Config, folder: RunFolder, interrupt: Interrupt) -> Trained:
+    """Train from the newest checkpoint of the folder, or from the start, up to `trainer.max_steps`."""
+    device = device_type(config)
+    chosen = performance.apply(config.profile, device, config.trainer.threads)
+    data = TranslationData(config)
+    data.prepare_data()
+    data.setup()
+    _write_facts(config, folder, data, chosen)
+    # The weights' first values depend on the seed alone, not on what was imported or loaded before.
+    pl.seed_everything(config.seed, workers=True, verbose=False)
+    task = Translation(config, data.subwords.size, device)
+    if config.trainer.compile:
+        task.model.compile()
+    progress = RunProgress(label(config, folder), enabled=config.trainer.progress)
+    loop = Loop(config, folder, Validation(config, data), interrupt, progress)
+    active = tracking.loggers(config, folder)
+    trainer = make_trainer(config, data, loop, active)
+    try:
+        trainer.fit(task, datamodule=data, ckpt_path=_resume_from(folder), weights_only=True)
+    finally:
+        progress.close()
+    return Trained(task, data, trainer.global_step, loop.stopped, active, trainer.strategy.root_device)
+
+
+def make_trainer(config: Config, data: TranslationData, loop: Loop, active: list[Any]) -> pl.Trainer:
+    """A Trainer that does nothing unasked: no progress bar, no checkpoints, no validation of its own."""
+    trainer = config.trainer
+    return pl.Trainer(
+        accelerator=trainer.accelerator,
+        devices=trainer.devices,
+        num_nodes=trainer.nodes,
+        strategy=trainer.strategy,
+        precision=trainer.precision,  # type: ignore[arg-type]
+        max_steps=trainer.max_steps,
+        max_epochs=-1,
+        accumulate_grad_batches=data.accumulate,
+        gradient_clip_val=config.recipe.clip or None,
+        callbacks=[loop],
+        plugins=[checkpoints.SafeIO()],
+        logger=active,
+        deterministic=config.deterministic or None,
+        profiler=config.debug.profiler,
+        use_distributed_sampler=False,
+        limit_val_batches=0,
+        num_sanity_val_steps=0,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        log_every_n_steps=trainer.log_every,
+    )
+
+
+def device_type(config: Config) -> str:
+    """`cpu` or `cuda`: where the run will be."""
+    wanted = config.trainer.accelerator
+    return "cuda" if wanted == "gpu" or (wanted == "auto" and torch.cuda.is_available()) else "cpu"
+
+
+def label(config: Config, folder: RunFolder) -> str:
+    """What the run is called on the terminal."""
+    return f"{config.variation.row or folder.path.parent.name} seed {config.seed}"
+
+
+def _resume_from(folder: RunFolder) -> str | None:
+    path = checkpoints.newest(folder.checkpoints)
+    return None if path is None else str(path)
+
+
+def _write_facts(config: Config, folder: RunFolder, data: TranslationData, chosen: dict[str, Any]) -> None:
+    """Keep with the run its vocabulary, its environment and a card of its data."""
+    vocabulary = folder.path / "subwords.model"
+    if not vocabulary.exists():
+        temporary = vocabulary.with_suffix(".tmp")
+        shutil.copyfile(data.subwords.path, temporary)
+        temporary.replace(vocabulary)
+    folder.write_environment(environment({"subwords": data.subwords.sha256}) | {"performance": chosen})
+    card = data_card(data.corpus, data.train_tokens, data.dev_tokens)
+    write_json(folder.path / "data_card.json", card)
+
+
+def translator(config: Config, task: Translation, data: TranslationData, **changes: Any) -> Translator:
+    """Beam search with the task's present weights."""
+    import dataclasses
+
+    learned = config.positions.kind == "learned"
+    return Translator(
+        task.model,
+        data.subwords,
+        dataclasses.replace(config.decode, **changes),
+        device=task.device,
+        max_target=config.positions.max_length if learned else None,
+    )

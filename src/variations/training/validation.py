@@ -1,0 +1,56 @@
+"""Dev loss, perplexity and BLEU of a model in training."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from variations.config import Config
+from variations.data.module import TranslationData
+from variations.scoring.bleu import sacre_bleu
+
+if TYPE_CHECKING:
+    from variations.tasks.translation import Translation
+
+
+class Validation:
+    """Measures the weights as they are; leaves the task in training mode and draws no random numbers."""
+
+    def __init__(self, config: Config, data: TranslationData) -> None:
+        self.config, self.data = config, data
+
+    def __call__(self, task: "Translation") -> dict[str, Any]:
+        """`dev/nll` (nats per sub-word, unsmoothed, EOS counted), `dev/ppl`, and `dev/bleu` of greedy translations."""
+        task.eval()
+        try:
+            metrics = self._loss(task)
+            if self.config.trainer.val_bleu:
+                metrics["dev/bleu"] = self._bleu(task)
+        finally:
+            task.train()
+        return metrics
+
+    def _loss(self, task: "Translation") -> dict[str, Any]:
+        total, tokens = 0.0, 0
+        limit = self.config.trainer.limit_val_batches
+        with task.trainer.precision_plugin.forward_context():
+            for number, batch in enumerate(self.data.val_dataloader()):
+                if limit is not None and number >= limit:
+                    break
+                nll, count = task.evaluate(batch.to(task.device))
+                total, tokens = total + nll, tokens + count
+        if task.trainer.world_size > 1:
+            sums = torch.tensor([total, float(tokens)], device=task.device, dtype=torch.float64)
+            total, tokens = task.trainer.strategy.reduce(sums, reduce_op="sum").tolist()
+        nll = total / max(tokens, 1)
+        return {"dev/nll": nll, "dev/ppl": math.exp(min(nll, 700.0))}
+
+    def _bleu(self, task: "Translation") -> float:
+        from variations.training.fit import translator
+
+        sources, references = self.data.corpus.dev.read()
+        limit = self.config.trainer.val_bleu
+        greedy = translator(self.config, task, self.data, beam=1, nbest=1)
+        with task.trainer.precision_plugin.forward_context():
+            found = greedy.translate(sources[:limit], progress=False)
+        return sacre_bleu([line.outputs[0].text for line in found], references[:limit]).value
