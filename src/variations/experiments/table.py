@@ -237,12 +237,13 @@ def _remarks(table: Table) -> list[str]:
     found += [f"Published {k.label}: {k.text}, {k.convention}." for k in kinds.values() if k.text]
     if "params_millions" in kinds:
         found.append("Published parameters are in millions, as printed.")
-    spread = any(item.sd is not None for line in table.lines for item in line.measured.values())
-    found.append(
-        "± is the standard deviation over seeds; Δ base is the mean difference from the base row over common seeds."
-        if spread
-        else "One seed has no spread: differences of this size may be chance."
-    )
+    summaries = [item for line in table.lines for item in line.measured.values()]
+    if any(item.sd is not None for item in summaries):
+        found.append(
+            "± is the standard deviation over seeds; Δ base is the mean difference from the base row over common seeds."
+        )
+    elif summaries:
+        found.append("One seed has no spread: differences of this size may be chance.")
     if names := strangers(table.sweep, table.store):
         found.append(
             f"{table.store / table.sweep.name} also holds runs that are no rows of this table: {', '.join(names)}."
