@@ -1,0 +1,190 @@
+"""Downloads that survive bad networks: resumed, verified, and made once however many processes ask.
+
+A file appears under its name only when it is complete and its checksum is right. Until then it grows as `NAME.part`,
+with what is needed to resume it in `NAME.part.json`. Beside the finished file, `NAME.json` says where it came from,
+its SHA-256, and how that was checked: against a checksum its publisher (or a well-known project) states, or, where
+none is known, by trust on first use: the SHA-256 of the first download is recorded, and a later change is a fault.
+"""
+
+import hashlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from variations.data.bars import download_bar
+from variations.data.transfer import Broken, Remote, beside, discard, receive, record, size_of
+from variations.errors import UserError
+from variations.experiments.atomic import write_json
+
+MOST_ATTEMPTS = 100
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait and how often to try."""
+
+    timeout: float = 30.0
+    """Seconds without a connection, or without a byte, until a connection counts as dead."""
+    retries: int = 5
+    """Further attempts in a row that bring nothing new."""
+    backoff: float = 1.0
+    """Seconds before the first retry; doubles with each, up to 30."""
+    offline_retries: int = 2
+    """The same where no connection can be made: a machine without a network should say so soon."""
+
+
+PATIENCE = Patience()
+
+
+def fetch(
+    url: str,
+    path: Path,
+    sha256: str | None = None,
+    size: int | None = None,
+    *,
+    md5: str | None = None,
+    manual: str = "",
+    progress: bool = True,
+    patience: Patience = PATIENCE,
+) -> Path:
+    """Have `url` as the file `path`, downloading it unless it is there and sound; returns `path`.
+
+    Any number of processes may ask at once: one downloads, the others wait. A file that someone put at `path` by hand
+    is checked like a download.
+
+    Args:
+        url: http or https.
+        path: the file to make; its folder is created.
+        sha256, md5: published checksums in hexadecimal; with neither, trust on first use (see the module).
+        size: published size in bytes.
+        manual: what a user without a network can do, added to the message.
+        progress: show a bar when stderr is a terminal.
+        patience: timeouts and retries.
+
+    Raises:
+        UserError: no network, a refusal by the server, a wrong checksum or size, too little space, or an unwritable
+            folder.
+    """
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise UserError(f"Cannot download {url}: only http and https addresses are allowed.")
+    remote = Remote(url, sha256, size, md5)
+    from filelock import FileLock
+
+    try:
+        if _sound(path, remote):
+            return path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(beside(path, ".lock")):
+            if not _sound(path, remote):
+                _download(remote, path, manual, progress, patience)
+    except OSError as error:
+        raise UserError(
+            f"Cannot write {path}: {error.strerror or error}. Free some space or name another folder "
+            "with data.cache=DIR."
+        ) from error
+    return path
+
+
+def origin(path: Path) -> dict[str, Any]:
+    """The record of a fetched file without what is only of use in this cache; empty where nothing is known."""
+    return {name: value for name, value in (record(path) or {}).items() if name != "mtime_ns" and value is not None}
+
+
+def _sound(path: Path, remote: Remote) -> bool:
+    """Whether `path` is there and right. Hashed only when it has changed since the last look."""
+    if not path.is_file():
+        return False
+    status, known = path.stat(), record(path) or {}
+    same = (known.get("size"), known.get("mtime_ns")) == (status.st_size, status.st_mtime_ns)
+    if same and remote.sha256 in (None, known.get("sha256")) and remote.md5 in (None, known.get("md5")):
+        return True
+    expected = remote if remote.sha256 or remote.md5 else Remote(remote.url, known.get("sha256"), remote.size)
+    if fault := _wrong(path, expected):
+        raise UserError(
+            f"{path} is not the file of {remote.url}: {fault}. Delete it and start again: it is downloaded anew."
+        )
+    _write_record(path, remote)
+    return True
+
+
+def _wrong(path: Path, remote: Remote) -> str | None:
+    """What differs from the published size and checksums, or None."""
+    size = path.stat().st_size
+    if remote.size is not None and size != remote.size:
+        return f"expected {remote.size:,} bytes, received {size:,}"
+    for name, expected in (("sha256", remote.sha256), ("md5", remote.md5)):
+        received = _digest(path, name) if expected else expected
+        if received != expected:
+            return f"expected {name} {expected}, received {received}"
+    return None
+
+
+def _digest(path: Path, name: str) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.new(name, usedforsecurity=False)).hexdigest()
+
+
+def _write_record(path: Path, remote: Remote) -> None:
+    checked = next((f"published {name}" for name in ("sha256", "md5") if getattr(remote, name)), "first use")
+    status = path.stat()
+    write_json(
+        beside(path, ".json"),
+        {
+            "url": remote.url,
+            "sha256": _digest(path, "sha256"),
+            "md5": remote.md5,
+            "size": status.st_size,
+            "mtime_ns": status.st_mtime_ns,
+            "checked": checked,
+        },
+    )
+
+
+def _download(remote: Remote, path: Path, manual: str, progress: bool, patience: Patience) -> None:
+    """Make `path`; the caller holds its lock."""
+    part = beside(path, ".part")
+    resumed = part.exists()
+    _receive_all(remote, path, manual, progress, patience)
+    fault = _wrong(part, remote)
+    if fault and resumed:  # the first half may be another version's: once more from the start
+        discard(part)
+        _receive_all(remote, path, manual, progress, patience)
+        fault = _wrong(part, remote)
+    if fault:
+        discard(part)
+        raise UserError(
+            f"The download of {remote.url} is not the published file ({fault}); it was removed. "
+            f"Try again later; if that does not help, the publisher has changed the file. {manual}".rstrip()
+        )
+    with part.open("rb+") as file:
+        os.fsync(file.fileno())
+    part.replace(path)
+    _write_record(path, remote)
+    discard(part)
+
+
+def _receive_all(remote: Remote, path: Path, manual: str, progress: bool, patience: Patience) -> None:
+    """Attempt after attempt until `path.part` is complete. Attempts that bring something new are not counted."""
+    import requests
+
+    part, failures = beside(path, ".part"), 0
+    with requests.Session() as session, download_bar(path.name, progress) as show:
+        for _ in range(MOST_ATTEMPTS):
+            before = size_of(part)
+            try:
+                receive(session, remote, part, patience.timeout, manual, show)
+                return
+            except Broken as error:
+                reason, wait = str(error), error.wait
+                retries = patience.offline_retries if error.offline else patience.retries
+            failures = 1 if size_of(part) > before else failures + 1
+            if failures > retries:
+                break
+            time.sleep(max(wait, min(30.0, patience.backoff * 2 ** (failures - 1))))
+    raise UserError(
+        f"Cannot download {remote.url}: {reason}. Check the network and start again (what has arrived is kept), "
+        f"or get the file by other means and save it as {path}. {manual}".rstrip()
+    )

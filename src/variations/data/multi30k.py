@@ -1,0 +1,63 @@
+"""Multi30k, task 1 (Elliott et al. 2016): image captions in English, German and French, from its public repository."""
+
+from pathlib import Path
+
+from variations.data.download import fetch
+from variations.data.transfer import Remote
+from variations.errors import DataError
+
+LANGUAGES = ("en", "de", "fr")
+URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
+STEMS = ("train", "val", "test_2016_flickr", "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr")
+TESTS = STEMS[2:]
+FILES = {  # bytes and SHA-256 of <name>.gz
+    "test_2016_flickr.de": (22890, "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8"),
+    "test_2016_flickr.en": (21077, "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9"),
+    "test_2016_flickr.fr": (22310, "6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90"),
+    "test_2017_flickr.de": (21471, "a2c89666db00c495cd8513b9d708d5a3acc205d7de312ef2bf5fb7ebc1540aee"),
+    "test_2017_flickr.en": (19138, "76a444ee25172e72695cddb13ae4a3bda59430617be88e0bb46b60504f054074"),
+    "test_2017_flickr.fr": (20434, "3ba671ceb2299f3304ffafefea7a833d08632fbaf0ba18546f8a2ec2391af496"),
+    "test_2017_mscoco.de": (10230, "799e4854c25d601cb6cb6be29eabe5667734c61ace2f495e03e429031a0bc338"),
+    "test_2017_mscoco.en": (8844, "aab300bfb4427697987e02cd0aacd44bfe8aa50456231b6474c08038bbed2b58"),
+    "test_2017_mscoco.fr": (9751, "754f3072ba9f124569ba5258b32730fc1d214bbf8e0c6dfb2b74401676220db0"),
+    "test_2018_flickr.de": (26461, "ddd0130c7d97482dc5197a02141dae8dd79f20f03586c480d675c09a32daf608"),
+    "test_2018_flickr.en": (23514, "ef4f4844037d4c5dea75c9a8ed5fd78905967a26f67c255e230cc9780032654d"),
+    "test_2018_flickr.fr": (25321, "fb2b83fcceb937a4f7e3e93c1c51c22aba92f1e342391e6b5ba392b16a920501"),
+    "train.de": (637044, "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6"),
+    "train.en": (568929, "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f"),
+    "train.fr": (604242, "622e75069e9f4c577425c4f277116ce66e63a2401c0a2312d90073cb12379a3c"),
+    "val.de": (24681, "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a"),
+    "val.en": (21650, "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28"),
+    "val.fr": (23001, "ca3106f1a72390591d25f6c45cb4cd39dec4cd3f123e099748a3ce5256c160e9"),
+}
+
+
+def remote(stem: str, language: str) -> Remote:
+    """Address, size and checksum of one file."""
+    size, sha256 = FILES[f"{stem}.{language}"]
+    return Remote(f"{URL}{stem}.{language}.gz", sha256, size)
+
+
+def prepare(folder: Path, stems: list[str], languages: tuple[str, str], *, progress: bool = True) -> list[Path]:
+    """Have the files of `stems` in `folder`, downloading what is missing.
+
+    Raises:
+        DataError: an unknown language or stem.
+        UserError: see `download.fetch`; without a network the message lists what to save where.
+    """
+    if unknown := [language for language in languages if language not in LANGUAGES]:
+        raise DataError(f"Multi30k has no language {unknown[0]!r}: choose data.source and data.target from en, de, fr.")
+    if unknown := [stem for stem in stems if stem not in STEMS]:
+        raise DataError(f"Multi30k has no file {unknown[0]!r}: choose from {', '.join(STEMS)}.")
+    names = [f"{stem}.{language}.gz" for stem in stems for language in languages]
+    manual = (
+        f"Without a network: save {', '.join(names)} from {URL} in {folder}, "
+        "or name a folder that has them (plain or .gz) with data.root=DIR."
+    )
+    paths = []
+    for stem in stems:
+        for language in languages:
+            file = remote(stem, language)
+            path = folder / f"{stem}.{language}.gz"
+            paths.append(fetch(file.url, path, file.sha256, file.size, manual=manual, progress=progress))
+    return paths

@@ -1,0 +1,227 @@
+"""Parallel text in files: found, read, and checked, with faults named by file and line.
+
+A line ends at a newline and nowhere else: Unicode's line separators, form feeds and lone carriage returns occur inside
+sentences, and splitting there would shift every later pair. A carriage return before the newline and a byte order
+mark at the start are removed.
+"""
+
+import gzip
+import hashlib
+import zlib
+from array import array
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from variations.errors import DataError
+
+BLOCK = 1 << 20
+BOM = b"\xef\xbb\xbf"
+NAMED_LINES = 10
+"""So many blank lines are named by number."""
+
+
+@dataclass
+class Side:
+    """One language's file: `sha256` of the file as it is, `text_sha256` of the text in it (.gz unpacked)."""
+
+    sha256: str
+    text_sha256: str
+    words: dict[int, int] = field(default_factory=dict)
+    """Lines by their number of words (divided by white space)."""
+
+
+@dataclass
+class Survey:
+    """What one reading of a pair of files tells.
+
+    Attributes:
+        pairs: lines of each file.
+        blank: pairs with a side that has no text; blank_lines: the line numbers of the first ten, from 1.
+        duplicates: pairs that repeat an earlier pair of the same files.
+        overlap: for each other set, how many of its pairs occur in these files word for word.
+        source, target: the two sides.
+    """
+
+    pairs: int
+    blank: int
+    blank_lines: list[int]
+    duplicates: int
+    overlap: dict[str, int]
+    source: Side
+    target: Side
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain containers for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Survey":
+        """The inverse of `to_dict`, also after JSON has turned numbers of words into strings."""
+        sides = {}
+        for name in ("source", "target"):
+            side = values[name]
+            words = {int(length): int(lines) for length, lines in side["words"].items()}
+            sides[name] = Side(str(side["sha256"]), str(side["text_sha256"]), words)
+        return cls(**{**values, **sides})
+
+
+def find(root: Path, stem: str, language: str) -> Path | None:
+    """`<root>/<stem>.<language>`, else the same with `.gz`, else None."""
+    plain = root / f"{stem}.{language}"
+    return next((path for path in (plain, plain.with_name(plain.name + ".gz")) if path.is_file()), None)
+
+
+def read_lines(path: Path) -> list[str]:
+    """All lines of a file, plain or .gz. Raises DataError: missing, empty, damaged, or not UTF-8 (with the line)."""
+    lines = list(iterate(path))
+    if not lines:
+        raise DataError(f"{path} is empty: give a file with one sentence a line.")
+    return lines
+
+
+def read_pairs(source: Path, target: Path) -> tuple[list[str], list[str]]:
+    """All lines of both files. Raises DataError as `read_lines` does, and when the files differ in length."""
+    sources, targets = read_lines(source), read_lines(target)
+    if len(sources) != len(targets):
+        raise _unequal(source, len(sources), target, len(targets))
+    return sources, targets
+
+
+def iterate_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
+    """The pairs one by one, in memory that does not grow with the files. Raises DataError as `read_pairs` does."""
+    yield from zipped(source, target, iterate(source), iterate(target))
+
+
+def iterate(path: Path, *, update: Callable[[bytes], object] | None = None, bad: str | None = None) -> Iterator[str]:
+    """The lines of a file one by one; `update` sees its bytes (.gz unpacked).
+
+    A line that is not UTF-8 is a fault, or is replaced by `bad` where one is given.
+    """
+    number = 0
+    for block in _blocks(path, update):
+        if not number:
+            block = block.removeprefix(BOM)
+        try:
+            lines = block.decode("utf-8").split("\n")
+        except UnicodeDecodeError:  # only now line by line: a block at a time is several times as quick
+            lines = list(_decoded(block.split(b"\n"), path, number, bad))
+        number += len(lines)
+        yield from (line.removesuffix("\r") for line in lines) if b"\r" in block else lines
+
+
+def survey(
+    source: Path,
+    target: Path,
+    *,
+    others: Mapping[str, Collection[int]] | None = None,
+) -> Survey:
+    """Read a pair of files once and check it: a few seconds per million pairs, 16 bytes of memory per pair.
+
+    Args:
+        source, target: the files.
+        others: for each other set, the `pair_keys` whose occurrence here is counted.
+
+    Raises:
+        DataError: a file is missing, empty, damaged or not UTF-8, or the files differ in length.
+    """
+    digests = hashlib.sha256(), hashlib.sha256()
+    words: tuple[Counter[int], Counter[int]] = Counter(), Counter()
+    wanted = frozenset(key for keys in (others or {}).values() for key in keys)
+    seen: set[int] = set()
+    keys, blank_lines, blank, pairs = array("q"), [], 0, 0
+    sides = (iterate(path, update=digest.update) for path, digest in zip((source, target), digests, strict=True))
+    for pairs, pair in enumerate(zipped(source, target, *sides), start=1):
+        lengths = len(pair[0].split()), len(pair[1].split())
+        words[0][lengths[0]] += 1
+        words[1][lengths[1]] += 1
+        if not all(lengths):
+            blank += 1
+            blank_lines += [pairs] if blank <= NAMED_LINES else []
+            continue
+        keys.append(key := hash(pair))
+        if key in wanted:
+            seen.add(key)
+    if not pairs:
+        raise DataError(f"{source} and {target} are empty: give files with one sentence a line.")
+    overlap = {name: sum(key in seen for key in set_keys) for name, set_keys in (others or {}).items()}
+    made = [
+        Side(_file_sha256(path), digest.hexdigest(), dict(sorted(counts.items())))
+        for path, digest, counts in zip((source, target), digests, words, strict=True)
+    ]
+    return Survey(pairs, blank, blank_lines, len(keys) - _distinct(keys), overlap, *made)
+
+
+def pair_keys(source: Path, target: Path) -> list[int]:
+    """A 64-bit key for each pair that has text, valid within this process; equal pairs have equal keys."""
+    return [hash(pair) for pair in iterate_pairs(source, target) if pair[0].strip() and pair[1].strip()]
+
+
+def _distinct(keys: "array[int]") -> int:
+    import numpy as np
+
+    return len(np.unique(np.frombuffer(keys, dtype=np.int64))) if keys else 0
+
+
+def _file_sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def zipped(source: Path, target: Path, *sides: Iterator[str]) -> Iterator[tuple[str, str]]:
+    """Both sides together; names both lengths when they differ."""
+    for number, (source_line, target_line) in enumerate(zip_longest(*sides)):
+        if source_line is None or target_line is None:
+            longer = number + 1 + sum(1 for side in sides for _ in side)  # the shorter side has nothing left
+            lengths = (number, longer) if source_line is None else (longer, number)
+            raise _unequal(source, lengths[0], target, lengths[1])
+        yield source_line, target_line
+
+
+def _unequal(source: Path, sources: int, target: Path, targets: int) -> DataError:
+    if not sources or not targets:
+        return DataError(f"{target if sources else source} is empty: give a file with one sentence a line.")
+    return DataError(
+        f"The files differ in length: {source} has {sources:,} lines, {target} has {targets:,}; "
+        "each line needs its translation at the same line of the other file."
+    )
+
+
+def _blocks(path: Path, update: Callable[[bytes], object] | None) -> Iterator[bytes]:
+    """The file's bytes in blocks of whole lines, without the newline at each block's end."""
+    rest: list[bytes] = []
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as stream:
+            while chunk := stream.read(BLOCK):
+                if update:
+                    update(chunk)
+                lines, newline, tail = chunk.rpartition(b"\n")
+                if newline:
+                    yield b"".join([*rest, lines])
+                    rest = []
+                if tail:
+                    rest.append(tail)
+    except FileNotFoundError:
+        raise DataError(f"{path} does not exist: check the path.") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{path} is not a whole gzip file ({error}): replace it by a sound copy.") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
+    if rest:
+        yield b"".join(rest)
+
+
+def _decoded(lines: list[bytes], path: Path, number: int, bad: str | None) -> Iterator[str]:
+    for line_number, line in enumerate(lines, start=number + 1):
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            if bad is None:
+                raise DataError(
+                    f"{path}, line {line_number}: not valid UTF-8 (byte {error.start + 1} of the line is "
+                    f"0x{line[error.start]:02x}); convert the file to UTF-8."
+                ) from None
+            yield bad
