@@ -184,7 +184,8 @@ def test_damaged_gzip_file_is_named(tmp_path: Path) -> None:
 def test_missing_files_are_all_named_with_what_is_there(tmp_path: Path) -> None:
     assert fault(tmp_path, {}, target="fr", dev="dev") == (
         f"{tmp_path / 'text'} lacks train.fr (data.train=train, data.target=fr), "
-        "dev.en (data.dev=dev, data.source=en), dev.fr (data.dev=dev, data.target=fr), test.fr (data.test=test, data.target=fr), plain or with .gz. "
+        "dev.en (data.dev=dev, data.source=en), dev.fr (data.dev=dev, data.target=fr), "
+        "test.fr (data.test=test, data.target=fr), plain or with .gz. "
         "The folder has test.de, test.en, train.de, train.en, valid.de, valid.en. "
         "Set data.root, data.source, data.target, data.train, data.dev or data.test to match."
     )
