@@ -3,7 +3,6 @@
 import hashlib
 import netrc
 import os
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
@@ -13,7 +12,11 @@ from variations.experiments.ledger import RunFolder
 
 
 def loggers(config: Config, folder: RunFolder) -> list[Any]:
-    """Lightning loggers that the configuration names."""
+    """Lightning loggers that the configuration names; none on ranks other than 0."""
+    from pytorch_lightning.utilities import rank_zero_only
+
+    if rank_zero_only.rank != 0:
+        return []
     if config.logger.kind == "wandb" and config.logger.mode != "disabled":
         return [_wandb(config, folder)]
     if config.logger.kind == "tensorboard":
@@ -35,13 +38,13 @@ def logged_in() -> bool:
 
 
 def _wandb(config: Config, folder: RunFolder) -> Any:
+    import wandb
     from pytorch_lightning.loggers import WandbLogger
 
-    os.environ.setdefault("WANDB_SILENT", "true")
     mode = config.logger.mode or os.environ.get("WANDB_MODE") or ("online" if logged_in() else "offline")
     row = config.variation.row or folder.path.parent.name
     tags = [config.model.kind, config.data.name, config.recipe.name, *config.logger.tags]
-    return WandbLogger(
+    run = wandb.init(
         name=f"{row}/seed{config.seed}",
         # The same run keeps its identifier when it is continued, so that it is one run there as well.
         id=hashlib.sha256(str(folder.path.resolve()).encode()).hexdigest()[:16],
@@ -50,11 +53,13 @@ def _wandb(config: Config, folder: RunFolder) -> Any:
         group=config.sweep.name,
         job_type=row,
         tags=sorted(set(tags)),
-        save_dir=str(folder.path),
+        dir=str(folder.path),
         config=flatten(to_dict(config)),
         mode=mode,
         resume="allow" if mode == "online" else None,
+        settings=wandb.Settings(silent=True),
     )
+    return WandbLogger(experiment=run)
 
 
 def log_summary(active: list[Any], result: dict[str, Any]) -> None:
@@ -78,4 +83,4 @@ def close_loggers() -> None:
 
     wandb = sys.modules.get("wandb")
     if wandb is not None and wandb.run is not None:
-        wandb.finish(quiet=True)
+        wandb.finish()

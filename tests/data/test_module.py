@@ -146,7 +146,7 @@ def test_an_update_has_the_recipes_size_whatever_the_hardware(
 
 def test_dev_batches_hold_each_pair_once_in_the_same_order_each_time(corpus: Corpus, tmp_path: Path) -> None:
     data = ready(tmp_path)
-    loader = data.val_dataloader()
+    loader = data.dev_dataloader()
     first = indices(loader)
     assert sorted(i for batch in first for i in batch) == list(range(DEV))
     assert indices(loader) == first
@@ -156,7 +156,7 @@ def test_two_ranks_share_dev_and_training_pairs(corpus: Corpus, tmp_path: Path) 
     ranks = [ready(tmp_path) for _ in range(2)]
     for rank, data in enumerate(ranks):
         data.trainer = SimpleNamespace(global_rank=rank, world_size=2)  # type: ignore[assignment]
-    for name, pairs in (("train_dataloader", TRAIN), ("val_dataloader", DEV)):
+    for name, pairs in (("train_dataloader", TRAIN), ("dev_dataloader", DEV)):
         yielded = [indices(getattr(data, name)()) for data in ranks]
         assert len(yielded[0]) == len(yielded[1])
         assert sorted(i for batches in yielded for batch in batches for i in batch) == list(range(pairs))
@@ -177,7 +177,7 @@ def test_overfit_batches_trains_and_validates_on_the_same_few_pairs(corpus: Corp
     whole = ready(tmp_path)
     expected = sorted(i for batch in whole.sampler.plan(0)[:2] for i in batch.tolist())
     assert sorted(i for batch in indices(data.train_dataloader()) for i in batch) == expected
-    assert sorted(i for batch in indices(data.val_dataloader()) for i in batch) == expected
+    assert sorted(i for batch in indices(data.dev_dataloader()) for i in batch) == expected
     assert len(data.train_dataloader()) == pytest.approx(2, abs=1)
 
 
@@ -185,7 +185,7 @@ def test_loaders_leave_torchs_random_state_alone(corpus: Corpus, tmp_path: Path)
     data = ready(tmp_path)
     before = torch.get_rng_state()
     list(data.train_dataloader())
-    list(data.val_dataloader())
+    list(data.dev_dataloader())
     assert torch.equal(torch.get_rng_state(), before)
 
 

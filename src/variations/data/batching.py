@@ -37,6 +37,7 @@ class Batch:
         index: place of each pair in the token store, shape (B,), int64.
         source_tokens: source ids that are not padding, EOS included; a number, so that nobody waits for the device.
         target_tokens: the same of the target.
+        products: Σ s², Σ t² and Σ s·t over the pairs' lengths s and t: what attention costs.
     """
 
     source: Tensor
@@ -44,6 +45,7 @@ class Batch:
     index: Tensor
     source_tokens: int
     target_tokens: int
+    products: tuple[int, int, int]
 
     def __len__(self) -> int:
         return self.source.shape[0]
@@ -78,7 +80,13 @@ def collate(pairs: Sequence[tuple[int, NDArray[Any], NDArray[Any]]]) -> Batch:
         index=torch.tensor(index, dtype=torch.int64),
         source_tokens=sum(map(len, sources)),
         target_tokens=sum(map(len, targets)),
+        products=_products(sources, targets),
     )
+
+
+def _products(sources: Sequence[NDArray[Any]], targets: Sequence[NDArray[Any]]) -> tuple[int, int, int]:
+    s, t = (np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)) for rows in (sources, targets))
+    return int(s @ s), int(t @ t), int(s @ t)
 
 
 def _padded(rows: Sequence[NDArray[Any]]) -> Tensor:

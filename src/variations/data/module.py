@@ -89,7 +89,7 @@ class TranslationData(pl.LightningDataModule):
             warnings.filterwarnings("ignore", message="'set_vital' is deprecated")  # torchdata 0.11 under torch 2.13
             return StatefulDataLoader(self.train_tokens, batch_sampler=self.sampler, **options)
 
-    def val_dataloader(self) -> DataLoader[Any]:
+    def dev_dataloader(self) -> DataLoader[Any]:
         """Dev batches, long sentences first, each pair on one rank only."""
         overfit = self.config.debug.overfit_batches
         tokens = self.train_tokens if overfit else self.dev_tokens

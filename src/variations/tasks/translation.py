@@ -9,7 +9,7 @@ from torch import Tensor
 from variations import models
 from variations.config import Config
 from variations.data.batching import Batch
-from variations.models.flops import training_flops
+from variations.models.flops import Tokens, training_flops
 from variations.models.weighted import WeightedTransformer
 from variations.training import schedule
 from variations.training.budget import Budget
@@ -25,7 +25,7 @@ class Translation(pl.LightningModule):
 
     def __init__(self, config: Config, vocabulary: int, device: str = "cpu") -> None:
         super().__init__()
-        self.config, self.vocabulary = config, vocabulary
+        self.config = config
         self.model = models.build(config, vocabulary, device)
         self.smoothing = Smoothing(config.recipe.label_smoothing, config.recipe.smoothing)
         self.budget = Budget()
@@ -39,11 +39,12 @@ class Translation(pl.LightningModule):
         """Sum over the batch's target tokens; see `on_before_optimizer_step` for the mean."""
         hidden = self.model(batch.source, batch.target)
         loss, nll = cross_entropy(hidden, self.model.output, batch.target, self.smoothing)
-        self.window.add(loss.detach(), nll, batch.tokens.target)
+        tokens = Tokens(batch.source_tokens, batch.target_tokens, *batch.products)
+        self.window.add(loss.detach(), nll, tokens.target)
         self.budget.count(
-            len(batch), batch.tokens, batch.padded_tokens, training_flops(self.config, batch.tokens, self.vocabulary)
+            len(batch), tokens, batch.padded_tokens, training_flops(self.config, tokens, self.model.vocabulary)
         )
-        self._update_tokens += batch.tokens.target
+        self._update_tokens += tokens.target
         return loss * self.trainer.accumulate_grad_batches  # Lightning divides by it
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
@@ -88,7 +89,7 @@ class Translation(pl.LightningModule):
         """Unsmoothed negative log-likelihood in nats and number of target tokens of a batch."""
         hidden = self.model(batch.source, batch.target)
         _, nll = cross_entropy(hidden, self.model.output, batch.target, self.smoothing)
-        return float(nll), batch.tokens.target
+        return float(nll), batch.target_tokens
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add the totals to what Lightning stores."""

@@ -1,6 +1,8 @@
 """Training: data, task, trainer, fit."""
 
+import logging
 import shutil
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +64,9 @@ def fit(config: Config, folder: RunFolder, interrupt: Interrupt) -> Trained:
 
 def make_trainer(config: Config, data: TranslationData, loop: Loop, active: list[Any]) -> pl.Trainer:
     """A Trainer that does nothing unasked: no progress bar, no checkpoints, no validation of its own."""
+    # What Lightning tells at its start, and a notice of torch to Lightning, are not for our users.
+    logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)` is deprecated")
     trainer = config.trainer
     return pl.Trainer(
         accelerator=trainer.accelerator,
@@ -112,7 +117,8 @@ def _write_facts(config: Config, folder: RunFolder, data: TranslationData, chose
         shutil.copyfile(data.subwords.path, temporary)
         temporary.replace(vocabulary)
     folder.write_environment(environment({"subwords": data.subwords.sha256}) | {"performance": chosen})
-    card = data_card(data.corpus, data.train_tokens, data.dev_tokens)
+    stores = {"train": data.train_tokens, "dev": data.dev_tokens, "test": data.test_tokens}
+    card = data_card(data.corpus, data.subwords, stores)
     write_json(folder.path / "data_card.json", card)
 
 

@@ -125,7 +125,7 @@ class Loop(pl.Callback):
         self.progress.metrics(step, metrics)
 
     def _save_full(self, trainer: pl.Trainer, step: int) -> None:
-        trainer.save_checkpoint(self.folder.checkpoints / f"{checkpoints.FULL}{step}.ckpt")
+        trainer.save_checkpoint(self.folder.checkpoints / f"{checkpoints.FULL}{step}.ckpt", weights_only=False)
         if trainer.is_global_zero:
             checkpoints.prune(self.folder.checkpoints, keep_weights=self.keep_weights)
         self._last_save = time.monotonic()
@@ -150,7 +150,7 @@ def averaged_steps(config: Config) -> set[int]:
     if recipe.average == 1:
         return set()
     apart = recipe.average_every or max(1, round(0.015 * last))
-    return {step for step in range(last, 0, -apart)[: recipe.average]}
+    return set(range(last, 0, -apart)[: recipe.average])
 
 
 def _branch_metrics(task: Any) -> Metrics:

@@ -34,7 +34,7 @@ class Validation:
         total, tokens = 0.0, 0
         limit = self.config.trainer.limit_val_batches
         with task.trainer.precision_plugin.forward_context():
-            for number, batch in enumerate(self.data.val_dataloader()):
+            for number, batch in enumerate(self.data.dev_dataloader()):
                 if limit is not None and number >= limit:
                     break
                 nll, count = task.evaluate(batch.to(task.device))
