@@ -108,6 +108,6 @@ def _run(task: Callable[[Any], Any], schema: type[Any], config_name: str) -> Non
 
 
 def fail(error: UserError) -> None:
-    """Write a user's fault to standard error, without a traceback, and leave with exit code 2."""
+    """Write a user's fault to standard error, without a traceback, and leave with its exit code."""
     sys.stderr.write(f"error: {error}\n")
-    sys.exit(ExitCode.USAGE)
+    sys.exit(error.exit_code)

@@ -19,6 +19,14 @@ class ExitCode(IntEnum):
 class UserError(Exception):
     """Something the user can mend. The message says what is wrong, where, the valid choices, and what to do."""
 
+    exit_code = ExitCode.USAGE
+
+
+class RunFailure(UserError):
+    """A run that had started and could not go on (a loss that is not finite, a full disk, a lost process)."""
+
+    exit_code = ExitCode.FAILED
+
 
 class ConfigError(UserError):
     """All faults of one configuration, reported together."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from variations import naming, performance
 from variations.compose import load, to_dict
 from variations.config import Config
-from variations.errors import ExitCode, UserError
+from variations.errors import ExitCode, RunFailure, UserError
 from variations.experiments import ledger
 from variations.experiments.ledger import RunFolder
 
@@ -112,7 +112,7 @@ def _run_in_processes(path: Path) -> None:
     if done.returncode:
         status = RunFolder(path).status()
         reason = status.reason if status else None
-        raise UserError(f"the run in {path} failed: {reason or f'its process ended with code {done.returncode}'}.")
+        raise RunFailure(f"the run in {path} failed: {reason or f'its process ended with code {done.returncode}'}.")
 
 
 def load_model(path: Path) -> "tuple[Transformer, Subwords, Config]":
@@ -144,8 +144,8 @@ def main() -> int:
         print(stop, file=sys.stderr)
         return ExitCode.INTERRUPTED
     except UserError as error:
-        print(f"Error: {error}", file=sys.stderr)
-        return ExitCode.FAILED
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
     return ExitCode.OK
 
 

@@ -20,7 +20,7 @@ import torch
 from pytorch_lightning.plugins.io import CheckpointIO
 from torch import Tensor
 
-from variations.errors import UserError
+from variations.errors import RunFailure, UserError
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ def save(path: Path, content: Any) -> None:
     """Write `content` so that either the whole file appears, with its sum, or nothing.
 
     Raises:
-        UserError: the disk is full or cannot be written; files that were there before are untouched.
+        RunFailure: the disk is full or cannot be written; files that were there before are untouched.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -48,7 +48,7 @@ def save(path: Path, content: Any) -> None:
         temporary.replace(path)
     except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
         temporary.unlink(missing_ok=True)
-        raise UserError(
+        raise RunFailure(
             f"cannot write the checkpoint {path}: {error}. Earlier checkpoints are untouched: make room and run the "
             "same command again to continue."
         ) from error
