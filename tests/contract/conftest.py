@@ -1,0 +1,193 @@
+"""The networks that the contract holds for: every model, position code and branch file, every choice that the schema
+offers, some combinations that once broke or might, and every row of every table, all at the size of a toy.
+
+A new file in `conf/` or a new choice in the schema joins without a change here.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+import torch
+
+from variations.compose import CONF, compose_run
+from variations.config import BranchConfig, Config, GateConfig, ModelConfig, PositionsConfig
+from variations.models import Transformer, build
+
+VOCABULARY = 50
+
+
+@dataclass
+class Case:
+    """A named configuration, composed when it is first used."""
+
+    name: str
+    compose: Callable[[], Config]
+
+    @cached_property
+    def config(self) -> Config:
+        return self.compose()
+
+    @property
+    def key(self) -> str:
+        """Equal for configurations of the same network."""
+        c = self.config
+        return repr((c.model, c.positions, c.branch if c.model.kind == "weighted" else None, c.data.vocabulary_pad_to))
+
+    def network(self, *, seed: int = 1, dropout: bool = True, perturb: bool = False) -> Transformer:
+        """Build it; `perturb` moves what starts at 0 (biases, gates), lest a fault there go unseen."""
+        config = dataclasses.replace(self.config, model=dataclasses.replace(self.config.model))
+        if not dropout:
+            config.model.dropout = config.model.attention_dropout = config.model.relu_dropout = 0.0
+        torch.manual_seed(seed)
+        model = build(config, VOCABULARY)
+        if perturb:
+            with torch.no_grad():
+                for name, parameter in model.named_parameters():
+                    if not name.endswith((".kappa", ".alpha")):
+                        parameter.add_(0.1 * torch.randn_like(parameter))
+        return model
+
+
+def plain(config: Config) -> Config:
+    """The toy size for what is not about sizes."""
+    config.model.N, config.model.d_model, config.model.d_ff, config.model.h = 2, 32, 64, 4
+    return config
+
+
+def shrunk(config: Config) -> Config:
+    """A row of a table with widths divided so that d_model=512 becomes 32; heads and ratios stay."""
+    m = config.model
+    factor = 16 * config.recipe.scale.width
+    m.N = min(m.N, 2)
+    m.d_model, m.d_ff = max(8, round(m.d_model / factor)), max(8, round(m.d_ff / factor))
+    m.d_k, m.d_v = (width and max(1, round(width / factor)) for width in (m.d_k, m.d_v))
+    return config
+
+
+def option(*settings: tuple[str, object]) -> Callable[[], Config]:
+    """The default network with dotted keys set."""
+
+    def compose() -> Config:
+        config = plain(Config())
+        config.data.vocabulary_pad_to = 1
+        for key, value in settings:
+            node: object = config
+            *path, last = key.split(".")
+            for part in path:
+                node = getattr(node, part)
+            assert hasattr(node, last), key
+            setattr(node, last, value)
+        return config
+
+    return compose
+
+
+NEEDS: dict[tuple[str, object], list[tuple[str, object]]] = {
+    ("model.attention", "restricted"): [("model.neighbourhood", 2)],
+    ("branch.inner_norm", True): [("branch.impl", "naive")],
+}
+
+
+def choices(schema: type, prefix: str, *base: tuple[str, object]) -> Iterator[Case]:
+    """One case for every value of every field with a closed set of values."""
+    for field in dataclasses.fields(schema):
+        values = list(dict.fromkeys(field.metadata.get("choices", ())))
+        if field.type in (bool, "bool"):
+            values = [not field.default]
+        for value in values:
+            setting = (f"{prefix}.{field.name}", value)
+            yield Case(f"{prefix}.{field.name}={value}", option(*base, setting, *NEEDS.get(setting, [])))
+
+
+WEIGHTED = ("model.kind", "weighted")
+COMBINATIONS: dict[str, list[tuple[str, object]]] = {
+    "separate_d_k_d_v": [("model.d_k", 3), ("model.d_v", 5)],
+    "weighted_separate_d_k_d_v": [WEIGHTED, ("model.d_k", 3), ("model.d_v", 5)],
+    "task_vectors": [("model.task_vectors", 3)],
+    "vocabulary_padded": [("data.vocabulary_pad_to", 64)],
+    "no_biases": [("model.attention_bias", False), ("model.ffn_bias", False)],
+    "positions_shorter_than_sentences": [("positions.kind", "learned"), ("positions.max_length", 4)],
+    "restricted_1_pre_norm": [("model.attention", "restricted"), ("model.neighbourhood", 1), ("model.norm", "pre")],
+    "additive_no_biases": [("model.attention", "additive"), ("model.attention_bias", False)],
+    "M=1": [WEIGHTED, ("branch.M", 1)],
+    "M=8_h=4": [WEIGHTED, ("branch.M", 8)],
+    "M=2_split": [WEIGHTED, ("branch.M", 2), ("branch.ffn", "split")],
+    "weighted_no_biases": [WEIGHTED, ("model.attention_bias", False), ("model.ffn_bias", False)],
+    "weighted_pre_norm_bos_untied": [
+        WEIGHTED,
+        ("model.norm", "pre"),
+        ("model.decoder_start", "bos"),
+        ("model.tying", "none"),
+    ],
+    "weighted_relu_dropout": [WEIGHTED, ("model.relu_dropout", 0.1)],
+    "shared_scope_both": [WEIGHTED, ("branch.scope", "shared_enc_dec"), ("branch.decoder", "both")],
+    "split_per_branch_residual_bias": [
+        WEIGHTED,
+        ("branch.ffn", "split"),
+        ("branch.residual", "per_branch_into_ffn"),
+        ("branch.wo_bias", "per_branch"),
+    ],
+    "both_shared_ffn_split": [WEIGHTED, ("branch.ffn", "split"), ("branch.decoder", "both_shared_ffn")],
+    "decoder_only": [WEIGHTED, ("branch.encoder", False)],
+    "softmax_xM_random_at_test": [
+        WEIGHTED,
+        ("branch.constraint", "softmax_xM"),
+        ("branch.eval_mode", "random_uniform"),
+    ],
+    "softmax_xM_alpha_only": [WEIGHTED, ("branch.constraint", "softmax_xM"), ("branch.kappa", False)],
+}
+COMBINATIONS |= {
+    f"{kind}_k2{'_renormalised' if renormalise else ''}_{gradient}": [
+        WEIGHTED,
+        ("branch.gate.kind", kind),
+        ("branch.gate.k", 2),
+        ("branch.gate.renormalise", renormalise),
+        ("branch.gate.gradient", gradient),
+    ]
+    for kind in ("topk", "topk_input")
+    for renormalise in (False, True)
+    for gradient in ("masked", "straight_through")
+}
+
+
+def from_files(group: str, *overrides: str) -> Iterator[Case]:
+    for path in sorted((CONF / group).glob("*.yaml")):
+        chosen = [*overrides, f"{group}={path.stem}"]
+        yield Case(f"conf/{group}/{path.stem}", lambda chosen=chosen: plain(compose_run(chosen)))
+
+
+def row(path: Path) -> Case:
+    name = f"{path.parent.name}/{path.stem}"
+    return Case(f"row/{name}", lambda: shrunk(compose_run([f"variation={name}"])))
+
+
+OPTIONS = [
+    *choices(ModelConfig, "model"),
+    *choices(PositionsConfig, "positions"),
+    *choices(BranchConfig, "branch", WEIGHTED),
+    *choices(GateConfig, "branch.gate", WEIGHTED, ("branch.gate.kind", "topk")),
+    *(Case(f"mix/{name}", option(*settings)) for name, settings in COMBINATIONS.items()),
+]
+FILES = [*from_files("model"), *from_files("positions"), *from_files("branch", "model=weighted")]
+ROWS = [row(path) for path in sorted((CONF / "variation").glob("*/*.yaml"))]
+CASES = [*OPTIONS, *FILES, *ROWS]
+REPRESENTATIVE = {"model.kind=transformer", "model.norm=pre", "model.kind=weighted", "branch.ffn=split"}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`case`: all of them. `learner`: all, and all but a few of them marked slow, for tests that train."""
+    if "case" in metafunc.fixturenames:
+        metafunc.parametrize("case", CASES, ids=[case.name for case in CASES])
+    if "learner" in metafunc.fixturenames:
+        marked = [pytest.param(c, id=c.name, marks=() if c.name in REPRESENTATIVE else pytest.mark.slow) for c in CASES]
+        metafunc.parametrize("learner", marked)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """Two test processes share two cores."""
+    torch.set_num_threads(1)
