@@ -116,7 +116,9 @@ class RestrictedHeads(Heads):
         T, S = q.size(2), seen.k.size(2)
         distance = torch.arange(S - T, S, device=q.device)[:, None] - torch.arange(S, device=q.device)[None, :]
         near = distance.abs() <= self.r
-        return super().attend(q, seen, near if mask is None else mask & near, causal=causal)
+        # Padding far from any real token still sees itself: a softmax over nothing is NaN, and spreads to every token.
+        seeable = near if mask is None else (mask & near) | (distance == 0)
+        return super().attend(q, seen, seeable, causal=causal)
 
 
 class AdditiveHeads(Heads):
