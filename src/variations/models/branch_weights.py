@@ -10,9 +10,10 @@ def project(v: Tensor) -> Tensor:
     """Euclidean projection of `v` (…, M) on the simplex {w : w ≥ 0, Σw = 1}, in float32 or wider.
 
     Sort descending to u; ρ is the last j with u_j > (Σ_{r≤j} u_r - 1) / j; subtract τ = (Σ_{r≤ρ} u_r - 1) / ρ and
-    clip at 0.
+    clip at 0. A constant added to all of v changes nothing, so the largest is brought to 0 first: sums stay small.
     """
     wide = v if v.dtype == torch.float64 else v.float()
+    wide = wide - wide.amax(dim=-1, keepdim=True)
     u = wide.sort(dim=-1, descending=True).values
     excess = u.cumsum(dim=-1) - 1
     j = torch.arange(1, v.size(-1) + 1, device=v.device, dtype=wide.dtype)
@@ -49,11 +50,9 @@ class BranchWeights(nn.Module):
         return self._logits(drawn / drawn.sum())
 
     def _logits(self, weights: Tensor) -> Tensor:
-        """Parameters whose constrained values are `weights`."""
+        """Parameters whose constrained values are `weights`, or M times that under `softmax_xM`."""
         match self.config.constraint:
-            case "softmax":
-                return weights.log()
-            case "softmax_xM":
+            case "softmax" | "softmax_xM":
                 return weights.log()
             case "sigmoid":
                 return weights.logit()
@@ -84,13 +83,16 @@ class BranchWeights(nn.Module):
                 parameter.copy_(positive / positive.sum())
 
     def values(self) -> tuple[Tensor, Tensor]:
-        """κ and α in force, (M,) each: by `train_mode` while training, by `eval_mode` otherwise."""
+        """κ and α in force, (M,) each: by `train_mode` while training, by `eval_mode` otherwise.
+
+        What is put in the place of learned weights has their sum: 1, or M under `softmax_xM`.
+        """
         mode = self.config.train_mode if self.training else self.config.eval_mode
         if not self.training and mode == "learned":
             # What a test without instructions uses: the learned weights, or the mean of what training used.
             mode = "learned" if self.config.train_mode == "learned" else "uniform"
         if mode == "uniform":
-            uniform = torch.full_like(self.kappa, 1 / self.M)
+            uniform = torch.full_like(self.kappa, self._total() / self.M)
             return uniform, uniform
         if mode == "random_per_step":
             return self._draw(torch.rand_like(self.kappa)), self._draw(torch.rand_like(self.alpha))
@@ -98,9 +100,11 @@ class BranchWeights(nn.Module):
             return self._test_draw("kappa"), self._test_draw("alpha")
         return self._constrained(self.kappa), self._constrained(self.alpha)
 
-    @staticmethod
-    def _draw(positive: Tensor) -> Tensor:
-        return positive / positive.sum()
+    def _total(self) -> float:
+        return float(self.M) if self.config.constraint == "softmax_xM" else 1.0
+
+    def _draw(self, positive: Tensor) -> Tensor:
+        return positive * (self._total() / positive.sum())
 
     def _test_draw(self, which: str) -> Tensor:
         """One draw for the whole test, the same on every device, different in every sub-layer."""
