@@ -58,8 +58,8 @@ class FastCPU(Reference):
         return torch.matmul(self.dropout(_Softmax.apply(scores), dropout), v)
 
     def dropout(self, x: Tensor, rate: float) -> Tensor:
-        """See `Reference.dropout`; the rate is rounded to a multiple of 1/256."""
-        threshold = round(rate * 256)
+        """See `Reference.dropout`; the rate is rounded to a multiple of 1/256, at most 255/256."""
+        threshold = min(round(rate * 256), 255)
         return _ByteDropout.apply(x, threshold) if threshold else x
 
 
