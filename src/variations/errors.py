@@ -1,5 +1,6 @@
 """Faults that a user can mend, and the exit codes that scripts can rely on."""
 
+import signal
 from collections.abc import Sequence
 from enum import IntEnum
 
@@ -13,7 +14,11 @@ class ExitCode(IntEnum):
     USAGE = 2
     """The configuration or the input is wrong; nothing was started."""
     INTERRUPTED = 130
-    """Stopped by Ctrl-C; the run can be continued by the same command."""
+    """Stopped by Ctrl-C (SIGINT); the run can be continued by the same command, as after the other two signals."""
+    PREEMPTED = 140
+    """Stopped by SIGUSR2, which a cluster sends before it takes the machine away."""
+    TERMINATED = 143
+    """Stopped by SIGTERM."""
 
 
 class UserError(Exception):
@@ -22,7 +27,7 @@ class UserError(Exception):
     exit_code = ExitCode.USAGE
 
 
-class RunFailure(UserError):
+class RunFailedError(UserError):
     """A run that had started and could not go on (a loss that is not finite, a full disk, a lost process)."""
 
     exit_code = ExitCode.FAILED
@@ -39,3 +44,12 @@ class ConfigError(UserError):
 
 class DataError(UserError):
     """A corpus that cannot be used as it is: the message names file and line."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal stopped a run; what was saved is continued by the same command."""
+
+    def __init__(self, received: signal.Signals = signal.SIGINT, text: str | None = None) -> None:
+        super().__init__(text or f"Stopped by {received.name}; the same command continues the run.")
+        self.received = received
+        self.exit_code = ExitCode(128 + received)

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from variations import naming, performance
+from variations import naming
 from variations.compose import load, to_dict
 from variations.config import Config
-from variations.errors import ExitCode, RunFailure, UserError
+from variations.errors import ExitCode, RunFailedError, UserError
 from variations.experiments import ledger
 from variations.experiments.ledger import RunFolder
 
@@ -112,7 +112,7 @@ def _run_in_processes(path: Path) -> None:
     if done.returncode:
         status = RunFolder(path).status()
         reason = status.reason if status else None
-        raise RunFailure(f"the run in {path} failed: {reason or f'its process ended with code {done.returncode}'}.")
+        raise RunFailedError(f"the run in {path} failed: {reason or f'its process ended with code {done.returncode}'}.")
 
 
 def load_model(path: Path) -> "tuple[Transformer, Subwords, Config]":

@@ -2,17 +2,18 @@
 
     step<n>.ckpt      everything needed to continue, bit for bit; the two newest are kept
     weights<n>.pt     weights alone, for averaging at test time
-    best<n>.pt        weights with the lowest dev loss so far
+    best<n>.pt        weights with the lowest dev loss so far, and those that were so at the kept checkpoints
 
 Each file is written under a temporary name, flushed to the disk, and renamed; its SHA-256 stands in `<file>.sha256`,
-written first. A file whose sum does not match is passed over with a warning and the one before it is used.
+written first. A file whose sum does not match is passed over with a warning and the one before it is used. A name is
+written once: a run that goes back to an older checkpoint first deletes what is newer.
 """
 
 import hashlib
 import logging
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import torch
 from pytorch_lightning.plugins.io import CheckpointIO
 from torch import Tensor
 
-from variations.errors import RunFailure, UserError
+from variations.errors import RunFailedError, UserError
 
 log = logging.getLogger(__name__)
 
@@ -32,26 +33,40 @@ def save(path: Path, content: Any) -> None:
     """Write `content` so that either the whole file appears, with its sum, or nothing.
 
     Raises:
-        RunFailure: the disk is full or cannot be written; files that were there before are untouched.
+        RunFailedError: the disk is full or cannot be written; files that were there before are untouched.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    sidecar = _sidecar(path)
+    sidecar_temporary = sidecar.with_name(f".{sidecar.name}.{os.getpid()}.tmp")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as file:
             torch.save(content, file)
             file.flush()
             os.fsync(file.fileno())
-        sidecar = _sidecar(path)
-        sidecar_temporary = sidecar.with_name(f".{sidecar.name}.{os.getpid()}.tmp")
-        sidecar_temporary.write_text(f"{_sha256(temporary)}  {path.name}\n")
+        with sidecar_temporary.open("w", encoding="utf-8") as file:
+            file.write(f"{_sha256(temporary)}  {path.name}\n")
+            file.flush()
+            os.fsync(file.fileno())
         sidecar_temporary.replace(sidecar)
         temporary.replace(path)
+        _flush_names(path.parent)
     except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
-        temporary.unlink(missing_ok=True)
-        raise RunFailure(
+        for leftover in (temporary, sidecar_temporary):
+            leftover.unlink(missing_ok=True)  # gives the room back
+        raise RunFailedError(
             f"cannot write the checkpoint {path}: {error}. Earlier checkpoints are untouched: make room and run the "
             "same command again to continue."
         ) from error
+
+
+def _flush_names(folder: Path) -> None:
+    """Make renames in `folder` outlast a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class SafeIO(CheckpointIO):
@@ -106,21 +121,47 @@ def best(folder: Path) -> list[tuple[int, Path]]:
 
 
 def newest(folder: Path) -> Path | None:
-    """The newest sound full checkpoint; damaged ones are named in a warning and passed over."""
-    for _, path in reversed(full(folder)):
+    """The newest sound full checkpoint, None if there has been none yet; damaged ones are named in a warning.
+
+    Raises:
+        RunFailedError: there are checkpoints, but all of them are damaged.
+    """
+    found = full(folder)
+    for _, path in reversed(found):
         if is_sound(path):
             return path
         log.warning("The checkpoint %s is damaged (its checksum does not match); the one before it is used.", path)
+    if found:
+        raise RunFailedError(
+            f"all checkpoints in {folder} are damaged (their checksums do not match), so the run cannot be continued: "
+            "restore one of them, or move the run's folder away to train it again from the start."
+        )
     return None
 
 
-def prune(folder: Path, *, keep_weights: int) -> None:
-    """Delete all but the newest full checkpoints, weights to average and best weights, and what a kill left."""
-    spare = weights(folder)[: -keep_weights or None]
-    for _, path in [*full(folder)[:-KEEP], *spare, *best(folder)[:-1]]:
+def prune(folder: Path, *, planned: Collection[int]) -> None:
+    """Delete what no continuation needs: older full checkpoints, weights not `planned` to be averaged, older bests.
+
+    A full checkpoint that turns out to be damaged sends the run back to the one before, so the best weights of that
+    time are kept as well.
+    """
+    checkpoints = full(folder)
+    oldest = checkpoints[-KEEP:][0][0] if checkpoints else 0
+    bests = best(folder)
+    former = [path for step, path in bests if step <= oldest]
+    unplanned = [path for step, path in weights(folder) if step not in planned]
+    for path in [*(path for _, path in checkpoints[:-KEEP]), *unplanned, *former[:-1]]:
         _remove(path)
+    sweep(folder)
+
+
+def sweep(folder: Path) -> None:
+    """Delete what a kill in the midst of writing has left; only for the process that alone writes in `folder`."""
     for leftover in folder.glob(".*.tmp"):
         leftover.unlink(missing_ok=True)
+    for sidecar in folder.glob("*.sha256"):
+        if not sidecar.with_suffix("").exists():
+            sidecar.unlink(missing_ok=True)
 
 
 def drop_after(folder: Path, step: int) -> None:

@@ -1,34 +1,65 @@
-"""Signals that ask a run to stop: it saves at the end of the update and can be continued by the same command."""
+"""Signals that ask a run to stop: it saves at the end of the update and can be continued by the same command.
 
+SIGINT (Ctrl-C), SIGTERM and SIGUSR2 are treated alike. During the updates a signal is a request, which `Loop` reads
+after each of them; a second SIGINT stops at once. Before and after the updates nothing would be lost by stopping, so
+there a signal stops at once.
+"""
+
+import os
 import signal
 from types import FrameType, TracebackType
 from typing import Any, Self
+
+from variations.errors import Interrupted
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
 
 
 class Interrupt:
-    """Within this context the first signal is a request, the second one acts as usual (Ctrl-C twice stops at once)."""
+    """Handles the signals within its context."""
 
     def __init__(self) -> None:
-        self.requested = False
+        self.received: signal.Signals | None = None
+        """The first signal, if one came."""
+        self._deferred = False
+        self._process = os.getpid()
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
-        for number in SIGNALS:
-            try:
-                self._previous[number] = signal.signal(number, self._handle)
-            except ValueError:  # only the main thread may set handlers; elsewhere signals act as usual
-                break
+        self._previous = {number: signal.getsignal(number) for number in SIGNALS}
+        self._install()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for number, handler in self._previous.items():
+            self._set(number, handler)
+
+    def defer(self) -> None:
+        """From now on signals are requests. Takes the place of handlers that Lightning has set meanwhile."""
+        self._deferred = True
+        self._install()
+
+    def undefer(self) -> None:
+        """From now on a signal stops at once."""
+        self._deferred = False
+
+    def _install(self) -> None:
+        for number in SIGNALS:
+            self._set(number, self._handle)
+
+    @staticmethod
+    def _set(number: signal.Signals, handler: Any) -> None:
+        try:
             signal.signal(number, handler)
+        except ValueError:  # only the main thread may set handlers; elsewhere signals act as usual
+            return
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.requested and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        self.requested = True
+        if os.getpid() != self._process:
+            return  # a loader process: Ctrl-C reaches it too, and it is needed until the update is done
+        again = self.received is not None
+        self.received = self.received or signal.Signals(number)
+        if not self._deferred or (again and number == signal.SIGINT):
+            raise Interrupted(self.received)

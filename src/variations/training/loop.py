@@ -8,7 +8,7 @@ from typing import Any
 import pytorch_lightning as pl
 
 from variations.config import Config
-from variations.errors import RunFailure
+from variations.errors import RunFailedError
 from variations.experiments.ledger import RunFolder
 from variations.models.weighted import WeightedTransformer
 from variations.training import checkpoints
@@ -85,7 +85,7 @@ class Loop(pl.Callback):
         if outputs["loss"].isfinite().all():
             return
         rows = ", ".join(str(int(i)) for i in batch.index[:5])
-        raise RunFailure(
+        raise RunFailedError(
             f"the loss is not finite at step {step}; the batch holds the training pairs {rows}, … "
             "Lower recipe.lr, lengthen recipe.warmup, or set recipe.clip."
         )
