@@ -300,10 +300,14 @@ class VariationConfig:
     group: str | None = None
     """The table's own letter for the row (A to E)."""
     base: str | None = None
-    """The row it is compared with."""
+    """The row it is compared with; itself: none."""
     task: str = choice("translation", "translation", "parsing")
     """`parsing` rows wait for that task."""
+    quoted: bool = False
+    """A system that the paper quotes: printed with its published figures, never trained."""
     published: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, Any] = field(default_factory=dict)
+    """Figures that differ between editions of the paper."""
     provenance: str | None = None
     note: str | None = None
     reuse: str | None = None

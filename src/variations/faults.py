@@ -345,7 +345,13 @@ def _sweep(config: Config) -> list[Fault]:
             found.append(Fault((key,), f"{key}={seeds}: seeds must be at least 0."))
         if len(set(seeds)) < len(seeds):
             found.append(Fault((key,), f"{key}={seeds} names a seed twice: leave the second out."))
-    if config.variation.task != "translation":
+    if config.variation.quoted:
+        text = (
+            f"variation={config.variation.table}/{config.variation.row} is another system's published figure, which has "
+            "no model here: choose a row without `quoted: true`."
+        )
+        found.append(Fault(("variation.quoted",), text))
+    elif config.variation.task != "translation":
         text = (
             f"variation={config.variation.table}/{config.variation.row} needs the task '{config.variation.task}', "
             "which cannot be run yet: choose a translation row."

@@ -103,6 +103,8 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
         except ConfigError as error:
             problems += [f"row {row}: {fault}" for fault in error.faults]
             continue
+        if config.variation.quoted and head.rows is None:
+            continue  # printed, not run
         jobs += [_job(row, overrides, config, seed) for seed in seeds]
     if problems:
         raise ConfigError(problems)

@@ -123,7 +123,8 @@ def strangers(sweep: SweepDefinition, store: Path) -> list[str]:
 
 
 def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path) -> Row:
-    runs = [_seed_run(run_home(store, sweep=sweep.name, row=definition.row, seed=seed), seed) for seed in sweep.seeds]
+    seeds = () if definition.quoted else sweep.seeds
+    runs = [_seed_run(run_home(store, sweep=sweep.name, row=definition.row, seed=seed), seed) for seed in seeds]
     row = Row(definition, runs)
     if definition.label == definition.row and row.config.get("variation", {}).get("label"):
         row.definition = row_definition(definition.row, row.config["variation"])

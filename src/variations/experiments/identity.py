@@ -31,6 +31,7 @@ INCIDENTAL = (
     "variation.group",
     "variation.base",
     "variation.published",
+    "variation.versions",
     "variation.provenance",
     "variation.note",
 )

@@ -31,6 +31,8 @@ class RowDefinition:
     provenance: str | None = None
     note: str | None = None
     task: str = "translation"
+    quoted: bool = False
+    """Another system's figures: there is nothing to run."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ def _mapping(path: Path) -> dict[str, Any]:
 
 _SYMBOLS = {
     "model.kind": "model",
+    "model.h": "heads",
     "model.dropout": "P_drop",
     "recipe.label_smoothing": "ε_ls",
     "recipe.name": "recipe",
