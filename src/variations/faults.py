@@ -347,8 +347,8 @@ def _sweep(config: Config) -> list[Fault]:
             found.append(Fault((key,), f"{key}={seeds} names a seed twice: leave the second out."))
     if config.variation.quoted:
         text = (
-            f"variation={config.variation.table}/{config.variation.row} is another system's published figure, which has "
-            "no model here: choose a row without `quoted: true`."
+            f"variation={config.variation.table}/{config.variation.row} is another system's published figure, without "
+            "a model here: choose a row that is not `quoted: true`."
         )
         found.append(Fault(("variation.quoted",), text))
     elif config.variation.task != "translation":

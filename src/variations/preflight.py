@@ -53,6 +53,8 @@ def _single_faults(
     except ConfigError as error:
         return error.faults
     found = check(config)
+    if isinstance(config, Config) and config.sweep.name is not None and not runs_models:
+        found = [fault for fault in found if len(fault.keys) == 1]  # other rules hold for its rows, not for this
     if runs_models and isinstance(config, Config):
         found += _run_faults(config)
         found += _useless_branch(lines, [config])

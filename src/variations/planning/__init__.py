@@ -1,0 +1,1 @@
+"""What a launch would do, told before anything is spent. `rows` imports no torch."""

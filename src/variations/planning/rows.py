@@ -1,0 +1,162 @@
+"""Which rows a plan has: those of a sweep, one run, or every row of both papers, each composed and checked."""
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+import yaml
+
+from variations.compose import compose_run, loader
+from variations.config import Config
+from variations.errors import ConfigError
+from variations.experiments.rows import CONF, SWEEPS, RowDefinition, load_row, row_definition
+from variations.faults import Fault, check
+from variations.suggestions import options
+
+PAPERS = {
+    "attention_table2": "Vaswani et al. 2017, Table 2",
+    "attention_table3": "Vaswani et al. 2017, Table 3",
+    "attention_table4": "Vaswani et al. 2017, Table 4",
+    "weighted_table1": "Ahmed et al. 2017, Table 1",
+    "weighted_table2": "Ahmed et al. 2017, Table 2",
+    "weighted_table3": "Ahmed et al. 2017, Table 3",
+    "weighted_claims": "Ahmed et al. 2017, claims of the text, and missing controls",
+}
+"""Folders of conf/variation with the papers' tables."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A row of a plan."""
+
+    table: str
+    definition: RowDefinition
+    config: Config | None = None
+    """None for a system that is only quoted."""
+    base: Config | None = None
+    """Configuration of the row it is compared with; None for a base row."""
+
+
+def all_rows(tables: Sequence[str] | None = None, *, trainable: bool = False) -> list[tuple[str, str]]:
+    """Return `(table, row)` of every row in conf/variation, base rows first, else in the order of the table's sweep.
+
+    Args:
+        tables: Folders of conf/variation; None: all.
+        trainable: Leave out quoted systems and rows that wait for their task.
+    """
+    folder = CONF / "variation"
+    names = tables if tables is not None else sorted(item.name for item in folder.iterdir() if item.is_dir())
+    found = [(table, row) for table in names for row in _in_order(table)]
+    if not trainable:
+        return found
+    definitions = {pair: load_row(pair[1], pair[0]) for pair in found}
+    return [pair for pair, row in definitions.items() if not row.quoted and row.task == "translation"]
+
+
+def _in_order(table: str) -> list[str]:
+    definitions = [load_row(path.name[: -len(".yaml")], table) for path in (CONF / "variation" / table).glob("*.yaml")]
+    definitions.sort(key=lambda d: (d.quoted, d.base not in (None, d.row), d.group or "", d.row))
+    sweep = SWEEPS / f"{table}.yaml"
+    listed = yaml.safe_load(sweep.read_text(encoding="utf-8")).get("rows") or [] if sweep.is_file() else []
+    names = [d.row for d in definitions]
+    return [row for row in listed if row in names] + [row for row in names if row not in listed]
+
+
+def plan_rows(overrides: Sequence[str], extra_folder: str | None = None) -> list[Planned]:
+    """Return the rows that `train.py` would run with these overrides; without any, all rows of both papers.
+
+    Raises:
+        ConfigError: The faults of all rows at once.
+    """
+    if any(line.startswith("sweep=") for line in overrides):
+        return _sweep(overrides, extra_folder)
+    if overrides:
+        config = compose_run(overrides, extra_folder=extra_folder)
+        _raise([(config.variation.row or "", config)])
+        return [_planned(config, {}, overrides, extra_folder)]
+    return _papers()
+
+
+def _papers() -> list[Planned]:
+    pairs = all_rows(tuple(PAPERS))
+    definitions = {pair: load_row(pair[1], pair[0]) for pair in pairs}
+    run = [pair for pair in pairs if not definitions[pair].quoted]
+    configs: dict[tuple[str, str], Config] = {}
+    problems = []
+    # A composition takes a tenth of a second, and there are some sixty.
+    with ProcessPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        for pair, found in zip(run, pool.map(_compose, run, chunksize=4), strict=True):
+            if isinstance(found, Config):
+                configs[pair] = found
+            else:
+                problems += [f"row {'/'.join(pair)}: {fault}" for fault in found]
+    _raise([("/".join(pair), config) for pair, config in configs.items()], problems)
+    return [
+        Planned(pair[0], definitions[pair]) if pair not in configs else _planned(configs[pair], configs, (), None)
+        for pair in pairs
+    ]
+
+
+def _compose(pair: tuple[str, str]) -> Config | list[str]:
+    """Return a row's configuration, or its faults (exceptions with arguments of their own do not cross processes)."""
+    try:
+        return compose_run([f"variation={'/'.join(pair)}"])
+    except ConfigError as error:
+        return error.faults
+
+
+def _sweep(overrides: Sequence[str], extra_folder: str | None) -> list[Planned]:
+    from variations.jobs import composed_jobs, table_rows
+
+    lines = [line for line in overrides if not line.startswith(("seed=", "seeds="))]
+    head = compose_run(lines, extra_folder=extra_folder)
+    rows = dict(table_rows(head, extra_folder))
+    table = head.sweep.table or head.sweep.name or ""
+    quoted = {row: definition for row, ref in rows.items() if (definition := load_row(ref, table)).quoted}
+    wanted = [row for row in rows if row not in quoted]
+    if head.rows is not None:  # named rows: the quoted among them are shown as well, but never composed as a run
+        lines = [line for line in lines if not line.startswith("rows=")] + [f"rows=[{','.join(wanted)}]"]
+    jobs = {job.row: job for job in composed_jobs((*lines, "seeds=[1]"), extra_folder)} if wanted else {}
+    _raise([(row, job.config) for row, job in jobs.items()])
+    configs = {(job.config.variation.table or "", row): job.config for row, job in jobs.items()}
+    found = []
+    for row in rows:
+        if row in quoted:
+            found.append(Planned(table, quoted[row]))
+        else:
+            found.append(_planned(jobs[row].config, configs, jobs[row].overrides, extra_folder))
+    return found
+
+
+def _planned(
+    config: Config, known: dict[tuple[str, str], Config], overrides: Sequence[str], extra_folder: str | None
+) -> Planned:
+    v = config.variation
+    base = None
+    if v.table is not None and v.base not in (None, v.row):
+        base = known.get((v.table, v.base or ""))
+        if base is None and f"{v.table}/{v.base}" in options(loader(extra_folder), "variation"):
+            rest = [line for line in overrides if not line.startswith("variation=")]
+            base = compose_run([*rest, f"variation={v.table}/{v.base}"], extra_folder=extra_folder)
+    words = {name: getattr(v, name) for name in RowDefinition.__dataclass_fields__ if name != "row"}
+    return Planned(v.table or "", row_definition(v.row or config.name or "run", words), config, base)
+
+
+def _raise(configs: Sequence[tuple[str, Config]], problems: Sequence[str] = ()) -> None:
+    """Raise every fault of rows that could be run, each once, with the rows that have it."""
+    rows_by_fault: dict[str, list[str]] = {}
+    for row, config in configs:
+        for fault in _own_faults(config):
+            rows_by_fault.setdefault(fault.text, []).append(row)
+    found = [*problems]
+    for text, rows in rows_by_fault.items():
+        everywhere = len(rows) == len(configs)
+        found.append(text if everywhere else f"row{'s' if len(rows) > 1 else ''} {', '.join(rows)}: {text}")
+    if found:
+        raise ConfigError(found)
+
+
+def _own_faults(config: Config) -> Iterator[Fault]:
+    if config.variation.task == "translation":
+        yield from check(config)
