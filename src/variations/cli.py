@@ -101,10 +101,10 @@ def _run(task: Callable[[Any], Any], schema: type[Any], config_name: str) -> Non
         hydra.main(version_base=VERSION_BASE, config_path=str(CONF), config_name=config_name)(typed)()
     except UserError as error:
         fail(error)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         again = shlex.join(["python", *sys.argv])
         sys.stderr.write(f"\nInterrupted. To continue, run the same line again:\n  {again}\n")
-        sys.exit(ExitCode.INTERRUPTED)
+        sys.exit(getattr(stop, "exit_code", ExitCode.INTERRUPTED))
 
 
 def fail(error: UserError) -> None:

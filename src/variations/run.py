@@ -4,17 +4,17 @@
 nothing but the folder, so that any launcher, on any machine that sees it, can do it: `python -m variations.run FOLDER`.
 """
 
-import logging
-import os
-import subprocess
+import errno
+import signal
 import sys
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from variations import naming
+from variations import naming, processes
 from variations.compose import load, to_dict
 from variations.config import Config
-from variations.errors import ExitCode, RunFailedError, UserError
+from variations.errors import ExitCode, Interrupted, RunFailedError, UserError
 from variations.experiments import ledger
 from variations.experiments.ledger import RunFolder
 
@@ -22,11 +22,7 @@ if TYPE_CHECKING:
     from variations.data.subwords import Subwords
     from variations.models import Transformer
 
-log = logging.getLogger(__name__)
-
-
-class Interrupted(KeyboardInterrupt):
-    """A signal stopped the run after it had saved itself."""
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def execute(config: Config) -> Path:
@@ -47,7 +43,7 @@ def execute(config: Config) -> Path:
     folder = RunFolder(ledger.next_attempt(home) if config.force and finished else done.path if done else home)
     folder.create(to_dict(config))
     if config.trainer.devices * config.trainer.nodes > 1:
-        _run_in_processes(folder.path)
+        _run_in_processes(folder, config)
     else:
         run(folder.path)
     print(folder.path)
@@ -64,23 +60,53 @@ def run(path: Path) -> dict[str, Any]:
 
     folder = RunFolder.open(path)
     config = load(folder.path / "config.yaml")
-    if int(os.environ.get("LOCAL_RANK", 0)) > 0:
+    if processes.global_rank() > 0:
+        config.trainer.progress = False
         with Interrupt() as interrupt:
             _train(config, folder, interrupt)
         return {}
     with folder.lock(), Interrupt() as interrupt:
+        _forget_last_attempt(folder)
         folder.set_status("running", command=" ".join(sys.argv))
         try:
             result = _train_and_test(config, folder, interrupt)
-        except KeyboardInterrupt:
-            folder.set_status("interrupted", "stopped by a signal; the same command continues the run")
+            folder.write_result(result)
+        except KeyboardInterrupt as stop:
+            folder.set_status("interrupted", str(stop) or "stopped; the same command continues the run")
             raise
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                _set_failed(folder, error)
+                raise
+            full = RunFailedError(
+                f"the disk is full: {error}. Checkpoints are untouched: make room and run the same command again to "
+                "continue."
+            )
+            _set_failed(folder, full)
+            raise full from error
         except BaseException as error:
-            folder.set_status("failed", str(error).strip() or type(error).__name__)
+            _set_failed(folder, error)
             raise
-        folder.write_result(result)
         folder.set_status("finished")
     return result
+
+
+def _forget_last_attempt(folder: RunFolder) -> None:
+    """Remove what a kill in the midst of writing has left."""
+    from variations.training.checkpoints import sweep
+
+    for place in (folder.path, folder.hypotheses, folder.checkpoints):
+        sweep(place)
+    (folder.path / ".failure").unlink(missing_ok=True)
+
+
+def _set_failed(folder: RunFolder, error: BaseException) -> None:
+    reason = str(error).strip() or type(error).__name__
+    processes.write_reason(folder.path, reason)
+    try:
+        folder.set_status("failed", reason)
+    except OSError as fault:  # a full disk: the first error matters, and readers see that the process has ended
+        print(f"Cannot write {folder.path / 'status.json'}: {fault}", file=sys.stderr)
 
 
 def _train_and_test(config: Config, folder: RunFolder, interrupt: Any) -> dict[str, Any]:
@@ -88,10 +114,7 @@ def _train_and_test(config: Config, folder: RunFolder, interrupt: Any) -> dict[s
     from variations.training.outcome import outcome
 
     try:
-        trained = _train(config, folder, interrupt)
-        if trained.stopped == "interrupted":
-            raise Interrupted(f"Stopped at step {trained.step}; the same command continues from there.")
-        return outcome(config, folder, trained)
+        return outcome(config, folder, _train(config, folder, interrupt))
     finally:
         close_loggers()
 
@@ -102,17 +125,15 @@ def _train(config: Config, folder: RunFolder, interrupt: Any) -> Any:
     return fit(config, folder, interrupt)
 
 
-def _run_in_processes(path: Path) -> None:
-    """Start `run` as a module of its own, which Lightning can start again once for each device."""
-    source = str(Path(__file__).resolve().parents[1])
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])}
-    done = subprocess.run([sys.executable, "-m", "variations.run", str(path)], env=environment, check=False)
-    if done.returncode == ExitCode.INTERRUPTED:
-        raise Interrupted("Stopped by a signal; the same command continues the run.")
-    if done.returncode:
-        status = RunFolder(path).status()
-        reason = status.reason if status else None
-        raise RunFailedError(f"the run in {path} failed: {reason or f'its process ended with code {done.returncode}'}.")
+def _run_in_processes(folder: RunFolder, config: Config) -> None:
+    """Start `run` once for each device."""
+    code = processes.run_ranks(folder.path, config.trainer.devices, config.trainer.nodes)
+    if code in (ExitCode.INTERRUPTED, ExitCode.PREEMPTED, ExitCode.TERMINATED):
+        raise Interrupted(signal.Signals(code - 128))
+    if code:
+        failure = processes.failure(folder.path, code)
+        folder.set_status("failed", str(failure))
+        raise failure
 
 
 def load_model(path: Path) -> "tuple[Transformer, Subwords, Config]":
@@ -138,14 +159,21 @@ def load_model(path: Path) -> "tuple[Transformer, Subwords, Config]":
 
 def main() -> int:
     """`python -m variations.run FOLDER`."""
+    processes.die_with_parent()
+    path = Path(sys.argv[1])
     try:
-        run(Path(sys.argv[1]))
+        run(path)
     except KeyboardInterrupt as stop:
         print(stop, file=sys.stderr)
-        return ExitCode.INTERRUPTED
+        return getattr(stop, "exit_code", ExitCode.INTERRUPTED)
     except UserError as error:
+        processes.write_reason(path, str(error))
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other ranks must be told
+        processes.write_reason(path, f"{type(error).__name__}: {error}")
+        traceback.print_exc()
+        return ExitCode.FAILED
     return ExitCode.OK
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytorch_lightning as pl
 import torch
 from torch import Tensor
@@ -9,11 +10,15 @@ from torch import Tensor
 from variations import models
 from variations.config import Config
 from variations.data.batching import Batch
-from variations.models.flops import Tokens, training_flops
+from variations.errors import UserError
+from variations.models.flops import training_flops
 from variations.models.weighted import WeightedTransformer
-from variations.training import schedule
-from variations.training.budget import Budget
+from variations.training import budget, memory, schedule
+from variations.training.ema import MovingAverage
+from variations.training.finite import Guard, Seen
 from variations.training.loss import Smoothing, cross_entropy
+from variations.training.ranks import Ranks
+from variations.training.update import Update, Window
 
 
 class Translation(pl.LightningModule):
@@ -28,51 +33,110 @@ class Translation(pl.LightningModule):
         self.config = config
         self.model = models.build(config, vocabulary, device)
         self.smoothing = Smoothing(config.recipe.label_smoothing, config.recipe.smoothing)
-        self.budget = Budget()
-        self.micro_batches = 0
-        """Batches so far, from which each batch's randomness is derived."""
-        self.window = _Window()
-        """Loss since the last line of metrics."""
-        self._update_tokens: Tensor | float = 0
+        self.average = MovingAverage(config.recipe.ema) if config.recipe.ema else None
+        self.budget = budget.Budget()
+        self.window = Window()
+        self.update = Update()
+        self._graph: Tensor | None = None
+        self._skipped = False
 
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """Sum over the batch's target tokens; see `on_before_optimizer_step` for the mean."""
-        hidden = self.model(batch.source, batch.target)
-        loss, nll = cross_entropy(hidden, self.model.output, batch.target, self.smoothing)
-        tokens = Tokens(batch.source_tokens, batch.target_tokens, *batch.products)
-        self.window.add(loss.detach(), nll, tokens.target)
-        self.budget.count(
-            len(batch), tokens, batch.padded_tokens, training_flops(self.config, tokens, self.model.vocabulary)
-        )
-        self._update_tokens += tokens.target
-        return loss * self.trainer.accumulate_grad_batches  # Lightning divides by it
+    def on_fit_start(self) -> None:
+        """Meet the other ranks."""
+        self.ranks = Ranks(self.trainer.world_size)
+        self.guard = Guard(self.config.trainer.max_nan_steps, self.device.type == "cpu", self.ranks)
+        if self.average is not None:
+            self.average.start(self.model)
 
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        """Seed this batch's dropout by its number, so that a continued run draws what an unbroken one would have."""
-        torch.manual_seed(
-            (self.config.seed * 1_000_003 + self.micro_batches) * self.trainer.world_size + self.global_rank
-        )
-        self.micro_batches += 1
+        """Seed this batch's dropout by its place in the data, so that it is the same in a continued run.
+
+        Two devices take their batches in turn, so they draw what one device draws for the same batches.
+        """
+        place = batch_idx * self.trainer.world_size + self.global_rank
+        seed = np.random.SeedSequence([self.config.seed, self.current_epoch, place]).generate_state(1, np.uint64)
+        flops = training_flops(self.config, budget.tokens(batch), self.model.vocabulary)
+        self.update.begin(batch, int(seed[0]), budget.counts(batch, flops))
+        torch.manual_seed(int(seed[0]))
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """The loss of one batch: a sum over its target tokens; see `on_before_optimizer_step` for the mean."""
+        try:
+            self._graph = self.loss(batch)
+        except (RuntimeError, MemoryError) as error:
+            self._only_out_of_memory(error)
+        # What Lightning gets has no graph: after a failure nobody but `backward` must hold on to its memory.
+        return torch.zeros((), device=self.device) if self._graph is None else self._graph.detach()
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Sum of the smoothed cross-entropy over a batch's target tokens, in nats; noted in the update's sums."""
+        hidden = self.model(batch.source, batch.target)
+        loss, nll = cross_entropy(hidden, self.model.output, batch.target, self.smoothing)
+        self.update.sums.append(torch.stack([loss.detach(), nll]).double())
+        return loss
+
+    def backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
+        """Add a batch's gradient; if memory runs out, begin the update again with that batch in pieces."""
+        graph, self._graph = self._graph, None
+        if graph is not None:
+            try:
+                graph.backward()
+                return
+            except (RuntimeError, MemoryError) as error:
+                self._only_out_of_memory(error)
+            graph = None
+        self.update.sums.clear()
+        cuts = memory.accumulate(self.update.batches, self._forget, self._forward_backward)
+        self.budget.oom_splits += cuts
+
+    def _forget(self) -> None:
+        self.update.sums.clear()
+        self.zero_grad(set_to_none=True)
+
+    def _forward_backward(self, batch: Batch) -> None:
+        with self.trainer.precision_plugin.forward_context():
+            loss = self.loss(batch)
+        loss.backward()
+
+    def _only_out_of_memory(self, error: Exception) -> None:
+        if not memory.is_exhausted(error):
+            raise error
+        if self.trainer.world_size > 1:  # the other ranks wait for this one's gradients, of whole batches
+            raise memory.failure(f"on rank {self.global_rank}") from error
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Divide the summed gradients by the number of target tokens of the update; centre those of κ and α."""
-        tokens = torch.as_tensor(float(self._update_tokens), device=self.device)
-        if self.trainer.world_size > 1:
-            # DDP has averaged the gradients, so the divisor is the mean over ranks.
-            tokens = self.trainer.strategy.reduce(tokens, reduce_op="mean")
-        self._update_tokens = 0
+        world, update = self.trainer.world_size, self.update
+        counted = self.ranks.sum(update.counts)
+        tokens = counted[budget.COUNTED.index("target_tokens")]
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        torch._foreach_div_(gradients, tokens)
+        torch._foreach_div_(gradients, tokens / world)  # DDP has averaged them over ranks
         if self.config.branch.center_grad:
             for name, parameter in self.model.named_parameters():
                 if schedule.is_branch_weight(name) and parameter.grad is not None:
                     parameter.grad -= parameter.grad.mean()
+        own = torch.stack(update.sums).sum(0)
+        step, norm = self.global_step + 1, torch.nn.utils.get_total_norm(gradients)
+        where = f"epoch {self.current_epoch}, batch {self.trainer.fit_loop.epoch_loop.batch_idx}"
+        pairs = [batch.index for _, batch in update.batches]
+        self._skipped = self.guard.skips(Seen(step, where, own[0], pairs, norm), self.budget.nan_steps)
+        self.budget.add(counted)
+        if self._skipped:
+            self.budget.nan_steps += 1
+            self.zero_grad(set_to_none=True)  # Adam leaves weights without a gradient, and their moments, alone
+        else:
+            summed = self.trainer.strategy.reduce(own.clone(), reduce_op="sum") if world > 1 else own
+            self.window.add(summed, tokens)
+        self.update = Update()
 
     def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
         """One update; κ and α return to the simplex unless they are frozen."""
         super().optimizer_step(*args, **kwargs)
+        if self._skipped:
+            return
         if isinstance(self.model, WeightedTransformer) and not self.frozen():
             self.model.constrain()
+        if self.average is not None:
+            self.average.update(self.model)
 
     def frozen(self) -> bool:
         """Whether the update in progress is one of the last, in which κ and α stay constant."""
@@ -95,41 +159,32 @@ class Translation(pl.LightningModule):
         """Add the totals to what Lightning stores."""
         checkpoint["variations"] = {
             "budget": self.budget.state(),
-            "micro_batches": self.micro_batches,
             "window": self.window.state(),
+            "average": None if self.average is None else self.average.state(),
+            "shares": self._shares(),
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Take the totals up again."""
+        """Take the totals up again.
+
+        Raises:
+            UserError: the run was cut into other batches or among other devices.
+        """
         state = checkpoint["variations"]
+        if state["shares"] != self._shares():
+            raise UserError(
+                f"the checkpoint was written with {_words(state['shares'])}, now there are {_words(self._shares())}: "
+                "places in the data cannot be carried over, so continue with the former trainer.devices, trainer.nodes "
+                "and trainer.tokens_per_batch, or start a new attempt with force=true."
+            )
         self.budget.load(state["budget"])
-        self.micro_batches = state["micro_batches"]
         self.window.load(state["window"])
+        if self.average is not None and state["average"] is not None:
+            self.average.load(state["average"])
+
+    def _shares(self) -> list[int]:
+        return [self.trainer.world_size, self.trainer.accumulate_grad_batches]
 
 
-class _Window:
-    """Sums over the updates since the last line of metrics; read, and thereby waited for, only then."""
-
-    def __init__(self) -> None:
-        self.loss: Tensor | float = 0.0
-        self.nll: Tensor | float = 0.0
-        self.tokens = 0
-
-    def add(self, loss: Tensor, nll: Tensor, tokens: int) -> None:
-        """Count one batch."""
-        self.loss, self.nll, self.tokens = self.loss + loss, self.nll + nll, self.tokens + tokens
-
-    def take(self) -> dict[str, float]:
-        """Means per target token since the last call."""
-        tokens = max(self.tokens, 1)
-        means = {"train/loss": float(self.loss) / tokens, "train/nll": float(self.nll) / tokens}
-        self.__init__()  # type: ignore[misc]
-        return means
-
-    def state(self) -> dict[str, Any]:
-        """For checkpoints."""
-        return {"loss": float(self.loss), "nll": float(self.nll), "tokens": self.tokens}
-
-    def load(self, state: dict[str, Any]) -> None:
-        """From checkpoints."""
-        self.loss, self.nll, self.tokens = state["loss"], state["nll"], state["tokens"]
+def _words(shares: list[int]) -> str:
+    return f"{shares[0]} device(s) and {shares[1]} batch(es) per device and update"

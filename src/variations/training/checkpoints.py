@@ -174,7 +174,7 @@ def drop_after(folder: Path, step: int) -> None:
 def average(paths: Iterable[Path]) -> dict[str, Tensor]:
     """Arithmetic mean of the weights in several files, computed in float64 (Vaswani et al. 2017, section 6.1)."""
     total: dict[str, Tensor] = {}
-    count, first = 0, {}
+    count, first = 0, dict[str, Tensor]()
     for path in paths:
         state: dict[str, Tensor] = load(path)["model"]
         first = first or state

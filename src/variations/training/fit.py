@@ -2,23 +2,26 @@
 
 import logging
 import shutil
+import signal
 import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 
-from variations import performance, tracking
+from variations import performance, processes, tracking
 from variations.config import Config
 from variations.data.card import data_card
 from variations.data.module import TranslationData
 from variations.decoding.translator import Translator
+from variations.errors import Interrupted
 from variations.experiments.atomic import write_json
 from variations.experiments.environment import environment
 from variations.experiments.ledger import RunFolder
 from variations.tasks.translation import Translation
-from variations.training import checkpoints
+from variations.training import checkpoints, memory
 from variations.training.interrupt import Interrupt
 from variations.training.loop import Loop
 from variations.training.progress import RunProgress
@@ -45,7 +48,8 @@ def fit(config: Config, folder: RunFolder, interrupt: Interrupt) -> Trained:
     data = TranslationData(config)
     data.prepare_data()
     data.setup()
-    _write_facts(config, folder, data, chosen)
+    if processes.global_rank() == 0:
+        _write_facts(config, folder, data, chosen)
     # The weights' first values depend on the seed alone, not on what was imported or loaded before.
     pl.seed_everything(config.seed, workers=True, verbose=False)
     task = Translation(config, data.subwords.size, device)
@@ -57,9 +61,28 @@ def fit(config: Config, folder: RunFolder, interrupt: Interrupt) -> Trained:
     trainer = make_trainer(config, data, loop, active)
     try:
         trainer.fit(task, datamodule=data, ckpt_path=_resume_from(folder), weights_only=True)
+    except SystemExit as error:  # what Lightning makes of KeyboardInterrupt
+        raise Interrupted(interrupt.received or signal.SIGINT) from error
+    except (RuntimeError, MemoryError) as error:
+        if not memory.is_exhausted(error):
+            raise
+        raise memory.failure("") from error
     finally:
+        interrupt.undefer()
         progress.close()
+    if interrupt.received is not None:
+        raise Interrupted(
+            interrupt.received, f"Stopped at step {trainer.global_step}; the same command continues from there."
+        )
+    _leave(data)
     return Trained(task, data, trainer.global_step, loop.stopped, active, trainer.strategy.root_device)
+
+
+def _leave(data: TranslationData) -> None:
+    """End the work of several ranks: what follows is done by one of them, on all data."""
+    data.trainer = None
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def make_trainer(config: Config, data: TranslationData, loop: Loop, active: list[Any]) -> pl.Trainer:
@@ -79,7 +102,8 @@ def make_trainer(config: Config, data: TranslationData, loop: Loop, active: list
         accumulate_grad_batches=data.accumulate,
         gradient_clip_val=config.recipe.clip or None,
         callbacks=[loop],
-        plugins=[checkpoints.SafeIO()],
+        # Processes are started by `processes.py`, also within a cluster's job.
+        plugins=[checkpoints.SafeIO(), LightningEnvironment()],
         logger=active,
         deterministic=config.deterministic or None,
         profiler=config.debug.profiler,

@@ -1,8 +1,9 @@
 """What happens between updates: validation, metrics, checkpoints, stopping; in this order, so that a run continued
 from a checkpoint repeats exactly what an unbroken one would have done next."""
 
+import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytorch_lightning as pl
@@ -11,7 +12,7 @@ from variations.config import Config
 from variations.errors import RunFailedError
 from variations.experiments.ledger import RunFolder
 from variations.models.weighted import WeightedTransformer
-from variations.training import checkpoints
+from variations.training import checkpoints, schedule
 from variations.training.interrupt import Interrupt
 
 Metrics = dict[str, Any]
@@ -32,17 +33,16 @@ class Loop(pl.Callback):
         self,
         config: Config,
         folder: RunFolder,
-        validate: Callable[[pl.LightningModule], Metrics],
+        validate: Callable[[Any], Metrics],
         interrupt: Interrupt,
         progress: Any,
     ) -> None:
         self.config, self.folder, self.validate = config, folder, validate
         self.interrupt, self.progress = interrupt, progress
-        trainer, recipe = config.trainer, config.recipe
+        trainer = config.trainer
         self.val_every = trainer.val_every or max(1, trainer.max_steps // 10)
         self.checkpoint_every = trainer.checkpoint_every or self.val_every
         self.average_steps = averaged_steps(config)
-        self.keep_weights = recipe.average if recipe.average > 1 else 0
         self.best: float | None = None
         self.stopped: str | None = None
         """Why training ended before max_steps: `interrupted` or `max_minutes`."""
@@ -51,13 +51,24 @@ class Loop(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, task: Any) -> None:
         """Forget metrics and checkpoints beyond the step from which training goes on."""
-        self._last_step = trainer.global_step
-        self._last_save = time.monotonic()
+        step = trainer.global_step
+        if len(set(task.ranks.gather(step))) > 1:
+            raise RunFailedError("the ranks read different checkpoints: is the run's folder the same on all machines?")
+        self._last_step, self._last_save = step, time.monotonic()
         task.budget.start_clock()
         if trainer.is_global_zero:
-            self.folder.truncate_metrics(trainer.global_step)
-            checkpoints.drop_after(self.folder.checkpoints, trainer.global_step)
-            self.progress.start(trainer.global_step, self.config.trainer.max_steps)
+            self.folder.truncate_metrics(step)
+            checkpoints.drop_after(self.folder.checkpoints, step)
+            self.progress.start(step, self.config.trainer.max_steps)
+        self.interrupt.defer()
+        # A run that had used up its minutes before its test has not got new ones.
+        self.stopped = "max_minutes" if self.stopped == "max_minutes" and self._overtime(task) else None
+        trainer.should_stop = self.stopped is not None
+
+    def on_train_end(self, trainer: pl.Trainer, task: Any) -> None:
+        """From here on nothing is lost by stopping at once."""
+        task.budget.stop_clock()
+        self.interrupt.undefer()
 
     def on_train_batch_end(self, trainer: pl.Trainer, task: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """After each update (not after each of its accumulated batches)."""
@@ -65,47 +76,40 @@ class Loop(pl.Callback):
         if step == self._last_step:
             return
         self._last_step = step
-        self._guard_loss(task, outputs, step, batch)
         self.progress.update(step, task.budget)
         last = step >= self.config.trainer.max_steps
-        self._stop_early(trainer, task, step)
+        timed = self._agree(trainer, task, last)
         due = step % self.val_every == 0 or last
-        if due or step % self.config.trainer.log_every == 0:
+        measured = due or step % self.config.trainer.log_every == 0
+        saved = step % self.checkpoint_every == 0 or last or timed or self.stopped is not None
+        if measured or saved or step in self.average_steps:
+            task.guard.settle()
+        if measured:
             self._measure(trainer, task, step, validate=due)
-        minutes = self.config.trainer.checkpoint_minutes
-        timed = minutes is not None and trainer.strategy.broadcast(time.monotonic() - self._last_save > 60 * minutes)
         if step in self.average_steps:
             self._save_weights(trainer, task, checkpoints.WEIGHTS, step)
-        if step % self.checkpoint_every == 0 or last or timed or self.stopped:
+        if saved:
             self._save_full(trainer, step)
 
-    def _guard_loss(self, task: Any, outputs: Mapping[str, Any], step: int, batch: Any) -> None:
-        if task.device.type != "cpu" and step % self.config.trainer.log_every:
-            return  # looking at the loss would make the device wait
-        if outputs["loss"].isfinite().all():
-            return
-        rows = ", ".join(str(int(i)) for i in batch.index[:5])
-        raise RunFailedError(
-            f"the loss is not finite at step {step}; the batch holds the training pairs {rows}, … "
-            "Lower recipe.lr, lengthen recipe.warmup, or set recipe.clip."
-        )
-
-    def _stop_early(self, trainer: pl.Trainer, task: Any, step: int) -> None:
-        limit = self.config.trainer.max_minutes
-        wanted = None
-        if self.interrupt.requested:
-            wanted = "interrupted"
-        elif limit is not None and task.budget.elapsed() > 60 * limit:
-            wanted = "max_minutes"
-        if trainer.world_size > 1:  # all ranks agree, or some would wait for ever
-            wanted = trainer.strategy.broadcast(wanted)
-        if wanted and step < self.config.trainer.max_steps:
-            self.stopped = wanted
+    def _agree(self, trainer: pl.Trainer, task: Any, last: bool) -> bool:
+        """Decide on all ranks alike whether to stop and whether a checkpoint's time has come: True if it has."""
+        minutes = self.config.trainer.checkpoint_minutes
+        timed = minutes is not None and time.monotonic() - self._last_save > 60 * minutes
+        received, timed, overtime = task.ranks.max([self.interrupt.received or 0, timed, self._overtime(task)])
+        if received:
+            self.interrupt.received = signal.Signals(received)
+        if not last and (received or overtime):
+            self.stopped = "interrupted" if received else "max_minutes"
             trainer.should_stop = True
+        return bool(timed)
+
+    def _overtime(self, task: Any) -> bool:
+        limit = self.config.trainer.max_minutes
+        return limit is not None and task.budget.elapsed() > 60 * limit
 
     def _measure(self, trainer: pl.Trainer, task: Any, step: int, *, validate: bool) -> None:
         metrics: Metrics = task.window.take()
-        metrics["lr"] = trainer.optimizers[0].param_groups[0]["lr"]
+        metrics["lr"] = schedule.main_rate(step, self.config.recipe, self.config.model.d_model)
         if validate:
             metrics |= self.validate(task)
             nll = metrics["dev/nll"]
@@ -118,7 +122,7 @@ class Loop(pl.Callback):
         budget = task.budget.state()
         kept = {key: budget[key] for key in ("seconds", "source_tokens", "target_tokens", "padded_tokens", "flops")}
         self.folder.append_metrics({"step": step, "epoch": trainer.current_epoch} | kept | metrics)
-        scalars = {key: value for key, value in (metrics | kept).items() if isinstance(value, int | float)}
+        scalars = {key: float(value) for key, value in (metrics | kept).items() if isinstance(value, int | float)}
         for logger in trainer.loggers:
             logger.log_metrics(scalars, step=step)
         self.folder.set_status("running", step=step, epoch=trainer.current_epoch)
@@ -127,7 +131,7 @@ class Loop(pl.Callback):
     def _save_full(self, trainer: pl.Trainer, step: int) -> None:
         trainer.save_checkpoint(self.folder.checkpoints / f"{checkpoints.FULL}{step}.ckpt", weights_only=False)
         if trainer.is_global_zero:
-            checkpoints.prune(self.folder.checkpoints, keep_weights=self.keep_weights)
+            checkpoints.prune(self.folder.checkpoints, planned=self.average_steps)
         self._last_save = time.monotonic()
 
     def _save_weights(self, trainer: pl.Trainer, task: Any, stem: str, step: int) -> None:
@@ -136,12 +140,12 @@ class Loop(pl.Callback):
             checkpoints.save(path, {"model": task.model.state_dict(), "step": step})
 
     def state_dict(self) -> dict[str, Any]:
-        """The best dev loss so far."""
-        return {"best": self.best}
+        """The best dev loss so far, and why the run stopped here if it did."""
+        return {"best": self.best, "stopped": self.stopped}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """From a checkpoint."""
-        self.best = state_dict["best"]
+        self.best, self.stopped = state_dict["best"], state_dict["stopped"]
 
 
 def averaged_steps(config: Config) -> set[int]:

@@ -1,5 +1,6 @@
 """What a run ends with: the tested weights, translations of the test set, scores and costs."""
 
+import logging
 import math
 import time
 from typing import Any
@@ -12,29 +13,42 @@ from variations.config import Config
 from variations.data.corpora import TextPair
 from variations.errors import UserError
 from variations.experiments.atomic import write_text
+from variations.experiments.environment import cpu_model
 from variations.experiments.ledger import RunFolder
 from variations.models import count_parameters
 from variations.scoring.ladder import as_dict, score_all
 from variations.training import checkpoints
+from variations.training.budget import paper_cost
 from variations.training.fit import Trained, translator
 from variations.training.loop import averaged_steps
 from variations.training.validation import Validation
 
+log = logging.getLogger(__name__)
+
 
 def final_weights(config: Config, folder: RunFolder) -> tuple[dict[str, Tensor], list[int]]:
-    """Weights that are tested, and the steps they come from: an average of the last ones, or the last.
+    """Weights that are tested, and the steps they come from.
+
+    The mean of the last checkpoints (`recipe.average`), the moving average (`recipe.ema`), or the last weights.
 
     Raises:
         UserError: The run has no sound checkpoint.
     """
-    planned = averaged_steps(config)
-    kept = [(step, path) for step, path in checkpoints.weights(folder.checkpoints) if step in planned]
-    if config.recipe.average > 1 and kept:
-        return checkpoints.average(path for _, path in kept), [step for step, _ in kept]
+    if config.recipe.average > 1:
+        planned = averaged_steps(config)
+        kept = [(step, path) for step, path in checkpoints.weights(folder.checkpoints) if step in planned]
+        sound = [(step, path) for step, path in kept if checkpoints.is_sound(path)]
+        for _, path in sorted(set(kept) - set(sound)):
+            log.warning("The weights in %s are damaged (their checksum does not match); they are not averaged.", path)
+        if sound:
+            return checkpoints.average(path for _, path in sound), [step for step, _ in sound]
     newest = checkpoints.newest(folder.checkpoints)
     if newest is None:
         raise UserError(f"{folder.path} holds no checkpoint that can be read: train the run first.")
     state = checkpoints.load(newest)
+    moving = state["variations"]["average"]
+    if config.recipe.ema and moving is not None:
+        return moving["weights"], [int(state["global_step"])]
     weights = {name.removeprefix("model."): value for name, value in state["state_dict"].items()}
     return weights, [int(state["global_step"])]
 
@@ -67,12 +81,29 @@ def outcome(config: Config, folder: RunFolder, trained: Trained) -> dict[str, An
         "stopped": trained.stopped,
         "dropped_pairs": data.train_tokens.dropped,
         "decoding_seconds": decoding,
-        "hardware": {"accelerator": config.trainer.accelerator, "devices": config.trainer.devices},
+        "hardware": _hardware(config, trained),
         "deterministic": determinism(config),
         "debug": config.debug.name,
-    } | task.budget.state()
+    } | _costs(config, trained)
     tracking.log_summary(trained.loggers, result)
     return result
+
+
+def _hardware(config: Config, trained: Trained) -> dict[str, Any]:
+    device = torch.device(trained.device)
+    return {
+        "accelerator": config.trainer.accelerator,
+        "devices": config.trainer.devices * config.trainer.nodes,
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else cpu_model(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _costs(config: Config, trained: Trained) -> dict[str, Any]:
+    """Totals of the run; `flops` is counted, `flops_paper_rule` null for a device without a figure in the paper."""
+    costs, hardware = trained.task.budget.state(), _hardware(config, trained)
+    by_rule = paper_cost(costs["seconds"], hardware["devices"], hardware["device"])
+    return costs | {"flops": float(costs["flops"]), "flops_paper_rule": by_rule}
 
 
 def translate_and_score(
@@ -104,10 +135,22 @@ def _test_loss(trained: Trained) -> tuple[float, int, int]:
 
 def determinism(config: Config) -> dict[str, Any]:
     """What repeats exactly when the run is repeated on the same machine, and what does not."""
-    cpu = config.trainer.accelerator == "cpu"
+    enforced = torch.are_deterministic_algorithms_enabled()
+    sure = enforced or config.trainer.accelerator == "cpu"
+    uncovered = ["seconds", "speed"]
+    if config.trainer.max_minutes is not None:
+        uncovered.append("the number of steps (trainer.max_minutes)")
+    if not sure:
+        uncovered.append("the last bits of sums on the device (deterministic=true would fix their order)")
     return {
         "requested": config.deterministic,
+        "enforced_by_torch": enforced,
         "seeded": ["python", "numpy", "torch", "loader workers", "data order", "dropout of each batch"],
-        "kernels": "deterministic" if config.deterministic or cpu else "may differ in the last bits",
-        "not_covered": ["seconds", "another number of threads or devices", "another version of torch"],
+        "kernels": "deterministic" if sure else "may differ in the last bits",
+        "not_covered": uncovered,
+        "needs_the_same": [
+            "machine",
+            "number of threads and devices",
+            "versions of torch and its libraries",
+        ],
     }

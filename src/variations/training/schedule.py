@@ -10,13 +10,13 @@ from variations.config import BranchConfig, Config, RecipeConfig
 
 def noam(step: float, d: float, warmup: float) -> float:
     """d^-0.5 · min(step^-0.5, step · warmup^-1.5), step from 1."""
-    return d**-0.5 * min(step**-0.5, step * warmup**-1.5)
+    return float(d**-0.5 * min(step**-0.5, step * warmup**-1.5))
 
 
 def main_rate(step: int, recipe: RecipeConfig, d_model: int) -> float:
     """Learning rate of the network's weights at `step` (from 1)."""
     if recipe.schedule == "inverse_sqrt":
-        return recipe.lr * min(step / recipe.warmup, (recipe.warmup / step) ** 0.5)
+        return float(recipe.lr * min(step / recipe.warmup, (recipe.warmup / step) ** 0.5))
     return recipe.lr * noam(step, d_model, recipe.warmup)
 
 

@@ -24,7 +24,7 @@ class Validation:
         task.eval()
         try:
             metrics = self._loss(task)
-            if self.config.trainer.val_bleu:
+            if self.config.trainer.val_bleu and task.global_rank == 0:  # metrics are written there
                 metrics["dev/bleu"] = self._bleu(task)
         finally:
             task.train()
@@ -39,7 +39,7 @@ class Validation:
                     break
                 nll, count = task.evaluate(batch.to(task.device))
                 total, tokens = total + nll, tokens + count
-        if task.trainer.world_size > 1:
+        if self.data.trainer is not None and self.data.trainer.world_size > 1:  # each rank has read its share
             sums = torch.tensor([total, float(tokens)], device=task.device, dtype=torch.float64)
             total, tokens = task.trainer.strategy.reduce(sums, reduce_op="sum").tolist()
         nll = total / max(tokens, 1)

@@ -1,0 +1,142 @@
+"""The processes of one run on several devices: started together, watched, and ended together.
+
+Each process runs `python -m variations.run FOLDER` and finds its place (rank) in the environment, as `torchrun` would
+tell it. This module imports no torch.
+"""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from variations.errors import RunFailedError, UserError
+
+GRACE_SECONDS = 15.0
+"""How long the others may take to end by themselves after one has ended with an error."""
+PARENT = "VARIATIONS_PARENT"
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
+PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
+
+
+def run_ranks(folder: Path, devices: int, nodes: int) -> int:
+    """Start one process per device of this machine and wait for all.
+
+    Signals that stop a run are passed on, and the processes agree what to do. When one fails, those still waiting for
+    it are ended, so that none waits for ever.
+
+    Returns:
+        0, or the exit code of the process that ended first with another one (negative: by that signal).
+
+    Raises:
+        UserError: there are several machines and the environment does not say where the first one is.
+    """
+    shared = _meeting_place(nodes) | {"WORLD_SIZE": str(devices * nodes), PARENT: str(os.getpid())}
+    first = int(os.environ.get("NODE_RANK", 0)) * devices
+    command = [sys.executable, "-m", "variations.run", str(folder)]
+    processes: list[subprocess.Popen[bytes]] = []
+    with _passed_on(processes):
+        try:
+            for local in range(devices):
+                place = {"LOCAL_RANK": str(local), "RANK": str(first + local)}
+                # A session of its own: Ctrl-C reaches it through this process alone, and so only once.
+                process = subprocess.Popen(command, env=_environment(shared | place), start_new_session=True)
+                processes.append(process)
+            return _watch(processes)
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+
+
+def _watch(processes: list[subprocess.Popen[bytes]]) -> int:
+    first_failure, deadline = 0, float("inf")
+    while any(process.poll() is None for process in processes) and time.monotonic() < deadline:
+        failed = [process.returncode for process in processes if process.returncode]
+        if failed and not first_failure:
+            first_failure, deadline = failed[0], time.monotonic() + GRACE_SECONDS
+        time.sleep(0.05)
+    return first_failure or next((process.returncode for process in processes if process.returncode), 0)
+
+
+@contextmanager
+def _passed_on(processes: list[subprocess.Popen[bytes]]) -> Iterator[None]:
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        for process in processes:
+            process.send_signal(number)
+
+    main = threading.current_thread() is threading.main_thread()  # no other thread may set handlers
+    previous: dict[signal.Signals, Any] = {number: signal.signal(number, pass_on) for number in SIGNALS if main}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _environment(place: Mapping[str, str]) -> dict[str, str]:
+    source = str(Path(__file__).resolve().parents[1])
+    paths = [source, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **place}
+
+
+def _meeting_place(nodes: int) -> dict[str, str]:
+    if nodes == 1:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1]), "NODE_RANK": "0"}
+    missing = [name for name in ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK") if name not in os.environ]
+    if missing:
+        raise UserError(
+            f"trainer.nodes={nodes} needs {', '.join(missing)} in the environment: address and a free port of the "
+            "first machine, the same on all, and the number of this one, from 0."
+        )
+    return {name: os.environ[name] for name in ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK")}
+
+
+def die_with_parent() -> None:
+    """Ask the system to kill this process when the one that started it ends in any way (Linux only)."""
+    parent = os.environ.get(PARENT)
+    if parent is None or not sys.platform.startswith("linux"):
+        return
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != int(parent):  # it ended before we asked
+        sys.exit(1)
+
+
+def global_rank() -> int:
+    """This process's rank among all of the run."""
+    return int(os.environ.get("RANK", 0)) if PARENT in os.environ else 0
+
+
+def write_reason(folder: Path, reason: str) -> None:
+    """Leave word of why this rank failed, for the process that started it. The first rank's word stands."""
+    if PARENT not in os.environ:
+        return
+    try:
+        with (folder / ".failure").open("x", encoding="utf-8") as file:
+            file.write(f"rank {global_rank()}: {reason}")
+    except OSError:  # another rank was first, or the disk is full: then the terminal has it
+        return
+
+
+def reason_of(folder: Path, code: int) -> str:
+    """Why the processes of a run failed."""
+    try:
+        return (folder / ".failure").read_text(encoding="utf-8")
+    except OSError:
+        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
+        return f"one of its processes ended {how}"
+
+
+def failure(folder: Path, code: int) -> RunFailedError:
+    """The error of a run whose processes ended with `code`."""
+    return RunFailedError(f"the run in {folder} failed: {reason_of(folder, code)}")

@@ -1,0 +1,45 @@
+"""Exponential moving average of the weights, as an alternative to averaging checkpoints."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+
+class MovingAverage:
+    """e ← r·e + (1 - r)·w after every update, with r = min(decay, (1 + n) / (10 + n)) after n updates.
+
+    The smaller r of the first updates lets the average forget where the weights began.
+    """
+
+    def __init__(self, decay: float) -> None:
+        self.decay, self.updates = decay, 0
+        self.weights: dict[str, Tensor] = {}
+
+    def start(self, model: nn.Module) -> None:
+        """Begin with the present weights, or, after `load`, bring the average to the weights' device."""
+        self.weights = {
+            name: self.weights.get(name, value).to(value.device, copy=name not in self.weights)
+            for name, value in _weights(model)
+        }
+
+    @torch.no_grad()
+    def update(self, model: nn.Module) -> None:
+        """Take in the weights after an update."""
+        rate = min(self.decay, (1 + self.updates) / (10 + self.updates))
+        self.updates += 1
+        names, values = zip(*_weights(model), strict=True)
+        torch._foreach_lerp_([self.weights[name] for name in names], list(values), 1 - rate)
+
+    def state(self) -> dict[str, object]:
+        """For checkpoints."""
+        return {"updates": self.updates, "weights": self.weights}
+
+    def load(self, state: dict[str, object]) -> None:
+        """From a checkpoint."""
+        self.__dict__.update(state)
+
+
+def _weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Everything of the state that can be averaged; a shared matrix comes once for each of its names."""
+    return ((name, value) for name, value in model.state_dict().items() if value.is_floating_point())

@@ -1,0 +1,96 @@
+"""Losses and gradients that are not finite: the run fails and says where, or skips the update and counts it."""
+
+import logging
+from collections import deque
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from variations.errors import RunFailedError
+from variations.training.ranks import Ranks
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Seen:
+    """One update on one rank."""
+
+    step: int
+    where: str
+    """Epoch and batch, in words."""
+    loss: Tensor
+    """Sum over this rank's batches of the update."""
+    pairs: list[Tensor]
+    """Places in the token store of each batch's pairs."""
+    norm: Tensor
+    """Of the gradient, after all ranks' were averaged."""
+
+    def bad(self) -> Tensor:
+        """Whether anything is not finite."""
+        return ~(self.loss.isfinite() & self.norm.isfinite())
+
+
+class Guard:
+    """Watches every update.
+
+    On a CPU, or when updates may be skipped, each one is looked at before it is applied. Else looking would make the
+    device wait, so it is put off to the next `settle`, which comes before anything is saved.
+    """
+
+    def __init__(self, allowed: int, eager: bool, ranks: Ranks) -> None:
+        self.allowed, self.eager, self.ranks = allowed, eager or allowed > 0, ranks
+        self._pending: deque[Seen] = deque()
+
+    def skips(self, seen: Seen, skipped: int) -> bool:
+        """Whether the update must be left out; `skipped` have been so far.
+
+        Raises:
+            RunFailedError: the update is bad, and no more may be skipped.
+        """
+        if not self.eager:
+            self._pending.append(seen)
+            return False
+        (bad,) = self.ranks.max([int(seen.bad())])
+        if not bad:
+            return False
+        told = self._tell(seen)
+        if skipped >= self.allowed:
+            raise RunFailedError(_advice(told, self.allowed))
+        log.warning("%s The update is skipped (%d of at most %d).", told, skipped + 1, self.allowed)
+        return True
+
+    def settle(self) -> None:
+        """Look at what was put off.
+
+        Raises:
+            RunFailedError: an update since the last call was bad.
+        """
+        if not self._pending:
+            return
+        seen = list(self._pending)
+        self._pending.clear()
+        bad = torch.stack([one.bad() for one in seen]).tolist()
+        first = bad.index(True) if True in bad else len(seen)
+        (agreed,) = self.ranks.max([len(seen) - first])  # the earliest on any rank
+        if agreed:
+            raise RunFailedError(_advice(self._tell(seen[len(seen) - agreed]), self.allowed))
+
+    def _tell(self, seen: Seen) -> str:
+        mine = None
+        if not bool(seen.loss.isfinite()):
+            rows = [int(i) for i in torch.cat([pairs.flatten() for pairs in seen.pairs])[:5]]
+            mine = f"{seen.where}, with the training pairs {', '.join(map(str, rows))}, …"
+        found = self.ranks.gather(mine)
+        at_fault = [f"{text}{f' (rank {rank})' * (len(found) > 1)}" for rank, text in enumerate(found) if text]
+        what = "loss" if at_fault else "gradient"
+        return f"The {what} is not finite at step {seen.step} ({'; '.join(at_fault) or seen.where})."
+
+
+def _advice(told: str, allowed: int) -> str:
+    already = f" {allowed} such updates have been skipped already (trainer.max_nan_steps)." if allowed else ""
+    return (
+        f"{told}{already} Lower recipe.lr, lengthen recipe.warmup, set recipe.clip, or let trainer.max_nan_steps "
+        "such updates be skipped."
+    )

@@ -1,0 +1,137 @@
+"""Whole runs that take a second or two: a corpus of a few hundred short pairs and a network of width 16."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from variations.compose import compose_run, to_dict
+from variations.config import Config
+from variations.experiments.ledger import RunFolder
+
+SIZES = {"train": 203, "valid": 21, "test": 11}
+
+
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with train, valid and test text; the target says the source's words backwards."""
+    folder, rng = tmp_path_factory.mktemp("corpus"), random.Random(5)
+    for name, size in SIZES.items():
+        lines = [[f"w{rng.randrange(40)}" for _ in range(rng.randint(3, 9))] for _ in range(size)]
+        (folder / f"{name}.en").write_text("".join(f"{' '.join(line)}\n" for line in lines))
+        (folder / f"{name}.de").write_text("".join(f"{' '.join(reversed(line))} .\n" for line in lines))
+    return folder
+
+
+@pytest.fixture
+def small(corpus: Path, tmp_path: Path) -> Callable[..., Config]:
+    """Make a configuration: a tiny run of 12 updates, of which two make an epoch, changed by overrides."""
+
+    def make(*overrides: str) -> Config:
+        base = [
+            "data=files",
+            f"data.root={corpus}",
+            "data.vocabulary=48",
+            "data.max_length=64",
+            "model.d_model=16",
+            "model.d_ff=32",
+            "model.h=2",
+            "model.N=1",
+            "recipe.batch_tokens=512",
+            "recipe.warmup=10",
+            "trainer.max_steps=12",
+            "trainer.val_every=4",
+            "trainer.val_bleu=0",
+            "trainer.log_every=1",
+            "trainer.progress=false",
+            "trainer.threads=1",
+            "trainer.limit_test=3",
+            "decode.beam=1",
+            "logger=none",
+            "name=tiny",
+            f"runs={tmp_path / 'runs'}",
+        ]
+        keys = {override.partition("=")[0] for override in overrides}
+        return compose_run([*(line for line in base if line.partition("=")[0] not in keys), *overrides])
+
+    return make
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Callable[[Config, str], RunFolder]:
+    """Make a run's folder with its configuration frozen in it."""
+
+    def make(config: Config, name: str) -> RunFolder:
+        return RunFolder(tmp_path / "runs" / "single" / name / "seed1").create(to_dict(config))
+
+    return make
+
+
+@pytest.fixture
+def stopped_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Any]:
+    """Make an Interrupt that behaves as if SIGTERM came during the update after `step` updates."""
+    import signal
+
+    from variations.training.interrupt import Interrupt
+    from variations.training.loop import Loop
+
+    def make(step: int) -> Any:
+        interrupt, agree = Interrupt(), Loop._agree
+
+        def agree_then_stop(self: Loop, trainer: Any, task: Any, last: bool) -> bool:
+            if self.interrupt is interrupt and trainer.global_step == step:
+                interrupt.received = signal.SIGTERM
+            return agree(self, trainer, task, last)
+
+        monkeypatch.setattr(Loop, "_agree", agree_then_stop)
+        return interrupt
+
+    return make
+
+
+@pytest.fixture
+def same_run() -> Callable[[RunFolder, RunFolder], None]:
+    """Assert that two runs are one, bit for bit: all that a checkpoint holds, weights kept beside it, and metrics."""
+    import torch
+
+    from variations.training import checkpoints
+
+    def equal(one: Any, other: Any, where: str) -> None:
+        assert type(one) is type(other), where
+        if isinstance(one, torch.Tensor):
+            assert one.dtype == other.dtype and torch.equal(one, other), where
+        elif isinstance(one, dict):
+            assert one.keys() == other.keys(), where
+            for key in one:
+                equal(one[key], other[key], f"{where}.{key}")
+        elif isinstance(one, list | tuple):
+            assert len(one) == len(other), where
+            for place, (a, b) in enumerate(zip(one, other, strict=True)):
+                equal(a, b, f"{where}[{place}]")
+        else:
+            assert one == other, where
+
+    def content(path: Path) -> Any:
+        loaded = checkpoints.load(path)
+        if "loops" in loaded:
+            assert loaded["variations"]["budget"].pop("seconds") > 0
+            loaded.pop("loops")  # Lightning's counters, some of which tell how often it was started
+        return loaded
+
+    def metrics(folder: RunFolder) -> list[dict[str, Any]]:
+        return [{key: value for key, value in line.items() if key != "seconds"} for line in folder.read_metrics()]
+
+    def names(folder: RunFolder) -> list[str]:
+        """The last full checkpoint (an interruption makes one more than the other run has), and all weights."""
+        kept = [*checkpoints.full(folder.checkpoints)[-1:], *checkpoints.weights(folder.checkpoints)]
+        return [path.name for _, path in [*kept, *checkpoints.best(folder.checkpoints)[-1:]]]
+
+    def compare(one: RunFolder, other: RunFolder) -> None:
+        assert names(one) == names(other)
+        for name in names(one):
+            equal(content(one.checkpoints / name), content(other.checkpoints / name), name)
+        equal(metrics(one), metrics(other), "metrics")
+
+    return compare

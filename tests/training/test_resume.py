@@ -1,0 +1,243 @@
+"""Exact resume: a run that was stopped and continued is, bit for bit, the run that was not."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from variations.errors import Interrupted, UserError
+from variations.tasks.translation import Translation
+from variations.training import checkpoints
+from variations.training.fit import fit
+from variations.training.interrupt import Interrupt
+
+WEIGHTED = ("model=weighted", "model.dropout=0.2", "branch.freeze_last=2")
+CASES = {
+    "mid_epoch": (3, ()),
+    "last_batch_of_an_epoch": (7, ()),
+    "first_batch_of_an_epoch": (8, ()),
+    "between_lines_of_metrics": (6, ("trainer.log_every=4",)),
+    "accumulation": (3, ("trainer.tokens_per_batch=128",)),
+    "accumulation_at_an_epochs_end": (8, ("trainer.tokens_per_batch=128",)),
+    "branch_weights": (5, WEIGHTED),
+    "frozen_branch_weights": (11, WEIGHTED),
+    "random_branch_weights": (5, (*WEIGHTED, "branch.train_mode=random_per_step")),
+    "averages_of_checkpoints": (7, ("recipe.average=3", "recipe.average_every=3")),
+    "moving_average": (5, ("recipe.ema=0.9",)),
+    "clipping": (5, ("recipe.clip=0.5",)),
+    "bfloat16": (5, ("trainer.precision=bf16-mixed",)),
+    "two_workers_mid_epoch": (3, ("data.workers=2",)),
+    "two_workers_across_epochs": (7, ("data.workers=2", "trainer.tokens_per_batch=256")),
+}
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the network is shown: epoch, pairs, and the state of the random numbers."""
+    import torch
+
+    batches: list[Any] = []
+    step = Translation.training_step
+
+    def training_step(self: Translation, batch: Any, batch_idx: int) -> Any:
+        batches.append((self.current_epoch, batch_idx, batch.index.tolist(), torch.initial_seed()))
+        return step(self, batch, batch_idx)
+
+    monkeypatch.setattr(Translation, "training_step", training_step)
+    return batches
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_stopped_and_continued_is_the_same_run(
+    case: str, small: Any, made: Any, stopped_at: Any, same_run: Any, seen: list[Any]
+) -> None:
+    step, overrides = CASES[case]
+    config = small(*overrides)
+    whole, parts = made(config, "whole"), made(config, "parts")
+    fit(config, whole, Interrupt())
+    shown = seen.copy()
+    seen.clear()
+
+    with pytest.raises(Interrupted, match=f"at step {step};"):
+        fit(config, parts, stopped_at(step))
+    assert checkpoints.full(parts.checkpoints)[-1][0] == step
+    assert fit(config, parts, Interrupt()).step == 12
+
+    assert seen == shown
+    assert {epoch for epoch, *_ in seen} == {0, 1}
+    same_run(whole, parts)
+
+
+@pytest.mark.parametrize("overrides", [(), ("trainer.tokens_per_batch=256", "data.workers=1", *WEIGHTED)])
+@pytest.mark.slow
+def test_a_run_stopped_after_every_update_is_the_same_run(
+    overrides: tuple[str, ...], small: Any, made: Any, stopped_at: Any, same_run: Any
+) -> None:
+    config = small(*overrides)
+    whole, parts = made(config, "whole"), made(config, "parts")
+    fit(config, whole, Interrupt())
+    for step in range(1, 12):
+        with pytest.raises(Interrupted, match=f"at step {step};"):
+            fit(config, parts, stopped_at(step))
+    fit(config, parts, Interrupt())
+    same_run(whole, parts)
+
+
+def test_a_run_killed_between_checkpoints_repeats_what_was_lost(
+    small: Any, made: Any, same_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small("recipe.average=2", "recipe.average_every=3")
+    whole, parts = made(config, "whole"), made(config, "parts")
+    fit(config, whole, Interrupt())
+
+    class Killed(BaseException):
+        pass
+
+    def training_step(self: Translation, batch: Any, batch_idx: int) -> Any:
+        if self.global_step == 10:
+            raise Killed
+        return step(self, batch, batch_idx)
+
+    step = Translation.training_step
+    with monkeypatch.context() as patch:
+        patch.setattr(Translation, "training_step", training_step)
+        with pytest.raises(Killed):
+            fit(config, parts, Interrupt())
+    with parts.metrics.open("a") as file:
+        file.write('{"step": 11, "tr')  # a line cut off by the kill
+    assert [line["step"] for line in parts.read_metrics()] == list(range(1, 11))
+    assert [step for step, _ in checkpoints.full(parts.checkpoints)] == [4, 8]
+    assert [step for step, _ in checkpoints.weights(parts.checkpoints)] == [9]
+
+    fit(config, parts, Interrupt())
+    assert [line["step"] for line in parts.read_metrics()] == list(range(1, 13))
+    same_run(whole, parts)
+
+
+def test_a_run_killed_before_its_first_checkpoint_starts_afresh(
+    small: Any, made: Any, same_run: Any, tmp_path: Path
+) -> None:
+    config = small()
+    whole, parts = made(config, "whole"), made(config, "parts")
+    fit(config, whole, Interrupt())
+    parts.append_metrics({"step": 1, "train/loss": 99.0})
+    checkpoints.save(parts.checkpoints / "best1.pt", {"model": {}, "step": 1})
+    fit(config, parts, Interrupt())
+    same_run(whole, parts)
+
+
+def test_totals_are_exact_through_a_resume_and_stand_in_the_result(small: Any, stopped_at: Any) -> None:
+    from variations import naming, run
+    from variations.compose import to_dict
+    from variations.experiments.ledger import RunFolder
+
+    whole, parts = small("name=whole"), small("name=parts")
+    result = run.run(RunFolder(naming.run_folder(whole)).create(to_dict(whole)).path)
+    folder = RunFolder(naming.run_folder(parts)).create(to_dict(parts))
+    with pytest.raises(Interrupted):
+        fit(parts, folder, stopped_at(5))
+    before = checkpoints.load(checkpoints.full(folder.checkpoints)[-1][1])["variations"]["budget"]["seconds"]
+    continued = run.run(folder.path)
+    keys = ("pairs", "source_tokens", "target_tokens", "padded_tokens", "flops", "steps", "nan_steps", "oom_splits")
+    assert {key: continued[key] for key in keys} == {key: result[key] for key in keys}
+    # 12 updates are one epoch of 203 pairs and five batches of the next one.
+    assert result["steps"] == 12 and 203 < result["pairs"] < 406 and result["dropped_pairs"] == 0
+    assert result["padded_tokens"] > result["source_tokens"] + result["target_tokens"]
+    assert continued["seconds"] > before > 0
+    assert continued["scores"] == result["scores"] and continued["loss"] == result["loss"]
+    assert folder.status().state == "finished"  # type: ignore[union-attr]
+
+
+def test_a_run_stopped_after_training_only_tests(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from variations import naming, run
+    from variations.compose import to_dict
+    from variations.experiments.ledger import RunFolder
+    from variations.training import outcome as module
+
+    config = small()
+    folder = RunFolder(naming.run_folder(config)).create(to_dict(config))
+
+    def interrupted(*_: Any) -> Any:
+        raise Interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "outcome", interrupted)
+        with pytest.raises(Interrupted):
+            run.run(folder.path)
+    assert folder.state() == "interrupted"
+    written = folder.metrics.read_bytes()
+
+    def never(*_: Any) -> Any:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(Translation, "training_step", never)
+    result = run.run(folder.path)
+    assert (result["steps"], result["target_tokens"]) == (12, folder.read_metrics()[-1]["target_tokens"])
+    assert folder.metrics.read_bytes() == written
+
+
+def test_a_changed_configuration_is_refused_with_the_list_of_differences(small: Any, stopped_at: Any) -> None:
+    from variations import naming, run
+    from variations.compose import to_dict
+    from variations.experiments.ledger import RunFolder
+
+    config = small()
+    folder = RunFolder(naming.run_folder(config)).create(to_dict(config))
+    with pytest.raises(Interrupted):
+        fit(config, folder, stopped_at(5))
+
+    changed = ("recipe.lr=2.0", "trainer.max_steps=13")
+    with pytest.raises(UserError) as refused:
+        run.execute(small(*changed))
+    assert "recipe.lr: 1.0 → 2.0" in str(refused.value)
+    assert "trainer.max_steps: 12 → 13" in str(refused.value)
+    assert "resume.allow=[recipe.lr,trainer.max_steps]" in str(refused.value)
+    with pytest.raises(UserError, match="recipe.lr: 1.0 → 2.0"):
+        run.execute(small(*changed, "resume.allow=[trainer.max_steps]"))
+
+    run.execute(small("trainer.max_steps=13", "resume.allow=[trainer.max_steps]"))
+    assert [line["step"] for line in folder.read_metrics()] == list(range(1, 14))
+    assert folder.config()["trainer"]["max_steps"] == 13
+    assert (folder.path / "config-1.yaml").exists()
+
+
+def test_other_batches_cannot_be_continued(small: Any, made: Any, stopped_at: Any) -> None:
+    folder = made(small(), "run")
+    with pytest.raises(Interrupted):
+        fit(small(), folder, stopped_at(5))
+    with pytest.raises(UserError, match=r"written with 1 device\(s\) and 1 batch.* now there are .* 4 batch"):
+        fit(small("trainer.tokens_per_batch=128"), folder, Interrupt())
+
+
+def test_time_used_up_is_not_granted_again(small: Any, made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from variations.training.loop import Loop
+
+    config = small("trainer.max_minutes=1")
+    folder = made(config, "run")
+    monkeypatch.setattr(Loop, "_overtime", lambda self, task: task.global_step >= 5)
+    assert (fit(config, folder, Interrupt()).step, fit(config, folder, Interrupt()).step) == (5, 5)
+    assert [line["step"] for line in folder.read_metrics()] == [1, 2, 3, 4, 5]
+    assert fit(config, folder, Interrupt()).stopped == "max_minutes"
+
+
+def test_checkpoints_come_at_intervals_of_time(small: Any, made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from variations.training import loop
+
+    config = small("trainer.checkpoint_minutes=2", "trainer.checkpoint_every=100")
+    seconds, saved = [0.0], []
+    step, save = Translation.training_step, loop.Loop._save_full
+
+    def training_step(self: Translation, batch: Any, batch_idx: int) -> Any:
+        seconds[0] += 50
+        return step(self, batch, batch_idx)
+
+    def save_full(self: loop.Loop, trainer: Any, number: int) -> None:
+        saved.append(number)
+        save(self, trainer, number)
+
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    monkeypatch.setattr(Translation, "training_step", training_step)
+    monkeypatch.setattr(loop.Loop, "_save_full", save_full)
+    fit(config, made(config, "run"), Interrupt())
+    assert saved == [3, 6, 9, 12]
