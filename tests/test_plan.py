@@ -1,0 +1,231 @@
+"""The plan: every row with its sizes, before anything is spent."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from variations.compose import CONF, compose_run
+from variations.errors import ConfigError
+from variations.experiments.rows import SWEEPS, load_row
+from variations.faults import faults
+from variations.jobs import expand
+from variations.planning.count import count
+from variations.planning.rows import PAPERS, all_rows, plan_rows
+from variations.planning.show import PlanConfig, render
+
+ROOT = Path(__file__).resolve().parents[1]
+PUBLISHED = Path(__file__).parent / "published" / "attention_table3.yaml"
+
+
+def plan(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "300"}
+    line = [sys.executable, str(ROOT / "src" / "plan.py"), *arguments]
+    return subprocess.run(line, capture_output=True, text=True, env=environment, timeout=280, check=False)
+
+
+def rows(*overrides: str, vocabulary: int | None = None) -> dict[str, dict[str, Any]]:
+    text = render(list(overrides), PlanConfig(format="json", vocabulary=vocabulary))
+    return {row["row"]: row for row in json.loads(text)["rows"]}
+
+
+@pytest.fixture(scope="module")
+def table3() -> dict[str, dict[str, Any]]:
+    return rows("sweep=attention_table3")
+
+
+def test_exact_integers_of_table_3_under_both_conventions(table3: dict[str, dict[str, Any]]) -> None:
+    wanted = {r["id"]: r["computed_params"] for r in yaml.safe_load(PUBLISHED.read_text())["rows"]}
+    found = {r["id"]: {"V37000": r["parameters"], "V40960_t2t": r["parameters_t2t"]} for r in table3.values()}
+    assert len(found) == 20
+    assert found == wanted
+    assert found["att.t3.base"] == {"V37000": 63_082_496, "V40960_t2t": 65_126_400}
+    assert found["att.t3.big"] == {"V37000": 214_245_376, "V40960_t2t": 218_333_184}
+
+
+def test_ten_of_eleven_printed_counts_are_reproduced_by_rounding(table3: dict[str, dict[str, Any]]) -> None:
+    compared = [row for row in table3.values() if row["reproduced_t2t"] is not None]
+    assert len(compared) == 11
+    assert [row["row"] for row in compared if not row["reproduced_t2t"]] == ["big"]
+    assert [row["row"] for row in compared if row["reproduced"]] == []
+
+
+def test_a_row_says_what_it_changes(table3: dict[str, dict[str, Any]]) -> None:
+    assert table3["base"]["changes"].startswith("N 6, d_model 512, d_ff 2048")
+    assert table3["C_N2"]["changes"] == "N 6→2"
+    assert table3["B_dk16"]["changes"] == "d_k 64→16"
+    assert table3["D_ls0.2"]["changes"] == "ε_ls 0.1→0.2"
+    assert table3["E_learned"]["changes"] == "positions sinusoidal→learned"
+    assert [table3[row]["steps"] for row in ("base", "big")] == [100_000, 300_000]
+
+
+def test_a_row_alone_is_still_compared_with_its_base() -> None:
+    found = rows("sweep=attention_table3", "rows=[C_ff1024]")
+    assert list(found) == ["C_ff1024"]
+    assert found["C_ff1024"]["changes"] == "d_ff 2048→1024"
+    single = rows("variation=attention_table3/C_ff1024", "recipe=multi30k", "data=multi30k")
+    assert single["C_ff1024"]["changes"] == "d_ff 512→256"
+
+
+def test_flops_of_the_base_row() -> None:
+    """Counted by hand: 44,040,192 weights of layers in products, 37,000 × 512 logits, and scores over 30 positions."""
+    found = count(compose_run(["variation=attention_table3/base"]))
+    weights = 6 * (4 * 512**2 + 2 * 512 * 2048) + 6 * (8 * 512**2 + 2 * 512 * 2048)
+    scores = 18 * 2 * 512 * 30
+    assert found.flops == 6 * 25_000 * 100_000 * (weights + scores + 37_000 * 512)
+
+
+@pytest.mark.parametrize(("row", "weights"), [("C_weighted", 64), ("A_weighted", 192), ("B_weighted", 384)])
+def test_branch_weights_are_counted(row: str, weights: int) -> None:
+    assert count(compose_run([f"variation=weighted_table2/{row}"]), 1000).branch_weights == weights
+
+
+def test_weighted_rows_differ_from_the_transformer_by_their_arithmetic() -> None:
+    for letter, difference in (("A", -18_240), ("B", -36_480)):
+        ours, theirs = (
+            count(compose_run([f"variation=weighted_table2/{letter}_{kind}"])).parameters
+            for kind in ("weighted", "transformer")
+        )
+        assert ours - theirs == difference
+
+
+def test_a_vocabulary_of_ones_own() -> None:
+    found = rows("variation=attention_table3/base", vocabulary=1000)["base"]
+    assert (found["vocabulary"], found["parameters"], found["parameters_t2t"]) == (1000, 44_138_496 + 512_000, None)
+
+
+def test_scaled_rows_are_not_compared_with_printed_sizes() -> None:
+    found = rows("variation=attention_table3/C_N2", "recipe=multi30k", "data=multi30k")["C_N2"]
+    assert (found["published_params_millions"], found["reproduced"], found["reproduced_t2t"]) == (36, None, None)
+
+
+def test_quoted_systems_are_listed_and_not_run() -> None:
+    found = rows("sweep=attention_table2", "rows=[base_en_de,gnmt]")
+    assert (found["gnmt"]["state"], found["gnmt"]["parameters"]) == ("quoted", None)
+    assert found["base_en_de"]["state"] == "to train"
+
+
+def test_rows_that_reuse_a_checkpoint_say_so() -> None:
+    found = rows("sweep=weighted_table3")
+    assert [row["state"] for row in found.values()] == ["to train", *["tests the checkpoint of learned"] * 2]
+
+
+def test_the_faults_of_all_rows_at_once() -> None:
+    with pytest.raises(ConfigError) as error:
+        plan_rows(["sweep=attention_table3", "rows=[base,A_h1,A_h16]", "model.d_k=null", "model.d_model=20"])
+    assert any(fault.startswith("row base: model.h=8") for fault in error.value.faults)
+    assert any(fault.startswith("row A_h16: model.h=16") for fault in error.value.faults)
+
+
+def test_a_plan_takes_the_groups_of_a_run() -> None:
+    train, ours = (yaml.safe_load((CONF / f"{name}.yaml").read_text())["defaults"] for name in ("train", "plan"))
+    left_out = ["train_schema", {"override hydra/sweeper": "variations"}]
+    assert [item for item in ours if item != "plan_schema"] == [item for item in train if item not in left_out]
+
+
+def test_rows_are_listed_in_the_order_of_the_paper() -> None:
+    found = [row for _, row in all_rows(("attention_table3",))]
+    assert (found[0], found[1], found[5], found[-1], len(found)) == ("base", "A_h1", "B_dk16", "big", 20)
+    assert next(row for _, row in all_rows(("quickstart",))) == "transformer"
+    assert {table for table, _ in all_rows()} == {*PAPERS, "quickstart"}
+
+
+def test_trainable_rows_are_neither_quoted_nor_waiting() -> None:
+    found = all_rows(trainable=True)
+    assert ("attention_table2", "bytenet") not in found
+    assert ("attention_table4", "transformer_wsj") not in found
+    assert ("weighted_claims", "topk") in found
+    assert len(found) == 4 + 20 + 8 + 10 + 3 + 11 + 4
+
+
+@pytest.mark.parametrize("name", [path.stem for path in sorted(SWEEPS.glob("*.yaml")) if "_" in path.stem])
+def test_every_sweep_names_rows_that_exist(name: str) -> None:
+    sweep = compose_run([f"sweep={name}"]).sweep
+    for reference in sweep.rows:
+        table, _, row = f"{sweep.table}/{reference}".rpartition("/")
+        assert load_row(row, table.rsplit("/", 1)[-1]).label != "", reference
+        assert (CONF / "variation" / table.rsplit("/", 1)[-1] / f"{row}.yaml").is_file()
+    if name in PAPERS:
+        assert set(sweep.rows) == {row for _, row in all_rows((name,))}
+
+
+def test_a_sweep_runs_all_rows_but_the_quoted() -> None:
+    jobs = expand(["sweep=attention_table2", "seeds=[1]"])
+    assert [job.row for job in jobs] == ["base_en_de", "base_en_fr", "big_en_de", "big_en_fr"]
+    with pytest.raises(ConfigError, match="without a model here"):
+        expand(["sweep=attention_table2", "rows=[bytenet]"])
+
+
+def test_a_sweep_may_take_rows_of_other_tables() -> None:
+    jobs = expand(["sweep=my_ablation", "seeds=[1]"])
+    assert [job.row for job in jobs] == ["transformer", "learned_positions", "A_h16"]
+    assert [(job.config.model.d_model, job.config.model.h) for job in jobs] == [(128, 4), (128, 4), (128, 16)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [path.stem for path in sorted(SWEEPS.glob("toy_*.yaml"))])
+def test_the_tables_on_the_built_in_corpus_can_be_launched(name: str) -> None:
+    jobs = expand([f"sweep={name}"])
+    assert len(jobs) == len(all_rows((name.removeprefix("toy_"),), trainable=True))
+    assert {(job.config.data.name, job.config.recipe.name) for job in jobs} == {("toy", "quick")}
+    assert {job.folder.parts[1] for job in jobs} == {name}
+    assert len({job.config.trainer.max_steps for job in jobs}) <= 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [path.stem for path in sorted(SWEEPS.glob("multi30k_*.yaml"))])
+def test_the_tables_on_multi30k_can_be_launched(name: str) -> None:
+    jobs = expand([f"sweep={name}", "seeds=[1]"])
+    assert {(job.config.data.name, job.config.recipe.name) for job in jobs} == {("multi30k", "multi30k")}
+    assert len({job.config.data.vocabulary for job in jobs}) == 1
+
+
+@pytest.mark.slow
+def test_every_row_of_both_papers_builds_and_the_written_plan_is_up_to_date() -> None:
+    done = plan("format=markdown")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (ROOT / "docs" / "results" / "parameters.md").read_text(encoding="utf-8")
+    for table, row in all_rows(tuple(PAPERS)):
+        assert f"| {row.replace('_', chr(92) + '_')} |" in done.stdout, table
+
+
+def test_one_json_document_on_standard_output() -> None:
+    done = plan("variation=attention_table3/A_h16", "format=json", "vocabulary=37000", "measure=false")
+    assert (done.returncode, done.stderr) == (0, "")
+    (row,) = json.loads(done.stdout)["rows"]
+    assert (row["label"], row["parameters"], row["changes"]) == ("h=16", 63_082_496, "heads 8→16, d_k 64→32")
+
+
+def test_comma_separated_values() -> None:
+    text = render(["variation=attention_table3/big"], PlanConfig(format="csv"))
+    (row,) = csv.DictReader(io.StringIO(text))
+    assert (row["row"], row["parameters"], row["published_params_millions"]) == ("big", "214245376", "213")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["measure=true", "model=weighted"], "measure=true is not possible"),
+        (["sweep=attention_tabel3"], "attention_table3"),
+        (["format=latex", "vocabulary=2"], "valid choices are terminal, markdown, csv, json"),
+    ],
+)
+def test_a_plan_that_cannot_be_made_says_why(arguments: list[str], message: str) -> None:
+    done = plan(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stdout == ""
+
+
+def test_rules_between_fields_hold_for_the_rows_and_not_for_the_defaults() -> None:
+    """25,000 tokens an update in the paper's rows, 4,096 in the default recipe."""
+    assert faults(compose_run(["trainer.tokens_per_batch=20000"])) != []
+    done = plan("sweep=attention_table3", "rows=[C_N2]", "trainer.tokens_per_batch=20000", "format=json")
+    assert (done.returncode, done.stderr) == (0, "")
