@@ -2,7 +2,7 @@
 
 Kept by plain autograd, the M activations of width f would cost M·f numbers per token, and M trips to memory and
 back. Here the tokens are worked in blocks small enough to stay in cache, nothing of width M·f is ever stored, and the
-backward pass computes each block again.
+backward pass computes each block again. `benchmarks/branch_forms.py` measures what the block's size does.
 """
 
 from collections.abc import Iterator
@@ -48,7 +48,13 @@ def branch_sum(
         heads, C = heads.to(dtype), C.to(dtype)
         base = None if base is None else base.to(dtype)
         bias = None if bias is None else bias.to(dtype)
-    out: Tensor = _BranchSum.apply(heads, C, bias, base, alpha)
+    w = heads.size(-1)
+    if bias is not None:
+        # The bias as one more row of C, met by a column of ones: no passes of its own over the activations, neither to
+        # add it nor to sum its gradient.
+        heads = torch.cat([heads, heads.new_ones(()).expand(*heads.shape[:2], 1)], dim=-1)
+        C = torch.cat([C, bias[:, None].expand(C.size(0), 1, -1)], dim=1)
+    out: Tensor = _BranchSum.apply(heads, C, base, alpha, w)
     return out
 
 
@@ -68,75 +74,100 @@ def _plain(
 
 
 class _BranchSum(torch.autograd.Function):
+    """Heads (M, n, w or w + 1), C (M, w or w + 1, f), base (n, f) or None, alpha (1 or n, M) to (n, f).
+
+    A column of `heads` beyond the first `w` is constant and gets no gradient.
+    """
+
     @staticmethod
-    def forward(ctx: Any, heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None, alpha: Tensor) -> Tensor:
-        ctx.save_for_backward(heads, C, bias, base, alpha)
+    def forward(ctx: Any, heads: Tensor, C: Tensor, base: Tensor | None, alpha: Tensor, w: int) -> Tensor:
+        ctx.save_for_backward(heads, C, base, alpha)
+        ctx.w = w
         M, n, _ = heads.shape
-        g = heads.new_empty(n, C.size(2))
+        g, z, total = heads.new_empty(n, C.size(2)), _buffer(n, C), _buffer(n, C, _wide(C))
         common = alpha.size(0) == 1
         # On a GPU reading the weights would wait for the device; there they are multiplied as tensors.
         scalars = alpha[0].tolist() if common and heads.device.type == "cpu" else None
         for block in _blocks(n, C):
+            rows = block.stop - block.start
             for i in range(M):
-                z = _first(heads[i, block], C, bias, base, i, block).relu_()
+                z_i = _first(heads[i, block], C[i], base, block, z[:rows]).relu_()
                 if scalars is None:
-                    z = z.mul_(alpha[0, i] if common else alpha[block, i, None])
+                    z_i = z_i.mul_(alpha[0, i] if common else alpha[block, i, None])
                 scale = 1.0 if scalars is None else scalars[i]
                 if i == 0:
-                    torch.mul(z, scale, out=g[block])
+                    torch.mul(z_i, scale, out=total[:rows])
                 else:
-                    g[block].add_(z, alpha=scale)
+                    total[:rows].add_(z_i, alpha=scale)
+            g[block] = total[:rows]
         return g
 
     @staticmethod
     def backward(ctx: Any, dg: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        """With s = dg where z_i > 0, and 0 elsewhere, everything else follows from products of s.
+        """With s_i = dg where z_i > 0, and 0 elsewhere, everything else follows from products of s_i.
 
-        d head_i = α_i s C_iᵀ;  d C_i = head_iᵀ (α_i s);  d b_i = Σ_n α_i s;  and since relu(z) = z where s is not 0,
-        d α_i = Σ s·z_i = Σ head_i·(s C_iᵀ) + s·(b_i + base): no pass over M·f numbers but the one that makes s.
+        d head_i = α_i s_i C_iᵀ;  d C_i = head_iᵀ (α_i s_i);  d base = Σ_i α_i s_i;  and since relu(z) = z where s is
+        not 0, d α_i = Σ s_i·z_i = Σ head_i·(s_i C_iᵀ) + s_i·base. Where α_i is the same for all tokens it waits until
+        the sums over tokens are done, and then d α_i = Σ (head_iᵀ s_i)·C_i + s_i·base.
         """
-        heads, C, bias, base, alpha = ctx.saved_tensors
+        heads, C, base, alpha = ctx.saved_tensors
         M, n, _ = heads.shape
-        wide = torch.float64 if C.dtype == torch.float64 else torch.float32  # for sums over tokens
-        dg = dg.contiguous()
-        dheads, dC, dalpha = (
-            torch.empty_like(heads),
-            torch.zeros_like(C, dtype=wide),
-            torch.zeros_like(alpha, dtype=wide),
-        )
-        dbias = None if bias is None else torch.zeros_like(bias, dtype=wide)
+        w, wide, common = ctx.w, _wide(C), alpha.size(0) == 1
+        dg, a, z = dg.contiguous(), alpha.to(C.dtype), _buffer(n, C)
+        dheads, dC = torch.zeros_like(heads), torch.zeros_like(C, dtype=wide)
         dbase = None if base is None else torch.zeros_like(base)
-        a = alpha.to(C.dtype)
+        dalpha = torch.zeros_like(alpha, dtype=wide)
         for block in _blocks(n, C):
             for i in range(M):
                 head = heads[i, block]
-                z = _first(head, C, bias, base, i, block)
-                s = torch.ops.aten.threshold_backward(dg[block], z, 0)
-                along = s @ C[i].t()  # (rows, w)
-                weight = a[block, i, None] if a.size(0) > 1 else a[:, i, None]  # (rows or 1, 1)
-                from_z = (head * along).sum(-1, dtype=wide)
-                if bias is not None and dbias is not None:
-                    row = min(i, bias.size(0) - 1)
-                    dbias[row] += (weight.expand(s.size(0), 1).t() @ s)[0]
-                    from_z += s @ bias[row]
+                s = _first(head, C[i], base, block, z[: block.stop - block.start])
+                torch.ops.aten.threshold_backward.grad_input(dg[block], s, 0, grad_input=s)
+                weight = a[:, i, None] if common else a[block, i, None]  # (1 or rows, 1)
                 if base is not None and dbase is not None:
                     dbase[block].addcmul_(weight, s)
-                    from_z += (s * base[block]).sum(-1, dtype=wide)
-                if a.size(0) > 1:
-                    dalpha[block, i] += from_z
+                    from_base = (s * base[block]).sum(-1, dtype=wide)
+                    dalpha[slice(None) if common else block, i] += from_base.sum() if common else from_base
+                if common:
+                    dheads[i, block, :w] = s @ C[i, :w].t()
                 else:
-                    dalpha[0, i] += from_z.sum()
-                torch.mul(along, weight, out=dheads[i, block])
-                dC[i] += (head * weight).t() @ s
-        return dheads, dC.to(C.dtype), None if dbias is None else dbias.to(bias.dtype), dbase, dalpha.to(alpha.dtype)
+                    along = s @ C[i].t()
+                    dalpha[block, i] += (head * along).sum(-1, dtype=wide)
+                    torch.mul(along[:, :w], weight, out=dheads[i, block, :w])
+                    head = head * weight
+                _add_product(dC[i], head.t(), s)
+        if common:
+            dalpha += (dC * C).sum((1, 2))
+            dC, dheads = dC.mul_(alpha[0, :, None, None]), dheads.mul_(a[0, :, None, None])
+        return dheads, dC.to(C.dtype), dbase, dalpha.to(alpha.dtype), None
+
+
+def _wide(C: Tensor) -> torch.dtype:
+    """Type of sums over tokens and over branches."""
+    return torch.float64 if C.dtype == torch.float64 else torch.float32
+
+
+def _rows(C: Tensor) -> int:
+    return max(32, BLOCK_BYTES // (C.size(2) * C.element_size()))
 
 
 def _blocks(n: int, C: Tensor) -> Iterator[slice]:
-    rows = max(32, BLOCK_BYTES // (C.size(2) * C.element_size()))
+    rows = _rows(C)
     return (slice(start, min(start + rows, n)) for start in range(0, n, rows))
 
 
-def _first(heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None, i: int, block: slice) -> Tensor:
-    """head_i C_i + bias_i + base for one block of tokens: (rows, f)."""
-    z = heads @ C[i] if bias is None else torch.addmm(bias[min(i, bias.size(0) - 1)], heads, C[i])
-    return z if base is None else z.add_(base[block])
+def _buffer(n: int, C: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Room for one block, used again for all: fresh memory would not be in cache."""
+    return C.new_empty(min(_rows(C), n), C.size(2), dtype=dtype)
+
+
+def _first(head: Tensor, C: Tensor, base: Tensor | None, block: slice, out: Tensor) -> Tensor:
+    """head_i C_i + base for one block of tokens, written to `out`: (rows, f)."""
+    torch.mm(head, C, out=out)
+    return out if base is None else out.add_(base[block])
+
+
+def _add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
+    if total.dtype == a.dtype:
+        total.addmm_(a, b)
+    else:
+        total += a @ b
