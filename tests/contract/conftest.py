@@ -179,7 +179,14 @@ REPRESENTATIVE = {"model.kind=transformer", "model.norm=pre", "model.kind=weight
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`case`: all of them. `learner`: all, and all but a few of them marked slow, for tests that train."""
+    """`case`: all of them. `learner`: all, and all but a few of them marked slow, for tests that train.
+
+    `copier`: those that the test's module names in `COPIERS`.
+    """
+    if "copier" in metafunc.fixturenames:
+        named = [case for case in CASES if case.name in metafunc.module.COPIERS]
+        assert len(named) == len(metafunc.module.COPIERS)
+        metafunc.parametrize("copier", named, ids=[case.name for case in named])
     if "case" in metafunc.fixturenames:
         metafunc.parametrize("case", CASES, ids=[case.name for case in CASES])
     if "learner" in metafunc.fixturenames:

@@ -1,0 +1,312 @@
+"""The Weighted Transformer's three evaluations are one function, and what it is (SPEC section 6, 10 to 12)."""
+
+import itertools
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from variations.config import BranchConfig, Config, GateConfig, ModelConfig
+from variations.models import build
+from variations.models.attention import Concatenate
+from variations.models.branch_weights import BranchWeights
+from variations.models.branched import KINDS
+from variations.models.feed_forward import FeedForward
+from variations.models.kernels import Reference
+
+D, F_WIDTH, M, TOKENS = 24, 32, 4, 11
+IMPLS = ("naive", "sum_first", "composed")
+FFNS = ("shared", "split", "full")
+RESIDUALS = ("outer", "outer+inner", "per_branch_into_ffn", "none")
+WO_BIASES = ("none", "single", "per_branch")
+GATES = ("none", "topk", "topk_input")
+PLACEMENTS = ("cross", "self", "both", "both_shared_ffn", "none")
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
+
+
+def perturb(module):
+    """Move everything but κ and α, so that no bias is 0."""
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            if not name.endswith(("kappa", "alpha")):
+                parameter.add_(0.2 * torch.randn_like(parameter))
+
+
+def sub_layer(branch, kernels=None, *, M=M, dtype=torch.float64, **model):
+    """A branched sub-layer without its residual, and the same one for every `branch.impl`."""
+    torch.manual_seed(5)
+    config = ModelConfig(**({"d_model": D, "d_ff": F_WIDTH, "h": 4} | model))
+    weights = BranchWeights(branch, M)
+    layer = KINDS[branch.ffn](config, branch, kernels or Reference(), weights)
+    perturb(layer)
+    return layer.to(dtype)
+
+
+def inputs(dtype, M=M, d_v=D // 4):
+    generator = torch.Generator().manual_seed(7)
+    heads = torch.randn(1, M, TOKENS, d_v, generator=generator, dtype=torch.float64).to(dtype).requires_grad_()
+    x = torch.randn(1, TOKENS, D, generator=generator, dtype=torch.float64).to(dtype).requires_grad_()
+    probe = torch.randn(1, TOKENS, D, generator=generator, dtype=torch.float64).to(dtype)
+    return heads, x, probe
+
+
+def value_and_gradients(layer, dtype, M=M):
+    heads, x, probe = inputs(dtype, M)
+    out = layer(heads, x)
+    (out * probe).sum().backward()
+    gradients = {name: p.grad for name, p in layer.named_parameters()} | {"heads": heads.grad, "x": x.grad}
+    return out.detach(), gradients
+
+
+def assert_same(first, second, tolerance):
+    (out, gradients), (other_out, other_gradients) = first, second
+    assert gradients.keys() == other_gradients.keys()
+    pairs = {"out": (out, other_out)} | {name: (gradients[name], other_gradients[name]) for name in gradients}
+    for name, (a, b) in pairs.items():
+        assert (a is None) == (b is None), name
+        if a is not None:
+            scale = max(1.0, float(b.abs().max()))
+            assert float((a - b).abs().max()) <= tolerance * scale, name
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=["fp32", "fp64"])
+@pytest.mark.parametrize(("ffn", "residual"), list(itertools.product(FFNS, RESIDUALS)))
+def test_three_evaluations_of_a_sub_layer_agree(ffn, residual, dtype):
+    for wo_bias, gate, biased in itertools.product(WO_BIASES, GATES, (True, False)):
+        found = []
+        for impl in IMPLS:
+            branch = BranchConfig(ffn=ffn, residual=residual, wo_bias=wo_bias, impl=impl, gate=GateConfig(kind=gate))
+            found.append(value_and_gradients(sub_layer(branch, dtype=dtype, ffn_bias=biased), dtype))
+        names = set(found[0][1])
+        assert {"output", "W1", "W2", "weights.kappa", "weights.alpha"} <= names
+        assert_same(found[1], found[0], TOLERANCE[dtype])
+        assert_same(found[2], found[0], TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("impl", ["sum_first", "composed"])
+def test_evaluations_agree_over_many_blocks_of_tokens(impl, monkeypatch):
+    """As in real use, where a batch does not fit one block."""
+    from variations.models import branch_sum
+
+    monkeypatch.setattr(branch_sum, "BLOCK_BYTES", 1)
+    heads = torch.randn(5, M, 23, D // 4, dtype=torch.float64)
+    x = torch.randn(5, 23, D, dtype=torch.float64)
+    found = []
+    for one in ("naive", impl):
+        layer = sub_layer(BranchConfig(impl=one, residual="per_branch_into_ffn"))
+        out = layer(heads, x)
+        found.append((out, torch.autograd.grad((out**2).sum(), list(layer.parameters()))))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-10, atol=1e-10)
+
+
+def losses(decoder, ffn, impl, residual, wo_bias, gate, dtype=torch.float64):
+    config = Config()
+    m = config.model
+    m.kind, m.N, m.d_model, m.d_ff, m.h = "weighted", 1, 8, 8, 2
+    gates = GateConfig(kind=gate, k=1)
+    config.branch = BranchConfig(decoder=decoder, ffn=ffn, impl=impl, residual=residual, wo_bias=wo_bias, gate=gates)
+    torch.manual_seed(3)
+    model = build(config, 9).eval()
+    perturb(model)
+    model = model.to(dtype)
+    source, target = torch.tensor([[5, 4, 7, 2], [8, 2, 0, 0]]), torch.tensor([[6, 3, 2], [4, 2, 0]])
+    out = model(source, target)
+    (out * torch.linspace(-1, 1, out.numel(), dtype=dtype).view_as(out)).sum().backward()
+    return out.detach(), {name: p.grad for name, p in model.named_parameters()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ffn", FFNS)
+@pytest.mark.parametrize("decoder", PLACEMENTS)
+def test_three_evaluations_of_a_network_agree_over_the_product_of_options(decoder, ffn):
+    for residual, wo_bias, gate in itertools.product(RESIDUALS, WO_BIASES, GATES):
+        options = (residual, wo_bias, gate)
+        naive, sum_first, composed = (losses(decoder, ffn, impl, *options) for impl in IMPLS)
+        assert_same(sum_first, naive, TOLERANCE[torch.float64])
+        assert_same(composed, naive, TOLERANCE[torch.float64])
+
+
+@pytest.mark.parametrize("decoder", PLACEMENTS)
+def test_three_evaluations_of_a_network_agree_in_single_precision(decoder):
+    naive, sum_first, composed = (
+        losses(decoder, "shared", impl, "outer", "none", "none", torch.float32) for impl in IMPLS
+    )
+    assert_same(sum_first, naive, 1e-5)
+    assert_same(composed, naive, 1e-5)
+
+
+class FixedDropout(Reference):
+    """Drops the same units whoever asks, so that evaluations can be compared."""
+
+    def dropout(self, x, rate):
+        kept = torch.arange(x.size(-2) * x.size(-1)).view(x.shape[-2:]) % 3 > 0
+        return x * kept / (1 - rate) if rate else x
+
+
+@pytest.mark.parametrize("ffn", FFNS)
+def test_three_evaluations_agree_under_relu_dropout(ffn):
+    found = [
+        value_and_gradients(
+            sub_layer(BranchConfig(ffn=ffn, impl=impl), FixedDropout(), relu_dropout=0.25).train(), torch.float64
+        )
+        for impl in IMPLS
+    ]
+    undropped = value_and_gradients(sub_layer(BranchConfig(ffn=ffn)), torch.float64)
+    assert_same(found[1], found[0], 1e-10)
+    assert_same(found[2], found[0], 1e-10)
+    assert not torch.allclose(found[0][0], undropped[0])
+
+
+@pytest.mark.parametrize("impl", IMPLS)
+def test_shared_form_with_both_weights_folded_into_the_first_layer(impl):
+    """Σ_i relu(head_i (α_i κ_i W_O^i W_1) + α_i b_1) W_2 + b_2 Σ α, by homogeneity of relu."""
+    layer = sub_layer(BranchConfig(impl=impl))
+    heads, x, _ = inputs(torch.float64)
+    kappa, alpha = layer.weights.values()
+    z = [
+        F.relu(heads[0, i] @ (alpha[i] * kappa[i] * layer.output[i] @ layer.W1) + alpha[i] * layer.b1) for i in range(M)
+    ]
+    expected = sum(z) @ layer.W2 + layer.b2 * alpha.sum()
+    torch.testing.assert_close(layer(heads, x)[0], expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("impl", IMPLS)
+def test_split_form_is_two_layers_of_which_the_first_is_block_diagonal(impl):
+    layer = sub_layer(BranchConfig(ffn="split", impl=impl))
+    heads, x, _ = inputs(torch.float64)
+    kappa, alpha = layer.weights.values()
+    first = torch.block_diag(*(kappa[i] * layer.output[i] @ layer.W1[i] for i in range(M)))
+    second = torch.cat([alpha[i] * layer.W2[i] for i in range(M)])
+    side_by_side = heads[0].transpose(0, 1).flatten(1)
+    hidden = F.relu(side_by_side @ first + layer.b1.flatten())
+    assert hidden.shape == (TOKENS, F_WIDTH)
+    expected = hidden @ second + alpha @ layer.b2
+    torch.testing.assert_close(layer(heads, x)[0], expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("impl", IMPLS)
+@pytest.mark.parametrize("kind", ["topk", "topk_input"])
+def test_the_m_largest_of_m_branches_are_all_of_them(impl, kind):
+    gate = GateConfig(kind=kind, k=M, renormalise=True)
+    gated, plain = sub_layer(BranchConfig(impl=impl, gate=gate)), sub_layer(BranchConfig(impl=impl))
+    if kind == "topk_input":
+        nn.init.zeros_(gated.gate.gate)  # as it starts
+    gated.weights.constrain()  # drawn in single precision, their sum is 1 to seven digits only
+    plain.load_state_dict({k: v for k, v in gated.state_dict().items() if not k.startswith("gate.")})
+    heads, x, _ = inputs(torch.float64)
+    torch.testing.assert_close(gated(heads, x), plain(heads, x), rtol=0, atol=1e-12)
+
+
+def test_top_m_has_the_gradients_of_no_gate():
+    gated = sub_layer(BranchConfig(gate=GateConfig(kind="topk", k=M)))
+    plain = sub_layer(BranchConfig())
+    assert_same(value_and_gradients(gated, torch.float64), value_and_gradients(plain, torch.float64), 1e-12)
+
+
+@pytest.mark.parametrize("impl", IMPLS)
+def test_one_branch_of_weight_one_is_the_ffn_of_single_head_attention(impl):
+    model = ModelConfig(d_model=D, d_ff=F_WIDTH, h=1, attention_bias=False)
+    layer = sub_layer(BranchConfig(M=1, impl=impl), M=1, h=1, attention_bias=False)
+    assert [float(w.detach()) for w in layer.weights.values()] == [1.0, 1.0]
+    output, ffn = Concatenate(model).double(), FeedForward(model, Reference()).double()
+    with torch.no_grad():
+        output.output.weight.copy_(layer.output[0].t())
+        ffn.inner.weight.copy_(layer.W1.t()), ffn.inner.bias.copy_(layer.b1)
+        ffn.outer.weight.copy_(layer.W2.t()), ffn.outer.bias.copy_(layer.b2)
+    heads, x, _ = inputs(torch.float64, M=1, d_v=D)
+    torch.testing.assert_close(layer(heads, x), ffn(output(heads)), rtol=0, atol=1e-12)
+
+
+def ones(layer):
+    with torch.no_grad():
+        layer.weights.kappa.fill_(1.0), layer.weights.alpha.fill_(1.0)
+    return layer
+
+
+@pytest.mark.parametrize("impl", IMPLS)
+def test_weights_of_one_do_not_give_back_the_multi_head_layer(impl):
+    """The paper's claim fails for a ReLU; it holds for a linear FFN without biases."""
+    layer = ones(sub_layer(BranchConfig(impl=impl)))
+    heads, x, _ = inputs(torch.float64)
+    joint = sum(heads[0, i] @ layer.output[i] for i in range(M))
+    plain = F.relu(joint @ layer.W1 + layer.b1) @ layer.W2 + layer.b2
+    branched = layer(heads, x)[0]
+    assert ((branched - plain).norm() / plain.norm()).item() > 0.5
+    linear = sum(heads[0, i] @ layer.output[i] @ layer.W1 @ layer.W2 for i in range(M))
+    torch.testing.assert_close(linear, joint @ layer.W1 @ layer.W2, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("biased", "equal"), [(False, True), (True, False)])
+def test_kappa_moves_out_of_the_ffn_only_without_biases(biased, equal):
+    layer = sub_layer(BranchConfig(impl="naive"), ffn_bias=biased)
+    heads, x, _ = inputs(torch.float64)
+    kappa, alpha = layer.weights.values()
+    with torch.no_grad():
+        inside = layer(heads, x)
+        layer.weights.alpha.copy_(alpha * kappa), layer.weights.kappa.fill_(1.0)
+        outside = layer(heads, x)
+    assert torch.allclose(inside, outside, rtol=0, atol=1e-12) == equal
+
+
+@pytest.mark.parametrize(("rescale", "factor"), [("none", 1), ("M", M), ("M2", M * M)])
+def test_rescale_multiplies_the_sum(rescale, factor):
+    plain, scaled = sub_layer(BranchConfig()), sub_layer(BranchConfig(rescale=rescale))
+    heads, x, _ = inputs(torch.float64)
+    torch.testing.assert_close(scaled(heads, x), factor * plain(heads, x), rtol=0, atol=1e-12)
+
+
+def test_inner_norm_stands_between_the_projection_and_the_ffn():
+    layer = sub_layer(BranchConfig(inner_norm=True, impl="naive"))
+    heads, x, _ = inputs(torch.float64)
+    kappa, alpha = layer.weights.values()
+    expected = sum(
+        alpha[i] * (F.relu(layer.inner_norm(kappa[i] * heads[0, i] @ layer.output[i]) @ layer.W1 + layer.b1) @ layer.W2)
+        for i in range(M)
+    )
+    torch.testing.assert_close(layer(heads, x)[0], expected + layer.b2 * alpha.sum(), rtol=0, atol=1e-12)
+
+
+def weighted(**options):
+    config = Config()
+    m = config.model
+    m.kind, m.N, m.d_model, m.d_ff, m.h = "weighted", 2, 16, 32, 4
+    config.branch = BranchConfig(**options)
+    return build(config, 30)
+
+
+def test_branched_sub_layers_have_readable_names():
+    assert list(weighted().branch_weights()) == [
+        "encoder.0.self",
+        "encoder.1.self",
+        "decoder.0.cross",
+        "decoder.1.cross",
+    ]
+    assert list(weighted(decoder="both", encoder=False).branch_weights()) == [
+        "decoder.0.self",
+        "decoder.0.cross",
+        "decoder.1.self",
+        "decoder.1.cross",
+    ]
+
+
+def test_shared_scope_gives_layer_i_of_both_stacks_one_module():
+    model = weighted(scope="shared_enc_dec", decoder="both")
+    assert len(model.branch_weights()) == 2
+    for i in range(2):
+        one = model.encoder[i].branched.feed_forward.weights
+        assert model.decoder[i].branched_self.feed_forward.weights is one
+        assert model.decoder[i].branched_cross.feed_forward.weights is one
+    assert model.encoder[0].branched.feed_forward.weights is not model.encoder[1].branched.feed_forward.weights
+
+
+@pytest.mark.parametrize("ffn", FFNS)
+def test_both_with_a_shared_ffn_share_it_before_and_after_loading(ffn):
+    model, other = weighted(decoder="both_shared_ffn", ffn=ffn), weighted(decoder="both_shared_ffn", ffn=ffn)
+    other.load_state_dict(model.state_dict())
+    for layer in other.decoder:
+        one, two = layer.branched_self.feed_forward, layer.branched_cross.feed_forward
+        for name in ("W1", "b1", "W2", "b2"):
+            assert getattr(one, name) is getattr(two, name)
+        assert one.output is not two.output
+        assert one.weights is not two.weights
