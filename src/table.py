@@ -12,6 +12,8 @@ main = command(
         "python src/table.py sweep=quickstart format=html                a report with curves and translations",
         "python src/table.py sweep=quickstart format=latex out=table.tex",
         "python src/table.py sweep=quickstart format=json                one JSON document",
+        "python src/table.py sweep=quickstart diff=[transformer,uniform] what one row changes in another",
+        "python src/table.py sweep=quickstart significance.n=10000       finer p-values; significance.show=false: none",
     ],
 )
 

@@ -77,7 +77,7 @@ def test_a_broken_row_file_is_named(conf: Path) -> None:
 
 def test_heads_that_share_the_width_are_told_with_their_widths(configuration: Configure) -> None:
     base, row = configuration(), configuration(model__h=16)
-    assert differences(base, row, (65_000_000, 65_000_000)) == "h 8→16, d_k 64→32; parameters +0"
+    assert differences(base, row, (65_000_000, 65_000_000)) == "heads 8→16, d_k 64→32; parameters +0"
 
 
 def test_an_explicit_default_is_no_difference(configuration: Configure) -> None:

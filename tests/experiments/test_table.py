@@ -69,7 +69,7 @@ def test_a_row_has_mean_spread_and_difference_from_its_base_row(full: Table) -> 
     assert base.measured["test.bleu"] == Summary(32.0, 2.0, 3)
     assert row.measured["test.bleu"].mean == 33.0
     assert row.delta["test.bleu"] == Summary(1.0, 1.0, 3)
-    assert row.changes == "h 8→16, d_k 64→32; parameters −1,000"
+    assert row.changes == "heads 8→16, d_k 64→32; parameters −1,000"
     assert row.published_delta == {"dev_bleu": pytest.approx(-0.3)}
 
 

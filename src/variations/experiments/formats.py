@@ -3,11 +3,15 @@
 import csv
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 from variations.experiments.atomic import json_text
 from variations.experiments.grid import Cell, Column, Grid, lay_out
-from variations.experiments.table import COSTS, Table, document
+from variations.experiments.table import COSTS, Line, Table, document
+
+NARROW = 8
+"""Columns up to which a LaTeX table is set in a comfortable size."""
 
 
 def render(table: Table, format_: str) -> str:
@@ -33,7 +37,9 @@ def terminal(table: Table, *, width: int | None = None, colour: bool = False) ->
         legacy_windows=False,
     )
     console.print(_drawn(grid, shown))
-    notes = _notes(grid, lambda mark: _superscripts("", (mark,)))
+    used = {mark for i in shown for marks in _marks(grid, i) for mark in marks}
+    seen = replace(grid, notes=[note for note in grid.notes if note[0] in used])
+    notes = _notes(seen, lambda mark: _superscripts("", (mark,)))
     if hidden:
         notes.append(f"A wider terminal, or format=markdown, also shows: {', '.join(hidden)}.")
     for line in notes:
@@ -69,6 +75,11 @@ def _fitting(grid: Grid, width: int) -> list[int]:
     return shown
 
 
+def _marks(grid: Grid, index: int) -> list[tuple[str, ...]]:
+    """Marks in a column: the heading's and each cell's."""
+    return [grid.columns[index].marks, *(row[index].marks for row in grid.rows)]
+
+
 def _narrowest(grid: Grid, index: int) -> int:
     column, cells = grid.columns[index], [row[index] for row in grid.rows]
     heading = [len(word) for word in f"{column.title}{','.join(column.marks)}".split()]
@@ -87,15 +98,19 @@ def markdown(table: Table) -> str:
         text = item.title if isinstance(item, Column) else item.text
         escaped = text.replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*").replace("_", "\\_")
         escaped = escaped.replace("<", "&lt;").replace("\n", " ")
-        return escaped + (f"<sup>{','.join(item.marks)}</sup>" if item.marks else "")
+        return escaped + _raised(item.marks)
 
     lines = [f"**{grid.title}**", ""]
     lines.append(f"| {' | '.join(cell(column) for column in grid.columns)} |")
     lines.append(f"|{'|'.join('---:' if column.right else ':---' for column in grid.columns)}|")
     lines += [f"| {' | '.join(cell(item) for item in row)} |" for row in grid.rows]
-    notes = [f"- {line}" for line in _notes(grid, lambda mark: f"<sup>{mark}</sup>")]
+    notes = [f"- {line}" for line in _notes(grid, lambda mark: _raised((mark,)))]
     gaps = [f"- No result: {gap}" for gap in grid.gaps]
     return "\n".join([*lines, "", *notes, *gaps]) + "\n"
+
+
+def _raised(marks: tuple[str, ...]) -> str:
+    return f"<sup>{','.join(marks)}</sup>".replace("*", "\\*") if marks else ""
 
 
 def latex(table: Table) -> str:
@@ -104,13 +119,13 @@ def latex(table: Table) -> str:
 
     def cell(item: Cell | Column) -> str:
         text = item.title if isinstance(item, Column) else item.text
-        return latex_escape(text) + (f"$^{{\\mathrm{{{','.join(item.marks)}}}}}$" if item.marks else "")
+        return latex_escape(text) + (_exponent(",".join(item.marks)) if item.marks else "")
 
     lines = [
         "% needs \\usepackage{booktabs}",
         "\\begin{table}",
         "\\centering",
-        "\\small",
+        "\\small" if len(grid.columns) <= NARROW else "\\scriptsize\\setlength{\\tabcolsep}{3pt}",
         f"\\caption{{{latex_escape(grid.title)}}}",
         f"\\begin{{tabular}}{{{''.join('r' if column.right else 'l' for column in grid.columns)}}}",
         "\\toprule",
@@ -135,8 +150,9 @@ def comma_separated(table: Table) -> str:
     header += [f"published.{key}" for key in published]
     for key in measures:
         header += [f"{key}.mean", f"{key}.sd", f"{key}.n", f"{key}.difference_from_base"]
+    header += ["test.measure", "test.low", "test.high", "test.p", "test.significant", "test.seeds", "not_tested"]
     header += [f"{key}.measured_minus_published" for key in published]
-    header += [*COSTS, "provenance", "notes", "missing"]
+    header += [*COSTS, "device_hours", "device", "provenance", "notes", "missing"]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(header)
@@ -150,12 +166,20 @@ def comma_separated(table: Table) -> str:
             found, difference = line.measured.get(key), line.delta.get(key)
             values += [found.mean, found.sd, found.n] if found else [None, None, 0]
             values.append(difference.mean if difference else None)
+        values += _test_values(line)
         values += [figure.difference if figure else None for figure in figures]
-        values += [line.costs.get(key) for key in COSTS]
+        values += [*(line.costs.get(key) for key in COSTS), *(line.hours or (None, None))]
         notes = list(dict.fromkeys([*line.notes, *(note for figure in figures if figure for note in figure.notes)]))
         values += [definition.provenance, "; ".join(notes), "; ".join(line.gaps)]
         writer.writerow(values)
     return file.getvalue()
+
+
+def _test_values(line: Line) -> list[object]:
+    if line.test is None:
+        return [*[None] * 6, line.untested]
+    found = line.test.across
+    return [line.test.measure, found.low, found.high, found.p, found.significant, len(line.test.seeds), None]
 
 
 def json_document(table: Table) -> str:
@@ -200,6 +224,8 @@ _LATEX = {
     "κ": "$\\kappa$",
     "α": "$\\alpha$",
     "ε": "$\\epsilon$",
+    "ρ": "$\\rho$",
+    "†": "\\textdagger{}",
     "…": "\\ldots{}",
     "\n": " ",
 }
@@ -207,7 +233,11 @@ _LATEX = {
 
 def _latex_note(note: str) -> str:
     parts = note.split("\0")
-    return "".join(f"$^{{\\mathrm{{{part}}}}}$" if i % 2 else latex_escape(part) for i, part in enumerate(parts))
+    return "".join(_exponent(part) if i % 2 else latex_escape(part) for i, part in enumerate(parts))
+
+
+def _exponent(marks: str) -> str:
+    return f"$^{{\\mathrm{{{marks}}}}}$".replace("†", "\\dagger{}")
 
 
 def _notes(grid: Grid, mark: Callable[[str], str]) -> list[str]:

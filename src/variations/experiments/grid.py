@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from variations.experiments.footnotes import test_names
 from variations.experiments.measures import published_kind
 from variations.experiments.table import Figure, Line, Table
 
@@ -12,7 +13,7 @@ RECALLED = "written from memory of the publication, not read again"
 
 @dataclass(frozen=True)
 class Cell:
-    """Text and the marks (a, b, …) of its footnotes."""
+    """Text and the marks (*, †, a, b, …) of its footnotes."""
 
     text: str
     marks: tuple[str, ...] = ()
@@ -74,29 +75,30 @@ def lay_out(table: Table) -> Grid:
 
     add("", [Cell(line.row.definition.group or "") for line in lines], right=False)
     add("row", [Cell(line.label, book.mark(line.notes)) for line in lines], right=False)
-    plain("parameters", lambda line: millions(line.row.parameters), rank=3)
+    plain("parameters", lambda line: millions(line.row.parameters), rank=4)
     _published(table, "params_millions", "parameters, published (M)", add, book)
     for key in _published_keys(table):
         _published(table, key, f"{published_kind(key).label}, published", add, book)
         differences = [Cell(delta(line.published_delta.get(key))) for line in lines]
-        add("Δ base, published", differences, rank=2)
+        add("Δ base, published", differences, rank=3)
     for measure in table.measures:
         primary = measure is table.primary
-        cells = [_measured(line, measure.key, primary=primary) for line in lines]
-        add(measure.label, cells, rank=0 if primary else 4)
+        cells = [_measured(line, measure.key, book, primary=primary) for line in lines]
+        add(measure.label, cells, rank=0 if primary else 5)
         if primary:
-            plain("Δ base", lambda line: _delta_cell(line, table.primary.key))
+            _differences(table, add, book)
         _against_published(table, measure.key, add, book)
-    plain("seeds", lambda line: line.seeds, rank=2)
-    plain("steps", lambda line: f"{line.costs['steps']:,.0f}" if "steps" in line.costs else "", rank=5)
-    plain("time", lambda line: duration(line.costs["seconds"]) if "seconds" in line.costs else "", rank=1)
+    plain("seeds", lambda line: line.seeds, rank=3)
+    plain("steps", lambda line: f"{line.costs['steps']:,.0f}" if "steps" in line.costs else "", rank=6)
+    plain("time", lambda line: duration(line.costs["seconds"]) if "seconds" in line.costs else "", rank=2)
     plain("FLOPs", lambda line: scientific(line.costs["flops"]) if "flops" in line.costs else "", rank=6)
+    _hours(table, add)
     return Grid(
         f"{table.sweep.name}: published and measured" if _published_keys(table) else f"{table.sweep.name}: measured",
         [column for column, _ in columns],
         [[cells[i] for _, cells in columns] for i in range(len(lines))],
         [line.row.definition.group for line in lines],
-        book.notes(),
+        [*_starred(table), *book.notes()],
         table.remarks,
         table.gaps,
     )
@@ -119,7 +121,7 @@ def _published(table: Table, key: str, title: str, add: Callable[..., None], boo
             cells.append(
                 Cell(_as_printed(figure.value), book.mark(n for n in _figure_notes(figure) if n not in common))
             )
-    add(title, cells, marks=book.mark(common), rank=3 if key == "params_millions" else 0)
+    add(title, cells, marks=book.mark(common), rank=4 if key == "params_millions" else 0)
 
 
 def _against_published(table: Table, key: str, add: Callable[..., None], book: Notebook) -> None:
@@ -144,25 +146,65 @@ def _common(notes: Sequence[Sequence[str]]) -> list[str]:
     return [note for note in notes[0] if all(note in others for others in notes)] if notes else []
 
 
-def _measured(line: Line, key: str, *, primary: bool) -> Cell:
+def _measured(line: Line, key: str, book: Notebook, *, primary: bool) -> Cell:
     if found := line.measured.get(key):
         digits = decimals(key)
         spread = f" ± {found.sd:.{digits}f}" if found.sd is not None else ""
-        return Cell(f"{found.mean:.{digits}f}{spread}")
+        wanted = len(line.row.runs)
+        partial = [f"mean of {found.n} of {wanted} seeds"] if primary and found.n < wanted else []
+        return Cell(f"{found.mean:.{digits}f}{spread}", book.mark(partial))
     if not primary:
         return Cell("")
     states = dict.fromkeys("missing" if run.state == "absent" else run.state for run in line.row.runs)
     return Cell(", ".join("not measured" if state == "finished" else state for state in states) or "no seed")
 
 
-def _delta_cell(line: Line, key: str) -> str:
+def _differences(table: Table, add: Callable[..., None], book: Notebook) -> None:
+    """Columns of the difference from the base row: value and mark, interval, p, and seeds that agree."""
+    lines, level = table.lines, table.significance.level
+    add("Δ base", [_delta_cell(line, table.primary.key, book) for line in lines])
+    add(f"{100 * level:g} % CI", [Cell(_interval(line)) for line in lines], rank=1)
+    add("p", [Cell(f"{line.test.across.p:.3f}" if line.test else "") for line in lines], rank=1)
+    if any(line.test and len(line.test.seeds) > 1 for line in lines):
+        note = "seeds in which both paired bootstrap and approximate randomisation find this difference at this level"
+        cells = [Cell(f"{line.test.agreeing_seeds}/{len(line.test.seeds)}" if line.test else "") for line in lines]
+        add(f"seeds with p < {1 - level:.3g}", cells, marks=book.mark([note]), rank=6)
+
+
+def _delta_cell(line: Line, key: str, book: Notebook) -> Cell:
     if line.base is None:
-        return "base"
+        return Cell("base" if line.row.runs else "")
     found = line.delta.get(key)
     if found is None:
-        return ""
+        return Cell("")
     spread = f" ± {found.sd:.2f}" if found.sd is not None else ""
-    return f"{delta(found.mean)}{spread}"
+    star = ("*" if line.test.counts_seeds else "†",) if line.test and line.test.significant else ()
+    reasons = [line.untested] if line.untested else []
+    if 0 < found.n < len(line.row.finished):
+        reasons.append(f"over the {found.n} seed{'s' if found.n > 1 else ''} that the base row has too")
+    return Cell(f"{delta(found.mean)}{spread}", (*star, *book.mark(reasons)))
+
+
+def _interval(line: Line) -> str:
+    return f"[{delta(line.test.across.low)}, {delta(line.test.across.high)}]" if line.test else ""
+
+
+def _starred(table: Table) -> list[tuple[str, str]]:
+    """The marks of significance that occur, with what they say."""
+    tests = [line.test for line in table.lines if line.test and line.test.significant]
+    used = {"*" if test.counts_seeds else "†" for test in tests}
+    return [(mark, text) for mark, text in test_names(table).items() if mark in used]
+
+
+def _hours(table: Table, add: Callable[..., None]) -> None:
+    """Device-hours, the device in the heading where all rows used the same kind, else in each cell."""
+    kinds = {line.hours[1] for line in table.lines if line.hours}
+    common = next(iter(kinds)) if len(kinds) == 1 else None
+    texts = [
+        f"{line.hours[0]:.3g}{'' if common else ' ' + line.hours[1]}" if line.hours else "" for line in table.lines
+    ]
+    cells = [Cell(text) for text in texts]
+    add(f"{common or 'device'}-hours", cells, rank=6)
 
 
 def decimals(key: str) -> int:

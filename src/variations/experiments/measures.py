@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 ENDE_BLEU = "tokenised, compound-split multi-bleu, case-sensitive"
+MULTI30K_BLEU = "tokenised, lower-cased multi-bleu"
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,16 @@ class Measure:
             return "dev loss"
         part, _, score = self.key.partition(".")
         return f"{part} {_SCORES.get(score, score)}"
+
+    @property
+    def set(self) -> str:
+        """`test`, `dev`, …: the text it was measured on."""
+        return self.key.partition(".")[0].removesuffix("_ppl").removesuffix("_nll")
+
+    @property
+    def score(self) -> str:
+        """`bleu`, `chrf`, …: its name in the ladder; the key itself for losses."""
+        return self.key.partition(".")[2] or self.key
 
     @property
     def higher_is_better(self) -> bool:
@@ -82,10 +93,15 @@ class Published:
     """Our measures from the same convention to a near one."""
     vocabulary: int | None = None
     """Rows of the vocabulary a figure per sub-word depends on."""
+    test: str | None = None
+    """Our test set must be this one (`data.test`)."""
 
 
 _WMT = ("wmt14", ("en", "de"))
-_FLICKR = ("multi30k", ("en", "de"), "Multi30k test_2016_flickr", "tokenised, lower-cased multi-bleu")
+_MULTI30K = ("multi30k", ("en", "de"))
+_FLICKR = (*_MULTI30K, "Multi30k test_2016_flickr", MULTI30K_BLEU)
+_2016 = "test_2016_flickr"
+_COST = "training time × GPUs × their sustained TFLOPS"
 _KINDS = {
     kind.key: kind
     for kind in (
@@ -101,8 +117,26 @@ _KINDS = {
             "tokenised multi-bleu, case-sensitive",
             ("test.bleu_tok", "test.bleu"),
         ),
-        Published("bleu_tokenised", "BLEU", *_FLICKR, ("test.bleu_tok_lc", "test.bleu_tok")),
-        Published("bleu_test2016", "BLEU", *_FLICKR, ("test.bleu_tok_lc", "test.bleu_tok")),
+        Published("bleu_tokenised", "BLEU", *_FLICKR, ("test.bleu_tok_lc", "test.bleu_tok"), test=_2016),
+        Published("bleu_test2016", "BLEU", *_FLICKR, ("test.bleu_tok_lc", "test.bleu_tok"), test=_2016),
+        Published(
+            "bleu_test2017",
+            "BLEU 2017",
+            *_MULTI30K,
+            "Multi30k test_2017_flickr",
+            MULTI30K_BLEU,
+            ("test_2017_flickr.bleu_tok_lc",),
+        ),
+        Published(
+            "bleu_mscoco",
+            "BLEU COCO",
+            *_MULTI30K,
+            "Multi30k test_2017_mscoco",
+            MULTI30K_BLEU,
+            ("test_2017_mscoco.bleu_tok_lc",),
+        ),
+        Published("flops_ende", "training FLOPs, EN-DE", *_WMT, "the paper's machines", _COST),
+        Published("flops_enfr", "training FLOPs, EN-FR", "wmt14", ("en", "fr"), "the paper's machines", _COST),
     )
 }
 
@@ -122,10 +156,14 @@ def incomparable(kind: Published, config: Mapping[str, Any]) -> str | None:
     """Why a published and a measured figure cannot be compared; None when they were taken on the same text."""
     data = config.get("data") or {}
     where = f"published on {kind.text}" if kind.text else f"published as {kind.key}"
+    if kind.convention == _COST:
+        return f"published as {_COST}, measured by counting operations: not compared"
     if not kind.measures:
         return f"{where}: no measured figure of this kind"
     if (data.get("kind"), data.get("source"), data.get("target")) != (kind.corpus, *kind.languages):
         return f"{where}, measured on {data_name(config)}: not compared"
+    if kind.test and data.get("test") not in (kind.test, None):
+        return f"{where}, measured on {data['test']}: not compared"
     if (config.get("trainer") or {}).get("limit_test"):
         return f"{where}, measured on a part of it (trainer.limit_test): not compared"
     if kind.vocabulary and data.get("vocabulary") != kind.vocabulary:

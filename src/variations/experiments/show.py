@@ -7,6 +7,8 @@ from pathlib import Path
 from variations.config import SweepConfig, choice
 from variations.errors import UserError
 from variations.experiments.atomic import write_text
+from variations.experiments.chance import SignificanceConfig
+from variations.experiments.difference import compare
 from variations.experiments.formats import render, terminal
 from variations.experiments.report import write_report
 from variations.experiments.rows import SWEEPS, define
@@ -29,6 +31,10 @@ class TableConfig:
     """Only these rows."""
     seeds: list[int] | None = None
     """Only these seeds; null: those of the sweep file."""
+    diff: list[str] | None = None
+    """diff=[ROW]: what a row changes in its base row; diff=[ROW,OTHER]: in ROW. Formats terminal and json."""
+    significance: SignificanceConfig = field(default_factory=SignificanceConfig)
+    """How differences are tested; significance.show=false leaves the tests out."""
     report: bool = False
     """Also write the HTML report to <runs>/<sweep>/report.html."""
 
@@ -43,7 +49,11 @@ def show(config: TableConfig) -> None:
         known = ", ".join(sorted(path.stem for path in SWEEPS.glob("*.yaml")))
         raise UserError(f"Which table? Give sweep=NAME; known: {known or 'none'}.")
     store = Path(config.runs).expanduser()
-    table = build(define(config.sweep, rows=config.rows, seeds=config.seeds, store=store), store)
+    if config.diff is not None:
+        _put_difference(config, store)
+        return
+    sweep = define(config.sweep, rows=config.rows, seeds=config.seeds, store=store)
+    table = build(sweep, store, config.significance)
     report = store / config.sweep.name / "report.html"
     if config.format == "html":
         _say(f"report: {write_report(table, Path(config.out).expanduser() if config.out else report)}")
@@ -55,6 +65,13 @@ def show(config: TableConfig) -> None:
             _say(line)
         else:  # standard output belongs to the table alone
             sys.stderr.write(f"{line}\n")
+
+
+def _put_difference(config: TableConfig, store: Path) -> None:
+    if config.format not in {"terminal", "json"} or config.out is not None:
+        raise UserError("diff prints to the terminal: format=terminal or format=json, without out.")
+    found = compare(config.sweep, config.diff or [], store, seeds=config.seeds, significance=config.significance)
+    sys.stdout.write(found.json() if config.format == "json" else found.text())
 
 
 def _put(table: Table, config: TableConfig) -> None:

@@ -7,14 +7,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from variations.experiments.collect import Row, Summary, collect, paired, strangers, summary
+from variations.experiments.agreement import Agreement, spearman
+from variations.experiments.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
+from variations.experiments.collect import Row, Summary, collect, paired, summary
+from variations.experiments.costs import row_hours
 from variations.experiments.measures import (
     Measure,
+    Published,
     caveats,
     data_name,
     incomparable,
     published_kind,
-    scale_name,
 )
 from variations.experiments.rows import SweepDefinition, differences
 
@@ -49,6 +52,12 @@ class Line:
     published: dict[str, Figure]
     published_delta: dict[str, float]
     costs: dict[str, float]
+    hours: tuple[float, str] | None = None
+    """Mean device-hours of training, and on which device: `GPU`, `CPU`."""
+    test: RowTest | None = None
+    """Is the difference from the base row more than chance?"""
+    untested: str | None = None
+    """Why it is not tested."""
     notes: tuple[str, ...] = ()
     """What the reader must know of this row's runs."""
 
@@ -59,8 +68,8 @@ class Line:
 
     @property
     def seeds(self) -> str:
-        """`2/3` seeds finished."""
-        return f"{len(self.row.finished)}/{len(self.row.runs)}"
+        """`2/3` seeds finished; nothing for a row that is quoted."""
+        return f"{len(self.row.finished)}/{len(self.row.runs)}" if self.row.runs else ""
 
     @property
     def gaps(self) -> list[str]:
@@ -77,8 +86,11 @@ class Table:
     measures: list[Measure]
     """Columns of measured figures, the sweep's metric first."""
     lines: list[Line]
+    significance: SignificanceConfig = field(default_factory=SignificanceConfig)
+    agreements: list[Agreement] = field(default_factory=list)
+    """Do published and measured differences rank the rows alike?"""
     remarks: list[str] = field(default_factory=list)
-    """Data, recipe, scale and conventions."""
+    """Data, recipe, scale, conventions and tests."""
 
     @property
     def primary(self) -> Measure:
@@ -91,17 +103,22 @@ class Table:
         return [gap for line in self.lines for gap in line.gaps]
 
 
-def build(sweep: SweepDefinition, store: Path) -> Table:
-    """The table of `sweep` from the runs below `store`."""
+def build(sweep: SweepDefinition, store: Path, significance: SignificanceConfig | None = None) -> Table:
+    """The table of `sweep` from the runs below `store`, its differences tested as `significance` says."""
+    from variations.experiments.footnotes import remarks
+
     rows = collect(sweep, store)
     measures = _measures(sweep, rows)
     by_name = {row.definition.row: row for row in rows}
-    lines = []
-    for row in rows:
-        base = sweep.base_of(row.definition)
-        lines.append(_line(row, by_name.get(base.row) if base else None, measures))
-    table = Table(sweep, store, measures, lines)
-    table.remarks = _remarks(table)
+    table = Table(sweep, store, measures, [], significance or SignificanceConfig())
+    tester = Tester(table.significance, table.primary)
+    with progress_line("Testing differences") as tell:
+        for row in rows:
+            tell(row.definition.label)
+            base = sweep.base_of(row.definition)
+            table.lines.append(_line(row, by_name.get(base.row) if base else None, measures, tester))
+    table.agreements = _agreements(table)
+    table.remarks = remarks(table, tester.refusal)
     return table
 
 
@@ -114,9 +131,11 @@ def document(table: Table) -> dict[str, Any]:
         "metric": table.primary.key,
         "seeds": list(table.sweep.seeds),
         "note": table.sweep.note,
-        "measures": [{"key": m.key, "label": m.label, "convention": _convention(table, m)} for m in table.measures],
+        "measures": [{"key": m.key, "label": m.label, "convention": convention(table, m)} for m in table.measures],
         "rows": [_line_document(line) for line in table.lines],
         "missing": table.gaps,
+        "significance": asdict(table.significance),
+        "rank_correlation": [asdict(agreement) for agreement in table.agreements],
         "footnotes": table.remarks,
     }
 
@@ -145,8 +164,12 @@ def _line_document(line: Line) -> dict[str, Any]:
         "difference_from_base": {key: asdict(value) for key, value in line.delta.items()},
         "published": {key: asdict(figure) for key, figure in line.published.items()},
         "published_difference_from_base": line.published_delta,
+        "significance": line.test.document() if line.test else None,
+        "not_tested": line.untested,
         "provenance": definition.provenance,
         "cost": line.costs,
+        "device_hours": line.hours[0] if line.hours else None,
+        "device": line.hours[1] if line.hours else None,
         "notes": list(line.notes),
     }
 
@@ -164,35 +187,53 @@ def _measures(sweep: SweepDefinition, rows: list[Row]) -> list[Measure]:
     return [found[0], *(measure for measure in found[1:] if any(row.values(measure) for row in rows))]
 
 
-def _line(row: Row, base: Row | None, measures: list[Measure]) -> Line:
+def _line(row: Row, base: Row | None, measures: list[Measure], tester: Tester) -> Line:
     values = {measure.key: row.values(measure) for measure in measures}
     notes, delta, changes = [], {}, None
+    found: RowTest | str | None = None
     if base is not None and base.config and row.config:
         changes = differences(base.config, row.config, (base.parameters, row.parameters))
-        if data_name(base.config) != data_name(row.config):
-            notes.append(f"measured on {data_name(row.config)}, its base row on {data_name(base.config)}: not compared")
+        if other := _other_text(row, base, measures[0]):
+            notes.append(other)
         else:
             delta = {m.key: paired(values[m.key], base.values(m)) for m in measures}
-            if other := row.other_budget(base):
-                notes.append(f"not the budget of its base row: {', '.join(other)}")
+            found = tester.against(row, base)
+            notes += found.notes if isinstance(found, RowTest) else ()
+            if budget := row.other_budget(base):
+                notes.append(f"not the budget of its base row: {', '.join(budget)}")
+    costs = {key: cost for key in COSTS if (cost := row.cost(key)) is not None}
+    return Line(
+        row,
+        base.definition.row if base else None,
+        changes,
+        {key: mean for key, pairs in values.items() if (mean := summary(list(pairs.values())))},
+        {key: mean for key, mean in delta.items() if mean},
+        {key: _figure(key, value, row) for key, value in row.definition.published.items() if _is_number(value)},
+        _published_delta(row, base),
+        costs,
+        row_hours(row),
+        found if isinstance(found, RowTest) else None,
+        found if isinstance(found, str) else None,
+        tuple(notes + _row_notes(row)),
+    )
+
+
+def _other_text(row: Row, base: Row, measure: Measure) -> str | None:
+    """Why a row cannot be compared with its base row: other data, or other references."""
+    if data_name(base.config) != data_name(row.config):
+        return f"measured on {data_name(row.config)}, its base row on {data_name(base.config)}: not compared"
+    return other_references(row, base, measure.set)
+
+
+def _row_notes(row: Row) -> list[str]:
+    notes = []
     if name := (row.config.get("debug") or {}).get("name"):
         notes.append(f"debug={name}: a quick look, never a result")
     if row.definition.task != "translation":
         notes.append(f"task {row.definition.task}")
     if row.definition.note:
         notes.append(row.definition.note.rstrip("."))
-    costs = {key: cost for key in COSTS if (cost := row.cost(key)) is not None}
-    return Line(
-        row,
-        base.definition.row if base else None,
-        changes,
-        {key: found for key, pairs in values.items() if (found := summary(list(pairs.values())))},
-        {key: found for key, found in delta.items() if found},
-        {key: _figure(key, value, row) for key, value in row.definition.published.items() if _is_number(value)},
-        _published_delta(row, base),
-        costs,
-        tuple(notes),
-    )
+    return notes
 
 
 def _figure(key: str, value: float, row: Row) -> Figure:
@@ -222,54 +263,33 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-# Footnotes ------------------------------------------------------------------------------------------------------------
-
-
-def _remarks(table: Table) -> list[str]:
-    found = [table.sweep.note.rstrip(".") + "."] if table.sweep.note else []
-    found += _settings(table)
-    conventions: dict[str, list[str]] = {}
-    for measure in table.measures:
-        if convention := _convention(table, measure):
-            conventions.setdefault(convention, []).append(measure.label)
-    found += [f"{', '.join(labels)}: {convention}." for convention, labels in conventions.items()]
-    kinds = {key: published_kind(key) for line in table.lines for key in line.published}
-    found += [f"Published {k.label}: {k.text}, {k.convention}." for k in kinds.values() if k.text]
-    if "params_millions" in kinds:
-        found.append("Published parameters are in millions, as printed.")
-    summaries = [item for line in table.lines for item in line.measured.values()]
-    if any(item.sd is not None for item in summaries):
-        found.append(
-            "± is the standard deviation over seeds; Δ base is the mean difference from the base row over common seeds."
-        )
-    elif summaries:
-        found.append("One seed has no spread: differences of this size may be chance.")
-    if names := strangers(table.sweep, table.store):
-        found.append(
-            f"{table.store / table.sweep.name} also holds runs that are no rows of this table: {', '.join(names)}."
-        )
+def _agreements(table: Table) -> list[Agreement]:
+    """For each published figure: do its differences from the base rows rank the rows as our measure's do?"""
+    found = []
+    keys = dict.fromkeys(key for line in table.lines for key in line.published_delta)
+    for key in keys:
+        if measure := _like(published_kind(key), table):
+            pairs = [
+                (line.row.definition.row, line.published_delta[key], line.delta[measure].mean)
+                for line in table.lines
+                if key in line.published_delta and measure in line.delta
+            ]
+            names, theirs, ours = zip(*pairs, strict=True) if pairs else ((), (), ())
+            if names:
+                found.append(Agreement(key, measure, spearman(theirs, ours), names))
     return found
 
 
-def _settings(table: Table) -> list[str]:
-    """One sentence for each combination of data, recipe and scale among the rows."""
-    groups: dict[str, list[str]] = {}
-    for line in table.lines:
-        config = line.row.config
-        if config:
-            recipe, data = config.get("recipe") or {}, config.get("data") or {}
-            scale = f" ({scale_name(config)})" if line.published else ""  # of a paper's row
-            text = (
-                f"Measured on {data_name(config)}, recipe {recipe.get('name', 'unknown')}{scale}, "
-                f"{recipe.get('batch_tokens', 0):,} tokens a batch, vocabulary {data.get('vocabulary', 0):,}, "
-                f"beam {(config.get('decode') or {}).get('beam', '?')}."
-            )
-            groups.setdefault(text, []).append(line.label)
-    if len(groups) == 1:
-        return list(groups)
-    return [f"{', '.join(labels)}: {text[0].lower()}{text[1:]}" for text, labels in groups.items()]
+def _like(kind: Published, table: Table) -> str | None:
+    """Our measure that plays the part of a published one, be it on other data: its own, else the table's metric."""
+    measured = [measure.key for measure in table.measures]
+    same = next((key for key in kind.measures if key in measured), None)
+    if same or not kind.measures:
+        return same
+    return table.primary.key if "bleu" in kind.key and "bleu" in table.primary.key else None
 
 
-def _convention(table: Table, measure: Measure) -> str | None:
+def convention(table: Table, measure: Measure) -> str | None:
+    """How a measure was computed, as some run's result says."""
     runs = [run for line in table.lines for run in line.row.finished]
     return next((text for run in runs if (text := measure.convention(run.result))), None)

@@ -7,12 +7,26 @@ tokenised and lower-cased, today's custom is sacreBLEU. Each score here states w
 from collections.abc import Sequence
 
 from variations.errors import DataError
-from variations.scoring.bleu import chrf, moses, multi30k_tokens, multi_bleu, sacre_bleu
+from variations.scoring.bleu import Tokenise, chrf, moses, multi30k_tokens, multi_bleu, sacre_bleu
 from variations.scoring.compounds import replace_unicode_punctuation, split_compounds
 from variations.scoring.gleu import corpus_gleu
 from variations.scoring.score import Score, as_dict, perplexity
 
-__all__ = ["Score", "as_dict", "exact_match", "gleu", "perplexity", "remarks", "score_all", "tokenised"]
+__all__ = [
+    "BLEUS",
+    "Score",
+    "as_dict",
+    "exact_match",
+    "gleu",
+    "perplexity",
+    "preparation",
+    "remarks",
+    "score_all",
+    "tokenised",
+]
+
+BLEUS = ("bleu", "bleu_lc", "bleu_tok", "bleu_tok_lc", "bleu_split")
+"""The forms of BLEU, which differ in what is done to the text before n-grams are counted."""
 
 
 def score_all(hypotheses: Sequence[str], references: Sequence[str], target_language: str) -> list[Score]:
@@ -41,33 +55,48 @@ def score_all(hypotheses: Sequence[str], references: Sequence[str], target_langu
 
 def tokenised(hypotheses: Sequence[str], references: Sequence[str], language: str) -> list[Score]:
     """`bleu_tok`, `bleu_tok_lc` and, for German, `bleu_split`: BLEU after Moses tokenisation, as `multi-bleu.perl`."""
+    names = [name for name in _TOKENISED if name != "bleu_split" or language == "de"]
+    return [_multi_bleu(hypotheses, references, name, language) for name in names]
+
+
+_TOKENISED = {
+    "bleu_tok": "multi-bleu on text tokenised by Moses ({language}), case-sensitive, not smoothed.",
+    "bleu_tok_lc": "multi-bleu on text that is lower-cased, punctuation-normalised and then tokenised by Moses "
+    "({language}), not smoothed: as in published Multi30k figures.",
+    "bleu_split": "multi-bleu on text tokenised by Moses (de) with compounds split at hyphens and Unicode punctuation "
+    "of the output replaced, case-sensitive: as in the published WMT14 EN-DE figures.",
+}
+
+
+def _multi_bleu(hypotheses: Sequence[str], references: Sequence[str], name: str, language: str) -> Score:
+    ours, theirs, _ = preparation(name, language)
+    return multi_bleu(
+        [ours(line) for line in hypotheses],
+        [theirs(line) for line in references],
+        name=name,
+        convention=_TOKENISED[name].format(language=language),
+    )
+
+
+def preparation(name: str, language: str) -> tuple[Tokenise, Tokenise, str]:
+    """What a form of BLEU does to a hypothesis and to a reference line, and sacreBLEU's tokenisation of the rest.
+
+    `name` is one of BLEUS; KeyError for others.
+    """
+    if name == "bleu":
+        return str, str, "13a"
+    if name == "bleu_lc":
+        return str.lower, str.lower, "13a"
     tokenise, lower = moses(language), multi30k_tokens(language)
-    scores = [
-        multi_bleu(
-            [tokenise(line) for line in hypotheses],
-            [tokenise(line) for line in references],
-            name="bleu_tok",
-            convention=f"multi-bleu on text tokenised by Moses ({language}), case-sensitive, not smoothed.",
+    return {
+        "bleu_tok": (tokenise, tokenise, "none"),
+        "bleu_tok_lc": (lower, lower, "none"),
+        "bleu_split": (
+            lambda line: split_compounds(tokenise(replace_unicode_punctuation(line))),
+            lambda line: split_compounds(tokenise(line)),
+            "none",
         ),
-        multi_bleu(
-            [lower(line) for line in hypotheses],
-            [lower(line) for line in references],
-            name="bleu_tok_lc",
-            convention="multi-bleu on text that is lower-cased, punctuation-normalised and then tokenised by Moses "
-            f"({language}), not smoothed: as in published Multi30k figures.",
-        ),
-    ]
-    if language == "de":
-        scores.append(
-            multi_bleu(
-                [split_compounds(tokenise(replace_unicode_punctuation(line))) for line in hypotheses],
-                [split_compounds(tokenise(line)) for line in references],
-                name="bleu_split",
-                convention="multi-bleu on text tokenised by Moses (de) with compounds split at hyphens and Unicode "
-                "punctuation of the output replaced, case-sensitive: as in the published WMT14 EN-DE figures.",
-            )
-        )
-    return scores
+    }[name]
 
 
 def gleu(hypotheses: Sequence[str], references: Sequence[str], language: str) -> Score:
