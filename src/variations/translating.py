@@ -11,17 +11,18 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, Queue
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from variations.config import Config, DecodeConfig, choice, number
 from variations.errors import UserError
 
 if TYPE_CHECKING:
     from variations.decoding.translator import Translation, Translator
+    from variations.inspection.sentences import Alignment
 
 PATIENCE = 0.05
 """Seconds without a new line after which a group that is not full is translated."""
@@ -55,6 +56,12 @@ class TranslateConfig:
     """Lines of a group; sorted by length inside."""
     accelerator: str = choice("auto", "auto", "cpu", "gpu")
     """`auto`: a GPU where there is one."""
+    attention: bool = False
+    """Write the cross-attention of each translation: into its JSON document (format=json), and into out=DIR."""
+    attention_layer: int | None = number(None, ge=1)
+    """Which layer's, mean over its heads; null: the mean over all layers."""
+    out: str | None = None
+    """Folder for a drawing of each line's best translation, line-000001.svg and so on."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,7 @@ def translate(config: TranslateConfig) -> None:
     Any line is accepted and answered by one line, in order; what had to be cut is said on standard error. Without such
     a run, or when keys do not fit together, a UserError says so.
     """
+    check_attention(config)
     translator = load(config)
     import torch
 
@@ -88,6 +96,15 @@ def translate(config: TranslateConfig) -> None:
                 answer(translator, group, config, sys.stdout)
     except BrokenPipeError:  # whoever read our output has enough, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes there at exit
+
+
+def check_attention(config: TranslateConfig) -> None:
+    """Raise a UserError where the keys about attention do not fit together."""
+    if config.attention and config.format != "json" and config.out is None:
+        raise UserError("attention=true has no place to go: add format=json, or out=DIR for a drawing of each line.")
+    if not config.attention and (config.out is not None or config.attention_layer is not None):
+        key = "out" if config.out is not None else "attention_layer"
+        raise UserError(f"{key} is for attention maps: add attention=true, or leave {key} out.")
 
 
 def load(config: TranslateConfig) -> "Translator":
@@ -117,7 +134,7 @@ def load(config: TranslateConfig) -> "Translator":
         model.to(device).eval()
     rows = run_config.positions.max_length if run_config.positions.kind == "learned" else None
     max_source = min(run_config.data.max_length, rows or run_config.data.max_length)
-    return Translator(model, subwords, decode, device=device, max_source=max_source, max_target=rows)
+    return Translator(cast(Any, model), subwords, decode, device=device, max_source=max_source, max_target=rows)
 
 
 def search_config(config: TranslateConfig, run: Config) -> DecodeConfig:
@@ -218,10 +235,27 @@ def answer(translator: "Translator", group: list[Line], config: TranslateConfig,
     """Translate a group, write it to `out`, and say on standard error what was cut or replaced."""
     progress = not sys.stdout.isatty()  # on the terminal the translations themselves show it
     for line, found in zip(group, translator.translate([line.text for line in group], progress=progress), strict=True):
-        out.write(as_json(line, found) if config.format == "json" else as_text(line, found, config.nbest))
+        maps = attention(translator, line, found, config) if config.attention else None
+        out.write(as_json(line, found, maps) if config.format == "json" else as_text(line, found, config.nbest))
         for remark in remarks(line, found):
             print(f"line {line.number}: {remark}", file=sys.stderr)
     out.flush()
+
+
+def attention(
+    translator: "Translator", line: Line, found: "Translation", config: TranslateConfig
+) -> "list[Alignment | None]":
+    """Cross-attention of a line's translations; the best one's is also drawn where `out` says so.
+
+    Raises:
+        UserError: There is no such layer, or the drawing cannot be written.
+    """
+    from variations.inspection.sentences import alignments, draw_alignment
+
+    maps = alignments(translator, found, config.attention_layer)
+    if config.out is not None and maps[0] is not None:
+        draw_alignment(maps[0], Path(config.out).expanduser() / f"line-{line.number:06d}.svg", config.attention_layer)
+    return maps
 
 
 def as_text(line: Line, found: "Translation", nbest: int) -> str:
@@ -239,8 +273,8 @@ def one_line(text: str) -> str:
     return " ".join(text.replace("\t", " ").splitlines())
 
 
-def as_json(line: Line, found: "Translation") -> str:
-    """A JSON document on one line; a score that is not finite is null."""
+def as_json(line: Line, found: "Translation", maps: "Sequence[Alignment | None] | None" = None) -> str:
+    """A JSON document on one line; a score that is not finite is null. `maps` adds one attention map a translation."""
     document: dict[str, Any] = {
         "line": line.number,
         "source": line.text,
@@ -256,6 +290,8 @@ def as_json(line: Line, found: "Translation") -> str:
             for output in found.outputs
         ],
     }
+    for entry, alignment in zip(document["translations"], maps or (), strict=False):
+        entry["attention"] = None if alignment is None else alignment.document()
     text = json.dumps(document, ensure_ascii=False, allow_nan=False)
     for separator in "\x85\u2028\u2029":  # JSON allows them, but some readers end a line there
         text = text.replace(separator, f"\\u{ord(separator):04x}")

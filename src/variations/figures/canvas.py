@@ -1,0 +1,124 @@
+"""Paper, ink and files of the figures: light background, colours told apart by colour-blind readers, SVG or PNG."""
+
+import io
+import math
+import os
+import secrets
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from variations.errors import UserError
+from variations.experiments.curves import colour, dashes
+
+__all__ = ["Unit", "colour", "dress", "linestyle", "new", "plain", "save", "style", "unit_of"]
+
+INK, FAINT = "#222222", "#DDDDDD"
+RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """Fonts and colours in force; drawing and saving both belong inside."""
+    from matplotlib import rc_context
+
+    settings: dict[Any, Any] = {
+        "font.size": 9,
+        "font.family": "sans-serif",
+        "font.sans-serif": ["DejaVu Sans", "Arial", "sans-serif"],
+        "axes.titlesize": 10,
+        "axes.titleweight": "regular",
+        "legend.frameon": False,
+        "svg.fonttype": "none",
+        "figure.facecolor": "white",
+        "axes.facecolor": "white",
+    }
+    settings |= dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK)
+    with rc_context(settings), warnings.catch_warnings():
+        # A viewer of the SVG finds glyphs of other scripts in its own fonts; docs/figures.md speaks of PNG.
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
+        yield
+
+
+def new(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Any, list[Any]]:
+    """A figure of so many inches and its panels, row by row; no window system, no global state."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(h_pad=0.06, w_pad=0.06))
+    FigureCanvasAgg(figure)
+    return figure, list(figure.subplots(rows, columns, squeeze=False, **options).flat)
+
+
+def dress(panel: Any) -> None:
+    """Faint grid below, no frame on top and right."""
+    panel.grid(color=FAINT, lw=0.6)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def linestyle(number: int) -> Any:
+    """Line style of row, branch or head `number`: solid for the first seven colours, then dashed."""
+    pattern = [float(part) for part in dashes(number).split()]
+    return (0, tuple(pattern)) if pattern else "-"
+
+
+def plain(text: str) -> str:
+    """Text of a user or of a corpus without the dollar signs that would be read as formulas."""
+    return text.replace("$", r"\$")
+
+
+class Unit:
+    """A unit that keeps the numbers on an axis short: divide by `factor`, write `name`."""
+
+    def __init__(self, factor: float, name: str) -> None:
+        self.factor, self.name = factor, name
+
+
+def unit_of(key: str, largest: float) -> Unit:
+    """The unit of a cost (`step`, `tokens`, `seconds`, `flops`) whose largest value is given."""
+    if key == "seconds":
+        spans = ((2 * 3600, 3600, "training time, hours"), (600, 60, "training time, minutes"))
+        return next((Unit(f, name) for least, f, name in spans if largest >= least), Unit(1, "training time, seconds"))
+    if key == "tokens":
+        scales = ((1e9, 1e9, "billions"), (1e6, 1e6, "millions"), (1e4, 1e3, "thousands"))
+        factor, name = next(((f, word) for least, f, word in scales if largest >= least), (1, ""))
+        return Unit(factor, f"{name} of source and target tokens".strip() if name else "source and target tokens")
+    if key == "flops":
+        power = math.floor(math.log10(largest)) if largest > 0 else 0
+        return Unit(10.0**power, f"training FLOPs, counted, ×10{str(power).translate(RAISED)}")
+    return Unit(1e3, "thousands of steps") if largest >= 2e4 else Unit(1, "steps")
+
+
+def save(figure: Any, path: Path) -> Path:
+    """Write `figure` to `path` (.svg or .png), whole or not at all, the same bytes for the same figure.
+
+    Raises:
+        UserError: `path` cannot be written.
+    """
+    from matplotlib import rc_context
+
+    kind = path.suffix.removeprefix(".")
+    metadata: dict[str, Any] = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+    buffer = io.BytesIO()
+    with rc_context({"svg.hashsalt": path.stem}):
+        figure.savefig(buffer, format=kind, dpi=160, facecolor="white", metadata=metadata)
+    try:
+        _replace(path, buffer.getvalue())
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {error.strerror}; choose another folder with out=DIR.") from error
+    return path
+
+
+def _replace(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

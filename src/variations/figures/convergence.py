@@ -1,0 +1,152 @@
+"""How much training a row needs to reach the best dev score of its base row, in steps, tokens, seconds and FLOPs.
+
+Ahmed et al. 2017, section 4.1, claim 15 to 40 % fewer iterations; whether that is also less time and less work is
+what the four columns say.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import fmean
+from typing import Any
+
+from variations.figures.traces import COSTS, LABELS, Row, is_number
+
+Costs = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One row under one seed."""
+
+    seed: int
+    target: float
+    """Best dev score of the base row under this seed."""
+    base: Costs
+    """What it had cost the base row when it first measured that score."""
+    best: float
+    """Best dev score of this row."""
+    reached: Costs | None
+    """Cost of this row's first measurement that is at least as good; None: it never was."""
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """One row beside its base row."""
+
+    label: str
+    base: str
+    arrivals: list[Arrival]
+
+    @property
+    def arrived(self) -> list[Arrival]:
+        """Seeds that reached the base row's best."""
+        return [item for item in self.arrivals if item.reached is not None]
+
+    def cost(self, key: str) -> float | None:
+        """Mean cost over the seeds that arrived."""
+        found = [item.reached[key] for item in self.arrived if item.reached and key in item.reached]
+        return fmean(found) if found else None
+
+    def change(self, key: str) -> float | None:
+        """Mean relative difference from the base row's cost under the same seed: -0.25 is a quarter less."""
+        both = [(a.reached, a.base) for a in self.arrived if a.reached and key in a.reached and a.base.get(key)]
+        return fmean(ours[key] / theirs[key] - 1 for ours, theirs in both) if both else None
+
+
+def convergence(rows: Sequence[Row], metric: str) -> list[Convergence]:
+    """Every row against its base row, over the seeds both have; rows without such seeds are left out."""
+    by_name = {row.name: row for row in rows}
+    found = []
+    for row in rows:
+        base = by_name.get(row.base or "")
+        if base is None:
+            continue
+        seeds = sorted(row.metrics.keys() & base.metrics.keys())
+        arrivals = [_arrival(seed, base.metrics[seed], row.metrics[seed], metric) for seed in seeds]
+        kept = [item for item in arrivals if item is not None]
+        if kept:
+            found.append(Convergence(row.label, base.label, kept))
+    return found
+
+
+def document(found: Sequence[Convergence], metric: str) -> dict[str, Any]:
+    """All numbers as one JSON document, not rounded."""
+    return {
+        "schema": 1,
+        "metric": metric,
+        "rows": [
+            {
+                "label": item.label,
+                "base": item.base,
+                "seeds": [asdict(arrival) for arrival in item.arrivals],
+                "cost": {key: item.cost(key) for key in COSTS},
+                "change": {key: item.change(key) for key in COSTS},
+            }
+            for item in found
+        ],
+    }
+
+
+def markdown(found: Sequence[Convergence], metric: str) -> str:
+    """The table, with what its reader must know."""
+    heads = ("row", "aim", "row's best", "seeds that arrived", "steps", "tokens", "seconds", "FLOPs")
+    lines = [f"# Cost of reaching the base row's best {LABELS.get(metric, metric)}", ""]
+    lines += [f"| {' | '.join(heads)} |", "|---|---:|---:|---|---:|---:|---:|---:|"]
+    for item in found:
+        aim, best = (fmean(values) for values in ([a.target for a in item.arrivals], [a.best for a in item.arrivals]))
+        seeds = f"{len(item.arrived)} of {len(item.arrivals)}"
+        cells = [_cell(item.label), f"{aim:.2f}", f"{best:.2f}", seeds, *(_cost(item, key) for key in COSTS)]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", *(f"- {note}" for note in notes(found))]
+    return "\n".join(lines) + "\n"
+
+
+def notes(found: Sequence[Convergence]) -> list[str]:
+    """How to read the table."""
+    bases = ", ".join(dict.fromkeys(item.base for item in found))
+    return [
+        f"Base row: {bases}. For each seed, its best dev score is the aim; the cost is that of the row's first "
+        "measurement at least as good, and the percentage compares with what the base row had spent when it first "
+        "measured that best score.",
+        "Scores are measured every so many steps, so a cost is known to one such interval and no better; the best of "
+        "a noisy curve lies above its mean, which is a disadvantage to the row.",
+        "Aim and best are means over seeds, costs over the seeds that arrived; a row that never arrives has none.",
+        "The paper's claim is 15 to 40 % fewer iterations, that is −15 % to −40 % in the column of steps.",
+    ]
+
+
+def _arrival(
+    seed: int, base: Sequence[Mapping[str, Any]], row: Sequence[Mapping[str, Any]], metric: str
+) -> Arrival | None:
+    sign = 1 if metric == "dev/bleu" else -1
+    theirs = [line for line in base if is_number(line.get(metric))]
+    ours = [line for line in row if is_number(line.get(metric))]
+    if not theirs or not ours:
+        return None
+    best = max(theirs, key=lambda line: sign * line[metric])  # the first of equals
+    first = next((line for line in ours if sign * line[metric] >= sign * best[metric]), None)
+    top = max(ours, key=lambda line: sign * line[metric])
+    return Arrival(seed, best[metric], _costs(best), top[metric], _costs(first) if first is not None else None)
+
+
+def _costs(line: Mapping[str, Any]) -> Costs:
+    return {key: float(line[key]) for key in COSTS if is_number(line.get(key))}
+
+
+def _cost(item: Convergence, key: str) -> str:
+    cost, change = item.cost(key), item.change(key)
+    if cost is None:
+        return "–"
+    number = f"{cost:.3g}" if key == "flops" else f"{cost:,.0f}"
+    return number if change is None else f"{number} ({percent(change)})"
+
+
+def percent(change: float) -> str:
+    """`−25 %`, `+3 %`, `±0 %`."""
+    rounded = round(100 * change)
+    sign = "−" if rounded < 0 else "+" if rounded > 0 else "±"
+    return f"{sign}{abs(rounded)} %"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|")

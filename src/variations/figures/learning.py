@@ -1,0 +1,139 @@
+"""Learning curves over four costs, and loss against loss (Ahmed et al. 2017, Figure 2)."""
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+from variations.figures.canvas import colour, dress, linestyle, new, plain, unit_of
+from variations.figures.traces import COSTS, LABELS, Curve, Row, curve, is_number
+
+
+def learning_curves(rows: Sequence[Row], metric: str) -> Any | None:
+    """`metric` against steps, tokens, seconds and FLOPs, four panels; None where nothing was measured.
+
+    The line is the mean over seeds at the same step, the band reaches from the lowest to the highest seed. A thin
+    line goes on where only some seeds have come so far.
+    """
+    found = {cost: [curve(row, cost, metric) for row in rows] for cost in COSTS}
+    if not any(found["step"]):
+        return None
+    figure, panels = new(9.2, 6.2, 2, 2, sharey=True)
+    for panel, (cost, curves) in zip(panels, found.items(), strict=True):
+        unit = unit_of(cost, max((x for item in curves if item for x in _all_x(item)), default=0.0))
+        for number, item in enumerate(curves):
+            if item is not None:
+                _draw(panel, item, number, unit.factor)
+        panel.set(xlabel=unit.name)
+        panel.set_xlim(left=0)
+        dress(panel)
+    for panel in panels[::2]:
+        panel.set_ylabel(LABELS.get(metric, metric))
+    if metric in ("dev/ppl", "dev/nll", "train/nll"):
+        panels[0].set_yscale("log")
+        _plain_ticks([panel.yaxis for panel in panels])
+    labels = [(number, row.label) for number, row in enumerate(rows) if found["step"][number]]
+    seeds = max(item.seeds for item in found["step"] if item)
+    _legend(figure, labels, _band_words(seeds))
+    return figure
+
+
+def loss_against_loss(rows: Sequence[Row], skip: float) -> Any | None:
+    """Dev loss against training loss along training, with the test loss at the end where it was measured.
+
+    Args:
+        rows: The base row and its rivals.
+        skip: Part of each run's steps left out at its start, where both losses fall from great heights.
+    """
+    figure, panels = new(6.4, 5.6)
+    panel, drawn = panels[0], []
+    for number, row in enumerate(rows):
+        item = curve(_without_start(row, skip), "train/nll", "dev/nll")
+        if item is None:
+            continue
+        drawn.append((number, row.label))
+        _draw(panel, item, number, 1.0, band=False)
+        ends = [(xs[-1], ys[-1]) for xs, ys in item.tails] or [(item.x[-1], item.y[-1])]
+        panel.plot(*zip(*ends, strict=True), marker="o", ms=5, color=colour(number), lw=0)
+        tested = _tested(row)
+        if tested is not None:
+            panel.plot(*tested, marker="D", ms=6, mfc="white", color=colour(number), lw=0)
+    if not drawn:
+        return None
+    panel.set(xlabel=f"{LABELS['train/nll']} (dropout on)", ylabel=LABELS["dev/nll"], xscale="log", yscale="log")
+    _plain_ticks([panel.xaxis, panel.yaxis])
+    _diagonal(panel)
+    dress(panel)
+    note = f"Training runs from right to left; its first {100 * skip:.0f} % of steps are left out. Both axes are "
+    note += "logarithmic.\n● dev loss at the end of training, ◇ test loss of the tested weights"
+    _legend(figure, drawn, note)
+    return figure
+
+
+def _tested(row: Row) -> tuple[list[float], list[float]] | None:
+    """Mean over finished seeds of the last training loss and of the test loss."""
+    found = []
+    for seed, result in row.results.items():
+        test = (result.get("loss") or {}).get("test_nll")
+        train = [line["train/nll"] for line in row.metrics.get(seed, []) if is_number(line.get("train/nll"))]
+        if train and isinstance(test, int | float):
+            found.append((train[-1], float(test)))
+    return ([fmean(x for x, _ in found)], [fmean(y for _, y in found)]) if found else None
+
+
+def _diagonal(panel: Any) -> None:
+    (left, right), (bottom, top) = panel.get_xlim(), panel.get_ylim()
+    low, high = max(left, bottom), min(right, top)
+    if low < high:
+        panel.plot([low, high], [low, high], color="#999999", lw=0.8, ls=(0, (4, 4)), zorder=0, label="equal")
+        place = {"xytext": (-14, 0), "textcoords": "offset points", "ha": "right", "va": "center"}
+        panel.annotate("equal losses", (high, high), color="#777777", fontsize=8, **place)
+    panel.set(xlim=(left, right), ylim=(bottom, top))
+
+
+def _without_start(row: Row, skip: float) -> Row:
+    metrics = {}
+    for seed, lines in row.metrics.items():
+        last = max((line["step"] for line in lines if is_number(line.get("step"))), default=0)
+        metrics[seed] = [line for line in lines if is_number(line.get("step")) and line["step"] >= skip * last]
+    return Row(row.name, row.label, row.base, metrics, row.results)
+
+
+def _draw(panel: Any, item: Curve, number: int, factor: float, *, band: bool = True) -> None:
+    x = [value / factor for value in item.x]
+    look = {"color": colour(number), "linestyle": linestyle(number)}
+    panel.plot(x, item.y, lw=1.8, marker="o" if len(x) == 1 else None, ms=4, **look)
+    if band and item.seeds > 1:
+        panel.fill_between(x, item.low, item.high, color=colour(number), alpha=0.18, lw=0)
+    for xs, ys in item.tails:
+        panel.plot([value / factor for value in xs], ys, lw=0.8, **look)
+
+
+def _all_x(item: Curve) -> list[float]:
+    return [*item.x, *(value for xs, _ in item.tails for value in xs)]
+
+
+def _band_words(seeds: int) -> str:
+    if seeds == 1:
+        return "One seed a row."
+    return f"Line: mean over up to {seeds} seeds at the same step; band: lowest to highest seed."
+
+
+def _plain_ticks(axes: Sequence[Any]) -> None:
+    """1, 2, 5, 10 on logarithmic axes in place of powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    for axis in axes:
+        axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7), numticks=20))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def _legend(figure: Any, labels: Sequence[tuple[int, str]], note: str) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], color=colour(number), ls=linestyle(number), lw=1.8) for number, _ in labels]
+    names = [plain(label) for _, label in labels]
+    width = max(len(name) for name in names)
+    columns = max(1, min(len(names), int(figure.get_figwidth() * 13 // (width + 7))))
+    figure.legend(handles, names, loc="outside upper center", ncols=columns)
+    figure.supxlabel(note, fontsize=8, color="#555555")

@@ -1,0 +1,114 @@
+"""What runs measured along the way, ready to be drawn: rows, their seeds, and curves over any cost."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from variations.experiments.collect import collect
+from variations.experiments.ledger import RunFolder
+from variations.experiments.rows import SweepDefinition
+
+COSTS = ("step", "tokens", "seconds", "flops")
+"""Keys of a line of metrics that say how much training it took; `tokens` are source and target tokens together."""
+
+LABELS = {
+    "dev/bleu": "dev BLEU",
+    "dev/nll": "dev loss, nats per sub-word",
+    "dev/ppl": "dev perplexity per sub-word",
+    "train/nll": "training loss, nats per sub-word",
+}
+"""Names of what is measured; losses are without label smoothing."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a sweep, or a single run, with the lines of metrics of every seed that has any."""
+
+    name: str
+    label: str
+    base: str | None = None
+    """Name of the row it is compared with."""
+    metrics: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    results: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Mean over seeds at the steps that every seed measured, and the lowest and highest seed there."""
+
+    x: list[float]
+    y: list[float]
+    low: list[float]
+    high: list[float]
+    seeds: int
+    tails: list[tuple[list[float], list[float]]]
+    """What single seeds measured beyond the last common step, from that step on."""
+
+
+def sweep_rows(sweep: SweepDefinition, store: Path) -> list[Row]:
+    """The rows of a sweep, in its order, base row first. Raises UserError for a damaged metrics file."""
+    found = []
+    for row in collect(sweep, store):
+        base = sweep.base_of(row.definition)
+        read = {run.seed: RunFolder(run.folder).read_metrics() for run in row.runs if run.folder is not None}
+        metrics = {seed: [with_tokens(line) for line in lines] for seed, lines in read.items() if lines}
+        results = {run.seed: run.result for run in row.finished}
+        name = row.definition.row
+        found.append(Row(name, row.definition.label, base.row if base else None, metrics, results))
+    return found
+
+
+def run_row(folder: RunFolder) -> Row:
+    """One run as a row of its own. Raises UserError where there is none or its files are damaged."""
+    label = (folder.config().get("variation") or {}).get("label") or folder.row
+    lines = [with_tokens(line) for line in folder.read_metrics()]
+    result = folder.result()
+    metrics = {folder.seed: lines} if lines else {}
+    return Row(folder.row, label, None, metrics, {folder.seed: result} if result else {})
+
+
+def with_tokens(line: Mapping[str, Any]) -> dict[str, Any]:
+    """A line of metrics with `tokens`, the sum of source and target tokens."""
+    sides: list[Any] = [line.get("source_tokens"), line.get("target_tokens")]
+    return dict(line) | ({"tokens": sum(sides)} if all(map(is_number, sides)) else {})
+
+
+def curve(row: Row, x: str, y: str) -> Curve | None:
+    """The curve of `y` over `x`; seeds are joined step by step, so that no value is made up between measurements."""
+    points = {seed: _points(lines, x, y) for seed, lines in row.metrics.items()}
+    points = {seed: found for seed, found in points.items() if found}
+    if not points:
+        return None
+    steps = sorted(set.intersection(*(set(found) for found in points.values())))
+    columns = [[found[step] for found in points.values()] for step in steps]
+    last = steps[-1] if steps else -1
+    tails = []
+    for found in points.values():
+        rest = [found[step] for step in sorted(found) if step >= last]
+        if len(rest) > 1:
+            tails.append(([a for a, _ in rest], [b for _, b in rest]))
+    ys = [[b for _, b in column] for column in columns]
+    means = [fmean(a for a, _ in column) for column in columns]
+    return Curve(means, [fmean(v) for v in ys], [min(v) for v in ys], [max(v) for v in ys], len(points), tails)
+
+
+def mean_filter(values: Sequence[float], window: int) -> list[float]:
+    """Centred mean over `window` neighbours (made odd); near an end as many on both sides as there are."""
+    half = window // 2
+    found = []
+    for i in range(len(values)):
+        reach = min(half, i, len(values) - 1 - i)
+        found.append(fmean(values[i - reach : i + reach + 1]))
+    return found
+
+
+def is_number(value: Any) -> bool:
+    """Whether a measurement is there; one that was not finite is stored as null."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _points(lines: Sequence[Mapping[str, Any]], x: str, y: str) -> dict[float, tuple[float, float]]:
+    wanted = [line for line in lines if all(is_number(line.get(key)) for key in ("step", x, y))]
+    return {line["step"]: (line[x], line[y]) for line in wanted}

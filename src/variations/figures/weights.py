@@ -1,0 +1,97 @@
+"""κ and α of branched sub-layers over steps, mean-filtered (Ahmed et al. 2017, Figure 3)."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from variations.errors import UserError
+from variations.figures.canvas import colour, dress, linestyle, new, unit_of
+from variations.figures.traces import is_number, mean_filter
+
+KEY = re.compile(r"branch/((encoder|decoder)\.(\d+)(?:\.(\w+))?)\.(kappa|alpha)")
+Trace = tuple[list[float], list[list[float]]]
+
+
+def sublayers(metrics: Sequence[Mapping[str, Any]], part: str = "all", layer: int | None = None) -> list[str]:
+    """Branched sub-layers with recorded weights, as `encoder.1.self`, encoder first.
+
+    Args:
+        metrics: Lines of metrics.
+        part: `encoder` or `decoder`; anything else means both.
+        layer: From 1; None: all.
+    """
+    found = {match[1]: match for line in metrics for key in line if (match := KEY.fullmatch(key))}
+    order = sorted(found.values(), key=lambda match: (match[2] != "encoder", int(match[3]), match[4] or ""))
+    if part in ("encoder", "decoder"):
+        order = [match for match in order if match[2] == part]
+    return [match[1] for match in order if layer is None or int(match[3]) == layer - 1]
+
+
+def branch_weights(metrics: Sequence[Mapping[str, Any]], names: Sequence[str], window: int) -> Any:
+    """One row of panels a sub-layer, κ on the left and α on the right, one line a branch.
+
+    Args:
+        metrics: Lines of metrics of one run; branches of different seeds are different branches and are never mixed.
+        names: Sub-layers, from `sublayers`.
+        window: Measurements in the mean filter.
+
+    Raises:
+        UserError: `names` is empty.
+    """
+    if not names:
+        raise UserError("No branch weights were recorded there: choose another layer or part, or a weighted model.")
+    figure, panels = new(8.4, 1.2 + 2.3 * len(names), len(names), 2, sharex=True, sharey=True)
+    branches, apart = 0, 0.0
+    for number, (panel, (name, letter)) in enumerate(
+        zip(panels, [(name, letter) for name in names for letter in ("kappa", "alpha")], strict=True)
+    ):
+        steps, values = trace(metrics, f"branch/{name}.{letter}")
+        unit = unit_of("step", max(steps, default=0.0))
+        for branch, ys in enumerate(values):
+            x = [step / unit.factor for step in steps]
+            panel.plot(x, mean_filter(ys, window), color=colour(branch), linestyle=linestyle(branch), lw=1.4)
+        if values:
+            panel.axhline(sum(v[-1] for v in values) / len(values), color="#999999", lw=0.8, ls=(0, (2, 3)), zorder=0)
+        panel.set_title(f"{words(name)}: {'κ' if letter == 'kappa' else 'α'}")
+        if number % 2 == 0:
+            panel.set_ylabel("weight")
+        if number >= 2 * len(names) - 2:
+            panel.set_xlabel(unit.name)
+        dress(panel)
+        branches = max(branches, len(values))
+        if len(steps) > 1:
+            apart = (steps[-1] - steps[0]) / (len(steps) - 1)
+    panels[0].set_ylim(bottom=0)
+    _legend(figure, branches, _note(window, apart))
+    return figure
+
+
+def trace(metrics: Sequence[Mapping[str, Any]], key: str) -> Trace:
+    """Steps, and for each branch its weights at those steps."""
+    found = [(line["step"], line[key]) for line in metrics if "step" in line and isinstance(line.get(key), list)]
+    found = [(step, values) for step, values in found if all(map(is_number, values))]
+    width = min((len(values) for _, values in found), default=0)
+    return [step for step, _ in found], [[values[branch] for _, values in found] for branch in range(width)]
+
+
+def words(name: str) -> str:
+    """`encoder.1.self` is "encoder layer 2, self-attention"."""
+    stack, layer, *kind = name.split(".")
+    return f"{stack} layer {int(layer) + 1}" + (f", {kind[0]}-attention" if kind else "")
+
+
+def _note(window: int, apart: float) -> str:
+    if window <= 1:
+        return f"As measured, every {apart:,.0f} steps. Dotted: all branches alike."
+    wide = window if window % 2 else window + 1
+    span = f"{wide} measurements, {wide * apart:,.0f} steps"
+    return f"Mean filter over {span}, centred, narrower at both ends. Dotted: all branches alike."
+
+
+def _legend(figure: Any, branches: int, note: str) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], color=colour(b), ls=linestyle(b), lw=1.6) for b in range(branches)]
+    names = [f"branch {b + 1}" for b in range(branches)]
+    figure.legend(handles, names, loc="outside upper center", ncols=min(8, max(1, branches)))
+    figure.supxlabel(note, fontsize=8, color="#555555")

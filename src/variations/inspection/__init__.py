@@ -1,0 +1,1 @@
+"""Looks into trained networks without changing how they compute."""

@@ -1,0 +1,86 @@
+"""Attention weights of a network for one sentence: softmax(q kᵀ / √d_k) of every layer and head."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from variations.models.attention import Heads, KeyValue
+from variations.models.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights of one sub-layer."""
+
+    part: str
+    """`encoder`, `decoder` (self-attention) or `cross`."""
+    layer: int
+    """From 1."""
+    values: Tensor
+    """(B, h, T, S)."""
+
+
+@contextmanager
+def recording(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+    """While open, every call of a module of attention heads also stores its weights (B, h, T, S) under its name.
+
+    The network computes as before: each `attend` is wrapped on the object, and the weights are what the same `attend`
+    makes of one-hot values, so that a variant's mask and scores need no second description. Use it in evaluation mode;
+    under attention dropout the stored weights would be another draw.
+    """
+    found: dict[str, list[Tensor]] = {}
+    heads = {name: module for name, module in model.named_modules() if isinstance(module, Heads)}
+    for name, module in heads.items():
+        _wrap(module, found.setdefault(name, []))
+    try:
+        yield found
+    finally:
+        for module in heads.values():
+            vars(module).pop("attend", None)
+
+
+def _wrap(module: Heads, store: list[Tensor]) -> None:
+    attend = module.attend
+
+    def attend_and_store(q: Tensor, seen: KeyValue, mask: Tensor | None, *, causal: bool) -> Tensor:
+        vars(module).pop("attend")  # `weights` attends too
+        try:
+            store.append(module.weights(q, seen, mask, causal=causal).detach())
+        finally:
+            vars(module)["attend"] = attend_and_store
+        return attend(q, seen, mask, causal=causal)
+
+    vars(module)["attend"] = attend_and_store
+
+
+@torch.no_grad()
+def attention_weights(model: Transformer, source: Sequence[int], target: Sequence[int]) -> list[Weights]:
+    """Weights of every attention of `model` while it reads `source` and predicts `target`, in order of computation.
+
+    Args:
+        model: In evaluation mode or not; it is put back as it was.
+        source: S sub-words, the end of sentence included.
+        target: T sub-words; position t reads what stands before target[t].
+
+    Returns:
+        Encoder self-attention (1, h, S, S), then by layer decoder self-attention (1, h, T, T) and cross-attention
+        (1, h, T, S).
+    """
+    device = next(model.parameters()).device
+    training = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        with recording(model) as found:
+            model(torch.tensor([list(source)], device=device), torch.tensor([list(target)], device=device))
+    finally:
+        for module, mode in training.items():
+            module.training = mode
+    return [Weights(*_place(name), values[0].float().cpu()) for name, values in found.items() if values]
+
+
+def _place(name: str) -> tuple[str, int]:
+    stack, layer, kind = name.split(".")[:3]
+    return "cross" if kind.startswith("cross") else stack, int(layer) + 1

@@ -1,0 +1,59 @@
+"""How fast a row reaches its base row's best score, by hand."""
+
+import json
+
+import pytest
+
+from variations.figures.convergence import convergence, document, markdown, percent
+from variations.figures.traces import Row
+
+
+def lines(*points):
+    return [{"step": s, "tokens": 10 * s, "seconds": sec, "flops": 100.0 * s, "dev/bleu": b} for s, sec, b in points]
+
+
+BASE = Row("base", "Base", metrics={1: lines((100, 10, 20.0), (200, 20, 30.0), (300, 30, 29.0), (400, 40, 30.0))})
+FAST = Row("fast", "Fast | one", "base", {1: lines((100, 15, 25.0), (150, 24, 30.0), (200, 30, 40.0)), 9: lines()})
+SLOW = Row("slow", "Slow", "base", {1: lines((100, 10, 20.0), (400, 50, 29.9))})
+
+
+def test_the_aim_is_the_first_time_the_base_row_was_at_its_best():
+    (fast, slow) = convergence([BASE, FAST, SLOW], "dev/bleu")
+    assert [item.target for item in fast.arrivals] == [30.0]
+    assert fast.arrivals[0].base == {"step": 200, "tokens": 2000, "seconds": 20, "flops": 20_000}
+    assert fast.arrivals[0].reached == {"step": 150, "tokens": 1500, "seconds": 24, "flops": 15_000}
+    assert fast.change("step") == pytest.approx(-0.25)
+    assert fast.change("seconds") == pytest.approx(0.2)  # fewer steps, yet more time
+    assert slow.arrivals[0].reached is None and slow.cost("step") is None and slow.change("flops") is None
+
+
+def test_lower_is_better_for_losses():
+    base = Row("base", "Base", metrics={1: [{"step": 1, "dev/nll": 3.0}, {"step": 2, "dev/nll": 2.0}]})
+    row = Row("row", "Row", "base", {1: [{"step": 1, "dev/nll": 1.9}]})
+    (found,) = convergence([base, row], "dev/nll")
+    assert found.arrivals[0].target == 2.0 and found.arrivals[0].reached == {"step": 1.0}
+    assert found.change("step") == -0.5 and found.change("seconds") is None
+
+
+def test_seeds_are_paired_and_means_are_over_those_that_arrived():
+    base = Row("b", "B", metrics={1: lines((100, 1, 10.0)), 2: lines((200, 1, 10.0)), 3: lines((100, 1, 99.0))})
+    row = Row("r", "R", "b", {1: lines((50, 1, 10.0)), 2: lines((50, 1, 11.0)), 3: lines((50, 1, 1.0))})
+    (found,) = convergence([base, row], "dev/bleu")
+    assert len(found.arrived) == 2 and found.cost("step") == 50
+    assert found.change("step") == pytest.approx((-0.5 - 0.75) / 2)
+
+
+def test_the_table_and_its_document_hold_the_numbers():
+    found = convergence([BASE, FAST, SLOW], "dev/bleu")
+    text = markdown(found, "dev/bleu")
+    assert (
+        r"| Fast \| one | 30.00 | 40.00 | 1 of 1 | 150 (−25 %) | 1,500 (−25 %) | 24 (+20 %) | 1.5e+04 (−25 %) |" in text
+    )
+    assert "| Slow | 30.00 | 29.90 | 0 of 1 | – | – | – | – |" in text
+    stored = json.loads(json.dumps(document(found, "dev/bleu")))
+    assert stored["rows"][0]["change"]["step"] == pytest.approx(-0.25)
+    assert stored["rows"][1]["seeds"][0]["reached"] is None
+
+
+def test_percentages_have_signs():
+    assert [percent(x) for x in (-0.254, 0.2, 0.001)] == ["−25 %", "+20 %", "±0 %"]

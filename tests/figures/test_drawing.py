@@ -1,0 +1,171 @@
+"""`figures.py` draws stored runs: which files, what they say, and what it answers to a faulty line."""
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from variations.config import SweepConfig
+from variations.drawing import FiguresConfig, draw
+from variations.errors import UserError
+from variations.figures.canvas import unit_of
+from variations.figures.learning import learning_curves, loss_against_loss
+from variations.figures.traces import Row
+from variations.figures.weights import branch_weights, sublayers, words
+
+ROOT = Path(__file__).resolve().parents[2]
+Q = SweepConfig(name="q", rows=["a", "w"], seeds=[1, 2])
+
+
+def texts(path):
+    """All words of an SVG."""
+    return " ".join("".join(node.itertext()) for node in ElementTree.parse(path).iter() if node.tag.endswith("text"))
+
+
+def drawn(capsys, store, **keys):
+    draw(FiguresConfig(sweep=Q, runs=str(store), **keys))
+    return [Path(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_all_figures_of_a_sweep_stand_in_its_folder(sweep, store, capsys):
+    files = drawn(capsys, store)
+    assert [path.name for path in files] == [
+        "learning_curves-dev_bleu.svg",
+        "loss_against_loss.svg",
+        "branch_weights-w-seed1.svg",
+        "branch_weights-w-seed2.svg",
+        "convergence-dev_bleu.md",
+        "convergence-dev_bleu.json",
+    ]
+    assert {path.parent for path in files} == {store / "q" / "figures"}
+    curves = texts(files[0])
+    for word in ("dev BLEU", "steps", "source and target tokens", "training time", "training FLOPs", "2 seeds"):
+        assert word in curves
+    assert "training loss, nats per sub-word (dropout on)" in texts(files[1])
+    weights = texts(files[2])
+    assert "encoder layer 2, self-attention: κ" in weights and "decoder layer 2, cross-attention: α" in weights
+    assert "Mean filter over 5 measurements, 500 steps" in weights
+    change = json.loads(files[5].read_text(encoding="utf-8"))["rows"][0]["change"]
+    assert change["step"] == pytest.approx(0.0) and change["seconds"] == pytest.approx(0.1)
+
+
+def test_png_layer_part_and_out_are_obeyed(sweep, store, capsys, tmp_path):
+    out = tmp_path / "new" / "folder"
+    keys = {"figure": "branch_weights", "layer": 2, "part": "encoder", "window": 1}
+    (first, second) = drawn(capsys, store, format="png", out=str(out), **keys)
+    assert (first.name, second.name) == (
+        "branch_weights-w-encoder-layer2-seed1.png",
+        "branch_weights-w-encoder-layer2-seed2.png",
+    )
+    assert first.parent == out and first.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert sorted(out.iterdir()) == [first, second]  # no temporary file is left
+
+
+def test_the_same_runs_give_the_same_bytes(sweep, store, capsys):
+    (path,) = drawn(capsys, store, figure="learning_curves", metric="dev/nll")
+    before = path.read_bytes()
+    drawn(capsys, store, figure="learning_curves", metric="dev/nll")
+    assert path.read_bytes() == before
+
+
+def test_a_single_run_is_drawn_in_its_own_folder(sweep, store, capsys):
+    run = store / "q" / "w" / "seed1"
+    draw(FiguresConfig(run=str(run), figure="all"))
+    files = [Path(line) for line in capsys.readouterr().out.splitlines()]
+    assert {path.parent for path in files} == {run / "figures"}
+    assert [path.name for path in files][-1] == "branch_weights-w-seed1.svg"  # nothing to compare with
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"sweep": SweepConfig()}, "Give either sweep=NAME or run=FOLDER"),
+        ({"run": "x"}, "Give either sweep=NAME or run=FOLDER"),
+        ({"figure": "attention"}, "give run=FOLDER instead of a sweep"),
+        ({"figure": "branch_weights", "layer": 7}, "another layer or part"),
+        ({"rows": ["a"], "figure": "convergence"}, "no row and its base row both measured dev/bleu"),
+        ({"rows": ["b"]}, "has no row 'b'; valid: a, w"),
+    ],
+)
+def test_faults_say_what_to_do(sweep, store, keys, message):
+    with pytest.raises(UserError) as caught:
+        draw(FiguresConfig(**({"sweep": Q, "runs": str(store)} | keys)))
+    assert message in str(caught.value)
+
+
+def test_runs_without_measurements_are_said_to_be_empty(make_run, store):
+    make_run("a", 1, [])
+    with pytest.raises(UserError, match="None of these runs has measured anything yet"):
+        draw(FiguresConfig(sweep=Q, runs=str(store)))
+
+
+def test_a_folder_that_cannot_be_written_is_named(sweep, store, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"choose another folder with out=DIR"):
+        draw(FiguresConfig(sweep=Q, runs=str(store), out=str(tmp_path / "file" / "x")))
+
+
+def test_drawing_stored_runs_loads_no_torch(sweep, store):
+    code = (
+        "import sys; from variations.drawing import *; "
+        f"draw(FiguresConfig(sweep=SweepConfig(name='q', rows=['a', 'w']), runs={str(store)!r}, figure='all')); "
+        "assert 'torch' not in sys.modules"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_learning_curves_hold_means_bands_and_thin_ends(make_run):
+    row = Row("a", "costs $5 and $6", metrics={1: [{"step": s, "dev/bleu": s} for s in (1, 2, 3)]})
+    row.metrics[2] = [{"step": s, "dev/bleu": s + 2} for s in (1, 2)]
+    figure = learning_curves([row], "dev/bleu")
+    panel = figure.axes[0]
+    assert [list(line.get_ydata()) for line in panel.lines] == [[2, 3], [2, 3]]
+    assert panel.lines[0].get_linewidth() > panel.lines[1].get_linewidth()  # mean, then what seed 1 did further on
+    assert len(panel.collections) == 1
+    assert figure.legends[0].get_texts()[0].get_text() == r"costs \$5 and \$6"
+    assert learning_curves([row], "dev/nll") is None
+
+
+def test_loss_against_loss_leaves_out_the_start_and_marks_the_test_loss():
+    lines = [{"step": s, "train/nll": 10.0 / s, "dev/nll": 11.0 / s} for s in (1, 5, 10)]
+    row = Row("a", "A", metrics={1: lines}, results={1: {"loss": {"test_nll": 1.3}}})
+    panel = loss_against_loss([row], 0.2).axes[0]
+    curve, end, test, diagonal = panel.lines
+    assert list(curve.get_xdata()) == [2.0, 1.0] and list(curve.get_ydata()) == [2.2, 1.1]
+    assert (end.get_xdata()[0], end.get_ydata()[0]) == (1.0, 1.1)
+    assert (test.get_xdata()[0], test.get_ydata()[0]) == (1.0, 1.3)
+    assert list(diagonal.get_xdata()) == list(diagonal.get_ydata())
+    assert loss_against_loss([Row("b", "B", metrics={1: [{"step": 1}]})], 0.1) is None
+
+
+def test_branch_weights_are_filtered_and_coloured_by_branch():
+    lines = [{"step": 10 * i, "branch/encoder.1.self.kappa": [v, 1 - v]} for i, v in enumerate((0.0, 0.3, 0.6, 0.0))]
+    lines = [line | {"branch/encoder.1.self.alpha": [0.5, 0.5]} for line in lines]
+    panel = branch_weights(lines, sublayers(lines), 3).axes[0]
+    first, second, alike = panel.lines
+    assert list(first.get_ydata()) == pytest.approx([0.0, 0.3, 0.3, 0.0])
+    assert list(second.get_ydata()) == pytest.approx([1.0, 0.7, 0.7, 1.0])
+    assert first.get_color() != second.get_color()
+    assert alike.get_ydata()[0] == pytest.approx(0.5)  # 1 / M
+
+
+def test_sublayers_are_found_in_order_and_chosen_by_part_and_layer():
+    keys = ("decoder.1.cross", "encoder.10.self", "encoder.2.self", "decoder.1.self")
+    line = {f"branch/{key}.kappa": [1.0] for key in keys} | {"branch/dead": 0}
+    assert sublayers([line]) == ["encoder.2.self", "encoder.10.self", "decoder.1.cross", "decoder.1.self"]
+    assert sublayers([line], "encoder") == ["encoder.2.self", "encoder.10.self"]
+    assert sublayers([line], layer=2) == ["decoder.1.cross", "decoder.1.self"]
+    assert words("encoder.10.self") == "encoder layer 11, self-attention"
+
+
+def test_units_keep_numbers_short():
+    assert (unit_of("seconds", 90_000).factor, unit_of("seconds", 1200).name) == (3600, "training time, minutes")
+    assert unit_of("tokens", 2.5e6).name == "millions of source and target tokens"
+    assert unit_of("flops", 3.2e13).factor == 1e13
+    assert (unit_of("step", 100_000).factor, unit_of("step", 1200).name) == (1e3, "steps")
