@@ -172,8 +172,8 @@ def memory(args: argparse.Namespace, console: Console) -> list[str]:
         "## Memory of the sub-layer",
         "",
         f"Peak of one forward and backward pass of W_O and FFN, or of what replaces them, over {MEMORY_TOKENS:,} "
-        f"tokens (d_model {MEMORY_D}, d_ff {MEMORY_FF}, heads of width {MEMORY_D}/M, float32), above what the process held "
-        "before it, in units of one activation of width d_ff "
+        f"tokens (d_model {MEMORY_D}, d_ff {MEMORY_FF}, heads of width {MEMORY_D}/M, float32), above what the process "
+        "held before it, in units of one activation of width d_ff "
         f"({MEMORY_TOKENS * MEMORY_FF * 4 / 2**20:.0f} MiB). All branches' activations together are M units.",
         "",
         "| form | " + " | ".join(f"M = {M}" for M in args.branches) + " |",

@@ -1,0 +1,119 @@
+"""The documents name code and keys that exist."""
+
+import ast
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from variations.config import Config
+
+ROOT = Path(__file__).resolve().parents[1]
+SYMBOL_LINK = re.compile(r"\[`([^`]+)`\]\(([^)#]+\.py)\)")
+LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
+KEY = re.compile(r"`([a-z_]+(?:\.[A-Za-z_0-9]+)*)(?:=([^`]*))?`")
+
+
+def symbols(path: Path) -> set[str]:
+    """Functions, classes and module-level names of a file, methods as `Class.method`."""
+    found: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            found |= {f"{node.name}.{item.name}" for item in node.body if isinstance(item, ast.FunctionDef)}
+        if isinstance(node, ast.Assign):
+            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return found
+
+
+def schema_keys(kind: type, prefix: str = "") -> set[str]:
+    keys: set[str] = set()
+    for field in dataclasses.fields(kind):
+        keys.add(prefix + field.name)
+        if dataclasses.is_dataclass(field.type):
+            keys |= schema_keys(field.type, f"{prefix}{field.name}.")  # type: ignore[arg-type]
+    return keys
+
+
+def choices(key: str) -> tuple[str, ...] | None:
+    kind: object = Config
+    field = None
+    for part in key.split("."):
+        field = next(f for f in dataclasses.fields(kind) if f.name == part)  # type: ignore[arg-type]
+        kind = field.type
+    assert field is not None
+    return field.metadata.get("choices")
+
+
+def pairs() -> list[tuple[str, str]]:
+    return SYMBOL_LINK.findall((ROOT / "docs" / "paper.md").read_text(encoding="utf-8"))
+
+
+def test_paper_maps_both_papers_to_code() -> None:
+    named = {symbol for symbol, _ in pairs()}
+    essential = {
+        "Reference.attention",
+        "sinusoids",
+        "noam",
+        "project",
+        "branch_sum",
+        "FeedForward.forward",
+        "TopK.forward",
+    }
+    assert essential <= named
+    assert len(named) >= 35
+
+
+@pytest.mark.parametrize(("symbol", "file"), sorted(set(pairs())))
+def test_symbol_named_in_paper_md_exists(symbol: str, file: str) -> None:
+    path = (ROOT / "docs" / file).resolve()
+    assert path.is_file(), f"docs/paper.md links to {file}, which does not exist"
+    assert symbol in symbols(path), f"docs/paper.md names {symbol}, which is not in {file}"
+
+
+@pytest.mark.parametrize("document", ["docs/paper.md", "docs/departures.md", "benchmarks/README.md"])
+def test_links_of_a_document_lead_somewhere(document: str) -> None:
+    path = ROOT / document
+    broken = [link for link in LINK.findall(path.read_text(encoding="utf-8")) if not (path.parent / link).exists()]
+    assert broken == []
+
+
+def test_keys_and_values_named_in_departures_md_exist() -> None:
+    """The last column of every table holds keys of the schema, with values that the schema allows."""
+    known, seen = schema_keys(Config), set()
+    for line in (ROOT / "docs" / "departures.md").read_text(encoding="utf-8").splitlines():
+        if not line.startswith("| ") or line.startswith("| question"):
+            continue
+        for key, value in KEY.findall(line.rstrip("| ").rsplit(" | ", 1)[-1]):
+            if "." not in key and not value and key != "seeds":
+                continue  # a row's name, not a key
+            assert key in known, f"docs/departures.md names the key {key}, which does not exist"
+            allowed = choices(key)
+            assert not value or allowed is None or value in allowed, f"{key}={value}"
+            seen.add(key)
+    assert {"model.norm", "branch.ffn", "branch.decoder", "recipe.smoothing", "profile"} <= seen
+
+
+@pytest.mark.slow
+def test_step_time_benchmark_reports_every_form(tmp_path: Path) -> None:
+    output = tmp_path / "report.md"
+    small = "--size tiny --rounds 3 --warmup 0 --sentences 2 --length 4 --vocabulary 50 --threads 1 --precision 32-true"
+    command = [sys.executable, str(ROOT / "benchmarks" / "step_time.py"), *small.split(), "--branches", "--output"]
+    done = subprocess.run(
+        [*command, str(output)],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    report = output.read_text(encoding="utf-8")
+    rows = [line.split("|")[1].strip() for line in report.splitlines() if line.startswith("| ")]
+    assert rows == ["form", "baseline", "naive", "sum_first", "composed", "split"]
+    assert "| baseline |" in report
+    assert str(tmp_path) not in report
