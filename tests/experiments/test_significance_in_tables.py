@@ -286,6 +286,18 @@ def test_published_and_measured_differences_are_ranked_even_on_other_data(
     ) in table.remarks
 
 
+def test_no_differences_of_published_costs_are_taken(conf: Path, store: Path) -> None:
+    folder = conf / "variation" / "papers"
+    for row, cost in (("base", "3.3e+18"), ("good", "2.3e+19")):
+        (folder / f"{row}.yaml").write_text(
+            f"variation: {{label: {row}, base: base, published: {{flops_ende: {cost}}}}}"
+        )
+    table = build(define(SweepConfig(name="papers", rows=["base", "good"]), conf=conf), store)
+    assert table.lines[1].published_delta == {}
+    grid = lay_out(table)
+    assert [cell.text for cell in cells(grid, "training FLOPs, EN-DE, published")] == ["3.3e18", "2.3e19"]
+
+
 def test_few_rows_are_said_to_be_few() -> None:
     assert "n = 3 rows, too few rows to tell" in Agreement("dev_bleu", "test.bleu", 1.0, ("a", "b", "c")).sentence
     assert "no rank correlation" in Agreement("dev_bleu", "test.bleu", None, ("a",)).sentence

@@ -96,6 +96,11 @@ class Published:
     test: str | None = None
     """Our test set must be this one (`data.test`)."""
 
+    @property
+    def is_cost(self) -> bool:
+        """Whether it says what training cost, of which no difference between rows is taken."""
+        return self.convention == _COST or self.key == "params_millions"
+
 
 _WMT = ("wmt14", ("en", "de"))
 _MULTI30K = ("multi30k", ("en", "de"))
@@ -156,7 +161,7 @@ def incomparable(kind: Published, config: Mapping[str, Any]) -> str | None:
     """Why a published and a measured figure cannot be compared; None when they were taken on the same text."""
     data = config.get("data") or {}
     where = f"published on {kind.text}" if kind.text else f"published as {kind.key}"
-    if kind.convention == _COST:
+    if kind.is_cost:
         return f"published as {_COST}, measured by counting operations: not compared"
     if not kind.measures:
         return f"{where}: no measured figure of this kind"

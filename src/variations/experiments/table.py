@@ -255,7 +255,7 @@ def _published_delta(row: Row, base: Row | None) -> dict[str, float]:
     if base is None:
         return {}
     ours, theirs = row.definition.published, base.definition.published
-    shared = [key for key in ours if key in theirs and key != "params_millions"]
+    shared = [key for key in ours if key in theirs and not published_kind(key).is_cost]
     return {key: ours[key] - theirs[key] for key in shared if _is_number(ours[key]) and _is_number(theirs[key])}
 
 
