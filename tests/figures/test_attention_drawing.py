@@ -34,6 +34,13 @@ def test_a_word_is_all_its_pieces_whatever_its_case():
     assert query_words(MAP) == ["the", "unkind", "Its", "⟨end⟩"]
 
 
+def test_punctuation_is_no_part_of_the_word_before_it():
+    words = ("Hun", "·de", "·.", "⟨end⟩")
+    found = AttentionMap("encoder", 1, np.ones((1, 4, 4), dtype=np.float32) / 4, words, words)
+    assert query_words(found) == ["Hunde", ".", "⟨end⟩"]
+    assert positions_of(found, ["Hunde"]) == [0, 1]
+
+
 def test_heads_are_counted_from_one():
     assert chosen_heads(MAP, [3, 1]) == [2, 0]
     assert chosen_heads(MAP, None) == [0, 1, 2]

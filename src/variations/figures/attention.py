@@ -73,7 +73,10 @@ def query_words(found: AttentionMap) -> list[str]:
 def _whole_words(pieces: Sequence[str]) -> list[tuple[list[int], str]]:
     groups: list[tuple[list[int], str]] = []
     for i, piece in enumerate(pieces):
-        if piece.startswith("·") and len(piece) > 1 and groups:
+        later = piece.startswith("·") and len(piece) > 1
+        if later and not any(map(str.isalnum, piece)):  # a full stop after a word is no part of it
+            groups.append(([i], piece[1:]))
+        elif later and groups:
             groups[-1] = ([*groups[-1][0], i], groups[-1][1] + piece[1:])
         else:
             groups.append(([i], piece))
