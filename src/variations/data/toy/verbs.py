@@ -3,8 +3,8 @@
 Columns: English base, past and participle (regular where one word stands alone), then `+particle` or a preposition |
 German infinitive (`sich`, `prefix·verb`, and the preposition with its case) | third person singular |
 participle (`ist` before it where the auxiliary is sein) | groups of nouns that it takes | flags.
-Flags: `state` (no progressive form in English), `dat` (the object stands in the dative), `habit` (no such object
-in the plural only), `animal` (the subject may be an animal), `=form` (a preterite that is used for the past).
+Flags: `state` (no progressive form in English), `moment` (too short for one), `dat` (the object stands in the dative),
+`animal` (the subject may be an animal), `=form` (a preterite that is used for the past; others take the perfect).
 """
 
 from dataclasses import dataclass
@@ -31,10 +31,10 @@ put put put +on        | an·ziehen        | zieht      | angezogen     | wear
 put put put +on        | auf·setzen       | setzt      | aufgesetzt    | head
 take took taken +off   | aus·ziehen       | zieht      | ausgezogen    | wear
 try tried tried +on    | an·probieren     | probiert   | anprobiert    | wear head
-find found found       | finden           | findet     | gefunden      | lose
-lose lost lost         | verlieren        | verliert   | verloren      | lose
+find found found       | finden           | findet     | gefunden      | lose | moment
+lose lost lost         | verlieren        | verliert   | verloren      | lose | moment
 look looked looked for | suchen           | sucht      | gesucht       | lose pet solution
-forget forgot forgotten | vergessen       | vergisst   | vergessen     | forget
+forget forgot forgotten | vergessen       | vergisst   | vergessen     | forget | moment
 hide hid hidden        | verstecken       | versteckt  | versteckt     | hide
 see saw seen           | sehen            | sieht      | gesehen       | see person animal | state
 hear heard heard       | hören            | hört       | gehört        | hear | state
@@ -54,7 +54,7 @@ switch switched switched +on  | ein·schalten | schaltet | eingeschaltet | switc
 switch switched switched +off | aus·schalten | schaltet | ausgeschaltet | switch
 bring brought brought +back | zurück·bringen | bringt   | zurückgebracht | lend
 tidy tidied tidied +up | auf·räumen       | räumt      | aufgeräumt    | tidy
-throw threw thrown +away | weg·werfen     | wirft      | weggeworfen   | text
+throw threw thrown +away | weg·werfen     | wirft      | weggeworfen   | discard
 prepare                | vor·bereiten     | bereitet   | vorbereitet   | prepare
 paint                  | malen            | malt       | gemalt        | paintart
 paint                  | streichen        | streicht   | gestrichen    | paint
@@ -62,7 +62,7 @@ draw drew drawn        | zeichnen         | zeichnet   | gezeichnet    | draw
 save                   | retten           | rettet     | gerettet      | person pet
 save                   | sparen           | spart      | gespart       | save
 spend spent spent      | aus·geben        | gibt       | ausgegeben    | spend
-miss                   | verpassen        | verpasst   | verpasst      | board
+miss                   | verpassen        | verpasst   | verpasst      | board | moment
 miss                   | vermissen        | vermisst   | vermisst      | family pet | state
 take took taken        | nehmen           | nimmt      | genommen      | board
 grow grew grown        | an·bauen         | baut       | angebaut      | crop
@@ -77,12 +77,12 @@ leave left left        | verlassen        | verlässt   | verlassen     | leave
 feed fed fed           | füttern          | füttert    | gefüttert     | feed
 catch caught caught    | fangen           | fängt      | gefangen      | catch
 press                  | drücken          | drückt     | gedrückt      | press
-win won won            | gewinnen         | gewinnt    | gewonnen      | win
+win won won            | gewinnen         | gewinnt    | gewonnen      | win | moment
 light lit lit          | an·zünden        | zündet     | angezündet    | burn
 vote voted voted for   | wählen           | wählt      | gewählt       | vote
 celebrate              | feiern           | feiert     | gefeiert      | celebrate
 water                  | gießen           | gießt      | gegossen      | waterplant
-break broke broken     | zerbrechen       | zerbricht  | zerbrochen    | break
+break broke broken     | zerbrechen       | zerbricht  | zerbrochen    | break | moment
 collect                | sammeln          | sammelt    | gesammelt     | collect
 help                   | helfen           | hilft      | geholfen      | person | dat
 thank                  | danken           | dankt      | gedankt       | person | dat
@@ -101,7 +101,7 @@ dream dreamt dreamt of | träumen von:dat  | träumt     | geträumt      | awai
 laugh laughed laughed at | lachen über:acc | lacht      | gelacht       | tell person
 look looked looked forward to | sich freuen auf:acc | freut | gefreut   | await
 remember               | sich erinnern an:acc | erinnert | erinnert     | person await | state
-complain complained complained about | sich beschweren über:acc | beschwert | beschwert | pay problem waiter
+complain complained complained about | sich beschweren über:acc | beschwert | beschwert | pay problem person
 look looked looked after | sich kümmern um:acc | kümmert | gekümmert    | family pet
 """
 
@@ -132,8 +132,8 @@ run ran run            | laufen           | läuft      | ist gelaufen  | walk |
 go went gone           | fahren           | fährt      | ist gefahren  | vehicle
 travel travelled travelled | reisen       | reist      | ist gereist   | city
 fly flew flown         | fliegen          | fliegt     | ist geflogen  | city
-live                   | wohnen           | wohnt      | gewohnt       | home
-live                   | leben            | lebt       | gelebt        | wild
+live                   | wohnen           | wohnt      | gewohnt       | home | state
+live                   | leben            | lebt       | gelebt        | wild | state
 arrive                 | an·kommen        | kommt      | ist angekommen | schedule
 leave left left        | ab·fahren        | fährt      | ist abgefahren | schedule
 grow grew grown        | wachsen          | wächst     | ist gewachsen | grows
@@ -160,15 +160,13 @@ belong belonged belonged to | gehören     | gehört     | gehört        | belo
 like                   | mögen            | mag        | gemocht       | like | state =mochte
 know knew known        | wissen           | weiß       | gewusst       | fact | state =wusste
 believe                | glauben          | glaubt     | geglaubt      | belief | state
-hope                   | hoffen           | hofft      | gehofft       | belief
+hope                   | hoffen           | hofft      | gehofft       | belief attempt | state
 say said said          | sagen            | sagt       | gesagt        | report
 ask                    | fragen           | fragt      | gefragt       | whether
-want                   | wollen           | will       | gewollt       | modal | state =wollte
 become became become   | werden           | wird       | ist geworden  | become
 try tried tried        | versuchen        | versucht   | versucht      | attempt
-forget forgot forgotten | vergessen       | vergisst   | vergessen     | attempt
 begin began begun      | beginnen         | beginnt    | begonnen      | attempt
-hope                   | hoffen           | hofft      | gehofft       | attempt
+eat ate eaten          | fressen          | frisst     | gefressen     | devour
 rain                   | regnen           | regnet     | geregnet      | weather
 snow                   | schneien         | schneit    | geschneit     | weather
 """
@@ -251,5 +249,10 @@ def _table(text: str) -> tuple[Verb, ...]:
 TRANSITIVES = _table(TRANSITIVE)
 PREPOSITIONALS = _table(PREPOSITIONAL)
 INTRANSITIVES = _table(INTRANSITIVE)
-OTHERS = {verb.key: verb for verb in _table(OTHER)}
-VERBS = (*TRANSITIVES, *PREPOSITIONALS, *INTRANSITIVES, *OTHERS.values())
+OTHERS = _table(OTHER)
+VERBS = (*TRANSITIVES, *PREPOSITIONALS, *INTRANSITIVES, *OTHERS)
+
+
+def special(group: str) -> tuple[Verb, ...]:
+    """Return the verbs of the last table that belong to `group`."""
+    return tuple(verb for verb in OTHERS if group in verb.groups)
