@@ -19,6 +19,7 @@ from variations.data.toy.nouns import NOUNS, Noun
 from variations.data.toy.phrases import Fixed, Name, NounPhrase, Pronoun, prepositional
 from variations.data.toy.verbs import VERBS, Verb
 from variations.data.toy.words import ADJECTIVES, MODALS, PLACES, TIMES, Adjective, Modal, Term, number
+from variations.errors import DataError
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
@@ -382,6 +383,12 @@ def test_the_corpus_is_the_same_in_another_process_with_another_hash_seed() -> N
     )
     other = {name: [tuple(pair) for pair in pairs] for name, pairs in json.loads(printed.stdout).items()}
     assert other == generate(200, 20, 20)
+
+
+def test_asking_for_more_sentences_than_there_are_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("variations.data.toy.corpus.KINDS", ((lambda choice: Term("it rains", "es regnet"), 1.0),))
+    with pytest.raises(DataError, match="no more than 1 different sentences: ask for fewer pairs"):
+        generate(2, 0, 0)
 
 
 def test_copying_and_a_dictionary_stay_far_below_a_trained_model(corpus) -> None:

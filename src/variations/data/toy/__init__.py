@@ -1,9 +1,10 @@
 """The built-in English–German corpus: a grammar that makes correct sentences of both languages by seed.
 
-Some 550 lexemes (pairs of an English and a German dictionary word or fixed adverbial; `describe` counts them), which
-make some 1,300 English and 1,800 German word forms in 21,000 sentences. The phenomena that make translation hard are all there: gender, case and number agreement,
-verb-second and verb-final order, separable verbs, compounds, negation, numbers, relative clauses, and words that
-only their context tells apart. The English sentence determines the German one.
+Some 550 lexemes (pairs of an English and a German dictionary word or fixed adverbial; `describe` counts them) make
+about 1,300 English and 1,800 German word forms in 21,000 sentences. The phenomena that make translation hard are all
+there: gender, case and number agreement, verb-second and verb-final order, separable verbs, compounds, negation,
+numbers, relative clauses, and words that only their context tells apart. The English sentence determines the German
+one.
 """
 
 from itertools import islice

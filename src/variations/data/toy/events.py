@@ -314,7 +314,9 @@ def fronted(choice: Choice, clause: Clause, probability: float) -> Clause:
         return replace(clause, front=clause.time)
     located_last = clause.adjuncts and not clause.negated and clause.verb.auxiliary == "haben"
     verb = clause.verb
-    resting = not verb.preposition and verb.case == "acc" and clause.accusative is None and "home" not in verb.groups
+    resting = (
+        not verb.preposition and verb.case == "acc" and clause.accusative is None and not verb.groups & {"home", "wild"}
+    )
     place = clause.adjuncts[-1] if clause.adjuncts else None
     opens = place is not None and place.english.startswith(("in the", "at the", "on the", "in "))
     if located_last and resting and opens and choice.chance(probability / 2):
