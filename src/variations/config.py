@@ -257,6 +257,8 @@ class DecodeConfig:
     batch_tokens: int = number(4096, ge=1)
     """Padded source tokens times beam per batch."""
     nbest: int = number(1, ge=1)
+    sets: list[str] = field(default_factory=lambda: ["test"])
+    """Sets that are translated and scored after training: `test`, `dev`, and further test sets of the corpus."""
 
 
 @dataclass

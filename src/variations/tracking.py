@@ -10,12 +10,13 @@ from variations.compose import flatten, to_dict
 from variations.config import Config
 from variations.experiments.ledger import RunFolder
 
+RANKS = ("LOCAL_RANK", "NODE_RANK", "SLURM_PROCID")
+"""Variables that are 0, or not there, in the process that logs."""
+
 
 def loggers(config: Config, folder: RunFolder) -> list[Any]:
     """Lightning loggers that the configuration names; none on ranks other than 0."""
-    from pytorch_lightning.utilities import rank_zero_only
-
-    if rank_zero_only.rank != 0:
+    if any(int(os.environ.get(name, 0)) for name in RANKS):
         return []
     if config.logger.kind == "wandb" and config.logger.mode != "disabled":
         return [_wandb(config, folder)]
@@ -41,7 +42,7 @@ def _wandb(config: Config, folder: RunFolder) -> Any:
     import wandb
     from pytorch_lightning.loggers import WandbLogger
 
-    mode = config.logger.mode or os.environ.get("WANDB_MODE") or ("online" if logged_in() else "offline")
+    mode: Any = config.logger.mode or os.environ.get("WANDB_MODE") or ("online" if logged_in() else "offline")
     row = config.variation.row or folder.path.parent.name
     tags = [config.model.kind, config.data.name, config.recipe.name, *config.logger.tags]
     run = wandb.init(

@@ -179,7 +179,7 @@ REPRESENTATIVE = {"model.kind=transformer", "model.norm=pre", "model.kind=weight
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`case`: all of them. `learner`: all, and all but a few of them marked slow, for tests that train.
+    """`case`: all of them, rows marked slow. `learner`: all, all but a few marked slow, for tests that train.
 
     `copier`: those that the test's module names in `COPIERS`.
     """
@@ -188,7 +188,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         assert len(named) == len(metafunc.module.COPIERS)
         metafunc.parametrize("copier", named, ids=[case.name for case in named])
     if "case" in metafunc.fixturenames:
-        metafunc.parametrize("case", CASES, ids=[case.name for case in CASES])
+        rows = [pytest.param(case, id=case.name, marks=pytest.mark.slow) for case in ROWS]
+        metafunc.parametrize("case", [*(pytest.param(c, id=c.name) for c in [*OPTIONS, *FILES]), *rows])
     if "learner" in metafunc.fixturenames:
         marked = [pytest.param(c, id=c.name, marks=() if c.name in REPRESENTATIVE else pytest.mark.slow) for c in CASES]
         metafunc.parametrize("learner", marked)

@@ -25,11 +25,11 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def small(corpus: Path, tmp_path: Path) -> Callable[..., Config]:
-    """Make a configuration: a tiny run of 12 updates, of which two make an epoch, changed by overrides."""
+@pytest.fixture(scope="session")
+def overrides(corpus: Path) -> Callable[..., list[str]]:
+    """Make the command line of a tiny run of 12 updates, of which seven make an epoch, changed by further words."""
 
-    def make(*overrides: str) -> Config:
+    def make(runs: Path, *changes: str) -> list[str]:
         base = [
             "data=files",
             f"data.root={corpus}",
@@ -51,12 +51,18 @@ def small(corpus: Path, tmp_path: Path) -> Callable[..., Config]:
             "decode.beam=1",
             "logger=none",
             "name=tiny",
-            f"runs={tmp_path / 'runs'}",
+            f"runs={runs}",
         ]
-        keys = {override.partition("=")[0] for override in overrides}
-        return compose_run([*(line for line in base if line.partition("=")[0] not in keys), *overrides])
+        keys = {change.partition("=")[0] for change in changes}
+        return [*(line for line in base if line.partition("=")[0] not in keys), *changes]
 
     return make
+
+
+@pytest.fixture
+def small(overrides: Callable[..., list[str]], tmp_path: Path) -> Callable[..., Config]:
+    """Make the configuration of a tiny run."""
+    return lambda *changes: compose_run(overrides(tmp_path / "runs", *changes))
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 Rows: a cache has R rows, one hypothesis each. The searches keep the rows of a sentence together, best first.
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -44,7 +44,7 @@ class Decodable(Protocol):
         """
         ...
 
-    def decode_step(self, tokens: Tensor, cache: Cache) -> Tensor:
+    def decode_step(self, tokens: Tensor, cache: Any) -> Tensor:  # each model has a cache of its own kind
         """Append one position to every row of the cache.
 
         Args:

@@ -21,8 +21,8 @@ SAMPLES = 8
 CURVES = (
     (Axes("Dev BLEU against steps", "step", "dev BLEU"), "step", "dev/bleu"),
     (Axes("Dev BLEU against time", "seconds", "dev BLEU"), "seconds", "dev/bleu"),
-    (Axes("Dev loss against steps", "step", "dev loss, nats per sub-word"), "step", "dev/loss"),
-    (Axes("Dev loss against time", "seconds", "dev loss, nats per sub-word"), "seconds", "dev/loss"),
+    (Axes("Dev loss against steps", "step", "dev loss, nats per sub-word"), "step", "dev/nll"),
+    (Axes("Dev loss against time", "seconds", "dev loss, nats per sub-word"), "seconds", "dev/nll"),
 )
 
 

@@ -105,7 +105,8 @@ class Transformer(nn.Module):
     def start_cache(self, source: Tensor) -> Cache:
         """Encode `source` (B, S) and prepare to decode one row per sentence."""
         memory, mask = self.encode(source)
-        return Cache([layer.start(memory) for layer in self.decoder], mask)
+        layers = [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]  # tells mypy what they are
+        return Cache([layer.start(memory) for layer in layers], mask)
 
     def decode_step(self, tokens: Tensor, cache: Cache) -> Tensor:
         """Logits (R, V) of the position after `tokens` (R,), the last ones decoded (`start_id` at first)."""

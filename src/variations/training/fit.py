@@ -88,7 +88,8 @@ def _leave(data: TranslationData) -> None:
 def make_trainer(config: Config, data: TranslationData, loop: Loop, active: list[Any]) -> pl.Trainer:
     """A Trainer that does nothing unasked: no progress bar, no checkpoints, no validation of its own."""
     # What Lightning tells at its start, and a notice of torch to Lightning, are not for our users.
-    logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
+    for name in ("pytorch_lightning", "lightning_fabric"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)` is deprecated")
     trainer = config.trainer
     return pl.Trainer(

@@ -11,6 +11,7 @@ from torch import Tensor
 from variations import tracking
 from variations.config import Config
 from variations.data.corpora import TextPair
+from variations.data.module import TranslationData
 from variations.errors import UserError
 from variations.experiments.atomic import write_text
 from variations.experiments.environment import cpu_model
@@ -46,7 +47,7 @@ def final_weights(config: Config, folder: RunFolder) -> tuple[dict[str, Tensor],
     if newest is None:
         raise UserError(f"{folder.path} holds no checkpoint that can be read: train the run first.")
     state = checkpoints.load(newest)
-    moving = state["variations"]["average"]
+    moving = state["variations"].get("average")
     if config.recipe.ema and moving is not None:
         return moving["weights"], [int(state["global_step"])]
     weights = {name.removeprefix("model."): value for name, value in state["state_dict"].items()}
@@ -60,7 +61,7 @@ def outcome(config: Config, folder: RunFolder, trained: Trained) -> dict[str, An
     task.model.load_state_dict(weights)
     task.to(trained.device).eval()
     began = time.monotonic()
-    scores = {"test": translate_and_score(config, folder, trained, "test", data.corpus.test)}
+    scores = {name: translate_and_score(config, folder, trained, name, _set(data, name)) for name in config.decode.sets}
     decoding = time.monotonic() - began
     dev = Validation(config, data)(task)
     total_nll, tokens, words = _test_loss(trained)
@@ -87,6 +88,13 @@ def outcome(config: Config, folder: RunFolder, trained: Trained) -> dict[str, An
     } | _costs(config, trained)
     tracking.log_summary(trained.loggers, result)
     return result
+
+
+def _set(data: TranslationData, name: str) -> TextPair:
+    found = {"dev": data.corpus.dev, "test": data.corpus.test, **data.corpus.others}
+    if name not in found:
+        raise UserError(f"decode.sets names {name!r}, but the corpus has only {', '.join(found)}.")
+    return found[name]
 
 
 def _hardware(config: Config, trained: Trained) -> dict[str, Any]:

@@ -1,0 +1,151 @@
+"""Signals: the update in progress is finished and saved, and the exit code says which signal it was."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from variations import naming, run
+from variations.compose import to_dict
+from variations.errors import ExitCode, Interrupted
+from variations.experiments.ledger import RunFolder
+from variations.tasks.translation import Translation
+from variations.training import checkpoints
+from variations.training.interrupt import Interrupt
+
+CODES = {signal.SIGINT: 130, signal.SIGUSR2: 140, signal.SIGTERM: 143}
+TRAIN = Path(__file__).parents[2] / "src" / "train.py"
+
+
+@pytest.fixture(autouse=True)
+def handlers() -> Iterator[None]:
+    """Whatever a test does, the handlers of this process are as before."""
+    before = {number: signal.getsignal(number) for number in CODES}
+    yield
+    after = {number: signal.getsignal(number) for number in CODES}
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    assert after == before
+
+
+@pytest.fixture
+def signalled(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Send this process signals during the update after `step` updates."""
+
+    def make(step: int, *numbers: signal.Signals) -> None:
+        original = Translation.training_step
+
+        def training_step(self: Translation, batch: Any, batch_idx: int) -> Any:
+            if self.global_step == step:
+                for number in numbers:
+                    os.kill(os.getpid(), number)
+            return original(self, batch, batch_idx)
+
+        monkeypatch.setattr(Translation, "training_step", training_step)
+
+    return make
+
+
+@pytest.fixture
+def folder(small: Any) -> RunFolder:
+    config = small()
+    return RunFolder(naming.run_folder(config)).create(to_dict(config))
+
+
+def main(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sys, "argv", ["run", str(folder.path)])
+    return run.main()
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_a_signal_saves_at_the_end_of_the_update(
+    number: signal.Signals, folder: RunFolder, signalled: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    signalled(5, number)
+    assert main(folder, monkeypatch) == CODES[number] == ExitCode(128 + number)
+    assert "Stopped at step 6; the same command continues from there." in capsys.readouterr().err
+    status = folder.status()
+    assert status is not None and (status.state, status.step) == ("interrupted", 6)
+    assert checkpoints.full(folder.checkpoints)[-1][0] == 6
+
+
+def test_the_last_update_is_finished_and_the_test_left_to_the_next_command(
+    folder: RunFolder, signalled: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signalled(11, signal.SIGTERM)
+    assert main(folder, monkeypatch) == 143
+    assert (checkpoints.full(folder.checkpoints)[-1][0], folder.result()) == (12, None)
+    assert main(folder, monkeypatch) == 0
+    assert folder.state() == "finished"
+
+
+def test_ctrl_c_twice_stops_at_once(folder: RunFolder, signalled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    signalled(5, signal.SIGINT, signal.SIGINT)
+    assert main(folder, monkeypatch) == 130
+    assert folder.state() == "interrupted"
+    assert checkpoints.full(folder.checkpoints)[-1][0] == 4
+
+
+def test_further_signals_of_a_cluster_do_not_disturb_the_saving(
+    folder: RunFolder, signalled: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signalled(5, signal.SIGUSR2, signal.SIGTERM, signal.SIGTERM)
+    assert main(folder, monkeypatch) == 140
+    assert checkpoints.full(folder.checkpoints)[-1][0] == 6
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_outside_the_updates_a_signal_stops_at_once(
+    number: signal.Signals, folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from variations.training import outcome
+
+    def killed(*_: Any) -> None:
+        os.kill(os.getpid(), number)
+        raise AssertionError("went on")
+
+    monkeypatch.setattr(outcome, "translate_and_score", killed)
+    assert main(folder, monkeypatch) == CODES[number]
+    assert folder.state() == "interrupted"
+
+
+def test_a_loader_process_leaves_signals_to_the_run() -> None:
+    with Interrupt() as interrupt:
+        child = os.fork()
+        if child == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert interrupt.received is None
+        with pytest.raises(Interrupted) as stop:
+            os.kill(os.getpid(), signal.SIGUSR2)
+        assert stop.value.exit_code == 140
+
+
+@pytest.mark.slow
+def test_the_command_line_ends_with_the_signals_code_and_continues(
+    overrides: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    words = overrides(tmp_path / "runs", "trainer.max_steps=400", "trainer.val_every=200", "data.workers=1")
+    command = [sys.executable, str(TRAIN), *words]
+    folder = RunFolder(tmp_path / "runs" / "single" / "tiny" / "seed1")
+    # Ctrl-C on a terminal reaches the loader's process as well: here the whole process group.
+    for number, minimum in ((signal.SIGINT, 3), (signal.SIGTERM, 10)):
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        while not any(line["step"] >= minimum for line in folder.read_metrics()):
+            assert process.poll() is None, process.communicate()[1]
+            time.sleep(0.02)
+        os.killpg(process.pid, number)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == CODES[number], errors
+        assert "Traceback" not in errors
+        assert "To continue, run the same line again" in errors
+        step = folder.read_metrics()[-1]["step"]
+        assert checkpoints.full(folder.checkpoints)[-1][0] == step < 400
+    assert [line["step"] for line in folder.read_metrics()] == list(range(1, step + 1))

@@ -1,0 +1,146 @@
+"""A loss or gradient that is not finite: the run fails and names step and batch, or skips the update and counts it."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from variations.errors import RunFailedError
+from variations.experiments.ledger import RunFolder
+from variations.tasks.translation import Translation
+from variations.training import checkpoints
+from variations.training.finite import Guard, Seen
+from variations.training.fit import fit
+from variations.training.interrupt import Interrupt
+from variations.training.ranks import Ranks
+
+
+@pytest.fixture
+def spoilt(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[list[int]]]:
+    """Multiply the loss of the updates after `steps` updates by `factor`; returns the pairs of those batches."""
+
+    def make(factor: float, *steps: int) -> list[list[int]]:
+        original, rows = Translation.loss, []
+
+        def loss(self: Translation, batch: Any) -> Tensor:
+            found = original(self, batch)
+            if self.global_step not in steps:
+                return found
+            rows.append(batch.index.tolist())
+            self.update.sums[-1] = self.update.sums[-1] * factor
+            return found * factor
+
+        monkeypatch.setattr(Translation, "loss", loss)
+        return rows
+
+    return make
+
+
+@pytest.mark.parametrize("factor", [float("nan"), float("inf")])
+def test_the_run_fails_and_names_step_and_batch(factor: float, small: Any, made: Any, spoilt: Any) -> None:
+    folder, rows = made(small(), "run"), spoilt(factor, 8)
+    with pytest.raises(RunFailedError) as failure:
+        fit(small(), folder, Interrupt())
+    # Epochs have seven batches: the ninth update is on the second batch of the second epoch.
+    pairs = ", ".join(map(str, rows[0][:5]))
+    assert str(failure.value).startswith(
+        f"The loss is not finite at step 9 (epoch 1, batch 1, with the training pairs {pairs}, …). Lower recipe.lr"
+    )
+    assert [step for step, _ in checkpoints.full(folder.checkpoints)] == [4, 8]
+    assert [line["step"] for line in folder.read_metrics()] == list(range(1, 9))
+
+
+def test_a_failed_run_is_marked_and_says_why(small: Any, spoilt: Any) -> None:
+    from variations import naming, run
+
+    spoilt(float("nan"), 2)
+    with pytest.raises(RunFailedError):
+        run.execute(small())
+    status = RunFolder(naming.run_folder(small())).status()
+    assert status is not None and status.state == "failed"
+    assert "not finite at step 3 (epoch 0, batch 2" in str(status.reason)
+
+
+def test_a_gradient_that_is_not_finite_counts_as_well(small: Any, made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = Translation.loss
+
+    def loss(self: Translation, batch: Any) -> Tensor:
+        found = original(self, batch)
+        found.register_hook(lambda gradient: gradient * (float("inf") if self.global_step == 2 else 1))
+        return found
+
+    monkeypatch.setattr(Translation, "loss", loss)
+    with pytest.raises(RunFailedError, match=r"^The gradient is not finite at step 3 \(epoch 0, batch 2\)"):
+        fit(small(), made(small(), "run"), Interrupt())
+
+
+@pytest.mark.parametrize("overrides", [(), ("model=weighted", "recipe.ema=0.5", "recipe.clip=1.0")])
+def test_skipped_updates_are_counted_and_change_nothing(
+    overrides: tuple[str, ...], small: Any, made: Any, spoilt: Any, caplog: Any
+) -> None:
+    config = small("trainer.max_nan_steps=2", "trainer.checkpoint_every=1", "trainer.max_steps=5", *overrides)
+    folder = made(config, "run")
+    spoilt(float("nan"), 2, 4)
+    with caplog.at_level(logging.WARNING):
+        trained = fit(config, folder, Interrupt())
+    assert (trained.step, trained.task.budget.nan_steps) == (5, 2)
+    assert "not finite at step 3 (epoch 0, batch 2, with the training pairs" in caplog.text
+    assert "The update is skipped (2 of at most 2)." in caplog.text
+    before, after = (checkpoints.load(path) for _, path in checkpoints.full(folder.checkpoints))
+    for name, value in before["state_dict"].items():
+        assert torch.equal(value, after["state_dict"][name])
+    for number, state in before["optimizer_states"][0]["state"].items():
+        assert all(torch.equal(state[key], after["optimizer_states"][0]["state"][number][key]) for key in state)
+    assert str(before["variations"]["average"]) == str(after["variations"]["average"])
+    lines = folder.read_metrics()
+    assert [("train/loss" in line) for line in lines] == [True, True, False, True, False]
+
+
+def test_no_more_are_skipped_than_allowed(small: Any, made: Any, spoilt: Any) -> None:
+    config = small("trainer.max_nan_steps=2")
+    spoilt(float("nan"), 2, 4, 6)
+    with pytest.raises(RunFailedError, match=r"at step 7 .* 2 such updates have been skipped already"):
+        fit(config, made(config, "run"), Interrupt())
+
+
+def test_skips_are_counted_through_a_resume(small: Any, made: Any, spoilt: Any, stopped_at: Any) -> None:
+    config = small("trainer.max_nan_steps=1")
+    folder = made(config, "run")
+    spoilt(float("nan"), 2, 8)
+    with pytest.raises(KeyboardInterrupt):
+        fit(config, folder, stopped_at(5))
+    with pytest.raises(RunFailedError, match=r"at step 9 .* 1 such updates have been skipped already"):
+        fit(config, folder, Interrupt())
+
+
+def test_on_a_gpu_the_first_bad_update_is_named_before_anything_is_saved(
+    small: Any, made: Any, spoilt: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A GPU's losses are looked at only where the run waits for it anyway; the same code, as if this were one.
+    start = Translation.on_fit_start
+
+    def on_fit_start(self: Translation) -> None:
+        start(self)
+        self.guard.eager = False
+
+    monkeypatch.setattr(Translation, "on_fit_start", on_fit_start)
+    config = small("trainer.log_every=4")
+    folder = made(config, "run")
+    spoilt(float("nan"), 5)
+    with pytest.raises(RunFailedError, match=r"at step 6 \(epoch 0, batch 5, with the training pairs"):
+        fit(config, folder, Interrupt())
+    assert [step for step, _ in checkpoints.full(folder.checkpoints)] == [4]
+
+
+def test_put_off_looks_find_the_first_of_several() -> None:
+    guard = Guard(0, eager=False, ranks=Ranks())
+    pairs = [torch.arange(7)]
+    for step, loss in ((1, 1.0), (2, float("nan")), (3, float("inf"))):
+        seen = Seen(step, f"epoch 0, batch {step - 1}", torch.tensor(loss), pairs, torch.tensor(1.0))
+        assert not guard.skips(seen, 0)
+    with pytest.raises(RunFailedError, match=r"at step 2 \(epoch 0, batch 1, with the training pairs 0, 1, 2, 3, 4, …"):
+        guard.settle()
+    guard.settle()  # what has been looked at is not looked at again
