@@ -45,7 +45,8 @@ def sweep(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     script = folder / "fake.py"
     script.write_text(FAKE_TRAIN)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "220"}
-    line = [sys.executable, str(script), "--multirun", *arguments]
+    in_turn = [f"{argument.split('=')[0]}.at_once=1" for argument in arguments if argument.startswith("sweep=")]
+    line = [sys.executable, str(script), "--multirun", *arguments, *in_turn]
     return subprocess.run(line, cwd=folder, capture_output=True, text=True, env=environment, timeout=60, check=False)
 
 

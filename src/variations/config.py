@@ -327,6 +327,8 @@ class SweepConfig:
     seeds: list[int] = field(default_factory=lambda: [1])
     overrides: list[str] = field(default_factory=list)
     """Applied to every row alike."""
+    at_once: int = number(1, ge=1)
+    """Rows that run at the same time on this machine, its cores divided among them."""
     metric: str = "bleu"
     note: str | None = None
 

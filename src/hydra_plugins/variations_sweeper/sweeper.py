@@ -56,13 +56,18 @@ class VariationsSweeper(Sweeper):
         from variations.errors import ExitCode
         from variations.jobs import expand
         from variations.outcomes import Outcome, announce, summary
+        from variations.together import run_together
 
         outcomes = [Outcome.of(job) for job in expand(arguments, self.extra_folder)]
+        at_once = outcomes[0].job.config.sweep.at_once
         try:
-            for index, outcome in enumerate(outcomes):
-                if outcome.state != "skipped":
-                    announce(index, len(outcomes), outcome.job)
-                    self._launch(outcome, index)
+            if at_once > 1:
+                run_together(outcomes, at_once, self.extra_folder)
+            else:
+                for index, outcome in enumerate(outcomes):
+                    if outcome.state != "skipped":
+                        announce(index, len(outcomes), outcome.job)
+                        self._launch(outcome, index)
         finally:
             summary(outcomes)
         if not all(outcome.ok for outcome in outcomes):
