@@ -64,7 +64,7 @@ def test_the_update_is_the_same_and_counted(
     assert split.task.budget.oom_splits > 4  # batches hold up to 50 pairs
     assert "are split in two and accumulated" in caplog.text
     for name, value in plain.task.model.state_dict().items():
-        torch.testing.assert_close(split.task.model.state_dict()[name], value, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(split.task.model.state_dict()[name], value, rtol=1e-8, atol=1e-9)
     keys = ("pairs", "source_tokens", "target_tokens", "padded_tokens", "flops")
     budgets = [trained.task.budget.state() for trained in (plain, split)]
     assert [budgets[1][key] for key in keys] == [budgets[0][key] for key in keys]

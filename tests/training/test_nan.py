@@ -77,11 +77,11 @@ def test_a_gradient_that_is_not_finite_counts_as_well(small: Any, made: Any, mon
         fit(small(), made(small(), "run"), Interrupt())
 
 
-@pytest.mark.parametrize("overrides", [(), ("model=weighted", "recipe.ema=0.5", "recipe.clip=1.0")])
+@pytest.mark.parametrize("changes", [(), ("model=weighted", "recipe.ema=0.5", "recipe.clip=1.0")])
 def test_skipped_updates_are_counted_and_change_nothing(
-    overrides: tuple[str, ...], small: Any, made: Any, spoilt: Any, caplog: Any
+    changes: tuple[str, ...], small: Any, made: Any, spoilt: Any, caplog: Any
 ) -> None:
-    config = small("trainer.max_nan_steps=2", "trainer.checkpoint_every=1", "trainer.max_steps=5", *overrides)
+    config = small("trainer.max_nan_steps=2", "trainer.checkpoint_every=1", "trainer.max_steps=5", *changes)
     folder = made(config, "run")
     spoilt(float("nan"), 2, 4)
     with caplog.at_level(logging.WARNING):

@@ -52,8 +52,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_stopped_and_continued_is_the_same_run(
     case: str, small: Any, made: Any, stopped_at: Any, same_run: Any, seen: list[Any]
 ) -> None:
-    step, overrides = CASES[case]
-    config = small(*overrides)
+    step, changes = CASES[case]
+    config = small(*changes)
     whole, parts = made(config, "whole"), made(config, "parts")
     fit(config, whole, Interrupt())
     shown = seen.copy()
@@ -69,12 +69,12 @@ def test_stopped_and_continued_is_the_same_run(
     same_run(whole, parts)
 
 
-@pytest.mark.parametrize("overrides", [(), ("trainer.tokens_per_batch=256", "data.workers=1", *WEIGHTED)])
+@pytest.mark.parametrize("changes", [(), ("trainer.tokens_per_batch=256", "data.workers=1", *WEIGHTED)])
 @pytest.mark.slow
 def test_a_run_stopped_after_every_update_is_the_same_run(
-    overrides: tuple[str, ...], small: Any, made: Any, stopped_at: Any, same_run: Any
+    changes: tuple[str, ...], small: Any, made: Any, stopped_at: Any, same_run: Any
 ) -> None:
-    config = small(*overrides)
+    config = small(*changes)
     whole, parts = made(config, "whole"), made(config, "parts")
     fit(config, whole, Interrupt())
     for step in range(1, 12):

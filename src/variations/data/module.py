@@ -1,5 +1,6 @@
 """A configuration's data as Lightning wants it: corpus, sub-words, token stores, loaders."""
 
+import signal
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pytorch_lightning as pl
 import torch
+from lightning_fabric.utilities.seed import pl_worker_init_function
 from torch.utils.data import DataLoader, Dataset
 from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -134,4 +136,21 @@ class TranslationData(pl.LightningDataModule):
         # which makes one more, would see other dropout masks.
         gpu = self.config.trainer.accelerator != "cpu" and torch.cuda.is_available()
         generator = torch.Generator().manual_seed(self.config.seed)
-        return {"collate_fn": collate, "num_workers": workers, "pin_memory": gpu, "generator": generator}
+        return {
+            "collate_fn": collate,
+            "num_workers": workers,
+            "pin_memory": gpu,
+            "generator": generator,
+            "worker_init_fn": start_worker,
+        }
+
+
+def start_worker(worker: int) -> None:
+    """Seed a loader process, and let it outlive the signals that ask a run to stop.
+
+    Ctrl-C, a cluster and `timeout` signal all processes of a run at once, but batches are needed until the update is
+    done. A loader process ends when the run tells it to, or has ended itself.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+    pl_worker_init_function(worker)

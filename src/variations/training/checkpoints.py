@@ -51,11 +51,14 @@ def save(path: Path, content: Any) -> None:
         sidecar_temporary.replace(sidecar)
         temporary.replace(path)
         _flush_names(path.parent)
-    except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
+    except (OSError, RuntimeError) as error:
         for leftover in (temporary, sidecar_temporary):
             leftover.unlink(missing_ok=True)  # gives the room back
+        fault = error if isinstance(error, OSError) else error.__context__  # torch makes a RuntimeError of it
+        if not isinstance(fault, OSError):
+            raise
         raise RunFailedError(
-            f"cannot write the checkpoint {path}: {error}. Earlier checkpoints are untouched: make room and run the "
+            f"cannot write the checkpoint {path}: {fault}. Earlier checkpoints are untouched: make room and run the "
             "same command again to continue."
         ) from error
 

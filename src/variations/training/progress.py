@@ -47,7 +47,8 @@ class RunProgress:
 
     def metrics(self, step: int, metrics: dict[str, Any]) -> None:
         """A line of metrics was written."""
-        self._shown = f"loss {metrics['train/loss']:.3f}"
+        loss = metrics.get("train/loss")
+        self._shown = "no update" if loss is None else f"loss {loss:.3f}"
         if "dev/nll" not in metrics or not self.enabled:
             return
         words = [f"{self.label} step {step}", self._shown, f"dev ppl {metrics['dev/ppl']:.2f}"]

@@ -1,0 +1,236 @@
+"""Checkpoints: whole or absent, checked before they are used, and usable after a full disk."""
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from variations import naming, run
+from variations.compose import compose_run, to_dict
+from variations.errors import Interrupted, RunFailedError, UserError
+from variations.experiments.ledger import RunFolder
+from variations.tasks.translation import Translation
+from variations.training import checkpoints
+from variations.training.fit import fit
+from variations.training.interrupt import Interrupt
+from variations.training.outcome import final_weights
+
+
+def truncate(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def flip_a_bit(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def lose_the_sum(path: Path) -> None:
+    path.with_name(f"{path.name}.sha256").unlink()
+
+
+@pytest.mark.parametrize("damage", [truncate, flip_a_bit, empty, lose_the_sum])
+def test_a_damaged_newest_checkpoint_is_told_of_and_the_one_before_used(
+    damage: Callable[[Path], None], small: Any, made: Any, stopped_at: Any, same_run: Any, caplog: Any
+) -> None:
+    config = small("recipe.average=3", "recipe.average_every=2")
+    whole, parts = made(config, "whole"), made(config, "parts")
+    fit(config, whole, Interrupt())
+    with pytest.raises(Interrupted):
+        fit(config, parts, stopped_at(10))
+    assert [step for step, _ in checkpoints.full(parts.checkpoints)] == [8, 10]
+    damage(parts.checkpoints / "step10.ckpt")
+    with caplog.at_level(logging.WARNING):
+        fit(config, parts, Interrupt())
+    assert f"{parts.checkpoints / 'step10.ckpt'} is damaged" in caplog.text
+    assert [line["step"] for line in parts.read_metrics()] == list(range(1, 13))
+    same_run(whole, parts)
+
+
+def test_a_run_of_which_all_checkpoints_are_damaged_does_not_begin_again_unasked(
+    small: Any, made: Any, stopped_at: Any
+) -> None:
+    folder = made(small(), "run")
+    with pytest.raises(Interrupted):
+        fit(small(), folder, stopped_at(10))
+    for _, path in checkpoints.full(folder.checkpoints):
+        truncate(path)
+    with pytest.raises(RunFailedError, match=r"all checkpoints in .* are damaged .* restore one of them"):
+        fit(small(), folder, Interrupt())
+    assert len(folder.read_metrics()) == 10
+
+
+def test_a_file_appears_whole_with_its_sum_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "step1.ckpt"
+    checkpoints.save(path, {"a": torch.arange(3)})
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["step1.ckpt", "step1.ckpt.sha256"]
+    words = (tmp_path / "step1.ckpt.sha256").read_text().split()
+    assert words == [subprocess.check_output(["sha256sum", str(path)], text=True).split()[0], "step1.ckpt"]
+    assert checkpoints.load(path)["a"].tolist() == [0, 1, 2]
+
+
+def test_a_failed_write_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoints.save(tmp_path / "step1.ckpt", {"a": 1})
+
+    def fails(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoints.os, "fsync", fails)
+    with pytest.raises(RunFailedError, match=r"step2\.ckpt: .*No space left.* Earlier checkpoints are untouched"):
+        checkpoints.save(tmp_path / "step2.ckpt", {"a": 2})
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["step1.ckpt", "step1.ckpt.sha256"]
+    assert checkpoints.load(tmp_path / "step1.ckpt") == {"a": 1}
+
+
+def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
+    class Malicious:
+        def __reduce__(self) -> Any:
+            return (os.mkdir, (str(tmp_path / "made"),))
+
+    checkpoints.save(tmp_path / "step1.ckpt", Malicious())
+    with pytest.raises(Exception, match=r"[Ww]eights.only"):
+        checkpoints.load(tmp_path / "step1.ckpt")
+    assert not (tmp_path / "made").exists()
+
+
+def test_what_no_continuation_needs_is_deleted(tmp_path: Path) -> None:
+    for name in ("step10.ckpt", "step20.ckpt", "step30.ckpt", "weights15.pt", "weights25.pt", "weights30.pt"):
+        checkpoints.save(tmp_path / name, 0)
+    for name in ("best5.pt", "best10.pt", "best20.pt", "best25.pt"):
+        checkpoints.save(tmp_path / name, 0)
+    (tmp_path / ".step40.ckpt.123.tmp").write_bytes(b"half")
+    (tmp_path / "step40.ckpt.sha256").write_text("0  step40.ckpt\n")
+    checkpoints.prune(tmp_path, planned={25, 30, 35})
+    # Should step30 turn out to be damaged, the run goes back to step20, when the best weights were those of step 20.
+    kept = ["best20.pt", "best25.pt", "step20.ckpt", "step30.ckpt", "weights25.pt", "weights30.pt"]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".sha256") == kept
+    assert sorted(path.name[:-7] for path in tmp_path.glob("*.sha256")) == kept
+
+
+def test_the_best_dev_state_is_kept_and_found_again(small: Any, made: Any) -> None:
+    config = small("trainer.val_every=1")
+    folder = made(config, "run")
+    trained = fit(config, folder, Interrupt())
+    losses = {line["step"]: line["dev/nll"] for line in folder.read_metrics()}
+    step, path = checkpoints.best(folder.checkpoints)[-1]
+    assert losses[step] == min(losses.values())
+    trained.task.model.load_state_dict(checkpoints.load(path)["model"])
+    from variations.training.validation import Validation
+
+    assert Validation(config, trained.data)(trained.task)["dev/nll"] == losses[step]
+
+
+def test_the_last_checkpoints_are_averaged(small: Any, made: Any) -> None:
+    config = small("recipe.average=3", "recipe.average_every=2")
+    folder = made(config, "run")
+    fit(config, folder, Interrupt())
+    weights, steps = final_weights(config, folder)
+    assert steps == [8, 10, 12]
+    files = [checkpoints.load(folder.checkpoints / f"weights{step}.pt")["model"] for step in steps]
+    for name, value in weights.items():
+        expected = (files[0][name].double() + files[1][name].double() + files[2][name].double()) / 3
+        assert torch.equal(value, expected.float())
+    assert not torch.equal(weights["target_embedding"], files[2]["target_embedding"])
+
+
+def test_damaged_weights_are_left_out_of_the_average_with_a_warning(small: Any, made: Any, caplog: Any) -> None:
+    config = small("recipe.average=3", "recipe.average_every=2")
+    folder = made(config, "run")
+    fit(config, folder, Interrupt())
+    truncate(folder.checkpoints / "weights10.pt")
+    with caplog.at_level(logging.WARNING):
+        assert final_weights(config, folder)[1] == [8, 12]
+    assert "weights10.pt are damaged" in caplog.text
+
+
+def test_the_moving_average_is_tested(small: Any, made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = small("recipe.ema=0.7")
+    folder, states = made(config, "run"), []
+    original = Translation.optimizer_step
+
+    def optimizer_step(self: Translation, *args: Any, **kwargs: Any) -> None:
+        states.append({name: value.clone() for name, value in self.model.state_dict().items()})
+        original(self, *args, **kwargs)
+        states.append({name: value.clone() for name, value in self.model.state_dict().items()})
+
+    monkeypatch.setattr(Translation, "optimizer_step", optimizer_step)
+    fit(config, folder, Interrupt())
+    expected = {name: value.double() for name, value in states[0].items()}
+    for updates, state in enumerate(states[1::2]):
+        rate = min(0.7, (1 + updates) / (10 + updates))
+        expected = {name: rate * value + (1 - rate) * state[name].double() for name, value in expected.items()}
+    weights, steps = final_weights(config, folder)
+    assert steps == [12] and weights.keys() == states[-1].keys()
+    for name, value in weights.items():
+        torch.testing.assert_close(value.double(), expected[name], rtol=1e-5, atol=1e-6)
+    assert not torch.allclose(weights["target_embedding"], states[-1]["target_embedding"], rtol=1e-3)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 2 MB."""
+    if not sys.platform.startswith("linux") or os.geteuid() != 0:
+        pytest.skip("mounting a small tmpfs needs root on Linux")
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"a small tmpfs cannot be mounted here: {mounted.stderr.decode().strip()}")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.parametrize("log_every", [1, 100], ids=["metrics", "checkpoint"])
+def test_a_full_disk_stops_the_run_and_leaves_the_last_checkpoint_usable(
+    log_every: int, disk: Path, overrides: Any, small: Any, same_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = (f"trainer.log_every={log_every}", "trainer.checkpoint_every=2", "trainer.val_every=12")
+    config = compose_run(overrides(disk, *changes))
+    folder = RunFolder(naming.run_folder(config))
+    original, ballast = Translation.training_step, disk / "ballast"
+
+    def training_step(self: Translation, batch: Any, batch_idx: int) -> Any:
+        if self.global_step == 6:
+            with ballast.open("wb", buffering=0) as file:
+                for size in (4096, 1):  # to the last byte
+                    try:
+                        while file.write(b"0" * size):
+                            pass
+                    except OSError:
+                        continue
+        return original(self, batch, batch_idx)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Translation, "training_step", training_step)
+        with pytest.raises(RunFailedError) as failure:
+            run.execute(config)
+    told = str(failure.value)
+    assert ("the disk is full" if log_every == 1 else "cannot write the checkpoint") in told
+    assert "No space left on device" in told and "make room and run the same command again" in told
+    assert "\n" not in told
+    assert checkpoints.newest(folder.checkpoints) == folder.checkpoints / "step6.ckpt"
+    assert not list(folder.checkpoints.glob(".*.tmp"))
+
+    ballast.unlink()
+    run.execute(config)
+    assert folder.state() == "finished"
+    whole = small(*changes)
+    run.execute(whole)
+    same_run(RunFolder(naming.run_folder(whole)), folder)
+
+
+def test_a_run_without_a_checkpoint_cannot_be_tested(small: Any) -> None:
+    folder = RunFolder(naming.run_folder(small())).create(to_dict(small()))
+    with pytest.raises(UserError, match="holds no checkpoint that can be read: train the run first"):
+        final_weights(small(), folder)
