@@ -223,7 +223,7 @@ def _toy(data: DataConfig, progress: bool) -> Corpus:
 
     def build(made: Path) -> dict[str, Any]:
         with status_line(f"Generating {sum(counts):,} sentence pairs", progress):
-            generated = toy.generate(*counts, data.seed)
+            generated = toy.generate(train=counts[0], dev=counts[1], test=counts[2], seed=data.seed)
         for name, stem in (("train", "train"), ("dev", "valid"), ("test", "test")):
             for side, language in enumerate(("en", "de")):
                 lines = "".join(f"{pair[side]}\n" for pair in generated[name])

@@ -1,0 +1,39 @@
+"""The shipped models learn: a few hundred steps on the built-in corpus beat what needs no model by far."""
+
+import json
+from pathlib import Path
+
+import pytest
+from sacrebleu import corpus_bleu
+
+from variations.compose import compose_run
+from variations.data import corpora, toy
+from variations.run import execute
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("model", ["transformer", "weighted"])
+def test_a_briefly_trained_model_beats_copying_and_a_dictionary(model: str, tmp_path: Path) -> None:
+    steps = {"transformer": 450, "weighted": 700}[model]  # branches start with outputs near zero and learn later
+    config = compose_run(
+        [
+            f"model={model}",
+            "logger=none",
+            f"runs={tmp_path}",
+            f"trainer.max_steps={steps}",
+            f"trainer.val_every={steps}",
+            "trainer.val_bleu=0",
+            "decode.beam=1",
+        ]
+    )
+    result = json.loads((execute(config) / "result.json").read_text())
+    sources, references = corpora.load(config.data, progress=False).test.read()
+    trained = result["scores"]["test"]["bleu"]["value"]
+    copied = corpus_bleu(toy.copy_baseline(sources), [references]).score
+    looked_up = corpus_bleu(toy.dictionary_baseline(sources), [references]).score
+    assert copied < 5
+    assert looked_up < 30
+    assert trained > looked_up + 20
+    assert result["dropped_pairs"] == 0
+    assert result["steps"] == steps
