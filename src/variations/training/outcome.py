@@ -111,7 +111,12 @@ def _costs(config: Config, trained: Trained) -> dict[str, Any]:
     """Totals of the run; `flops` is counted, `flops_paper_rule` null for a device without a figure in the paper."""
     costs, hardware = trained.task.budget.state(), _hardware(config, trained)
     by_rule = paper_cost(costs["seconds"], hardware["devices"], hardware["device"])
-    return costs | {"flops": float(costs["flops"]), "flops_paper_rule": by_rule}
+    efficiency = (costs["source_tokens"] + costs["target_tokens"]) / max(1, costs["padded_tokens"])
+    return costs | {
+        "flops": float(costs["flops"]),
+        "flops_paper_rule": by_rule,
+        "padding_efficiency": efficiency,
+    }
 
 
 def translate_and_score(
