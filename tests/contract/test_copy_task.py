@@ -41,7 +41,7 @@ def batch(generator, rows=32):
 
 
 def learned(case) -> float:
-    """Nats per token on sequences it has not seen, after at most 800 steps on fresh ones, most after 400; ln 10 = 2.3 at first."""
+    """Nats per token on unseen sequences after at most 800 steps on fresh ones; ln 10 = 2.3 at first."""
     model = case.network(dropout=False).train()
     generator = torch.Generator().manual_seed(1)
     named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
