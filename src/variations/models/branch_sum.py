@@ -16,6 +16,8 @@ from variations.models.kernels import Reference
 
 BLOCK_BYTES = 1 << 20
 """Size of one branch's block of activations; of the order of a core's second-level cache."""
+FEW = 1 << 22
+"""Activations of all branches that are still computed in one batched product where no gradient is wanted."""
 
 
 def branch_sum(
@@ -48,6 +50,8 @@ def branch_sum(
         heads, C = heads.to(dtype), C.to(dtype)
         base = None if base is None else base.to(dtype)
         bias = None if bias is None else bias.to(dtype)
+    if not torch.is_grad_enabled() and heads.size(0) * heads.size(1) * C.size(2) <= FEW:
+        return _batched(heads, C, bias, base, alpha)
     w = heads.size(-1)
     if bias is not None:
         # The bias as one more row of C, met by a column of ones: no passes of its own over the activations, neither to
@@ -56,6 +60,13 @@ def branch_sum(
         C = torch.cat([C, bias[:, None].expand(C.size(0), 1, -1)], dim=1)
     out: Tensor = _BranchSum.apply(heads, C, base, alpha, w)
     return out
+
+
+def _batched(heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None, alpha: Tensor) -> Tensor:
+    """All branches at once: a step of decoding has too few tokens to be worth a loop."""
+    z = torch.bmm(heads, C) if bias is None else torch.baddbmm(bias[:, None].to(heads.dtype), heads, C)
+    z = z.relu_() if base is None else z.add_(base).relu_()
+    return torch.einsum("nm,mnf->nf", alpha.to(z.dtype).expand(z.size(1), -1), z)
 
 
 def _plain(

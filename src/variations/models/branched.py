@@ -35,6 +35,7 @@ class BranchedFeedForward(nn.Module):
         self.inner_norm = nn.LayerNorm(d, eps=config.norm_eps) if branch.inner_norm else None
         self.gate = build_gate(branch.gate, d, self.M)
         self.scale = float(self.M ** RESCALE[branch.rescale])
+        self._fold: tuple[object, Tensor, Tensor | None] | None = None
         self._make_ffn()
 
     def _make_ffn(self) -> None:
@@ -132,7 +133,7 @@ class BranchedFeedForward(nn.Module):
         return out if self.branch.residual != "outer+inner" else out + torch.einsum("nm,mnd->nd", alpha, u)
 
     def _composed(self, heads: Tensor, x: Tensor, kappa: Tensor, alpha: Tensor) -> Tensor:
-        C, bias = self.compose(kappa)
+        C, bias = self.compose(kappa) if torch.is_grad_enabled() else self._folded(kappa)
         base = None
         if self.branch.residual == "per_branch_into_ffn":
             base = self.first_of_residual(x)
@@ -141,6 +142,17 @@ class BranchedFeedForward(nn.Module):
             for i in range(self.M):
                 out = out + alpha[:, i, None] * self._branch_input(heads[i], x, kappa, i)
         return out
+
+    def _folded(self, kappa: Tensor) -> tuple[Tensor, Tensor | None]:
+        """`compose`, done once for as long as the weights stay as they are: each step of decoding needs it."""
+        device = self.output.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+        # Every change of a parameter in place counts its version up; a move to another device changes its address.
+        key = (self.training, dtype, *((p._version, p.data_ptr()) for p in self.parameters()))
+        if self._fold is None or self._fold[0] != key or self.branch.train_mode == "random_per_step":
+            C, bias = self.compose(kappa)
+            self._fold = key, C.to(dtype or C.dtype), bias
+        return self._fold[1:]
 
     def compose(self, kappa: Tensor) -> tuple[Tensor, Tensor | None]:
         """C_i = κ_i W_O^i W_1 (M, d_v, f) and the bias κ_i b_O^i W_1 + b_1 (1 or M, f), in full precision."""
