@@ -104,7 +104,7 @@ class Translation(pl.LightningModule):
             raise memory.failure(f"on rank {self.global_rank}") from error
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Divide the summed gradients by the number of target tokens of the update; centre those of κ and α."""
+        """Divide the summed gradients by the update's number of target tokens; centre those of κ and α; clip."""
         world, update = self.trainer.world_size, self.update
         counted = self.ranks.sum(update.counts)
         tokens = counted[budget.COUNTED.index("target_tokens")]
@@ -126,6 +126,8 @@ class Translation(pl.LightningModule):
         else:
             summed = self.trainer.strategy.reduce(own.clone(), reduce_op="sum") if world > 1 else own
             self.window.add(summed, tokens)
+            if self.config.recipe.clip:  # Lightning does not clip for a fused optimiser under bf16-mixed
+                torch.nn.utils.clip_grads_with_norm_(self.parameters(), self.config.recipe.clip, norm)
         self.update = Update()
 
     def optimizer_step(self, *args: Any, **kwargs: Any) -> None:

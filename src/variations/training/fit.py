@@ -101,12 +101,11 @@ def make_trainer(config: Config, data: TranslationData, loop: Loop, active: list
         max_steps=trainer.max_steps,
         max_epochs=-1,
         accumulate_grad_batches=data.accumulate,
-        gradient_clip_val=config.recipe.clip or None,
         callbacks=[loop],
         # Processes are started by `processes.py`, also within a cluster's job.
         plugins=[checkpoints.SafeIO(), LightningEnvironment()],
         logger=active,
-        deterministic=config.deterministic or None,
+        deterministic=config.deterministic,  # False undoes what an earlier run of this process has set
         profiler=config.debug.profiler,
         use_distributed_sampler=False,
         limit_val_batches=0,

@@ -1,0 +1,73 @@
+"""The same run twice, and what result.json says of it."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from variations import naming, run
+from variations.experiments.ledger import RunFolder
+
+CHANGES = ("deterministic=true", "data.workers=1", "model=weighted", "trainer.val_bleu=5")
+
+
+def test_the_same_result_twice(small: Any, same_run: Any) -> None:
+    folders = []
+    for name in ("one", "other"):
+        config = small(*CHANGES, f"name={name}")
+        run.execute(config)
+        folders.append(RunFolder(naming.run_folder(config)))
+        torch.manual_seed(len(folders))  # what ran before in this process makes no difference
+    same_run(*folders)
+    one, other = (folder.result() for folder in folders)
+    assert one is not None and other is not None
+    timed = ("seconds", "decoding_seconds", "flops_paper_rule")
+    assert {key: value for key, value in one.items() if key not in timed} == {
+        key: value for key, value in other.items() if key not in timed
+    }
+    hypotheses = [(folder.hypotheses / "test.hyp").read_bytes() for folder in folders]
+    assert hypotheses[0] == hypotheses[1]
+
+
+@pytest.mark.parametrize("requested", [True, False])  # in this order: a run leaves nothing behind for the next
+def test_the_result_says_what_was_deterministic(requested: bool, small: Any) -> None:
+    config = small(f"deterministic={str(requested).lower()}")
+    found = RunFolder(run.execute(config)).result()
+    assert found is not None
+    told = found["deterministic"]
+    assert (told["requested"], told["enforced_by_torch"]) == (requested, requested)
+    assert told["seeded"] == ["python", "numpy", "torch", "loader workers", "data order", "dropout of each batch"]
+    assert told["kernels"] == "deterministic"  # torch's kernels on a CPU are
+    assert told["not_covered"] == ["seconds", "speed"]
+    assert told["needs_the_same"] == [
+        "machine",
+        "number of threads and devices",
+        "versions of torch and its libraries",
+    ]
+
+
+def test_other_seeds_give_other_runs(small: Any) -> None:
+    losses = []
+    for seed in (1, 2):
+        folder = RunFolder(run.execute(small(f"seed={seed}")))
+        losses.append([line["train/loss"] for line in folder.read_metrics()])
+    assert all(a != b for a, b in zip(*losses, strict=True))
+
+
+def test_loader_processes_are_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    import random
+    import signal
+
+    import numpy as np
+    import pytorch_lightning as pl
+
+    from variations.data.module import start_worker
+
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    drawn = []
+    for worker in (0, 1, 0):
+        pl.seed_everything(7, workers=True, verbose=False)
+        start_worker(worker)
+        drawn.append((random.random(), float(np.random.rand()), float(torch.rand(()))))
+    assert drawn[0] == drawn[2]
+    assert all(a != b for a, b in zip(drawn[0][:2], drawn[1][:2], strict=True))

@@ -1,0 +1,53 @@
+"""bf16-mixed, torch.compile of the inner network, accumulation and clipping, all at once."""
+
+import shutil
+from typing import Any
+
+import pytest
+import torch
+
+from variations.training.fit import fit
+from variations.training.interrupt import Interrupt
+
+ALL = (
+    "trainer.precision=bf16-mixed",
+    "trainer.compile=true",
+    "trainer.tokens_per_batch=256",
+    "recipe.clip=1.0",
+    "recipe.warmup=4",
+    "recipe.lr=0.3",
+    "trainer.max_steps=24",
+    "trainer.val_every=8",
+)
+
+
+def compiler() -> str | None:
+    """Why torch.compile cannot work here, if so."""
+    if not any(shutil.which(name) for name in ("g++", "c++", "clang++")):
+        return "there is no C++ compiler"
+    try:
+        torch.compile(lambda x: x * 2 + 1)(torch.ones(3))
+    except Exception as error:  # noqa: BLE001 - whatever keeps the compiler from working
+        return f"torch.compile does not work here: {type(error).__name__}"
+    return None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("model", ["transformer", "weighted"])
+def test_they_work_together_and_the_loss_falls(model: str, small: Any, made: Any) -> None:
+    if reason := compiler():
+        pytest.skip(reason)
+    losses = {}
+    for name, changes in {"plain": ("trainer.compile=false",), "compiled": ()}.items():
+        config = small(f"model={model}", "model.dropout=0", "model.attention_dropout=0", *ALL, *changes)
+        folder = made(config, name)
+        trained = fit(config, folder, Interrupt())
+        assert trained.data.accumulate == 2
+        lines = folder.read_metrics()
+        losses[name] = [line["train/loss"] for line in lines]
+        assert lines[-1]["dev/nll"] < lines[7]["dev/nll"]
+        assert losses[name][-1] < losses[name][0] - 0.5
+    assert trained.task.model._compiled_call_impl is not None
+    # Kernels that are put together differently round differently, in bfloat16 by 1/256.
+    assert losses["compiled"][:8] == pytest.approx(losses["plain"][:8], rel=0.02)
