@@ -87,7 +87,7 @@ def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("size=huge", "size=huge: there is no such option. For size valid choices are base, big,"),
+        ("size=huge", "size=huge: there is no such option. For size valid choices are base, base_scaled, big,"),
         ("variation=uniform", "Did you mean 'quickstart/uniform'?"),
         ("lr=0.1", "lr=0.1: there is no key or group 'lr'. Did you mean recipe.lr=0.1?"),
         ("beam_size=5", "Did you mean decode.beam=5?"),

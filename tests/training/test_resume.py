@@ -190,7 +190,7 @@ def test_a_changed_configuration_is_refused_with_the_list_of_differences(small: 
     changed = ("recipe.lr=2.0", "trainer.max_steps=13")
     with pytest.raises(UserError) as refused:
         run.execute(small(*changed))
-    assert "recipe.lr: 1.0 → 2.0" in str(refused.value)
+    assert "recipe.lr: 0.5 → 2.0" in str(refused.value)
     assert "trainer.max_steps: 12 → 13" in str(refused.value)
     assert "resume.allow=[recipe.lr,trainer.max_steps]" in str(refused.value)
     with pytest.raises(UserError, match=r"recipe\.lr: 1\.0 → 2\.0"):
