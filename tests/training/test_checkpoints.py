@@ -234,3 +234,16 @@ def test_a_run_without_a_checkpoint_cannot_be_tested(small: Any) -> None:
     folder = RunFolder(naming.run_folder(small())).create(to_dict(small()))
     with pytest.raises(UserError, match="holds no checkpoint that can be read: train the run first"):
         final_weights(small(), folder)
+
+
+def test_losses_in_the_result_are_measured_without_dropout(small: Any) -> None:
+    config = small("model.dropout=0.5", "decode.sets=[dev,test]")
+    folder = RunFolder(run.execute(config))
+    first = folder.result()
+    assert first is not None
+    folder.set_status("interrupted")
+    torch.manual_seed(99)
+    run.execute(config)
+    again = folder.result()
+    assert again is not None and again["loss"] == first["loss"]
+    assert first["loss"]["dev_nll"] == folder.read_metrics()[-1]["dev/nll"]

@@ -1,5 +1,6 @@
 """Translation as a LightningModule: the training step, the optimiser, and what a checkpoint holds."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,9 @@ class Translation(pl.LightningModule):
     def __init__(self, config: Config, vocabulary: int, device: str = "cpu") -> None:
         super().__init__()
         self.config = config
-        self.model = models.build(config, vocabulary, device)
+        # torch.compile makes kernels of its own from torch's, and cannot look into ours.
+        kernels = dataclasses.replace(config, profile="reference") if config.trainer.compile else config
+        self.model = models.build(kernels, vocabulary, device)
         self.smoothing = Smoothing(config.recipe.label_smoothing, config.recipe.smoothing)
         self.average = MovingAverage(config.recipe.ema) if config.recipe.ema else None
         self.budget = budget.Budget()

@@ -139,9 +139,10 @@ def _test_loss(trained: Trained) -> tuple[float, int, int]:
     """Total negative log-likelihood of the test references in nats, their sub-words and their words."""
     task, data, limit = trained.task, trained.data, trained.task.config.trainer.limit_test
     total, tokens = 0.0, 0
-    for batch in data.decoding_batches(data.test_tokens, limit=limit):
-        nll, count = task.evaluate(batch.to(task.device))
-        total, tokens = total + nll, tokens + count
+    with task.trainer.precision_plugin.forward_context():
+        for batch in data.decoding_batches(data.test_tokens, limit=limit):
+            nll, count = task.evaluate(batch.to(task.device))
+            total, tokens = total + nll, tokens + count
     _, references = data.corpus.test.read()
     return total, tokens, sum(len(line.split()) for line in references[:limit])
 

@@ -14,20 +14,21 @@ if TYPE_CHECKING:
 
 
 class Validation:
-    """Measures the weights as they are; leaves the task in training mode and draws no random numbers."""
+    """Measures the weights as they are; leaves the mode of the task as it was and draws no random numbers."""
 
     def __init__(self, config: Config, data: TranslationData) -> None:
         self.config, self.data = config, data
 
     def __call__(self, task: "Translation") -> dict[str, Any]:
         """`dev/nll` (nats per sub-word, unsmoothed, EOS counted), `dev/ppl`, and `dev/bleu` of greedy translations."""
+        training = task.training
         task.eval()
         try:
             metrics = self._loss(task)
             if self.config.trainer.val_bleu and task.global_rank == 0:  # metrics are written there
                 metrics["dev/bleu"] = self._bleu(task)
         finally:
-            task.train()
+            task.train(training)
         return metrics
 
     def _loss(self, task: "Translation") -> dict[str, Any]:
