@@ -64,3 +64,16 @@ def test_loaded_weights_are_noticed() -> None:
         network.load_state_dict(other)
         after = network(SOURCE, TARGET)
     torch.testing.assert_close(after, network(SOURCE, TARGET).detach(), rtol=1e-12, atol=1e-12)
+
+
+def test_an_update_by_a_fused_optimiser_is_noticed() -> None:
+    network = model("shared")
+    adam = torch.optim.Adam([p for p in network.parameters() if p.requires_grad], lr=0.1, fused=True)
+    with torch.no_grad():
+        before = network(SOURCE, TARGET)
+    network(SOURCE, TARGET).square().sum().backward()
+    adam.step()
+    with torch.no_grad():
+        after = network(SOURCE, TARGET)
+    assert not torch.allclose(before, after)
+    torch.testing.assert_close(after, network(SOURCE, TARGET).detach(), rtol=1e-12, atol=1e-12)

@@ -133,7 +133,11 @@ class BranchedFeedForward(nn.Module):
         return out if self.branch.residual != "outer+inner" else out + torch.einsum("nm,mnd->nd", alpha, u)
 
     def _composed(self, heads: Tensor, x: Tensor, kappa: Tensor, alpha: Tensor) -> Tensor:
-        C, bias = self.compose(kappa) if torch.is_grad_enabled() else self._folded(kappa)
+        if torch.is_grad_enabled():
+            self._fold = None  # an update may follow, and fused optimisers do not count versions up
+            C, bias = self.compose(kappa)
+        else:
+            C, bias = self._folded(kappa)
         base = None
         if self.branch.residual == "per_branch_into_ffn":
             base = self.first_of_residual(x)

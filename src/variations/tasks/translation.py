@@ -138,8 +138,6 @@ class Translation(pl.LightningModule):
         super().optimizer_step(*args, **kwargs)
         if self._skipped:
             return
-        # Fused kernels change weights without counting their versions up, by which the network knows what it may keep.
-        torch.autograd.graph.increment_version(list(self.model.parameters()))
         if isinstance(self.model, WeightedTransformer) and not self.frozen():
             self.model.constrain()
         if self.average is not None:
