@@ -15,7 +15,7 @@ INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check --constra
 WORKERS := 2
 ARGS :=
 
-.PHONY: help setup demo test fast lint format constraints clean
+.PHONY: help setup demo test fast torture lint format constraints clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -59,6 +59,9 @@ test: setup  ## the whole test suite
 
 fast: setup  ## the tests that take no more than a few seconds each
 	@$(PY) -m pytest -n $(WORKERS) --dist loadfile -m 'not slow' $(ARGS)
+
+torture: setup  ## kill a run at 50 random moments and compare it with one that nobody disturbed (some 3 minutes)
+	@$(PY) tests/torture.py --kills 50
 
 lint: setup  ## style, formatting, types, and which package may import which
 	@$(PY) -m ruff check .

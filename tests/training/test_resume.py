@@ -21,7 +21,7 @@ CASES = {
     "accumulation": (3, ("trainer.tokens_per_batch=128",)),
     "accumulation_at_an_epochs_end": (8, ("trainer.tokens_per_batch=128",)),
     "branch_weights": (5, WEIGHTED),
-    "frozen_branch_weights": (9, (*WEIGHTED, "branch.freeze_last=6", "trainer.val_every=1")),
+    "frozen_branch_weights": (11, (*WEIGHTED, "trainer.val_every=1")),
     "branch_weights_by_softmax": (5, (*WEIGHTED, "branch.constraint=softmax", "trainer.val_every=2")),
     "random_branch_weights": (5, (*WEIGHTED, "branch.train_mode=random_per_step")),
     "averages_of_checkpoints": (7, ("recipe.average=3", "recipe.average_every=3")),

@@ -1,0 +1,273 @@
+"""Kill a run (SIGKILL) at random moments, continue it until it ends, and compare it with one that nobody disturbed.
+
+    python tests/torture.py --kills 50        # the same: make torture
+
+A run writes a checkpoint after every update. Every other kill comes at a random moment; the others wait, from a random
+moment on, until a write has begun, and come up to 10 ms later. A run that ends before enough kills were made is
+compared, and another one begun. Every process is forked from this one, which has imported all that a run needs: so
+kills meet training, writing and testing instead of five seconds of imports.
+"""
+
+import argparse
+import os
+import platform
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+import torch
+
+from variations import naming, run
+from variations.compose import compose_run, to_dict
+from variations.config import Config
+from variations.experiments.ledger import RunFolder
+from variations.training import checkpoints, outcome  # noqa: F401 - `run` imports it when it needs it
+
+STEPS = 60
+STEPS_DONE = list(range(1, STEPS + 1))
+WRITE_SECONDS = 0.01
+TIMED = ("seconds", "decoding_seconds", "flops_paper_rule")
+
+
+@dataclass
+class Report:
+    """What happened."""
+
+    kills: int = 0
+    where: Counter[str] = field(default_factory=Counter)
+    runs: int = 0
+    lines: int = 0
+    """Of metrics, compared."""
+    repeated: int = 0
+    """Updates that were made again because their checkpoint had not been written."""
+    differences: list[str] = field(default_factory=list)
+
+
+def corpus(folder: Path) -> Path:
+    """A few hundred short pairs."""
+    folder.mkdir(parents=True)
+    rng = random.Random(5)
+    for name, size in {"train": 203, "valid": 21, "test": 11}.items():
+        lines = [[f"w{rng.randrange(40)}" for _ in range(rng.randint(3, 9))] for _ in range(size)]
+        (folder / f"{name}.en").write_text("".join(f"{' '.join(line)}\n" for line in lines))
+        (folder / f"{name}.de").write_text("".join(f"{' '.join(reversed(line))} .\n" for line in lines))
+    return folder
+
+
+def configuration(place: Path, name: str) -> Config:
+    """A tiny Weighted Transformer with all that must be carried over: dropout, accumulation, averages, best state."""
+    return compose_run(
+        [
+            "data=files",
+            f"data.root={place / 'corpus'}",
+            f"data.cache={place / 'cache'}",
+            "data.vocabulary=48",
+            "data.max_length=64",
+            "model=weighted",
+            "model.d_model=128",
+            "model.d_ff=512",
+            "model.h=4",
+            "model.N=2",
+            "recipe.batch_tokens=512",
+            "recipe.warmup=20",
+            "recipe.average=3",
+            "recipe.average_every=2",
+            "trainer.tokens_per_batch=256",
+            f"trainer.max_steps={STEPS}",
+            "trainer.val_every=5",
+            "trainer.val_bleu=3",
+            "trainer.checkpoint_every=1",
+            "trainer.log_every=1",
+            "trainer.progress=false",
+            "trainer.threads=1",
+            "decode.beam=2",
+            "logger=none",
+            f"name={name}",
+            f"runs={place / 'runs'}",
+        ]
+    )
+
+
+def started(folder: RunFolder, log: Path) -> int:
+    """Run what a folder says in a new process; returns its id."""
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        with log.open("a") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+        run.run(folder.path)
+        code = 0
+    except BaseException:  # noqa: BLE001 - whatever it was, the parent must not go on in this process
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def step_of(folder: RunFolder) -> int:
+    """The newest checkpoint's step."""
+    found = checkpoints.full(folder.checkpoints)
+    return found[-1][0] if found else 0
+
+
+def moment(folder: RunFolder) -> str:
+    """What a killed process was doing, from what it left."""
+    if any(folder.checkpoints.glob(".*.tmp")):
+        return "writing a checkpoint"
+    if any(not sidecar.with_suffix("").exists() for sidecar in folder.checkpoints.glob("*.sha256")):
+        return "between a checkpoint's sum and its name, or deleting one"
+    if any(folder.path.glob(".*.tmp")):
+        return "writing status, metrics or environment"
+    if step_of(folder) == STEPS:
+        return "testing"
+    return "training or loading" if step_of(folder) else "before the first checkpoint"
+
+
+def wait_for_a_write(folder: RunFolder, child: int) -> None:
+    """Return as soon as a process has begun to write a checkpoint, or has ended."""
+    while not any(folder.checkpoints.glob(".*.tmp")):
+        if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            return
+        time.sleep(0.0005)
+
+
+def continued_until_it_ends(
+    folder: RunFolder, log: Path, rng: random.Random, longest: float, left: int
+) -> Iterator[str]:
+    """Kill the run again and again, at most `left` times, and let it end; yields what each killed process was doing.
+
+    Raises:
+        RuntimeError: a process failed by itself.
+    """
+    while True:
+        child = started(folder, log)
+        if left > 0:
+            time.sleep(rng.uniform(0, longest))
+            if left % 2:
+                wait_for_a_write(folder, child)
+                time.sleep(rng.uniform(0, WRITE_SECONDS))
+            os.kill(child, signal.SIGKILL)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status == 0:
+            return
+        if status != -signal.SIGKILL:
+            raise RuntimeError(f"the run failed by itself:\n{log.read_text()[-4000:]}")
+        left -= 1
+        yield moment(folder)
+
+
+def contents(folder: RunFolder) -> dict[str, Any]:
+    """All that must be the same: every array and number of the last checkpoint, weights, metrics, result."""
+    place = folder.checkpoints
+    files = [checkpoints.full(place)[-1], *checkpoints.weights(place), *checkpoints.best(place)[-1:]]
+    found: dict[str, Any] = {path.name: checkpoints.load(path) for _, path in files}
+    last = found[files[0][1].name]
+    del last["loops"]  # Lightning's counters, some of which tell how often it was started
+    del last["variations"]["budget"]["seconds"]
+    lines = [{key: value for key, value in line.items() if key != "seconds"} for line in folder.read_metrics()]
+    result = folder.result() or {}
+    hypotheses = {path.name: path.read_text() for path in sorted(folder.hypotheses.iterdir())}
+    return found | {
+        "metrics": lines,
+        "result": {key: value for key, value in result.items() if key not in TIMED},
+        "hypotheses": hypotheses,
+    }
+
+
+def differences(one: Any, other: Any, where: str = "") -> Iterator[str]:
+    """Names of the places where two nested structures differ, to the last bit."""
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        if one.dtype != other.dtype or not torch.equal(one, other):
+            yield where
+    elif isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        for key in one:
+            yield from differences(one[key], other[key], f"{where}/{key}")
+    elif isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
+        for place, (a, b) in enumerate(zip(one, other, strict=True)):
+            yield from differences(a, b, f"{where}[{place}]")
+    elif type(one) is not type(other) or one != other:
+        yield f"{where}: {str(one)[:80]} and {str(other)[:80]}"
+
+
+def torture(place: Path, kills: int, seed: int) -> tuple[Report, float]:
+    """Make `kills` kills; returns what happened and the seconds of the undisturbed run."""
+    corpus(place / "corpus")
+    rng, report = random.Random(seed), Report()
+
+    def made(name: str) -> RunFolder:
+        config = configuration(place, name)
+        return RunFolder(naming.run_folder(config)).create(to_dict(config))
+
+    whole, began = made("whole"), time.monotonic()
+    list(continued_until_it_ends(whole, place / "whole.log", rng, 0, 0))
+    undisturbed, expected = time.monotonic() - began, contents(whole)
+    if steps_of(expected) != STEPS_DONE:
+        report.differences.append(f"undisturbed run: lines of metrics for the steps {steps_of(expected)}")
+    while report.kills < kills:
+        report.runs += 1
+        folder = made(f"killed{report.runs}")
+        log, left = place / f"killed{report.runs}.log", kills - report.kills
+        for where in continued_until_it_ends(folder, log, rng, undisturbed / 4, left):
+            report.kills += 1
+            report.where[where] += 1
+            step, lines = step_of(folder), folder.read_metrics()
+            report.repeated += max(0, (lines[-1]["step"] if lines else 0) - step)
+            print(f"kill {report.kills:3d}: run {report.runs}, after update {step:2d}, {where}", flush=True)
+        found = contents(folder)
+        report.lines += len(found["metrics"])
+        report.differences += [f"run {report.runs}: {path}" for path in differences(expected, found)]
+        if steps_of(found) != STEPS_DONE:
+            report.differences.append(f"run {report.runs}: lines of metrics for the steps {steps_of(found)}")
+    return report, undisturbed
+
+
+def steps_of(found: dict[str, Any]) -> list[int]:
+    """Steps of the lines of metrics."""
+    return [line["step"] for line in found["metrics"]]
+
+
+def told(report: Report, undisturbed: float, seconds: float) -> Iterator[str]:
+    """The report in lines of text."""
+    yield f"{platform.system()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}"
+    yield f"undisturbed run: {STEPS} updates, each with a checkpoint, and the test, in {undisturbed:.1f} s"
+    yield f"kills (SIGKILL): {report.kills}, over {report.runs} runs, in {seconds:.0f} s; of these"
+    yield from (f"  {count:3d} {where}" for where, count in report.where.most_common())
+    yield f"updates made again because their checkpoint was not yet written: {report.repeated}"
+    yield f"lines of metrics compared: {report.lines}"
+    yield from (f"DIFFERENT: {difference}" for difference in report.differences)
+    if not report.differences:
+        yield "metrics: no gaps, no doubles"
+        yield "weights, optimiser state, averages, best state, metrics, translations, result: equal to the last bit"
+
+
+def main() -> int:
+    """Print what happened; 1 if anything differs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1, help="of the moments")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        report, undisturbed = torture(Path(folder), options.kills, options.seed)
+    print("", *told(report, undisturbed, time.monotonic() - began), sep="\n")
+    return 1 if report.differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
