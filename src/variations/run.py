@@ -11,10 +11,10 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from variations import naming, processes
+from variations import naming, processes, surroundings
 from variations.compose import load, to_dict
 from variations.config import Config
-from variations.errors import ExitCode, Interrupted, RunFailedError, UserError
+from variations.errors import ConfigError, ExitCode, Interrupted, RunFailedError, UserError
 from variations.experiments import ledger
 from variations.experiments.ledger import RunFolder
 
@@ -32,6 +32,8 @@ def execute(config: Config) -> Path:
         UserError: The folder holds a run of another configuration, or the run fails for a reason the user can mend.
         Interrupted: A signal asked the run to stop; the same command continues it.
     """
+    if found := surroundings.faults(config):
+        raise ConfigError(found)
     home = naming.run_folder(config)
     done = ledger.latest(home)
     if done is not None and not config.force and done.state() == "finished":

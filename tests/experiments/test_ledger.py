@@ -45,7 +45,8 @@ def test_configuration_is_frozen_as_given(folder: RunFolder, configuration: Conf
     assert sorted(path.name for path in folder.path.iterdir()) == ["checkpoints", "config.yaml", "hypotheses"]
 
 
-def test_the_same_configuration_may_be_created_again(folder: RunFolder, configuration: Configure) -> None:
+def test_a_finished_run_keeps_its_configuration_when_created_again(folder: RunFolder, configuration: Configure) -> None:
+    folder.set_status("finished")
     before = (folder.path / "config.yaml").read_bytes()
     folder.create(configuration(runs="/elsewhere", force=True, data__cache="/other"))
     assert (folder.path / "config.yaml").read_bytes() == before

@@ -61,15 +61,15 @@ RECIPES: dict[tuple[str, str], dict[str, Any]] = {
     ("quick", "tiny"): PAPER
     | {
         "recipe.scale.width": 0.25,
-        "recipe.scale.steps": 0.012,
+        "recipe.scale.steps": 0.009,
         "recipe.lr": 0.5,
         "recipe.warmup": 250,
         "recipe.batch_tokens": 1024,
         "recipe.average": 1,
         "recipe.average_every": None,
-        "trainer.max_steps": 1200,
+        "trainer.max_steps": 900,
         "branch.warmup": 25,
-        "branch.freeze_last": 200,
+        "branch.freeze_last": 150,
     },
 }
 

@@ -58,8 +58,15 @@ def identity(config: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: value
         for key, value in sorted(flatten(plain(config)).items())
-        if not is_incidental(key) and not (key in _defaults() and _defaults()[key] == value)
+        if not _left_out(key, config) and not (key in _defaults() and _defaults()[key] == value)
     }
+
+
+def _left_out(key: str, config: Mapping[str, Any]) -> bool:
+    """Incidental keys; but where the text is the user's own, the folder it lies in says which text that is."""
+    if key == "data.root" and (config.get("data") or {}).get("kind") == "folder":
+        return False
+    return is_incidental(key)
 
 
 def config_hash(config: Mapping[str, Any]) -> str:

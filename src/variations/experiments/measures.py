@@ -191,7 +191,7 @@ def caveats(kind: Published, measure: str, config: Mapping[str, Any]) -> list[st
 
 
 def scale_name(config: Mapping[str, Any]) -> str:
-    """`widths × 0.25, steps × 0.012` of the paper's, or `full scale`."""
+    """`widths × 0.25, steps × 0.009` of the paper's, or `full scale`."""
     scale = (config.get("recipe") or {}).get("scale") or {}
     width, steps = scale.get("width", 1), scale.get("steps", 1)
     return "full scale" if width == 1 and steps == 1 else f"widths × {width:g} and steps × {steps:g} of the paper's"

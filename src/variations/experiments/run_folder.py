@@ -112,20 +112,29 @@ class RunFolder:
     def create(self, config: Mapping[str, Any]) -> Self:
         """Make the folder and freeze `config` (plain, resolved) in it.
 
-        A folder with the same configuration is kept as it is. Keys named in `resume.allow` may differ, and then the
-        former configuration stays beside the new one as config-<n>.yaml.
+        A finished run with the same configuration is kept as it is; an unfinished one takes up what does not make it
+        another run (places, names, loggers). Keys named in `resume.allow` may differ, and then the former
+        configuration stays beside the new one as config-<n>.yaml.
 
         Raises:
-            UserError: the folder belongs to another configuration; the message lists the keys that differ.
+            UserError: the folder belongs to another configuration (the message lists the keys that differ), or cannot
+                be made.
         """
         if not self.exists():
-            for folder in (self.path, self.hypotheses, self.checkpoints):
-                folder.mkdir(parents=True, exist_ok=True)
-            write_yaml(self.path / "config.yaml", config)
+            try:
+                for folder in (self.path, self.hypotheses, self.checkpoints):
+                    folder.mkdir(parents=True, exist_ok=True)
+                write_yaml(self.path / "config.yaml", config)
+            except OSError as error:
+                raise UserError(
+                    f"the run's folder {self.path} cannot be made ({error.strerror}): name another place with runs=DIR."
+                ) from error
             return self
         old = self.config()
         changes = changed_keys(old, config)
         if not changes:
+            if self.state() not in ("finished", "running"):
+                write_yaml(self.path / "config.yaml", config)
             return self
         allowed = (config.get("resume") or {}).get("allow") or []
         forbidden = {key: values for key, values in changes.items() if not covered(key, allowed)}
