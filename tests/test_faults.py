@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from variations.compose import flatten, from_dict
+from variations.compose import compose_run, flatten, from_dict
 from variations.config import Config
 from variations.faults import faults
 
@@ -171,3 +171,10 @@ def _leaves(node: Any, prefix: str = "") -> Any:
             yield from _leaves(value, f"{prefix}{item.name}.")
         else:
             yield f"{prefix}{item.name}", item
+
+
+def test_a_row_of_another_table_is_no_row_of_the_sweep() -> None:
+    foreign = compose_run(["sweep=attention_table3", "variation=quickstart/uniform"])
+    assert any("quickstart/uniform is no row of sweep=attention_table3" in fault for fault in faults(foreign))
+    own = compose_run(["sweep=my_ablation", "variation=attention_table3/A_h16"])  # the sweep names it
+    assert not any("is no row of" in fault for fault in faults(own))

@@ -336,6 +336,11 @@ def _sweep(config: Config) -> list[Fault]:
         if config.seeds is not None:
             text = "seeds=… picks seeds of a sweep: add sweep=NAME, or use --multirun seed=1,2 for a grid."
             found.append(Fault(("seeds",), text))
+    row, table = f"{config.variation.table}/{config.variation.row}", config.sweep.table
+    known = [*config.sweep.rows, *(config.rows or [])]
+    if table is not None and config.variation.table not in (None, table) and row not in known:
+        text = f"variation={row} is no row of sweep={config.sweep.name} (table {table}): leave one of the two out."
+        found.append(Fault(("variation", "sweep"), text))
     if config.rows == []:
         found.append(Fault(("rows",), "rows=[] picks no row: name some, or leave it out for all."))
     if config.seeds == []:
