@@ -2,9 +2,9 @@
 
     python tests/torture.py --kills 50        # the same: make torture
 
-A run writes a checkpoint after every update. Every other kill comes at a random moment; the others wait, from a random
-moment on, until a write has begun, and come up to 10 ms later. A run that ends before enough kills were made is
-compared, and another one begun. Every process is forked from this one, which has imported all that a run needs: so
+A run writes a checkpoint after every update. A kill comes a random number of updates and a random time after the start;
+every other one then waits until a write has begun, and comes up to 10 ms later. A run that ends before enough kills were
+made is compared, and another one begun. Every process is forked from this one, which has imported all that a run needs: so
 kills meet training, writing and testing instead of five seconds of imports.
 """
 
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,8 @@ from variations.training import checkpoints, outcome  # noqa: F401 - `run` impor
 
 STEPS = 60
 STEPS_DONE = list(range(1, STEPS + 1))
-WRITE_SECONDS = 0.01
+MOST_UPDATES, SECONDS, WRITE_SECONDS = 6, 0.5, 0.01
+"""Longest time between a start, or a begun write, and the kill."""
 TIMED = ("seconds", "decoding_seconds", "flops_paper_rule")
 
 
@@ -125,50 +126,55 @@ def step_of(folder: RunFolder) -> int:
     return found[-1][0] if found else 0
 
 
-def moment(folder: RunFolder) -> str:
-    """What a killed process was doing, from what it left."""
-    if any(folder.checkpoints.glob(".*.tmp")):
+def moment(folder: RunFolder, child: int, began: float) -> str:
+    """What a killed process was doing, from what it left; names of unfinished files hold the process's id."""
+    if any(folder.checkpoints.glob(f".*.{child}.tmp")):
         return "writing a checkpoint"
-    if any(not sidecar.with_suffix("").exists() for sidecar in folder.checkpoints.glob("*.sha256")):
+    sums = [path for path in folder.checkpoints.glob("*.sha256") if path.stat().st_mtime > began]
+    if any(not path.with_suffix("").exists() for path in sums):
         return "between a checkpoint's sum and its name, or deleting one"
-    if any(folder.path.glob(".*.tmp")):
+    if any(folder.path.glob(f".*.{child}-*.tmp")):
         return "writing status, metrics or environment"
     if step_of(folder) == STEPS:
         return "testing"
     return "training or loading" if step_of(folder) else "before the first checkpoint"
 
 
-def wait_for_a_write(folder: RunFolder, child: int) -> None:
-    """Return as soon as a process has begun to write a checkpoint, or has ended."""
-    while not any(folder.checkpoints.glob(".*.tmp")):
-        if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-            return
+def wait(child: int, until: Callable[[], bool]) -> None:
+    """Return as soon as something is so, or a process has ended."""
+    while not until() and os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         time.sleep(0.0005)
 
 
-def continued_until_it_ends(
-    folder: RunFolder, log: Path, rng: random.Random, longest: float, left: int
-) -> Iterator[str]:
+def kill(child: int, folder: RunFolder, rng: random.Random, *, writing: bool) -> None:
+    """Kill a process at a random moment, or in the midst of a write."""
+    wanted = step_of(folder) + rng.randint(0, MOST_UPDATES)
+    wait(child, lambda: step_of(folder) >= wanted)
+    time.sleep(rng.uniform(0, SECONDS))
+    if writing:
+        wait(child, lambda: any(folder.checkpoints.glob(f".*.{child}.tmp")))
+        time.sleep(rng.uniform(0, WRITE_SECONDS))
+    os.kill(child, signal.SIGKILL)
+
+
+def continued_until_it_ends(folder: RunFolder, log: Path, rng: random.Random, left: int) -> Iterator[str]:
     """Kill the run again and again, at most `left` times, and let it end; yields what each killed process was doing.
 
     Raises:
         RuntimeError: a process failed by itself.
     """
     while True:
+        began = time.time()
         child = started(folder, log)
         if left > 0:
-            time.sleep(rng.uniform(0, longest))
-            if left % 2:
-                wait_for_a_write(folder, child)
-                time.sleep(rng.uniform(0, WRITE_SECONDS))
-            os.kill(child, signal.SIGKILL)
+            kill(child, folder, rng, writing=bool(left % 2))
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if status == 0:
             return
         if status != -signal.SIGKILL:
             raise RuntimeError(f"the run failed by itself:\n{log.read_text()[-4000:]}")
         left -= 1
-        yield moment(folder)
+        yield moment(folder, child, began)
 
 
 def contents(folder: RunFolder) -> dict[str, Any]:
@@ -214,7 +220,7 @@ def torture(place: Path, kills: int, seed: int) -> tuple[Report, float]:
         return RunFolder(naming.run_folder(config)).create(to_dict(config))
 
     whole, began = made("whole"), time.monotonic()
-    list(continued_until_it_ends(whole, place / "whole.log", rng, 0, 0))
+    list(continued_until_it_ends(whole, place / "whole.log", rng, 0))
     undisturbed, expected = time.monotonic() - began, contents(whole)
     if steps_of(expected) != STEPS_DONE:
         report.differences.append(f"undisturbed run: lines of metrics for the steps {steps_of(expected)}")
@@ -222,7 +228,7 @@ def torture(place: Path, kills: int, seed: int) -> tuple[Report, float]:
         report.runs += 1
         folder = made(f"killed{report.runs}")
         log, left = place / f"killed{report.runs}.log", kills - report.kills
-        for where in continued_until_it_ends(folder, log, rng, undisturbed / 4, left):
+        for where in continued_until_it_ends(folder, log, rng, left):
             report.kills += 1
             report.where[where] += 1
             step, lines = step_of(folder), folder.read_metrics()

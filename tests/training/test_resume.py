@@ -207,8 +207,13 @@ def test_other_batches_cannot_be_continued(small: Any, made: Any, stopped_at: An
     folder = made(small(), "run")
     with pytest.raises(Interrupted):
         fit(small(), folder, stopped_at(5))
-    with pytest.raises(UserError, match=r"written with 1 device\(s\) and 1 batch.* now there are .* 4 batch"):
+    written = r"written with 1 device\(s\), 1 batch\(es\) per device and update, 7 per device and epoch, now there are"
+    with pytest.raises(UserError, match=rf"{written} .* 4 batch"):
         fit(small("trainer.tokens_per_batch=128"), folder, Interrupt())
+    with pytest.raises(UserError, match=rf"{written} .* 4 per device and epoch"):
+        fit(small("recipe.batch_tokens=1024"), folder, Interrupt())
+    with pytest.raises(UserError, match=r"does not fit the network of the changed configuration"):
+        fit(small("model.d_ff=64"), folder, Interrupt())
 
 
 def test_time_used_up_is_not_granted_again(small: Any, made: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -179,8 +179,8 @@ class Translation(pl.LightningModule):
         if state["shares"] != self._shares():
             raise UserError(
                 f"the checkpoint was written with {_words(state['shares'])}, now there are {_words(self._shares())}: "
-                "places in the data cannot be carried over, so continue with the former trainer.devices, trainer.nodes "
-                "and trainer.tokens_per_batch, or start a new attempt with force=true."
+                "places in the data cannot be carried over, so continue with the former trainer.devices, trainer.nodes, "
+                "trainer.tokens_per_batch, recipe.batch_tokens and data, or train under another name."
             )
         self.budget.load(state["budget"])
         self.window.load(state["window"])
@@ -188,8 +188,11 @@ class Translation(pl.LightningModule):
             self.average.load(state["average"])
 
     def _shares(self) -> list[int]:
-        return [self.trainer.world_size, self.trainer.accumulate_grad_batches]
+        data: Any = getattr(self.trainer, "datamodule", None)
+        batches = 0 if data is None else len(data.sampler)
+        return [self.trainer.world_size, self.trainer.accumulate_grad_batches, batches]
 
 
 def _words(shares: list[int]) -> str:
-    return f"{shares[0]} device(s) and {shares[1]} batch(es) per device and update"
+    world, accumulated, batches = shares
+    return f"{world} device(s), {accumulated} batch(es) per device and update, {batches} per device and epoch"

@@ -16,7 +16,7 @@ from variations.config import Config
 from variations.data.card import data_card
 from variations.data.module import TranslationData
 from variations.decoding.translator import Translator
-from variations.errors import Interrupted
+from variations.errors import Interrupted, UserError
 from variations.experiments.atomic import write_json
 from variations.experiments.environment import environment
 from variations.experiments.ledger import RunFolder
@@ -64,9 +64,14 @@ def fit(config: Config, folder: RunFolder, interrupt: Interrupt) -> Trained:
     except SystemExit as error:  # what Lightning makes of KeyboardInterrupt
         raise Interrupted(interrupt.received or signal.SIGINT) from error
     except (RuntimeError, MemoryError) as error:
-        if not memory.is_exhausted(error):
-            raise
-        raise memory.failure("") from error
+        if memory.is_exhausted(error):
+            raise memory.failure("outside of the updates") from error
+        if "Error(s) in loading state_dict" in str(error):
+            raise UserError(
+                "the checkpoint does not fit the network of the changed configuration: take the network's keys out of "
+                "resume.allow, or train under another name."
+            ) from error
+        raise
     finally:
         interrupt.undefer()
         progress.close()
