@@ -3,9 +3,9 @@
     python tests/torture.py --kills 50        # the same: make torture
 
 A run writes a checkpoint after every update. A kill comes a random number of updates and a random time after the start;
-every other one then waits until a write has begun, and comes up to 10 ms later. A run that ends before enough kills were
-made is compared, and another one begun. Every process is forked from this one, which has imported all that a run needs: so
-kills meet training, writing and testing instead of five seconds of imports.
+every other one then waits until a write has begun, and comes up to 10 ms later. A run that ends before enough kills
+were made is compared, and another one begun. Every process is forked from this one, which has imported all that a run
+needs: so kills meet training, writing and testing instead of five seconds of imports.
 """
 
 import argparse

@@ -179,8 +179,8 @@ class Translation(pl.LightningModule):
         if state["shares"] != self._shares():
             raise UserError(
                 f"the checkpoint was written with {_words(state['shares'])}, now there are {_words(self._shares())}: "
-                "places in the data cannot be carried over, so continue with the former trainer.devices, trainer.nodes, "
-                "trainer.tokens_per_batch, recipe.batch_tokens and data, or train under another name."
+                "places in the data cannot be carried over, so continue with the former trainer.devices, "
+                "trainer.nodes, trainer.tokens_per_batch, recipe.batch_tokens and data, or train under another name."
             )
         self.budget.load(state["budget"])
         self.window.load(state["window"])
