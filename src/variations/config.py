@@ -312,13 +312,66 @@ class VariationConfig:
     """Figures that differ between editions of the paper."""
     provenance: str | None = None
     note: str | None = None
+    source: str | None = None
+    """Folder, seen from the run's own, of the run whose weights are tested instead; a sweep sets it."""
     reuse: str | None = None
     """Row whose trained checkpoint is tested again instead of training (only `branch.eval_mode` differs)."""
 
 
 @dataclass
+class PrunerConfig:
+    """When a trial of a search is given up (docs/search.md)."""
+
+    kind: str = choice("none", "none", "median", "hyperband", "wilcoxon")
+    """By dev scores at validations (`median`, `hyperband`), or by a test over dev sentences (`wilcoxon`)."""
+    startup: int = number(5, ge=0)
+    """`median`: so many trials are never pruned."""
+    warmup: int = number(0, ge=0)
+    """`median`: no pruning before this step."""
+    p: float = number(0.1, gt=0, lt=1)
+    """`wilcoxon`: level of the test."""
+    at: float = number(0.5, gt=0, lt=1)
+    """`wilcoxon`: the part of the training after which trials are compared."""
+
+
+@dataclass
+class SearchConfig:
+    """A search with Optuna: a sweep file with `search:` is one (docs/search.md)."""
+
+    space: dict[str, Any] = field(default_factory=dict)
+    """What is varied: key to `interval(a,b)`, `choice(a,b)`, `range(a,b)`, or `{type: float, low: a, high: b}`."""
+    trials: int | None = number(None, ge=1)
+    """Trials in all, however often the search is started; null: every cell (`sampler=grid`)."""
+    metrics: list[str] = field(default_factory=lambda: ["dev.bleu"])
+    """What is optimised: dev.bleu, dev_ppl, parameters, flops, …; several with nsgaii, gp, tpe, random or grid."""
+    directions: list[str] = field(default_factory=list)
+    """`maximize` or `minimize`, one a metric; empty: scores up, losses and costs down."""
+    baseline: str | None = None
+    """A row, TABLE/ROW, that every trial starts from, and whose own values are the first trial."""
+    sampler: str = choice("tpe", "tpe", "random", "grid", "gp", "nsgaii")
+    seed: int = number(1, ge=0)
+    """Seed of the sampler."""
+    startup: int = number(10, ge=1)
+    """Random trials before `tpe` or `gp` draws conclusions."""
+    population: int = number(20, ge=2)
+    """`nsgaii`: trials of a generation."""
+    pruner: PrunerConfig = field(default_factory=PrunerConfig)
+    storage: str | None = None
+    """A journal file or sqlite:///FILE; null: runs/NAME/study.log."""
+
+
+@dataclass
+class TrialConfig:
+    """The trial of a search that a run belongs to; written by the search."""
+
+    trial: int | None = number(None, ge=0)
+    study: str | None = None
+    storage: str | None = None
+
+
+@dataclass
 class SweepConfig:
-    """A table or a grid; see `sweeps/`."""
+    """A table, a grid or a search; see `sweeps/`."""
 
     name: str | None = None
     table: str | None = None
@@ -327,10 +380,17 @@ class SweepConfig:
     seeds: list[int] = field(default_factory=lambda: [1])
     overrides: list[str] = field(default_factory=list)
     """Applied to every row alike."""
-    at_once: int = number(1, ge=1)
-    """Rows that run at the same time on this machine, its cores divided among them."""
+    at_once: int | None = number(None, ge=1)
+    """Most rows at the same time; null: what the launcher has room for (on this machine's CPU, one)."""
+    retries: int = number(1, ge=0)
+    """How often a failed row is tried again before the sweep ends."""
+    reuse: bool = True
+    """Rows that differ from another one only at test time test that one's weights instead of training their own."""
+    lease_seconds: float = number(60.0, gt=0)
+    """So long the process at a run may be silent before another one takes its place."""
     metric: str = "bleu"
     note: str | None = None
+    search: SearchConfig = field(default_factory=SearchConfig)
 
 
 @dataclass
@@ -349,6 +409,7 @@ class Config:
     debug: DebugConfig = field(default_factory=DebugConfig)
     variation: VariationConfig = field(default_factory=VariationConfig)
     sweep: SweepConfig = field(default_factory=SweepConfig)
+    search: TrialConfig = field(default_factory=TrialConfig)
     seed: int = number(1, ge=0)
     name: str | None = None
     """Name of a single run; null: made from the choices of the configuration."""

@@ -22,6 +22,7 @@ INCIDENTAL = (
     "rows",
     "seeds",
     "sweep",
+    "search",
     "name",
     "hydra",
     "variation.id",
@@ -34,6 +35,7 @@ INCIDENTAL = (
     "variation.versions",
     "variation.provenance",
     "variation.note",
+    "variation.source",
 )
 """Places, names and words: a run stays the same run when they change."""
 

@@ -2,22 +2,23 @@
 
     runs/<sweep>/<row>/seed<k>/
         config.yaml        frozen and resolved
-        status.json        running, finished, failed (and why) or interrupted
+        status.json        running, finished, failed (and why), interrupted or pruned
         metrics.jsonl      one line a measurement
+        log.txt            what the run printed, when a sweep started it
+        lease-<n>.json     who is at it, or was last (see lease.py)
         result.json        scores and costs
         environment.json   commit, versions, hardware, data hashes
         hypotheses/        <set>.hyp .ref .src
         checkpoints/
 
-Every file but metrics.jsonl is replaced whole. This module imports no torch.
+Every file but metrics.jsonl and log.txt is replaced whole. This module imports no torch.
 """
 
 import json
 import os
 import re
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +30,7 @@ from variations.errors import UserError
 from variations.experiments.atomic import json_text, plain, read_yaml, write_json, write_text, write_yaml
 from variations.experiments.identity import changed_keys, config_hash, covered
 
-STATES = ("running", "finished", "failed", "interrupted")
+STATES = ("running", "finished", "failed", "interrupted", "pruned")
 SEED_FOLDER = re.compile(r"seed(\d+)(?:-attempt(\d+))?")
 
 
@@ -47,6 +48,8 @@ class Status:
     step: int | None = None
     epoch: int | None = None
     command: str | None = None
+    failures: int = 0
+    """How often the run has failed in its whole life."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further facts a caller stored."""
 
@@ -77,6 +80,11 @@ class RunFolder:
     def metrics(self) -> Path:
         """The file metrics.jsonl."""
         return self.path / "metrics.jsonl"
+
+    @property
+    def log(self) -> Path:
+        """The file log.txt."""
+        return self.path / "log.txt"
 
     @property
     def seed(self) -> int:
@@ -175,7 +183,7 @@ class RunFolder:
         return Status(**{key: value for key, value in stored.items() if key in known}, extra=extra)
 
     def set_status(self, state: str, reason: str | None = None, **extra: Any) -> None:
-        """Replace status.json. `started`, `step`, `epoch` and `command` are kept until new ones are given.
+        """Replace status.json. `started`, `step`, `epoch`, `command` and `failures` are kept until new ones are given.
 
         Raises:
             ValueError: `state` is not one of STATES.
@@ -187,6 +195,8 @@ class RunFolder:
         fresh = {"state": state, "reason": reason, "updated": now, "pid": os.getpid(), "host": socket.gethostname()}
         base = {key: value for key, value in asdict(Status(state)).items() if key != "extra"}
         base |= {"started": now, "attempt": self.attempt}
+        if state == "failed" and old.get("state") != "failed":  # whoever notices it too does not count it again
+            fresh["failures"] = int(old.get("failures") or 0) + 1
         write_json(self.path / "status.json", base | old | fresh | extra)
 
     def state(self) -> str:
@@ -247,31 +257,6 @@ class RunFolder:
     def environment(self) -> dict[str, Any] | None:
         """Commit, versions, hardware; None if not written yet. Raises UserError if the file is broken."""
         return self._read_json("environment.json")
-
-    # One process at a time ------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Keep other processes from running in this folder. Raises UserError, naming the holder, if one is."""
-        from filelock import FileLock, Timeout
-
-        self.path.mkdir(parents=True, exist_ok=True)
-        holder = self.path / ".lock-holder.json"
-        lock = FileLock(self.path / ".lock", timeout=0)
-        try:
-            lock.acquire()
-        except Timeout as error:
-            held = self._read_json(holder.name, tolerant=True) or {}
-            who = f"process {held.get('pid', 'unknown')} on {held.get('host', 'an unknown host')}"
-            since = held.get("since", "an unknown time")
-            raise UserError(f"{self.path} is in use by {who} since {since}: wait for it to end, or stop it.") from error
-        try:
-            since = datetime.now(UTC).isoformat(timespec="seconds")
-            write_json(holder, {"pid": os.getpid(), "host": socket.gethostname(), "since": since})
-            yield
-        finally:
-            holder.unlink(missing_ok=True)
-            lock.release()
 
     # Details --------------------------------------------------------------------------------------------------------
 
