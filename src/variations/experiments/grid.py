@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 from variations.experiments.footnotes import test_names
 from variations.experiments.measures import published_kind
@@ -17,6 +18,8 @@ class Cell:
 
     text: str
     marks: tuple[str, ...] = ()
+    value: float | str | None = None
+    """What a sorted view goes by; None: last."""
 
 
 @dataclass
@@ -28,6 +31,8 @@ class Column:
     marks: tuple[str, ...] = ()
     rank: int = 0
     """A narrow terminal leaves out the columns of the highest rank first; never those of rank 0."""
+    key: str = ""
+    """What it shows: `row`, `published.dev_bleu`, `test.bleu`, `delta`, …"""
 
 
 @dataclass
@@ -65,33 +70,35 @@ def lay_out(table: Table) -> Grid:
     columns: list[tuple[Column, list[Cell]]] = []
 
     def add(
-        title: str, cells: Sequence[Cell], *, right: bool = True, marks: tuple[str, ...] = (), rank: int = 0
+        key: str, title: str, cells: Sequence[Cell], *, right: bool = True, marks: tuple[str, ...] = (), rank: int = 0
     ) -> None:
         if any(cell.text for cell in cells):
-            columns.append((Column(title, right, marks, rank), list(cells)))
+            columns.append((Column(title, right, marks, rank, key), list(cells)))
 
-    def plain(title: str, text: Callable[[Line], str], rank: int = 0) -> None:
-        add(title, [Cell(text(line)) for line in lines], rank=rank)
+    def plain(key: str, title: str, text: Callable[[Any], str], value: Callable[[Line], Any], rank: int) -> None:
+        found = [value(line) for line in lines]
+        add(key, title, [Cell("" if v is None else text(v), value=v) for v in found], rank=rank)
 
-    add("", [Cell(line.row.definition.group or "") for line in lines], right=False)
-    add("row", [Cell(line.label, book.mark(line.notes)) for line in lines], right=False)
-    plain("parameters", lambda line: millions(line.row.parameters), rank=4)
+    groups = [line.row.definition.group or "" for line in lines]
+    add("group", "", [Cell(group, value=group or None) for group in groups], right=False)
+    add("row", "row", [Cell(line.label, book.mark(line.notes), line.label) for line in lines], right=False)
+    plain("parameters", "parameters", millions, lambda line: line.row.parameters, 4)
     _published(table, "params_millions", "parameters, published (M)", add, book)
     for key in _published_keys(table):
         _published(table, key, f"{published_kind(key).label}, published", add, book)
-        differences = [Cell(delta(line.published_delta.get(key))) for line in lines]
-        add("Δ base, published", differences, rank=3)
+        differences = [Cell(delta(value), value=value) for value in (line.published_delta.get(key) for line in lines)]
+        add(f"published_delta.{key}", "Δ base, published", differences, rank=3)
     for measure in table.measures:
         primary = measure is table.primary
         cells = [_measured(line, measure.key, book, primary=primary) for line in lines]
-        add(measure.label, cells, rank=0 if primary else 5)
+        add(measure.key, measure.label, cells, rank=0 if primary else 5)
         if primary:
             _differences(table, add, book)
         _against_published(table, measure.key, add, book)
-    plain("seeds", lambda line: line.seeds, rank=3)
-    plain("steps", lambda line: f"{line.costs['steps']:,.0f}" if "steps" in line.costs else "", rank=6)
-    plain("time", lambda line: duration(line.costs["seconds"]) if "seconds" in line.costs else "", rank=2)
-    plain("FLOPs", lambda line: scientific(line.costs["flops"]) if "flops" in line.costs else "", rank=6)
+    add("seeds", "seeds", [Cell(line.seeds, value=len(line.row.finished)) for line in lines], rank=3)
+    plain("steps", "steps", lambda value: f"{value:,.0f}", lambda line: line.costs.get("steps"), 6)
+    plain("seconds", "time", duration, lambda line: line.costs.get("seconds"), 2)
+    plain("flops", "FLOPs", scientific, lambda line: line.costs.get("flops"), 6)
     _hours(table, add)
     return Grid(
         f"{table.sweep.name}: published and measured" if _published_keys(table) else f"{table.sweep.name}: measured",
@@ -118,22 +125,21 @@ def _published(table: Table, key: str, title: str, add: Callable[..., None], boo
         if figure is None:
             cells.append(Cell(""))
         else:
-            cells.append(
-                Cell(_as_printed(figure.value), book.mark(n for n in _figure_notes(figure) if n not in common))
-            )
-    add(title, cells, marks=book.mark(common), rank=4 if key == "params_millions" else 0)
+            marks = book.mark(n for n in _figure_notes(figure) if n not in common)
+            cells.append(Cell(_as_printed(figure.value), marks, figure.value))
+    add(f"published.{key}", title, cells, marks=book.mark(common), rank=4 if key == "params_millions" else 0)
 
 
 def _against_published(table: Table, key: str, add: Callable[..., None], book: Notebook) -> None:
     """The column measured - published, where some row's figures were taken on the same text."""
     pairs = [next((f for f in line.published.values() if f.measure == key), None) for line in table.lines]
     cells = [
-        Cell(delta(figure.difference), book.mark(figure.notes))
+        Cell(delta(figure.difference), book.mark(figure.notes), figure.difference)
         if figure and figure.difference is not None
         else Cell("")
         for figure in pairs
     ]
-    add("measured − published", cells)
+    add(f"against_published.{key}", "measured − published", cells)
 
 
 def _figure_notes(figure: Figure) -> list[str]:
@@ -152,7 +158,7 @@ def _measured(line: Line, key: str, book: Notebook, *, primary: bool) -> Cell:
         spread = f" ± {found.sd:.{digits}f}" if found.sd is not None else ""
         wanted = len(line.row.runs)
         partial = [f"mean of {found.n} of {wanted} seeds"] if primary and found.n < wanted else []
-        return Cell(f"{found.mean:.{digits}f}{spread}", book.mark(partial))
+        return Cell(f"{found.mean:.{digits}f}{spread}", book.mark(partial), found.mean)
     if not primary:
         return Cell("")
     states = dict.fromkeys("missing" if run.state == "absent" else run.state for run in line.row.runs)
@@ -162,13 +168,19 @@ def _measured(line: Line, key: str, book: Notebook, *, primary: bool) -> Cell:
 def _differences(table: Table, add: Callable[..., None], book: Notebook) -> None:
     """Columns of the difference from the base row: value and mark, interval, p, and seeds that agree."""
     lines, level = table.lines, table.significance.level
-    add("Δ base", [_delta_cell(line, table.primary.key, book) for line in lines])
-    add(f"{100 * level:g} % CI", [Cell(_interval(line)) for line in lines], rank=1)
-    add("p", [Cell(f"{line.test.across.p:.3f}" if line.test else "") for line in lines], rank=1)
+    tests = [line.test.across if line.test else None for line in lines]
+    add("delta", "Δ base", [_delta_cell(line, table.primary.key, book) for line in lines])
+    intervals = [
+        Cell(_interval(line), value=test.low if test else None) for line, test in zip(lines, tests, strict=True)
+    ]
+    add("ci", f"{100 * level:g} % CI", intervals, rank=1)
+    add("p", "p", [Cell(f"{test.p:.3f}", value=test.p) if test else Cell("") for test in tests], rank=1)
     if any(line.test and len(line.test.seeds) > 1 for line in lines):
         note = "seeds in which both paired bootstrap and approximate randomisation find this difference at this level"
-        cells = [Cell(f"{line.test.agreeing_seeds}/{len(line.test.seeds)}" if line.test else "") for line in lines]
-        add(f"seeds with p < {1 - level:.3g}", cells, marks=book.mark([note]), rank=6)
+        agreeing = [line.test.agreeing_seeds if line.test else None for line in lines]
+        texts = [f"{line.test.agreeing_seeds}/{len(line.test.seeds)}" if line.test else "" for line in lines]
+        cells = [Cell(text, value=count_) for text, count_ in zip(texts, agreeing, strict=True)]
+        add("agreeing_seeds", f"seeds with p < {1 - level:.3g}", cells, marks=book.mark([note]), rank=6)
 
 
 def _delta_cell(line: Line, key: str, book: Notebook) -> Cell:
@@ -182,7 +194,7 @@ def _delta_cell(line: Line, key: str, book: Notebook) -> Cell:
     reasons = [line.untested] if line.untested else []
     if 0 < found.n < len(line.row.finished):
         reasons.append(f"over the {found.n} seed{'s' if found.n > 1 else ''} that the base row has too")
-    return Cell(f"{delta(found.mean)}{spread}", (*star, *book.mark(reasons)))
+    return Cell(f"{delta(found.mean)}{spread}", (*star, *book.mark(reasons)), found.mean)
 
 
 def _interval(line: Line) -> str:
@@ -203,8 +215,10 @@ def _hours(table: Table, add: Callable[..., None]) -> None:
     texts = [
         f"{line.hours[0]:.3g}{'' if common else ' ' + line.hours[1]}" if line.hours else "" for line in table.lines
     ]
-    cells = [Cell(text) for text in texts]
-    add(f"{common or 'device'}-hours", cells, rank=6)
+    cells = [
+        Cell(text, value=line.hours[0] if line.hours else None) for text, line in zip(texts, table.lines, strict=True)
+    ]
+    add("device_hours", f"{common or 'device'}-hours", cells, rank=6)
 
 
 def decimals(key: str) -> int:
