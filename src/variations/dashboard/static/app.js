@@ -1,0 +1,171 @@
+"use strict";
+/* The page: header, views, shortcuts, and what happens when the store changes. */
+window.V = window.V || {};
+
+(() => {
+  const ORDER = ["table", "curves", "compare", "branches", "attention", "sweep", "scatter"];
+  const node = (id) => document.getElementById(id);
+
+  const done = new Map(); // tests that have arrived, and of which version
+  let index = null;
+  let revision = "";
+  let turn = 0;
+  let drawn = 0;
+  let answering = true;
+
+  function header(sweep) {
+    const names = index.sweeps.map((item) => [item.name, item.name === "single" ? "single runs" : item.title && item.title !== item.name ? `${item.name} – ${item.title}` : item.name]);
+    const exported = V.api.embedded();
+    V.replace(
+      node("header"),
+      V.el("h1", {}, V.el("span", { class: "brand", text: "Variations" })),
+      names.length
+        ? V.select("choose-sweep", "Sweep", names, sweep ? sweep.name : "", (name) => V.app.open(name))
+        : null,
+      sweep ? V.el("span", { class: "states" }, Object.entries(sweep.states).map(([state, count]) => V.stateMark(state, count))) : null,
+      V.el("span", { class: "spring" }),
+      V.el("span", {
+        id: "live",
+        class: exported ? "still" : answering ? "live" : "silent",
+        text: exported ? "exported file" : answering ? "live" : "the server does not answer",
+      }),
+      exported ? null : exportLink(sweep),
+      V.el("button", { id: "theme", type: "button", text: V.theme() === "dark" ? "Light" : "Dark", "aria-label": `Switch to the ${V.theme() === "dark" ? "light" : "dark"} theme`, on: { click: V.switchTheme } }),
+      V.el("button", { id: "shortcuts", type: "button", text: "?", "aria-label": "Keyboard shortcuts", on: { click: V.help } }),
+    );
+  }
+
+  function exportLink(sweep) {
+    if (!sweep) return null;
+    return V.el("a", { id: "export", class: "button", href: V.api.path.export(sweep.name), download: `${sweep.name}.html`, text: "Export" });
+  }
+
+  /** A state with its sign: never by colour alone. */
+  V.stateMark = (state, count) => {
+    const signs = { finished: "✓", running: "▶", failed: "✕", interrupted: "‖", broken: "!", missing: "○", absent: "○" };
+    const text = state === "absent" ? "missing" : state;
+    return V.el("span", { class: `state ${state}` }, V.el("span", { "aria-hidden": "true", text: signs[state] || "·" }), ` ${count === undefined ? "" : `${V.whole(count)} `}${text}`);
+  };
+
+  function nav(view) {
+    V.replace(
+      node("nav"),
+      ORDER.map((key, at) =>
+        V.el("a", {
+          id: `nav-${key}`,
+          href: V.state.after({ view: key }),
+          "aria-current": key === view ? "page" : null,
+          title: `${V.views[key].hint} (key ${at + 1})`,
+          text: V.views[key].title,
+        }),
+      ),
+    );
+  }
+
+  async function render() {
+    const mine = ++turn;
+    const current = () => mine === turn;
+    const view = V.views[V.state.get("view")] ? V.state.get("view") : "table";
+    try {
+      if (!index) {
+        const raw = await V.api.get(V.api.path.index(), revision);
+        if (!current()) return;
+        index = raw;
+      }
+      const name = V.state.get("sweep") || index.sweep || (index.sweeps[0] && index.sweeps[0].name);
+      if (!name) {
+        header(null);
+        V.replace(node("nav"));
+        V.replace(node("main"), nothing());
+        return;
+      }
+      const sweep = V.model(await payload(name));
+      if (!current()) return;
+      document.title = `${V.views[view].title} · ${sweep.name} · Variations`;
+      header(sweep);
+      nav(view);
+      await V.views[view].render(node("main"), { index, sweep, current });
+      V.chart.free();
+      if (current()) document.documentElement.dataset.shown = `${view}:${++drawn}`;
+    } catch (error) {
+      if (current()) failed(error);
+    }
+  }
+
+  /** The sweep, at once without tests of significance where these take time; the page is drawn again when they are done. */
+  async function payload(name) {
+    const entry = index.sweeps.find((item) => item.name === name);
+    const version = entry ? entry.revision : revision;
+    const path = V.api.path.sweep(name);
+    if (V.api.embedded()) return structuredClone(await V.api.get(path));
+    const tested = `${path}?significance=1`;
+    if (done.get(tested) === version) return structuredClone(await V.api.get(tested, version));
+    const first = await V.api.get(path, version);
+    if (first.table && !first.table.tested) {
+      V.api.get(tested, version).then(
+        () => {
+          done.set(tested, version);
+          render();
+        },
+        () => {}, // the table stands without tests; what is wrong shows when it is asked for again
+      );
+    }
+    return structuredClone(first);
+  }
+
+  function nothing() {
+    return V.empty(
+      "No runs yet",
+      `There is no run below ${index.root || "runs"}. Train the small table that comes with the project (some minutes on two cores); this page fills by itself as runs begin.`,
+      "python src/train.py --multirun sweep=quickstart",
+    );
+  }
+
+  function failed(error) {
+    if (!index) V.replace(node("header"), V.el("h1", { text: "Variations" }));
+    else if (!node("nav").firstChild) header(null);
+    const first = index && index.sweeps[0];
+    V.replace(
+      node("main"),
+      V.empty("This cannot be shown", error.message || String(error)),
+      first ? V.el("p", {}, V.el("a", { href: `#sweep=${encodeURIComponent(first.name)}`, text: `Go to ${first.name}` })) : null,
+    );
+  }
+
+  async function changed(next) {
+    if (next === revision) return;
+    revision = next;
+    index = null;
+    await render();
+    node("notice").textContent = `Updated ${new Date().toLocaleTimeString()}`;
+  }
+
+  V.app = {
+    ORDER,
+    render,
+    /** Another sweep, in the same view. */
+    open: (name) => {
+      const view = V.state.get("view");
+      const hash = new URLSearchParams({ sweep: name, ...(view ? { view } : {}) });
+      window.history.pushState(null, "", `#${hash}`);
+      render();
+    },
+  };
+
+  window.addEventListener("statechange", render);
+  window.addEventListener("popstate", render);
+  window.addEventListener("themechange", render);
+  node("skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    node("main").focus();
+  });
+  V.api.follow(changed, (answers) => {
+    if (answers === answering) return;
+    answering = answers;
+    const live = node("live");
+    if (!live) return;
+    live.className = answers ? "live" : "silent";
+    live.textContent = answers ? "live" : "the server does not answer";
+  });
+  render();
+})();

@@ -1,0 +1,129 @@
+"use strict";
+/* Bokeh figures in the page's colours. Every chart has labelled axes with units, and a text that stands for the picture
+   where it cannot be seen. */
+window.V = window.V || {};
+
+(() => {
+  const live = new Map(); // element → Bokeh view
+
+  const FONT = "system-ui, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif";
+
+  function axis(target, label, ink) {
+    Object.assign(target, {
+      axis_label: label,
+      axis_label_text_color: ink.ink,
+      axis_label_text_font: FONT,
+      axis_label_text_font_size: "12.5px",
+      axis_label_text_font_style: "normal",
+      axis_line_color: ink.soft,
+      major_tick_line_color: ink.soft,
+      minor_tick_line_color: null,
+      major_label_text_color: ink.ink,
+      major_label_text_font: FONT,
+      major_label_text_font_size: "11.5px",
+    });
+  }
+
+  V.chart = {
+    /** A figure. `large` axes print 12k for 12,000. */
+    figure: ({ height = 400, x, y, xLog = false, yLog = false, largeX = false, largeY = false, xRange, yRange, tools, flipped, grid = true }) => {
+      const ink = V.ink();
+      const fig = Bokeh.Plotting.figure({
+        height,
+        sizing_mode: "stretch_width",
+        min_border_right: 16,
+        tools: tools ?? "pan,box_zoom,wheel_zoom,reset,save",
+        x_axis_type: xLog ? "log" : "linear",
+        y_axis_type: yLog ? "log" : "linear",
+        ...(xRange ? { x_range: xRange } : {}),
+        ...(yRange ? { y_range: yRange } : {}),
+        background_fill_color: ink.page,
+        border_fill_color: ink.page,
+        outline_line_color: null,
+      });
+      fig.toolbar.logo = null;
+      if (tools === "") fig.toolbar_location = null;
+      for (const wheel of fig.toolbar.tools.filter((tool) => tool.type === "WheelZoomTool")) {
+        wheel.modifiers = "ctrl"; // the wheel alone scrolls the page
+        fig.toolbar.active_scroll = wheel;
+      }
+      axis(fig.xaxis, x, ink);
+      axis(fig.yaxis, y, ink);
+      if (largeX && !xLog) fig.xaxis.formatter = new Bokeh.NumeralTickFormatter({ format: "0.[00]a" });
+      if (largeY && !yLog) fig.yaxis.formatter = new Bokeh.NumeralTickFormatter({ format: "0.[00]a" });
+      for (const lines of [fig.xgrid, fig.ygrid]) {
+        lines.grid_line_color = grid ? ink.grid : null;
+        lines.grid_line_alpha = 0.7;
+      }
+      if (flipped) fig.y_range.flipped = true;
+      return fig;
+    },
+
+    source: (data) => new Bokeh.ColumnDataSource({ data }),
+
+    /** Values under the pointer; text from runs is shown as text. */
+    hover: (fig, renderers, tooltips, options = {}) => {
+      fig.add_tools(new Bokeh.HoverTool({ renderers, tooltips, ...options }));
+    },
+
+    /** Draws `fig` in `node`; what stood there before is freed. */
+    show: async (fig, node, text) => {
+      V.chart.free();
+      node.setAttribute("role", "img");
+      node.setAttribute("aria-label", text);
+      node.classList.add("chart");
+      const shown = await Bokeh.Plotting.show(fig, node);
+      live.set(node, Array.isArray(shown) ? shown[0] : shown);
+      node.dataset.drawn = "true";
+    },
+
+    /** Frees charts that have left the page. */
+    free: () => {
+      for (const [node, view] of live) {
+        if (node.isConnected) continue;
+        live.delete(node);
+        if (view && view.remove) view.remove();
+      }
+    },
+
+    /** A scale of cividis from `low` to `high` with its bar at the right of `fig`. */
+    colours: (fig, low, high, title) => {
+      const ink = V.ink();
+      const mapper = new Bokeh.LinearColorMapper({ palette: cividis(64), low, high });
+      fig.add_layout(
+        new Bokeh.ColorBar({
+          color_mapper: mapper,
+          width: 12,
+          title,
+          title_text_font: FONT,
+          title_text_font_size: "11.5px",
+          title_text_font_style: "normal",
+          title_text_color: ink.ink,
+          major_label_text_font: FONT,
+          major_label_text_color: ink.ink,
+          background_fill_color: null,
+          border_line_color: null,
+          major_tick_line_color: ink.soft,
+          padding: 8,
+        }),
+        "right",
+      );
+      return mapper;
+    },
+
+    font: FONT,
+  };
+
+  function cividis(count) {
+    const stops = V.CIVIDIS.map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
+    return Array.from({ length: count }, (_, i) => {
+      const place = (i / (count - 1)) * (stops.length - 1);
+      const low = Math.min(Math.floor(place), stops.length - 2);
+      const mixed = stops[low].map((value, k) => Math.round(value + (stops[low + 1][k] - value) * (place - low)));
+      return `#${mixed.map((value) => value.toString(16).padStart(2, "0")).join("")}`;
+    });
+  }
+
+  /** Black or white, whichever is read on cividis at `share` of its length. */
+  V.onCividis = (share) => (share > 0.52 ? "#111111" : "#ffffff");
+})();

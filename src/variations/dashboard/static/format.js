@@ -1,0 +1,80 @@
+"use strict";
+/* Numbers for the eye. */
+window.V = window.V || {};
+
+(() => {
+  const NONE = "–";
+  const known = (value) => typeof value === "number" && Number.isFinite(value);
+
+  V.known = known;
+
+  /** A score with `digits` decimals. */
+  V.fixed = (value, digits = 2) => (known(value) ? value.toFixed(digits).replace("-", "−") : NONE);
+
+  /** A difference, always with its sign. */
+  V.signed = (value, digits = 2) => (known(value) ? (value > 0 ? "+" : "") + V.fixed(value, digits) : NONE);
+
+  /** 1,234,567 */
+  V.whole = (value) => (known(value) ? Math.round(value).toLocaleString("en-GB").replace("-", "−") : NONE);
+
+  /** 65.3 M, 2.1 G: three figures. */
+  V.short = (value) => {
+    if (!known(value)) return NONE;
+    const size = Math.abs(value);
+    const units = [[1e18, "E"], [1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+    const found = units.find(([unit]) => size >= unit);
+    if (found) return `${Number((value / found[0]).toPrecision(3))} ${found[1]}`;
+    return String(Number(value.toPrecision(3)));
+  };
+
+  /** 4 significant figures, for values of an unknown kind. */
+  V.any = (value) => {
+    if (!known(value)) return NONE;
+    const size = Math.abs(value);
+    if (size >= 1e6 || (size > 0 && size < 1e-3)) return value.toExponential(2).replace("-", "−");
+    return String(Number(value.toPrecision(4))).replace("-", "−");
+  };
+
+  /** A duration: 45 s, 12 min, 3 h 20 min, 2 d 4 h. */
+  V.duration = (seconds) => {
+    if (!known(seconds)) return NONE;
+    if (seconds < 90) return `${Math.round(seconds)} s`;
+    const minutes = Math.round(seconds / 60);
+    if (minutes < 60) return `${minutes} min`;
+    const hours = Math.floor(minutes / 60);
+    if (hours < 48) return `${hours} h ${minutes % 60} min`;
+    return `${Math.floor(hours / 24)} d ${hours % 24} h`;
+  };
+
+  /** A p-value: 0.004, < 0.001. */
+  V.p = (value) => (known(value) ? (value < 0.001 ? "< 0.001" : value.toFixed(3)) : NONE);
+
+  /** One or many. */
+  V.count = (number, one, many = `${one}s`) => `${V.whole(number)} ${number === 1 ? one : many}`;
+
+  /** What a measure of runs is called, with its unit. */
+  V.metricName = (key) => {
+    const names = {
+      "dev/bleu": "dev BLEU",
+      "dev/nll": "dev loss (nats per sub-word)",
+      "dev/ppl": "dev perplexity (per sub-word)",
+      "train/loss": "training loss (nats per sub-word, label-smoothed)",
+      "train/nll": "training loss (nats per sub-word)",
+      lr: "learning rate",
+      "branch/dead": "dead branches",
+      "train/grad_norm": "gradient norm",
+    };
+    return names[key] || key.replace(/[/_]/g, " ");
+  };
+
+  /** Is less of it better? */
+  V.lowerIsBetter = (key) => /ppl|nll|loss|perplexity|ter\b/.test(key);
+
+  V.AXES = {
+    step: "updates (steps)",
+    target_tokens: "target tokens read",
+    tokens: "source and target tokens read",
+    seconds: "training time (seconds)",
+    flops: "training FLOPs (counted)",
+  };
+})();

@@ -1,0 +1,55 @@
+"use strict";
+/* Shortcuts, and the page that lists them. */
+window.V = window.V || {};
+
+(() => {
+  const KEYS = [
+    ["1 … 7", "table, curves, compare, branches, attention, sweep, scatter"],
+    ["/", "go to the filter box"],
+    ["[ and ]", "previous and next sweep"],
+    ["↑ ↓ Home End", "walk through rows and lists"],
+    ["Enter", "on a column's head: sort; on a row: what it changes"],
+    ["Space", "on a row of a list: take it in or leave it out"],
+    ["t", "light or dark"],
+    ["Ctrl + wheel", "zoom a chart; drag moves it, ⟲ puts it back"],
+    ["?", "this list"],
+    ["Esc", "close this list, or leave the filter box"],
+  ];
+
+  V.help = () => {
+    const dialog = document.getElementById("help");
+    V.replace(
+      dialog,
+      V.el("h2", { id: "help-title", text: "Keyboard" }),
+      V.el("dl", {}, KEYS.map(([key, text]) => [V.el("dt", {}, V.el("kbd", { text: key })), V.el("dd", { text })])),
+      V.el("p", { class: "hint", text: "The address holds the view and the selection: send it to share what you see, or go back with the browser's button." }),
+      V.el("form", { method: "dialog" }, V.el("button", { text: "Close" })),
+    );
+    if (!dialog.open) dialog.showModal();
+  };
+
+  function neighbour(step) {
+    const select = document.getElementById("choose-sweep");
+    if (!select) return;
+    const next = select.options[select.selectedIndex + step];
+    if (next) V.app.open(next.value);
+  }
+
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.matches("input:not([type=checkbox]):not([type=range]), textarea, select");
+    if (event.key === "Escape" && event.target.matches("input[type=search]")) event.target.blur();
+    if (typing || event.ctrlKey || event.metaKey || event.altKey || document.getElementById("help").open) return;
+    const view = V.app.ORDER[Number(event.key) - 1];
+    const actions = { "?": V.help, t: V.switchTheme, "[": () => neighbour(-1), "]": () => neighbour(1), "/": focusFilter };
+    if (view) V.state.set({ view });
+    else if (actions[event.key]) {
+      event.preventDefault();
+      actions[event.key]();
+    }
+  });
+
+  function focusFilter() {
+    const box = document.querySelector("input[type=search]");
+    if (box) box.focus();
+  }
+})();

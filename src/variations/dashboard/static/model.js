@@ -1,0 +1,122 @@
+"use strict";
+/* A sweep's payload (payload.py: Sweep) as the views want it: rows with their runs, scores, tests and states. */
+window.V = window.V || {};
+
+(() => {
+  const STATES = ["finished", "running", "failed", "interrupted", "broken", "missing"];
+  const NO_TABLE = { metric: "test.bleu", measures: [], columns: [], rows: [], notes: [], footnotes: [], missing: [], level: 0.95, tested: true };
+
+  V.model = (payload) => {
+    const table = payload.table || NO_TABLE;
+    const measures = table.measures.length ? table.measures : [{ key: "test.bleu", label: "test BLEU", convention: null, higher_is_better: true }];
+    const primary = measures[0];
+    const rows = table.rows.map((raw, index) => row(raw, index, payload.runs, primary));
+    const known = new Map(rows.map((item) => [item.name, item]));
+    for (const run of payload.runs) {
+      if (!known.has(run.row)) known.set(run.row, stranger(run, rows, payload.runs, primary));
+      run.home = known.get(run.row);
+      run.title = runTitle(run, payload.runs);
+    }
+    for (const item of rows) item.isBase = rows.some((other) => other.base === item.name);
+    const sweep = {
+      name: payload.name,
+      title: payload.title || payload.name,
+      fault: payload.fault,
+      broken: payload.broken || [],
+      rows,
+      runs: payload.runs,
+      metrics: payload.metrics,
+      measures,
+      primary,
+      level: table.level,
+      tested: table.tested,
+      publishedKeys: [...new Set(rows.flatMap((item) => Object.keys(item.published)))].filter((key) => key !== "params_millions"),
+      publishedTitles: Object.fromEntries(table.columns.filter((column) => column.key.startsWith("published.")).map((column) => [column.key.slice(10), column.title])),
+      notes: table.notes,
+      footnotes: [...payload.rank_correlation.map((item) => item.sentence), ...table.footnotes],
+      states: tally(rows),
+    };
+    sweep.verdict = verdict(sweep);
+    return sweep;
+  };
+
+  function row(raw, index, runs, primary) {
+    const mine = runs.filter((run) => run.row === raw.row);
+    return {
+      ...raw,
+      name: raw.row,
+      index,
+      look: raw.color_index,
+      isBase: false,
+      score: raw.measured[primary.key] ? raw.measured[primary.key].mean : null,
+      runs: mine.filter((run) => run.latest),
+      attempts: mine,
+      counts: counts(mine, raw),
+    };
+  }
+
+  /** How many of a row's seeds are in which state. A seed without a run is missing. */
+  function counts(mine, raw) {
+    const found = {};
+    for (const run of mine.filter((item) => item.latest)) {
+      const state = run.state === "absent" ? "missing" : run.state;
+      found[state] = (found[state] || 0) + 1;
+    }
+    const wanted = Number((raw.seeds || "").split("/")[1] || 0);
+    const begun = Object.values(found).reduce((sum, count) => sum + count, 0);
+    if (wanted > begun) found.missing = (found.missing || 0) + wanted - begun;
+    return found;
+  }
+
+  /** A row of the store that the table does not name: taken out of the sweep, or there is no table. */
+  function stranger(run, rows, runs, primary) {
+    const mine = runs.filter((item) => item.row === run.row);
+    const scores = mine.filter((item) => item.latest && V.known(item.score)).map((item) => item.score);
+    const mean = scores.length ? scores.reduce((sum, value) => sum + value, 0) / scores.length : null;
+    const item = {
+      name: run.row, label: run.label, group: null, index: rows.length, look: run.color_index, base: null, isBase: false, quoted: false,
+      changes: [], changed_keys: [], published: {}, measured: mean === null ? {} : { [primary.key]: { mean, sd: null, n: scores.length } },
+      delta: {}, ci: null, p: null, significant: null, marks: [], not_tested: null, parameters: run.parameters, parameters_published: null,
+      cost: { flops: run.flops, seconds: run.seconds }, device_hours: V.known(run.seconds) ? run.seconds / 3600 : null, device: null,
+      notes: [], missing: [], score: mean, runs: mine.filter((each) => each.latest), attempts: mine,
+    };
+    item.counts = counts(mine, { seeds: "" });
+    item.seeds = `${item.counts.finished || 0}/${item.runs.length}`;
+    rows.push(item);
+    return item;
+  }
+
+  function runTitle(run, runs) {
+    const parts = [run.home.label];
+    if (runs.some((other) => other.row === run.row && other.seed !== run.seed)) parts.push(`seed ${run.seed}`);
+    if (run.attempt > 1) parts.push(`attempt ${run.attempt}`);
+    return parts.join(", ");
+  }
+
+  function tally(rows) {
+    const sums = STATES.map((state) => [state, rows.reduce((sum, item) => sum + (item.counts[state] || 0), 0)]);
+    return Object.fromEntries(sums.filter(([, count]) => count));
+  }
+
+  /** One sentence: which variation matters. */
+  function verdict(sweep) {
+    const scored = sweep.rows.filter((item) => item.score !== null);
+    if (!scored.length) return sweep.runs.length ? "No run has finished yet" : "No run has begun";
+    const best = scored.reduce((a, b) => (V.better(sweep.primary, b.score, a.score) ? b : a));
+    const lead = `Best ${sweep.primary.label}: ${best.label}, ${V.fixed(best.score)}.`;
+    const tested = sweep.rows.filter((item) => V.known(item.p));
+    if (!tested.length) return lead;
+    const marked = tested.filter((item) => item.significant);
+    if (!marked.length) return `${lead} No row differs from its base row by more than chance.`;
+    const shift = (item) => item.delta[sweep.primary.key]?.mean ?? 0;
+    const strongest = marked.reduce((a, b) => (Math.abs(shift(b)) > Math.abs(shift(a)) ? b : a));
+    const verb = marked.length === 1 ? "differs" : "differ";
+    return `${lead} ${marked.length} of ${V.count(tested.length, "tested row")} ${verb} from the base row by more than chance; most of all ${strongest.label} (${V.signed(shift(strongest))}).`;
+  }
+
+  /** Is `ours` better than `theirs` in `measure`? */
+  V.better = (measure, ours, theirs) => (measure.higher_is_better ? ours > theirs : ours < theirs);
+
+  /** What a published figure is called. */
+  V.publishedName = (sweep, key) => sweep.publishedTitles[key] || key.replace(/_/g, " ");
+})();

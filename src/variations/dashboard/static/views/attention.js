@@ -1,0 +1,121 @@
+"use strict";
+/* Attention of one sentence: a heat map, and lines between words with one colour a head. */
+window.V = window.V || {};
+V.views = V.views || {};
+
+(() => {
+  const AXES = { source: "source sub-words", target: "target sub-words", before: "target sub-words read so far" };
+
+  /** The mean over the chosen heads, (T, S). */
+  function mean(weights, heads) {
+    return weights[heads[0]].map((row, q) => row.map((_, k) => heads.reduce((sum, head) => sum + weights[head][q][k], 0) / heads.length));
+  }
+
+  function ticks(axis, tokens) {
+    const at = tokens.map((_, k) => k);
+    axis.ticker = new Bokeh.FixedTicker({ ticks: at });
+    axis.major_label_overrides = new Map(tokens.map((token, k) => [k, V.clip(token, 16)]));
+  }
+
+  function heat(layer, tokens, heads) {
+    const queries = tokens[layer.queries];
+    const keys = tokens[layer.keys];
+    const values = mean(layer.weights, heads);
+    const fig = V.chart.figure({
+      height: Math.max(300, Math.min(560, 120 + 26 * queries.length)),
+      x: `looked at: ${AXES[layer.keys]}`,
+      y: `looking: ${AXES[layer.queries]}`,
+      xRange: new Bokeh.Range1d({ start: -0.5, end: keys.length - 0.5 }),
+      yRange: new Bokeh.Range1d({ start: -0.5, end: queries.length - 0.5 }),
+      tools: "",
+      flipped: true,
+      grid: false,
+    });
+    ticks(fig.xaxis, keys);
+    ticks(fig.yaxis, queries);
+    fig.xaxis.major_label_orientation = Math.PI / 3;
+    const cells = values.flatMap((row, q) => row.map((value, k) => ({ q, k, value })));
+    const mapper = V.chart.colours(fig, 0, 1, "weight");
+    const source = V.chart.source({
+      x: cells.map((cell) => cell.k),
+      y: cells.map((cell) => cell.q),
+      value: cells.map((cell) => cell.value),
+      query: cells.map((cell) => queries[cell.q]),
+      key: cells.map((cell) => keys[cell.k]),
+    });
+    const shown = fig.rect({ field: "x" }, { field: "y" }, 1, 1, { source, fill_color: { field: "value", transform: mapper }, line_color: null });
+    V.chart.hover(fig, [shown], [["looking", "@query"], ["looked at", "@key"], ["weight", "@value{0.000}"]]);
+    return fig;
+  }
+
+  function heads(layer, chosen) {
+    return V.el(
+      "div",
+      { class: "control choices", role: "group", "aria-label": "Heads" },
+      V.el("span", { text: "Heads" }),
+      V.el(
+        "span",
+        { class: "buttons" },
+        Array.from({ length: layer.heads }, (_, head) => {
+          const on = chosen.includes(head);
+          const next = on ? chosen.filter((other) => other !== head) : [...chosen, head].sort((a, b) => a - b);
+          return V.el(
+            "button",
+            { type: "button", id: `head-${head + 1}`, "aria-pressed": String(on), "aria-label": `Head ${head + 1}`, on: { click: () => next.length && V.state.set({ heads: next.length === layer.heads ? null : next.map((k) => k + 1) }) } },
+            V.line(head),
+            String(head + 1),
+          );
+        }),
+        V.el("button", { type: "button", id: "head-all", text: "all", on: { click: () => V.state.set({ heads: null }) } }),
+      ),
+    );
+  }
+
+  async function render(root, { sweep, current }) {
+    const { runs, run } = V.oneRun(sweep, (item) => item.attention);
+    if (!run) {
+      V.replace(root, V.empty("No attention maps yet", "Attention of a few dev sentences is stored when a run has finished. No run of this sweep has stored any; of a trained run they can be drawn by hand.", "python src/figures.py run=RUN figure=attention"));
+      return;
+    }
+    const found = await V.api.get(V.api.path.attention(run.id), run.revision);
+    if (!current()) return;
+    const number = Math.min(Math.max(Number(V.state.get("sentence")) || 1, 1), found.sentences.length);
+    const sentence = found.sentences[number - 1];
+    const layers = sentence.layers;
+    const layer = layers.find((item) => item.name === V.state.get("layer")) || layers.filter((item) => item.kind === "cross").pop() || layers[0];
+    const wanted = (V.state.list("heads") || []).map((text) => Number(text) - 1).filter((head) => head >= 0 && head < layer.heads);
+    const chosen = wanted.length ? wanted : Array.from({ length: layer.heads }, (_, k) => k);
+    const tokens = { source: sentence.source_tokens, target: sentence.target_tokens, before: sentence.before_tokens };
+    const which = chosen.length === 1 ? `head ${chosen[0] + 1}` : chosen.length === layer.heads ? `mean of all ${layer.heads} heads` : `mean of heads ${chosen.map((head) => head + 1).join(", ")}`;
+    const node = V.el("div", { class: "plot" });
+    V.replace(
+      root,
+      V.el("h2", { text: `Attention of ${run.title}: ${layer.label}` }),
+      V.el(
+        "div",
+        { class: "controls" },
+        V.select("run", "Run", runs.map((item) => [item.id, item.title]), run.id, (id) => V.state.set({ run: id })),
+        V.select("sentence", "Sentence", found.sentences.map((item, k) => [k + 1, `${k + 1}: ${V.clip(item.source, 48)}`]), number, (value) => V.state.set({ sentence: value })),
+        V.select("layer", "Layer", layers.map((item) => [item.name, item.label]), layer.name, (value) => V.state.set({ layer: value })),
+        heads(layer, chosen),
+      ),
+      V.el("dl", { class: "sentence" }, V.el("dt", { text: "source" }), V.el("dd", { text: sentence.source }), V.el("dt", { text: "translation" }), V.el("dd", { text: sentence.target })),
+      V.el(
+        "div",
+        { class: "pair" },
+        V.el("section", {}, V.el("h3", { text: `Heat map: ${which}` }), node),
+        V.el(
+          "section",
+          {},
+          V.el("h3", { text: "Who looks at whom: one colour a head, the darker the more" }),
+          V.el("div", { class: "scroll", "data-scroll": "bipartite" }, V.bipartite(tokens[layer.queries], tokens[layer.keys], layer.weights, chosen, { left: AXES[layer.queries], right: AXES[layer.keys] })),
+          V.el("p", { class: "hint", text: "Point at a word, or go there with Tab and the arrow keys, to see its lines alone. Weights below 0.05 are left out." }),
+        ),
+      ),
+      found.note ? V.el("p", { class: "note", text: found.note }) : null,
+    );
+    await V.chart.show(heat(layer, tokens, chosen), node, `Attention weights, ${layer.label}, ${which}: ${tokens[layer.queries].length} sub-words looking at ${tokens[layer.keys].length}`);
+  }
+
+  V.views.attention = { title: "Attention", hint: "Who looks at whom", render };
+})();

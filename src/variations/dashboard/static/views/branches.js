@@ -1,0 +1,121 @@
+"use strict";
+/* κ and α of every branch of the Weighted Transformer: over time, and layer by branch. */
+window.V = window.V || {};
+V.views = V.views || {};
+
+(() => {
+  const WEIGHTS = { kappa: "κ", alpha: "α" };
+  const MEANING = { kappa: "κ: how much of a branch enters its feed-forward layer", alpha: "α: how much of a branch enters the layer's sum" };
+
+  /** Runs with something to show, and the one that is shown. Shared with the view of attention. */
+  V.oneRun = (sweep, has) => {
+    const runs = sweep.runs.filter(has);
+    const wanted = V.state.get("run");
+    return { runs, run: runs.find((item) => item.id === wanted) || runs.find((item) => item.state === "finished") || runs[0] };
+  };
+
+  function heat(found, weight, at, dead) {
+    const layers = found.layers;
+    const branches = Math.max(...layers.map((layer) => (layer[weight][at] || []).length));
+    const rows = layers.map((layer) => layer.label);
+    const fig = V.chart.figure({
+      height: 92 + 34 * layers.length,
+      x: "branch",
+      y: "",
+      xRange: new Bokeh.FactorRange({ factors: Array.from({ length: branches }, (_, k) => String(k + 1)) }),
+      yRange: new Bokeh.FactorRange({ factors: [...rows].reverse() }),
+      tools: "",
+      grid: false,
+    });
+    const cells = layers.flatMap((layer) => (layer[weight][at] || []).map((value, branch) => ({ layer, branch, value })));
+    const high = Math.max(...cells.map((cell) => cell.value), 1e-9);
+    const mapper = V.chart.colours(fig, 0, high, WEIGHTS[weight]);
+    const gone = (cell) => dead.some((item) => item.layer === cell.layer.name && item.branch === cell.branch && (item.weight === weight || item.weight === "both")) || cell.value === 0;
+    const source = V.chart.source({
+      x: cells.map((cell) => String(cell.branch + 1)),
+      y: cells.map((cell) => cell.layer.label),
+      value: cells.map((cell) => cell.value),
+      text: cells.map((cell) => (gone(cell) ? "✕ dead" : cell.value.toFixed(3))),
+      colour: cells.map((cell) => V.onCividis(cell.value / high)),
+    });
+    const shown = fig.rect({ field: "x" }, { field: "y" }, 0.96, 0.92, { source, fill_color: { field: "value", transform: mapper }, line_color: null });
+    fig.text({ field: "x" }, { field: "y" }, { field: "text" }, { source, text_align: "center", text_baseline: "middle", text_color: { field: "colour" }, text_font: V.chart.font, text_font_size: "12px" });
+    V.chart.hover(fig, [shown], [["", "@y, branch @x"], [WEIGHTS[weight], "@value{0.0000}"]]);
+    return fig;
+  }
+
+  function curve(found, layer, weight) {
+    const fig = V.chart.figure({ height: 215, x: V.AXES.step, y: WEIGHTS[weight], largeX: true, tools: "box_zoom,reset" });
+    const ink = V.ink();
+    const branches = Math.max(...layer[weight].map((values) => (values || []).length));
+    const lines = [];
+    for (let branch = 0; branch < branches; branch += 1) {
+      const look = V.look(branch);
+      const points = found.steps.map((step, k) => ({ x: step, y: (layer[weight][k] || [])[branch] })).filter((point) => V.known(point.y));
+      const source = V.chart.source({ x: points.map((p) => p.x), y: points.map((p) => p.y), name: points.map(() => `branch ${branch + 1}`) });
+      lines.push(fig.line({ field: "x" }, { field: "y" }, { source, line_color: look.colour, line_dash: look.dash, line_width: 2 }));
+    }
+    fig.add_layout(new Bokeh.Span({ location: 1 / branches, dimension: "width", line_color: ink.soft, line_dash: [1, 3] }));
+    V.chart.hover(fig, lines, [["", "@name"], ["step", "@x{0,0}"], [WEIGHTS[weight], "@y{0.0000}"]], { line_policy: "nearest" });
+    return fig;
+  }
+
+  function deadText(dead, found, run) {
+    if (!dead.length) return "No branch is dead: every κ and α is above 0.";
+    const name = (item) => `${found.layers.find((layer) => layer.name === item.layer)?.label || item.layer} branch ${item.branch + 1} (${item.weight === "both" ? "κ and α" : WEIGHTS[item.weight]})`;
+    return `${V.count(dead.length, "dead branch", "dead branches")} in ${run.title}: ${dead.map(name).join("; ")}.`;
+  }
+
+  async function render(root, { sweep, current }) {
+    const { runs, run } = V.oneRun(sweep, (item) => item.branched);
+    if (!run) {
+      V.replace(root, V.empty("No branches in this sweep", "κ and α belong to the Weighted Transformer (model=weighted). None of these runs has recorded any.", "python src/train.py --multirun sweep=quickstart"));
+      return;
+    }
+    const found = await V.api.get(V.api.path.branches(run.id), run.revision);
+    if (!current()) return;
+    if (!found.layers.length || !found.steps.length) {
+      V.replace(root, V.empty("No branch weights yet", `${run.title} has not recorded κ and α so far.`));
+      return;
+    }
+    const weight = V.state.get("weight") === "alpha" ? "alpha" : "kappa";
+    const last = found.steps.length - 1;
+    const at = V.state.get("at") === null ? last : Math.min(Math.max(Number(V.state.get("at")) || 0, 0), last);
+    const dead = at === last ? found.dead : [];
+    const branches = Math.max(...found.layers.map((layer) => (layer[weight][at] || []).length));
+    const maps = Object.keys(WEIGHTS).map((name) => ({ name, node: V.el("div", { class: "plot" }) }));
+    const shown = found.layers.slice(0, V.state.get("layers") === "all" ? undefined : 6);
+    const small = shown.map((layer) => ({ layer, node: V.el("div", { class: "plot" }) }));
+    V.replace(
+      root,
+      V.el("h2", { text: `Branch weights of ${run.title}` }),
+      V.el(
+        "div",
+        { class: "controls" },
+        V.select("run", "Run", runs.map((item) => [item.id, `${item.title}${item.state === "finished" ? "" : ` (${item.state})`}`]), run.id, (id) => V.state.set({ run: id, at: null })),
+        V.slider("at", "Step", { min: 0, max: last, step: 1, value: at, text: (value) => V.whole(found.steps[value]) }, (value) => V.state.set({ at: value === last ? null : value }, true)),
+      ),
+      V.el("p", { class: found.dead.length ? "note" : "hint", text: `${deadText(found.dead, found, run)} All ${branches} branches alike would be ${V.fixed(1 / branches, 3)} each (dotted below).` }),
+      V.el("div", { class: "pair" }, maps.map(({ name, node }) => V.el("section", {}, V.el("h3", { text: `${MEANING[name]} (step ${V.whole(found.steps[at])})` }), node))),
+      V.el(
+        "div",
+        { class: "controls" },
+        V.el("h3", { text: "Over time" }),
+        V.choices("weight", "Weight", Object.entries(WEIGHTS), weight, (value) => V.state.set({ weight: value === "kappa" ? null : value })),
+        V.el("ul", { class: "legend", "aria-label": "Branches" }, Array.from({ length: branches }, (_, k) => V.el("li", {}, V.line(k), `branch ${k + 1}`))),
+        found.layers.length > 6 ? V.check("layers", `all ${found.layers.length} layers`, shown.length > 6, (on) => V.state.set({ layers: on ? "all" : null })) : null,
+      ),
+      V.el("div", { class: "small" }, small.map(({ layer, node }) => V.el("section", {}, V.el("h4", { text: `${layer.label}: ${WEIGHTS[weight]} of each branch` }), node))),
+    );
+    for (const { name, node } of maps) {
+      await V.chart.show(heat(found, name, at, dead), node, `${WEIGHTS[name]} by layer and branch at step ${found.steps[at]}: ${found.layers.map((layer) => `${layer.label} ${(layer[name][at] || []).map((value) => value.toFixed(3)).join(", ")}`).join("; ")}`);
+    }
+    for (const { layer, node } of small) {
+      if (!current()) return;
+      const ends = layer[weight][last] || [];
+      await V.chart.show(curve(found, layer, weight), node, `${WEIGHTS[weight]} of ${layer.label} over steps; at the end ${ends.map((value) => value.toFixed(3)).join(", ")}`);
+    }
+  }
+
+  V.views.branches = { title: "Branches", hint: "κ and α of the Weighted Transformer", render };
+})();

@@ -1,0 +1,194 @@
+"use strict";
+/* Two or more runs beside one another: what differs in configuration, environment, scores and sentences. */
+window.V = window.V || {};
+V.views = V.views || {};
+
+(() => {
+  const MOST = 6;
+
+  /** Runs to compare: those chosen, else the first finished run of the base row and of the best others. */
+  function chosen(sweep) {
+    const wanted = V.state.list("ids");
+    if (wanted) return wanted.filter((id) => sweep.byId.has(id)).slice(0, MOST);
+    const first = (row) => row.runs.find((run) => run.state === "finished");
+    const rows = sweep.rows.filter(first);
+    const base = rows.find((row) => row.isBase) || rows[0];
+    const others = rows.filter((row) => row !== base).sort((a, b) => (V.better(sweep.primary, a.score, b.score) ? -1 : 1));
+    return [base, others[0]].filter(Boolean).map((row) => first(row).id);
+  }
+
+  function chooser(sweep, ids) {
+    const rest = sweep.runs.filter((run) => !ids.includes(run.id));
+    const set = (next) => V.state.set({ ids: next });
+    return V.el(
+      "div",
+      { class: "controls" },
+      V.el(
+        "ol",
+        { class: "chips", "aria-label": "Runs compared; the first is what the others are compared with" },
+        ids.map((id, at) => {
+          const run = sweep.byId.get(id);
+          return V.el(
+            "li",
+            {},
+            V.swatch(run.color_index),
+            V.el("span", { class: "name", text: run.title }),
+            at === 0 ? V.el("span", { class: "tag", text: "compared with" }) : V.el("button", { type: "button", id: `first-${id}`, text: "make first", on: { click: () => set([id, ...ids.filter((other) => other !== id)]) } }),
+            V.el("button", { type: "button", id: `drop-${id}`, "aria-label": `Leave out ${run.title}`, text: "×", on: { click: () => set(ids.filter((other) => other !== id)) } }),
+          );
+        }),
+      ),
+      rest.length && ids.length < MOST ? V.select("add-run", "Add", [["", "a run …"], ...rest.map((run) => [run.id, `${run.title} (${run.state})`])], "", (id) => id && set([...ids, id])) : null,
+    );
+  }
+
+  /** In an exported file no pair is stored: configuration, environment and scores are compared from the runs themselves. */
+  async function fromRuns(ids) {
+    const runs = await Promise.all(ids.map((id) => V.api.get(V.api.path.run(id))));
+    const differing = (part) => {
+      const keys = [...new Set(runs.flatMap((run) => Object.keys(run[part])))].sort();
+      const rows = keys.map((key) => ({ key, values: runs.map((run) => run[part][key] ?? null) }));
+      return rows.filter(({ values }) => new Set(values.map((value) => JSON.stringify(value))).size > 1);
+    };
+    const names = [...new Set(runs.flatMap((run) => Object.keys(run.result)))].map((key) => /^scores\.([^.]+)\.([^.]+)\.value$/.exec(key)).filter(Boolean);
+    const scores = names.map(([key, set, name]) => {
+      const values = runs.map((run) => run.result[key] ?? null);
+      return { set, name, label: `${set} ${name}`, values, difference: values.map((value, k) => (k && V.known(value) && V.known(values[0]) ? value - values[0] : null)), ci: values.map(() => null), p: values.map(() => null), higher_is_better: !V.lowerIsBetter(name) };
+    });
+    const sentences = runs[0].samples.map((sample) => {
+      const all = runs.map((run) => run.samples.find((item) => item.index === sample.index && item.source === sample.source));
+      if (!all.every(Boolean)) return null;
+      const shifts = all.map((item) => item.score - sample.score);
+      return { index: sample.index, source: sample.source, reference: sample.reference, hypotheses: all.map((item) => item.hypothesis), scores: all.map((item) => item.score), difference: shifts.reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a), 0) };
+    });
+    return {
+      config: differing("config").filter(({ key }) => !/^(run|runs|row|sweep)\b/.test(key)),
+      environment: differing("environment"),
+      scores,
+      sentences: sentences.filter(Boolean).sort((a, b) => Math.abs(b.difference) - Math.abs(a.difference)),
+      sentence_score: "chrF",
+      notes: ["An exported file holds no tests between runs, and sentences only from the first 20 of the test set."],
+    };
+  }
+
+  async function load(ids, version) {
+    if (!V.api.embedded()) return V.api.get(V.api.path.compare(ids), version);
+    try {
+      return await V.api.get(V.api.path.compare(ids));
+    } catch (error) {
+      if (error instanceof V.Missing) return fromRuns(ids);
+      throw error;
+    }
+  }
+
+  const show = (value) => (value === null || value === undefined ? "–" : typeof value === "number" ? String(value) : typeof value === "string" ? value : JSON.stringify(value));
+
+  function settings(id, title, rows, runs, none) {
+    if (!rows.length) return [V.el("h3", { text: title }), V.el("p", { class: "hint", text: none })];
+    return [
+      V.el("h3", { text: `${title} (${rows.length})` }),
+      V.el(
+        "div",
+        { class: "scroll", "data-scroll": id },
+        V.el(
+          "table",
+          { class: "settings", id },
+          V.el("thead", {}, V.el("tr", {}, V.el("th", { scope: "col", text: "key" }), runs.map((run) => V.el("th", { scope: "col", text: run.title })))),
+          V.el("tbody", {}, rows.map(({ key, values }) => V.el("tr", {}, V.el("th", { scope: "row" }, V.el("code", { text: key })), values.map((value, at) => V.el("td", { class: at && show(value) !== show(values[0]) ? "other" : "" }, V.el("div", { class: "long", text: show(value) })))))),
+        ),
+      ),
+    ];
+  }
+
+  function scores(rows, runs) {
+    return V.el(
+      "div",
+      { class: "scroll", "data-scroll": "scores" },
+      V.el(
+        "table",
+        { class: "results", id: "scores" },
+        V.el("caption", { text: `Δ: difference from ${runs[0].title}, with the 95 % interval and p of a paired bootstrap over sentences where it was tested.` }),
+        V.el("thead", {}, V.el("tr", {}, V.el("th", { scope: "col", text: "score" }), runs.map((run, at) => [V.el("th", { scope: "col", class: "number", text: run.title }), at ? V.el("th", { scope: "col", class: "number", text: "Δ" }) : null]))),
+        V.el("tbody", {}, rows.map((row) => V.el("tr", {}, V.el("th", { scope: "row", text: row.label }), runs.map((_, at) => [V.el("td", { class: "number", text: V.fixed(row.values[at]) }), at ? V.el("td", { class: "number" }, change(row, at)) : null])))),
+      ),
+    );
+  }
+
+  function change(row, at) {
+    const shift = row.difference[at];
+    if (!V.known(shift)) return "–";
+    const sure = row.ci[at] && row.p[at] < 0.05;
+    const better = row.higher_is_better ? shift > 0 : shift < 0;
+    return V.el("span", { class: sure ? (better ? "better" : "worse") : "" }, V.signed(shift), row.ci[at] ? V.el("span", { class: "soft interval", text: ` [${V.signed(row.ci[at][0], 1)}, ${V.signed(row.ci[at][1], 1)}] p ${V.p(row.p[at])}` }) : null);
+  }
+
+  /** Interval of each tested difference, around zero. */
+  function intervals(rows, runs) {
+    const marks = rows.flatMap((row) => runs.map((run, at) => ({ run, row, at })).filter(({ at }) => at && row.ci[at])).slice(0, 24);
+    if (!marks.length) return null;
+    const names = marks.map(({ run, row }) => (runs.length > 2 ? `${V.clip(run.title, 30)} · ${row.label}` : row.label));
+    const unique = names.map((name, k) => (names.indexOf(name) === k ? name : `${name} (${k + 1})`));
+    const fig = V.chart.figure({ height: 90 + 26 * marks.length, x: `difference from ${V.clip(runs[0].title, 50)} (points, 95 % interval)`, y: "", yRange: new Bokeh.FactorRange({ factors: [...unique].reverse() }), tools: "", grid: true });
+    const ink = V.ink();
+    fig.add_layout(new Bokeh.Span({ location: 0, dimension: "height", line_color: ink.soft, line_dash: [4, 4] }));
+    marks.forEach(({ run, row, at }, k) => {
+      const look = V.look(run.color_index);
+      const source = V.chart.source({ x: [row.difference[at]], y: [unique[k]], low: [row.ci[at][0]], high: [row.ci[at][1]] });
+      fig.segment({ x0: { field: "low" }, x1: { field: "high" }, y0: { field: "y" }, y1: { field: "y" }, source, line_color: look.colour, line_width: 3 });
+      fig.scatter({ field: "x" }, { field: "y" }, { source, marker: look.marker, size: 10, fill_color: look.colour, line_color: look.colour });
+    });
+    return { fig, text: marks.map(({ row, at }, k) => `${unique[k]} ${V.signed(row.difference[at])} [${V.signed(row.ci[at][0])}, ${V.signed(row.ci[at][1])}]`).join("; ") };
+  }
+
+  /** Words of `text`; those that `reference` lacks are marked. */
+  function marked(text, reference) {
+    const left = reference.split(/\s+/);
+    return text.split(/\s+/).filter(Boolean).flatMap((word) => {
+      const at = left.indexOf(word);
+      if (at >= 0) left.splice(at, 1);
+      return [at >= 0 ? word : V.el("mark", { text: word }), " "];
+    });
+  }
+
+  function sentence(item, runs, kind) {
+    const line = (name, content, score, swatch) => V.el("tr", {}, V.el("th", { scope: "row" }, swatch, ` ${name}`), V.el("td", {}, content), V.el("td", { class: "number", text: score }));
+    return V.el(
+      "article",
+      { class: "sample" },
+      V.el("h4", { text: `Sentence ${item.index + 1}: ${V.signed(item.difference, 1)} ${kind}` }),
+      V.el("table", {}, line("source", item.source, ""), line("reference", item.reference, kind), runs.map((run, at) => line(run.title, marked(item.hypotheses[at], item.reference), V.fixed(item.scores[at], 1), V.swatch(run.color_index)))),
+    );
+  }
+
+  async function render(root, { sweep, current }) {
+    const ids = chosen(sweep);
+    if (ids.length < 2) {
+      const enough = sweep.runs.length > 1;
+      V.replace(root, V.el("h2", { text: "Compare runs" }), enough ? chooser(sweep, ids) : null, enough ? V.empty("Choose two runs", "The first run is what the others are compared with.") : V.empty("Nothing to compare yet", "A comparison takes two runs; this sweep has fewer."));
+      return;
+    }
+    const runs = ids.map((id) => sweep.byId.get(id));
+    const found = await load(ids, runs.map((run) => run.revision).join());
+    if (!current()) return;
+    const chart = intervals(found.scores, runs);
+    const node = V.el("div", { class: "plot" });
+    const count = Math.max(5, Number(V.state.get("sentences")) || 5);
+    V.replace(
+      root,
+      V.el("h2", { text: runs.length === 2 ? `${runs[1].title} compared with ${runs[0].title}` : `${runs.length - 1} runs compared with ${runs[0].title}` }),
+      chooser(sweep, ids),
+      found.notes.map((text) => V.el("p", { class: "note", text })),
+      V.el("h3", { text: "Scores" }),
+      found.scores.length ? V.el("div", { class: chart ? "beside" : "" }, scores(found.scores, runs), chart ? node : null) : V.el("p", { class: "hint", text: "None of these runs has been tested." }),
+      settings("config", "Configuration: only what differs", found.config, runs, "These runs have the same configuration."),
+      settings("environment", "Environment: only what differs", found.environment, runs, "These runs had the same code, versions, data and hardware."),
+      V.el("h3", { text: `Sentences with the largest differences (${found.sentence_score})` }),
+      found.sentences.length ? V.el("p", { class: "hint" }, V.el("mark", { text: "Marked" }), " words are not in the reference.") : V.el("p", { class: "hint", text: "No translations to compare." }),
+      found.sentences.slice(0, count).map((item) => sentence(item, runs, found.sentence_score)),
+      found.sentences.length > count ? V.el("button", { type: "button", id: "more", text: `Show ${found.sentences.length - count} more`, on: { click: () => V.state.set({ sentences: 1000 }, true) } }) : null,
+    );
+    if (chart) await V.chart.show(chart.fig, node, `Differences with their intervals: ${chart.text}`);
+  }
+
+  V.views.compare = { title: "Compare", hint: "Two or more runs beside one another", render };
+})();

@@ -1,0 +1,119 @@
+"use strict";
+/* A sweep under way: runs by state, failures with their log, what is left and what it has cost. */
+window.V = window.V || {};
+V.views = V.views || {};
+
+(() => {
+  const ORDER = ["failed", "broken", "interrupted", "running", "missing", "finished"];
+  const TITLES = { failed: "Failed", broken: "Cannot be read", interrupted: "Interrupted: go on where they stopped when the sweep is started again", running: "Running", missing: "Not begun", finished: "Finished" };
+
+  const state = (run) => (run.state === "absent" ? "missing" : run.state);
+
+  function tile(label, value, note) {
+    return V.el("div", { class: "tile" }, V.el("span", { class: "soft", text: label }), V.el("strong", { text: value }), note ? V.el("span", { class: "soft", text: note }) : null);
+  }
+
+  function tiles(sweep) {
+    const runs = sweep.runs.filter((run) => run.latest);
+    const wanted = Object.values(sweep.states).reduce((sum, count) => sum + count, 0);
+    const sum = (key, list = sweep.runs) => list.reduce((total, run) => total + (V.known(run[key]) ? run[key] : 0), 0);
+    const running = runs.filter((run) => run.state === "running");
+    const etas = running.map((run) => run.eta_seconds).filter(V.known);
+    const left = wanted - (sweep.states.finished || 0) - running.length;
+    const trouble = (sweep.states.failed || 0) + (sweep.states.broken || 0);
+    return V.el(
+      "div",
+      { class: "tiles" },
+      tile("finished", `${sweep.states.finished || 0} of ${wanted}`, V.count(sweep.rows.filter((row) => !row.quoted).length, "row")),
+      tile("running", V.whole(running.length), etas.length ? `the last is done in about ${V.duration(Math.max(...etas))}` : ""),
+      tile("still to begin or go on", V.whole(Math.max(left - trouble, 0))),
+      tile("failed", V.whole(trouble)),
+      tile("training time", V.duration(sum("seconds")), "all runs together"),
+      tile("training FLOPs", V.short(sum("flops")), "counted"),
+    );
+  }
+
+  function bar(sweep) {
+    const total = Object.values(sweep.states).reduce((sum, count) => sum + count, 0);
+    if (!total) return null;
+    const text = Object.entries(sweep.states).map(([name, count]) => `${count} ${name}`).join(", ");
+    return V.el("div", { class: "progress", role: "img", "aria-label": text }, Object.entries(sweep.states).map(([name, count]) => V.el("span", { class: name, style: { "flex-grow": String(count) }, title: `${count} ${name}` })));
+  }
+
+  function progress(run) {
+    if (!V.known(run.step) || !run.max_steps) return V.known(run.step) ? `step ${V.whole(run.step)}` : "";
+    return [
+      run.state === "finished" ? null : V.el("progress", { max: run.max_steps, value: Math.min(run.step, run.max_steps), "aria-label": `${run.title}: ${Math.round((100 * run.step) / run.max_steps)} %` }),
+      V.el("span", { class: "soft", text: ` ${V.whole(run.step)} / ${V.whole(run.max_steps)}` }),
+    ];
+  }
+
+  function line(run) {
+    const open = run.log_tail.length > 0;
+    return [
+      V.el(
+        "tr",
+        { id: `run-${run.id}`, tabindex: 0, class: "line" },
+        V.el("th", { scope: "row" }, V.swatch(run.color_index), " ", run.title),
+        V.el("td", {}, V.stateMark(state(run))),
+        V.el("td", {}, progress(run)),
+        V.el("td", { class: "number", text: run.state === "running" ? V.duration(run.eta_seconds) : "" }),
+        V.el("td", { class: "number", text: V.known(run.score) ? V.fixed(run.score) : V.known(run.live_score) ? `dev ${V.fixed(run.live_score)}` : "" }),
+        V.el("td", { class: "number", text: V.known(run.seconds) ? V.duration(run.seconds) : "" }),
+        V.el("td", { class: "number", text: V.known(run.flops) ? V.short(run.flops) : "" }),
+      ),
+      run.reason || open
+        ? V.el(
+            "tr",
+            { class: "detail" },
+            V.el("td", { colspan: 7 }, run.reason ? V.el("p", { class: "reason", text: run.reason }) : null, open ? V.el("details", { id: `log-${run.id}`, open: state(run) === "failed" || undefined }, V.el("summary", { text: `Log, last ${V.count(run.log_tail.length, "line")}` }), V.el("pre", { class: "log", tabindex: 0, text: run.log_tail.join("\n") })) : null),
+          )
+        : null,
+    ];
+  }
+
+  function missing(sweep) {
+    const texts = sweep.rows.filter((row) => row.counts.missing && !row.runs.some((run) => run.state === "absent")).map((row) => `${row.label} (${V.count(row.counts.missing, "seed")})`);
+    return texts.length ? V.el("section", {}, V.el("h3", { text: "Not begun" }), V.el("p", { text: texts.join(", ") })) : null;
+  }
+
+  function group(name, runs, sweep) {
+    return V.el(
+      "section",
+      {},
+      V.el("h3", {}, `${TITLES[name]} (${runs.length})`),
+      V.el(
+        "div",
+        { class: "scroll", "data-scroll": `runs-${name}` },
+        V.arrows(
+          V.el(
+            "table",
+            { class: "results runs" },
+            V.el("thead", {}, V.el("tr", {}, ["run", "state", "steps", "time left", sweep.primary.label, "training time", "FLOPs"].map((text, at) => V.el("th", { scope: "col", class: at > 2 ? "number" : "", text })))),
+            V.el("tbody", {}, runs.map(line)),
+          ),
+          "tr.line",
+        ),
+      ),
+    );
+  }
+
+  V.views.sweep = {
+    title: "Sweep",
+    hint: "Rows by state, failures, time left",
+    render: (root, { sweep }) => {
+      const groups = ORDER.map((name) => [name, sweep.runs.filter((run) => state(run) === name)]).filter(([, runs]) => runs.length);
+      V.replace(
+        root,
+        V.el("h2", { text: `${sweep.title}: ${Object.entries(sweep.states).map(([name, count]) => `${count} ${name}`).join(", ") || "no run has begun"}` }),
+        bar(sweep),
+        tiles(sweep),
+        sweep.fault ? V.el("p", { class: "note", text: sweep.fault }) : null,
+        sweep.broken.length ? V.el("ul", { class: "lost" }, sweep.broken.map((item) => V.el("li", { text: `${item.path}: ${item.reason}` }))) : null,
+        groups.map(([name, runs]) => group(name, runs, sweep)),
+        missing(sweep),
+        sweep.runs.length ? null : V.empty("No run has begun", "Start the sweep; its rows appear here by themselves.", `python src/train.py --multirun sweep=${sweep.name}`),
+      );
+    },
+  };
+})();

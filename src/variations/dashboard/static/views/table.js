@@ -1,0 +1,201 @@
+"use strict";
+/* Published beside measured, sortable; a row opens to what it changes. */
+window.V = window.V || {};
+V.views = V.views || {};
+
+(() => {
+  /** Columns: key, head, tooltip, the value to sort by, and what stands in the cell. */
+  function columns(sweep) {
+    const out = [{ key: "label", head: "Row", sort: (row) => row.label.toLowerCase(), cell: (row) => label(row), text: true }];
+    for (const key of sweep.publishedKeys) {
+      out.push({ key: `published.${key}`, head: [V.publishedName(sweep, key).replace(/^published /i, ""), "published"], sort: (row) => row.published[key]?.value, cell: (row) => published(row.published[key]) });
+    }
+    for (const [at, measure] of sweep.measures.entries()) {
+      out.push({ key: measure.key, head: [measure.label, "ours"], hint: measure.convention, sort: (row) => row.measured[measure.key]?.mean, cell: (row) => measured(row, measure, at === 0) });
+      if (at === 0) {
+        out.push({ key: "delta", head: ["Δ base", `${Math.round(100 * sweep.level)} % interval`], hint: "Difference from the row's base row, over the seeds both have", sort: (row) => row.delta[measure.key]?.mean, cell: (row) => delta(row, measure) });
+      }
+    }
+    out.push({ key: "parameters", head: ["parameters", sweep.rows.some((row) => row.parameters_published) ? "published / ours" : ""], sort: (row) => row.parameters, cell: (row) => parameters(row) });
+    out.push({ key: "hours", head: ["cost", "device-hours"], sort: (row) => row.device_hours, cell: (row) => hours(row) });
+    out.push({ key: "state", head: ["runs", "finished / all"], sort: (row) => row.counts.finished, cell: (row) => runs(row) });
+    return out;
+  }
+
+  const label = (row) => [
+    V.el("span", { class: "label", text: row.label }),
+    row.quoted ? V.el("span", { class: "tag", text: "quoted" }) : null,
+    row.notes.length ? V.el("span", { class: "tag", title: row.notes.join("\n"), text: "note" }) : null,
+  ];
+
+  function published(figure) {
+    if (!figure) return "";
+    const from = figure.recalled ? "Recalled, not read in the paper" : "Read in the paper";
+    return V.el("span", { class: "published", title: [from, ...figure.notes].join("\n"), text: `${V.any(figure.value)}${figure.recalled ? "°" : ""}` });
+  }
+
+  function measured(row, measure, first) {
+    const found = row.measured[measure.key];
+    if (!found) return first && !row.quoted ? missing(row) : "";
+    const spread = V.known(found.sd) ? ` ± ${V.fixed(found.sd)}` : "";
+    return [V.el("strong", { text: V.fixed(found.mean) }), V.el("span", { class: "soft", title: V.count(found.n, "seed"), text: spread || (first && found.n === 1 ? " n = 1" : "") })];
+  }
+
+  const missing = (row) => V.stateMark(row.runs.length ? row.runs[0].state : "missing");
+
+  function delta(row, measure) {
+    const found = row.delta[measure.key];
+    if (!found) return row.not_tested ? V.el("span", { class: "soft", title: row.not_tested, text: "not tested" }) : row.isBase && !row.base ? V.el("span", { class: "soft", text: "base" }) : "";
+    const better = V.better(measure, found.mean, 0);
+    const title = row.ci ? `p ${V.p(row.p)}, interval ${V.signed(row.ci[0])} to ${V.signed(row.ci[1])}` : row.not_tested;
+    return V.el(
+      "span",
+      { class: row.significant ? (better ? "better" : "worse") : "", title },
+      V.signed(found.mean),
+      V.el("sup", { class: "mark", text: row.marks.join("") }),
+      row.ci ? V.el("span", { class: "soft interval", text: ` [${V.signed(row.ci[0], 1)}, ${V.signed(row.ci[1], 1)}]` }) : null,
+    );
+  }
+
+  function parameters(row) {
+    const theirs = V.known(row.parameters_published) ? V.el("span", { class: "published", text: `${V.any(row.parameters_published)} M` }) : null;
+    return [theirs, theirs && row.parameters ? " / " : null, row.parameters ? V.short(row.parameters) : theirs ? "" : "–"];
+  }
+
+  function hours(row) {
+    if (!V.known(row.device_hours)) return "";
+    const text = row.device_hours < 0.1 ? row.device_hours.toFixed(3) : row.device_hours.toFixed(1);
+    return [text, V.el("span", { class: "soft", text: ` ${row.device || ""}` })];
+  }
+
+  function runs(row) {
+    if (row.quoted) return "";
+    const worst = ["failed", "broken", "running", "interrupted"].find((state) => row.counts[state]);
+    return [row.seeds, worst ? [" ", V.stateMark(worst)] : null];
+  }
+
+  function head(column, sorted, down) {
+    const [first, second] = Array.isArray(column.head) ? column.head : [column.head, ""];
+    const sort = sorted === column.key ? (down ? "descending" : "ascending") : "none";
+    return V.el(
+      "th",
+      { scope: "col", class: column.text ? "" : "number", "aria-sort": sort },
+      V.el(
+        "button",
+        { type: "button", id: `sort-${column.key}`, title: column.hint || `Sort by ${first} ${second}`, on: { click: () => choose(column, sorted, down) } },
+        V.el("span", { text: first }),
+        second ? V.el("span", { class: "soft", text: second }) : null,
+        V.el("span", { class: "arrow", "aria-hidden": "true", text: sort === "none" ? "" : down ? "▼" : "▲" }),
+      ),
+    );
+  }
+
+  /** Numbers come largest first, then smallest, then in the table's own order again. */
+  function choose(column, sorted, down) {
+    if (sorted !== column.key) V.state.set({ sort: column.key, up: column.text ? 1 : null });
+    else if (down === !column.text) V.state.set({ up: column.text ? null : 1 });
+    else V.state.set({ sort: null, up: null });
+  }
+
+  function ordered(rows, column, down) {
+    if (!column) return rows;
+    const value = (row) => column.sort(row);
+    const has = (row) => value(row) !== undefined && value(row) !== null;
+    const compare = (a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0);
+    return [...rows].sort((a, b) => Number(has(b)) - Number(has(a)) || (has(a) ? (down ? -compare(a, b) : compare(a, b)) : 0) || a.index - b.index);
+  }
+
+  function body(sweep, list, rows, sorted, open) {
+    const out = [];
+    let group = null;
+    for (const row of rows) {
+      if (!sorted && row.group && row.group !== group) {
+        out.push(V.el("tr", { class: "group" }, V.el("th", { colspan: list.length, scope: "colgroup", text: row.group })));
+      }
+      group = row.group;
+      const expanded = open === row.name;
+      const toggle = () => V.state.set({ open: expanded ? null : row.name }, true);
+      out.push(
+        V.el(
+          "tr",
+          {
+            id: `line-${row.name}`, class: `line${row.isBase ? " base" : ""}`, tabindex: 0, "aria-expanded": String(expanded),
+            on: {
+              click: () => window.getSelection().isCollapsed && toggle(),
+              keydown: (event) => {
+                if (event.key !== "Enter" && event.key !== " ") return;
+                event.preventDefault();
+                toggle();
+              },
+            },
+          },
+          list.map((column, at) => V.el(at ? "td" : "th", at ? { class: "number" } : { scope: "row" }, column.cell(row))),
+        ),
+      );
+      if (expanded) out.push(V.el("tr", { class: "detail" }, V.el("td", { colspan: list.length }, detail(sweep, row))));
+    }
+    return out;
+  }
+
+  function detail(sweep, row) {
+    const base = sweep.rows.find((item) => item.name === row.base);
+    const done = row.runs.filter((run) => run.state === "finished");
+    const other = base && base.runs.find((run) => run.state === "finished");
+    return V.el(
+      "div",
+      { class: "opened" },
+      V.el("p", {}, V.el("strong", { text: base ? `What it changes in ${base.label}: ` : "" }), row.changes.length ? V.el("span", { class: "changes" }, row.changes.map((change) => V.el("code", { text: change }))) : base ? "nothing that is known before it has run" : "This row is what others are compared with."),
+      row.not_tested ? V.el("p", { class: "soft", text: `Not tested: ${row.not_tested}` }) : null,
+      row.notes.map((note) => V.el("p", { class: "soft", text: note })),
+      Object.entries(row.published).flatMap(([key, figure]) => figure.notes.map((note) => V.el("p", { class: "soft", text: `${V.publishedName(sweep, key)}: ${note}` }))),
+      row.runs.length
+        ? V.el("ul", { class: "seeds" }, row.runs.map((run) => V.el("li", {}, `seed ${run.seed}: `, V.stateMark(run.state), V.known(run.score) ? ` ${V.fixed(run.score)}` : "", run.reason ? ` – ${run.reason}` : "")))
+        : null,
+      V.el(
+        "p",
+        { class: "links" },
+        row.runs.length ? V.el("a", { href: V.state.after({ view: "curves", rows: base ? [base.name, row.name] : [row.name] }), text: base ? "curves beside its base row" : "curves" }) : null,
+        done.length && other ? V.el("a", { href: V.state.after({ view: "compare", ids: [other.id, done[0].id] }), text: "compare with its base row" }) : null,
+      ),
+    );
+  }
+
+  V.views.table = {
+    title: "Table",
+    hint: "Published figures beside ours",
+    render: (root, { sweep }) => {
+      const list = columns(sweep);
+      const sorted = V.state.get("sort");
+      const column = list.find((item) => item.key === sorted);
+      const down = V.state.get("up") !== "1";
+      const filter = V.state.get("filter", "");
+      const rows = ordered(sweep.rows.filter((row) => V.matches(row, filter)), column, down);
+      const table = V.el(
+        "table",
+        { class: "results" },
+        V.el("caption", { text: caption(sweep) }),
+        V.el("thead", {}, V.el("tr", {}, list.map((item) => head(item, sorted, down)))),
+        V.el("tbody", {}, body(sweep, list, rows, Boolean(column), V.state.get("open"))),
+      );
+      V.replace(
+        root,
+        V.el(
+          "div",
+          { class: "bar" },
+          V.el("h2", { text: sweep.verdict }),
+          sweep.rows.length > 8 ? V.el("input", { type: "search", id: "filter", class: "inline", placeholder: "Filter rows  ( / )", "aria-label": "Filter rows", value: filter, on: { input: (event) => V.state.set({ filter: event.target.value }, true) } }) : null,
+        ),
+        V.el("div", { class: "scroll", "data-scroll": "table" }, V.arrows(table, "tr.line")),
+        rows.length ? null : V.el("p", { class: "hint", text: "No row matches the filter." }),
+        V.el("details", { class: "footnotes", id: "footnotes" }, V.el("summary", { text: `How these figures were measured (${sweep.footnotes.length})` }), V.el("ol", {}, sweep.footnotes.map((text) => V.el("li", { text }))), V.el("ul", { class: "marks" }, sweep.notes.map((note) => V.el("li", {}, V.el("sup", { text: note.mark }), ` ${note.text}`)))),
+      );
+    },
+  };
+
+  function caption(sweep) {
+    const marks = sweep.notes.filter((note) => note.mark === "*" || note.mark === "†").map((note) => ` ${note.mark} ${note.text}`).join("");
+    const recalled = sweep.rows.some((row) => Object.values(row.published).some((figure) => figure.recalled)) ? " ° Recalled, not read in the paper." : "";
+    const waiting = sweep.tested ? "" : " Differences are being tested …";
+    return `${sweep.primary.label}, mean ± standard deviation over seeds.${marks}${recalled}${waiting} Open a row to see what it changes.`;
+  }
+})();
