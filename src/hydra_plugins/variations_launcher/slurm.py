@@ -1,0 +1,40 @@
+"""`hydra/launcher=slurm`: rows run as jobs of a Slurm cluster."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hydra.core.config_store import ConfigStore
+
+from hydra_plugins.variations_launcher.base import PoolLauncher
+from variations.sweeping.settings import SlurmSettings
+
+if TYPE_CHECKING:
+    from variations.config import Config
+    from variations.sweeping.slurm import SlurmPool
+
+
+@dataclass
+class SlurmConf(SlurmSettings):
+    """Configuration of `hydra/launcher=slurm`."""
+
+    _target_: str = "hydra_plugins.variations_launcher.slurm.Slurm"
+    _convert_: str = "all"  # plain lists and dictionaries
+
+
+ConfigStore.instance().store(group="hydra/launcher", name="slurm", node=SlurmConf, provider="variations")
+
+
+class Slurm(PoolLauncher):
+    """A pool in Slurm's queue."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = SlurmSettings(**settings)
+
+    def pool(self, configs: "Sequence[Config]") -> "SlurmPool":
+        """See `PoolLauncher`."""
+        from pathlib import Path
+
+        from variations.sweeping.slurm import SlurmPool
+
+        return SlurmPool(self.settings, Path(configs[0].runs))

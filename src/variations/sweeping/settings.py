@@ -1,0 +1,130 @@
+"""What a user can set of `hydra/launcher=slurm` and `=ray`, with all faults told at once. Imports nothing heavy."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+OPTION = re.compile(r"[a-z][a-z0-9-]*")
+MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+/-]*")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+OURS = ("array", "comment", "job-name", "nodes", "ntasks", "ntasks-per-node", "output", "error", "open-mode", "signal")
+"""Options of sbatch that the pool sets itself."""
+
+
+@dataclass
+class SlurmSettings:
+    """What a run's job asks for; null leaves it to the cluster."""
+
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    time_min: int = 24 * 60
+    """Minutes after which Slurm takes the machine away; the run saves before and is queued again."""
+    mem_gb: float | None = None
+    """Memory on each machine."""
+    cpus: int = 4
+    """CPU cores for each device, or on a CPU for each process."""
+    gpus_per_node: int | None = None
+    """null: trainer.devices of runs with trainer.accelerator=gpu, else none."""
+    array_parallelism: int = 32
+    """Runs of an array that work at the same time."""
+    signal_delay_s: int = 120
+    """Seconds before the end of a job's time in which a run finishes its update and saves."""
+    modules: list[str] = field(default_factory=list)
+    """For `module load`, in this order."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Variables to set."""
+    additional: dict[str, Any] = field(default_factory=dict)
+    """Further options of sbatch, such as {constraint: a100}."""
+    poll_s: float = 10.0
+    """Seconds between questions to Slurm; one question is for all runs."""
+
+    def faults(self) -> list[str]:
+        """Return what is wrong with the values."""
+        at = "hydra.launcher."
+        found = [
+            f"{at}{name}={getattr(self, name)}: must be at least {least}."
+            for name, least in {
+                "time_min": 1, "cpus": 1, "array_parallelism": 1, "signal_delay_s": 1, "gpus_per_node": 0, "poll_s": 0.1
+            }.items()
+            if getattr(self, name) is not None and getattr(self, name) < least
+        ]  # fmt: skip
+        if self.mem_gb is not None and self.mem_gb <= 0:
+            found.append(f"{at}mem_gb={self.mem_gb}: must be greater than 0.")
+        if self.signal_delay_s >= 60 * self.time_min:
+            found.append(
+                f"{at}signal_delay_s={self.signal_delay_s}: is not less than time_min={self.time_min} minutes."
+            )
+        found += [f"{at}modules: '{m}' cannot be the name of a module." for m in self.modules if not _is(MODULE, m)]
+        found += [
+            f"{at}environment: '{name}' cannot be the name of a variable."
+            for name in self.environment
+            if not _is(VARIABLE, name)
+        ]
+        return found + self._option_faults(at)
+
+    def _option_faults(self, at: str) -> list[str]:
+        found = []
+        values = {"partition": self.partition, "account": self.account, "qos": self.qos} | self.additional
+        for name, value in values.items():
+            key = str(name).replace("_", "-")
+            where = f"{at}{name}" if name not in self.additional else f"{at}additional: {name}"
+            if not _is(OPTION, key):
+                found.append(
+                    f"{where}: is no option of sbatch; write it as sbatch's manual has it, without the dashes."
+                )
+            elif name in self.additional and key in OURS:
+                found.append(f"{where}: is set by the launcher itself; leave it out.")
+            elif not isinstance(value, str | int | float | bool | None) or "\n" in str(value):
+                found.append(f"{where}: must be a word, a number or true, on one line.")
+        return found
+
+
+def _is(pattern: re.Pattern[str], text: object) -> bool:
+    return isinstance(text, str) and pattern.fullmatch(text) is not None
+
+
+@dataclass
+class RaySettings:
+    """Where Ray is, and what a run takes of it."""
+
+    address: str | None = None
+    """`auto` or `host:port` of a cluster; null: a Ray of this machine alone, which ends with the sweep."""
+    cpus: float = 1.0
+    """CPU cores for each device, or on a CPU for each process."""
+    gpus: float | None = None
+    """GPUs of each device, as 0.5 for two runs on one GPU; null: 1 for runs with trainer.accelerator=gpu, else none."""
+    mem_gb: float | None = None
+    """Memory that Ray sets aside for a run; null: none."""
+    resources: dict[str, float] = field(default_factory=dict)
+    """Further resources that the cluster's machines offer, as {a100: 1}."""
+    num_cpus: int | None = None
+    """Of a Ray of this machine: cores it may use; null: all."""
+    num_gpus: int | None = None
+    """Of a Ray of this machine: GPUs it may use; null: all."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Variables to set."""
+    start_s: float = 60.0
+    """Seconds that Ray may take to answer at the start."""
+
+    def faults(self) -> list[str]:
+        """Return what is wrong with the values."""
+        at = "hydra.launcher."
+        found = []
+        for name in ("cpus", "gpus", "mem_gb", "num_cpus", "num_gpus", "start_s"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                found.append(f"{at}{name}={value}: must not be less than 0.")
+        if self.gpus is not None and self.gpus > 1 and self.gpus != int(self.gpus):
+            found.append(f"{at}gpus={self.gpus}: more than one GPU cannot be shared: write a whole number.")
+        if self.address is not None and (self.num_cpus is not None or self.num_gpus is not None):
+            found.append(
+                f"{at}num_cpus and num_gpus: are for a Ray of this machine; a cluster's are known: leave them out."
+            )
+        found += [f"{at}resources: {name}={n}: must be above 0." for name, n in self.resources.items() if n <= 0]
+        found += [
+            f"{at}environment: '{name}' cannot be the name of a variable."
+            for name in self.environment
+            if not _is(VARIABLE, name)
+        ]
+        return found

@@ -1,0 +1,302 @@
+"""Runs as jobs of a Slurm cluster, submitted through submitit as arrays.
+
+Jobs outlive the sweep that submitted them: Ctrl-C leaves them in the queue, and the same line again watches them. What
+runs in a job stands in `slurm_job.py`.
+"""
+
+import os
+import re
+import secrets
+import shlex
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from variations.errors import ConfigError, ExitCode, UserError
+from variations.experiments.atomic import write_json
+from variations.experiments.ledger import RunFolder
+from variations.sweeping import slurm_job
+from variations.sweeping.pool import Ended, Task
+from variations.sweeping.settings import SlurmSettings
+from variations.sweeping.slurm_queue import MARK, Queue, Seen, cluster
+
+MOST_WAITING = 1000
+"""Runs in the queue at once; Slurm's default MaxArraySize allows no larger array."""
+PATIENCE = 30.0
+"""Seconds until a submission that Slurm did not take just now is tried again."""
+PASSING = ("socket timed out", "unable to contact", "temporarily", "try again", "connection refused", "limit")
+"""In a refusal of sbatch: it may be taken later."""
+
+
+@dataclass
+class _Batch:
+    """Runs of the same size, which become one array."""
+
+    word: str
+    size: tuple[int, int, int]
+    """Devices, nodes, GPUs on each machine."""
+    tasks: list[Task] = field(default_factory=list)
+    retry: float = 0.0
+    """When to try again, if Slurm did not take it."""
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+@dataclass
+class SlurmPool:
+    """A pool in Slurm's queue.
+
+    Raises:
+        ConfigError: Settings are at fault.
+        UserError: This is no machine of a cluster, or Slurm does not answer.
+    """
+
+    settings: SlurmSettings
+    runs: Path
+    """Root of the run store; Slurm's files are kept in `.slurm/` below it. All machines must see it."""
+    say: Callable[[str], None] = _say
+    name: str = slurm_job.POOL
+    _open: list[_Batch] = field(default_factory=list)
+    _watched: dict[str, Task] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if found := self.settings.faults():
+            raise ConfigError(found)
+        self._cluster = cluster()
+        self._folder = self.runs.expanduser().absolute() / ".slurm"
+        self._queue = Queue(self.settings.poll_s)
+        self._told: set[str] = set()
+
+    def room(self) -> int:
+        """See `Pool`."""
+        return MOST_WAITING - len(self._watched)
+
+    def submit(self, task: Task) -> str:
+        """See `Pool`: the run is part of the array that the next call of `ended` hands to Slurm.
+
+        Its key holds a word that will stand in the job's comment, so it names the job whatever happens in between.
+        """
+        size = (task.devices, task.nodes, self._gpus(task))
+        batch = next((batch for batch in self._open if batch.size == size and not batch.retry), None)
+        if batch is None:
+            batch = _Batch(secrets.token_hex(5), size)
+            self._open.append(batch)
+        key = f"{self._cluster}/{batch.word}_{len(batch.tasks)}"
+        batch.tasks.append(task)
+        self._watched[key] = task
+        return key
+
+    def alive(self, key: str) -> bool | None:
+        """See `Pool`."""
+        name, number = self._parts(key)
+        if name is None:
+            return None
+        if any(batch.word == name for batch in self._open):
+            return True
+        if not self._queue.refresh(at_most=min(2.0, self.settings.poll_s)):
+            return None
+        return self._is_live((name, number))
+
+    def adopt(self, task: Task, key: str) -> None:
+        """See `Pool`."""
+        self._watched[key] = task
+
+    def ended(self) -> list[Ended]:
+        """See `Pool`. Hands over what was submitted since the last call.
+
+        Raises:
+            UserError: Slurm refuses the jobs for good.
+        """
+        for batch in list(self._open):
+            if time.monotonic() >= batch.retry:
+                self._hand_over(batch)
+        waiting = {batch.word for batch in self._open}
+        keys = [key for key in self._watched if self._parts(key)[0] not in waiting]
+        if not keys or not self._queue.refresh():
+            return []
+        gone = [key for key in keys if not self._is_live(self._parts(key))]
+        self._tell_of_held(keys)
+        return [self._end(key) for key in gone]
+
+    def stop(self) -> None:
+        """See `Pool`: jobs stay in the queue."""
+        self._queue.refresh(at_most=0.0)
+        jobs = [self._queue.jobs[part].job for key in self._watched if (part := self._parts(key)) in self._queue.jobs]
+        dropped = sum(len(batch.tasks) for batch in self._open)
+        for batch in self._open:
+            for number in range(len(batch.tasks)):
+                self._watched.pop(self._key(batch.word, number), None)
+        self._open.clear()
+        if self._watched:
+            count = len(self._watched)
+            self.say(
+                f"{count} run{'s' if count > 1 else ''} stay{'' if count > 1 else 's'} in Slurm's queue and "
+                f"go{'' if count > 1 else 'es'} on. The same line again watches them. To end them: "
+                f"scancel {' '.join(sorted(jobs)) or '(ask squeue --me)'}"
+            )
+        if dropped:
+            self.say(f"{dropped} had not been handed over to Slurm; the same line again does so.")
+
+    # Submitting -----------------------------------------------------------------------------------------------------
+
+    def _gpus(self, task: Task) -> int:
+        if self.settings.gpus_per_node is not None:
+            return self.settings.gpus_per_node
+        trainer = RunFolder(task.folder).config().get("trainer") or {}
+        return task.devices if trainer.get("accelerator") == "gpu" else 0
+
+    def _hand_over(self, batch: _Batch) -> None:
+        refusal = self._sbatch(batch)
+        if refusal is None:
+            self._open.remove(batch)
+            self._queue.asked = float("-inf")
+            return
+        others = len(self._watched) > len(batch.tasks)
+        if not any(word in refusal.lower() for word in PASSING) or not (others or len(batch.tasks) > 1):
+            raise UserError(f"Slurm does not take the jobs: {refusal}. See the options of hydra/launcher=slurm.")
+        self.say(f"Slurm does not take {len(batch.tasks)} runs just now ({refusal}); trying again.")
+        batch.retry = time.monotonic() + PATIENCE
+
+    def _sbatch(self, batch: _Batch) -> str | None:
+        """Submit an array; return Slurm's refusal, if it refused."""
+        import submitit
+        from submitit.core.utils import FailedJobError, FailedSubmissionError
+
+        folder = self._folder / batch.word
+        orders = [
+            slurm_job.Order(
+                str(task.folder), str(self._note(batch.word, number)), self._key(batch.word, number), task.name
+            )
+            for number, task in enumerate(batch.tasks)
+        ]
+        executor = submitit.SlurmExecutor(folder)
+        executor.update_parameters(**self._parameters(batch))
+        try:
+            jobs = executor.map_array(slurm_job.work, orders)
+        except (FailedJobError, FailedSubmissionError) as error:
+            return _last_line(str(error))
+        number = jobs[0].job_id.partition("_")[0]
+        write_json(folder / "job.json", {"job": number, "runs": [order.folder for order in orders]})
+        count = len(orders)
+        self.say(f"{count} run{'s' if count > 1 else ''} in Slurm's queue as job {number}.")
+        return None
+
+    def _parameters(self, batch: _Batch) -> dict[str, Any]:
+        chosen, (devices, nodes, gpus) = self.settings, batch.size
+        values: dict[str, Any] = {
+            "job_name": batch.tasks[0].name if len(batch.tasks) == 1 else "variations",
+            "partition": chosen.partition,
+            "account": chosen.account,
+            "qos": chosen.qos,
+            "time": chosen.time_min,
+            "mem": None if chosen.mem_gb is None else f"{round(1024 * chosen.mem_gb)}M",
+            "nodes": nodes,
+            "ntasks_per_node": 1,
+            "cpus_per_task": chosen.cpus * devices,
+            "gpus_per_node": gpus or None,
+            "array_parallelism": chosen.array_parallelism,
+            "signal_delay_s": chosen.signal_delay_s,
+            "comment": MARK + batch.word,
+            "stderr_to_stdout": True,
+            "setup": _setup(chosen),
+            "srun_args": [f"--cpus-per-task={chosen.cpus * devices}"],  # srun has not inherited it since Slurm 22.05
+        }
+        options = {key.replace("_", "-"): value for key, value in chosen.additional.items() if value is not None}
+        return {
+            **{key: value for key, value in values.items() if value is not None},
+            "wckey": None,  # submitit's own would be refused where such keys are kept
+            "additional_parameters": {"requeue": True, **options},
+        }
+
+    # Watching -------------------------------------------------------------------------------------------------------
+
+    def _key(self, word: str, number: int) -> str:
+        return f"{self._cluster}/{word}_{number}"
+
+    def _parts(self, key: str) -> tuple[str | None, int]:
+        """The word and the number of a key of this cluster; None for others."""
+        match = re.fullmatch(r"(.+)/([0-9a-f]+)_(\d+)", key)
+        return (match[2], int(match[3])) if match and match[1] == self._cluster else (None, 0)
+
+    def _note(self, word: str | None, number: int) -> Path:
+        return self._folder / f"{word}" / f"{number}.json"
+
+    def _is_live(self, part: tuple[str | None, int]) -> bool:
+        seen = self._seen(part)
+        return seen is not None and seen.live
+
+    def _seen(self, part: tuple[str | None, int]) -> Seen | None:
+        return None if part[0] is None else self._queue.jobs.get((part[0], part[1]))
+
+    def _end(self, key: str) -> Ended:
+        part, task = self._parts(key), self._watched.pop(key)
+        seen, note = self._seen(part), slurm_job.read_note(self._note(*part))
+        if note is not None:
+            reason = str(note.get("reason") or "")
+            return Ended(task, note.get("code"), reason or _by_signal(note.get("code"), note.get("job")))
+        return _without_note(task, seen)
+
+    def _tell_of_held(self, keys: Sequence[str]) -> None:
+        """Say once of jobs that will not start by themselves why that is so."""
+        for key in keys:
+            seen = self._seen(self._parts(key))
+            if seen is None or seen.state not in ("PENDING", "REQUEUE_HOLD") or seen.job in self._told:
+                continue
+            if seen.state == "REQUEUE_HOLD" or any(word in seen.reason for word in NEVER):
+                self._told.add(seen.job)
+                self.say(
+                    f"Slurm job {seen.job} does not start by itself ({seen.reason}): ask scontrol show job {seen.job}"
+                )
+
+
+NEVER = ("Held", "held", "PartitionTimeLimit", "PartitionNodeLimit", "DependencyNeverSatisfied", "BadConstraints")
+"""In the reason why a job waits: it will wait for ever."""
+
+
+def _without_note(task: Task, seen: Seen | None) -> Ended:
+    """Make what is known of a job that was ended before it could leave a note."""
+    if seen is None:
+        return Ended(task, None, "its Slurm job is gone and left no word")
+    job, state = f"Slurm job {seen.job}", seen.state
+    match state:
+        case "PREEMPTED":
+            return Ended(task, ExitCode.PREEMPTED, f"preempted ({job})")
+        case "CANCELLED":
+            return Ended(task, ExitCode.TERMINATED, f"cancelled ({job})")
+        case "OUT_OF_MEMORY":
+            return Ended(task, None, f"out of memory ({job}): raise hydra.launcher.mem_gb")
+        case "TIMEOUT" | "DEADLINE":
+            return Ended(
+                task, None, f"its time was over before it had saved ({job}): raise hydra.launcher.signal_delay_s"
+            )
+        case "NODE_FAIL" | "BOOT_FAIL":
+            return Ended(task, None, f"its machine failed ({job})")
+    return Ended(task, None, f"ended as {state} ({job})")
+
+
+def _by_signal(code: Any, job: Any) -> str:
+    if code == -9:
+        return f"killed by SIGKILL; if nobody did, its memory was full: raise hydra.launcher.mem_gb (Slurm job {job})"
+    return f"Slurm job {job}" if code else ""
+
+
+def _setup(settings: SlurmSettings) -> list[str]:
+    """Return lines of the batch script, of checked names and quoted values only."""
+    source = str(Path(__file__).resolve().parents[2])
+    paths: Mapping[str, str] = {"PYTHONPATH": os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))}
+    exports = {**paths, "OMP_NUM_THREADS": str(settings.cpus), **settings.environment}
+    return [
+        *(f"module load {name}" for name in settings.modules),
+        *(f"export {name}={shlex.quote(str(value))}" for name, value in exports.items()),
+    ]
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if "error" in line.lower() or "fail" in line.lower()]
+    return (told or lines or ["sbatch failed"])[-1].removeprefix("sbatch: error: ").rstrip(".")

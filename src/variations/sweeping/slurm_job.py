@@ -1,0 +1,165 @@
+"""What Slurm starts for a run, once on each of its machines: the supervisor of `python -m variations.run FOLDER`.
+
+Ahead of a job's end Slurm sends SIGUSR2. The run then saves at the end of the update, on all ranks, and ends; the
+supervisor keeps the run's lease in the name of the job and asks Slurm to queue the job again. It then starts where it
+stopped. All that the sweep must know stands in a note beside Slurm's files, as accounting may be off.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from variations import processes
+from variations.errors import ExitCode
+from variations.experiments import lease
+from variations.experiments.atomic import write_json
+from variations.experiments.ledger import RunFolder
+from variations.sweeping import supervise
+
+FRUITLESS = 3
+"""So many times a run may be preempted one after the other without a new checkpoint before it counts as failed."""
+FIRST_PORT, PORTS = 20_000, 40_000
+POOL = "slurm"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the job is to do."""
+
+    folder: str
+    """The run's folder."""
+    note: str
+    """File for the job's last word."""
+    key: str
+    name: str
+
+
+def work(order: Order) -> None:
+    """Do one run; leaves with its exit code."""
+    node, nodes = int(os.environ.get("SLURM_NODEID", 0)), int(os.environ.get("SLURM_JOB_NUM_NODES", 1))
+    if node > 0:
+        sys.exit(_follow(order, node, nodes))
+    folder, note = RunFolder(order.folder), Path(order.note)
+    for stale in (note, *_notes_of_others(note, nodes)):
+        stale.unlink(missing_ok=True)
+    _rename_job(order.name)
+    keep_lease(folder.path, order.key)
+    before = _newest(folder)
+    code = supervise.run(folder.path, meeting_place(nodes), give_up=lambda: _other_failed(note, nodes) is not None)
+    if code in (ExitCode.PREEMPTED, ExitCode.TERMINATED) and keep_lease(folder.path, order.key):
+        # After SIGTERM it is for Slurm to say whether the job is queued again or cancelled.
+        code, reason = _again(folder, note, before) if code == ExitCode.PREEMPTED else (code, "")
+    else:
+        code, reason = _with_others(folder, code, _other_failed(note, nodes))
+    write_json(note, {"code": code, "reason": reason, "job": job_id()})
+    sys.exit(code if code >= 0 else 128 - code)
+
+
+def job_id() -> str:
+    """Return the job as people and `scancel` call it: `17`, or `17_3`."""
+    array = os.environ.get("SLURM_ARRAY_JOB_ID")
+    return f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}" if array else os.environ.get("SLURM_JOB_ID", "?")
+
+
+def meeting_place(nodes: int) -> dict[str, str]:
+    """Return where the ranks of several machines meet: the first one, at a port that follows from the job's number."""
+    if nodes == 1:
+        return {}
+    first = subprocess.run(
+        ["scontrol", "show", "hostnames", os.environ["SLURM_JOB_NODELIST"]], capture_output=True, text=True, check=True
+    ).stdout.split()[0]
+    address = subprocess.run(
+        ["scontrol", "show", "node", "--oneliner", first], capture_output=True, text=True, check=True
+    ).stdout
+    addresses = [word.partition("=")[2] for word in address.split() if word.startswith("NodeAddr=")]
+    port = FIRST_PORT + int(os.environ["SLURM_JOB_ID"]) % PORTS
+    return {
+        "MASTER_ADDR": addresses[0] if addresses else first,
+        "MASTER_PORT": str(port),
+        "NODE_RANK": os.environ["SLURM_NODEID"],
+    }
+
+
+def keep_lease(folder: Path, key: str) -> bool:
+    """Hold the run's lease in the name of this job, which waits or starts; False if another process has taken it."""
+    found = lease.read(folder)
+    if found is not None and found.state == "queued":
+        return found.key == key
+    if found is not None and found.key not in (key, None):
+        return False
+    if found is not None and found.state == "running" and found.key is None:
+        return False  # somebody else's, or damaged: the run itself will wait for it and tell
+    return lease.Lease.claim(folder, found, "queued", pool=POOL, key=key) is not None
+
+
+def _follow(order: Order, node: int, nodes: int) -> int:
+    """Do the part of a further machine; tell the first one of a failure."""
+    note = _notes_of_others(Path(order.note), nodes)[node - 1]
+    code = supervise.run(Path(order.folder), meeting_place(nodes), log=f"log.node{node}.txt")
+    if code and code not in supervise.SAVED:
+        write_json(note, {"code": code, "reason": processes.reason_of(Path(order.folder), code), "job": job_id()})
+    return 0  # the first machine's process ends last, and its code is the job's
+
+
+def _notes_of_others(note: Path, nodes: int) -> list[Path]:
+    return [note.with_name(f"{note.stem}.node{node}.json") for node in range(1, nodes)]
+
+
+def _other_failed(note: Path, nodes: int) -> Path | None:
+    return next((path for path in _notes_of_others(note, nodes) if path.exists()), None)
+
+
+def _with_others(folder: RunFolder, code: int, other: Path | None) -> tuple[int, str]:
+    """Return how a run ended if another machine's part failed: then so did the run, whatever this part says."""
+    if other is None:
+        return code, ""
+    told = read_note(other) or {}
+    reason = f"on another machine of the job: {told.get('reason') or 'its process ended'}"
+    folder.set_status("failed", reason)
+    return int(told.get("code") or ExitCode.FAILED), reason
+
+
+def read_note(path: Path) -> dict[str, Any] | None:
+    """Return a job's last word, or None if it left none."""
+    import json
+
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _newest(folder: RunFolder) -> str:
+    """Return the name of the newest checkpoint."""
+    found = sorted(folder.checkpoints.glob("step*.ckpt"), key=lambda path: path.stat().st_mtime)
+    return found[-1].name if found else ""
+
+
+def _again(folder: RunFolder, note: Path, before: str) -> tuple[int, str]:
+    """Ask Slurm to queue the job again. Returns only if the run cannot go on in this job."""
+    counter = note.with_name(f"{note.stem}.fruitless.json")
+    fruitless = (read_note(counter) or {}).get("times", 0) + 1 if _newest(folder) == before else 0
+    write_json(counter, {"times": fruitless})
+    if fruitless >= FRUITLESS:
+        reason = (
+            f"was preempted {FRUITLESS} times without having got as far as a new checkpoint: raise "
+            "hydra.launcher.time_min, or hydra.launcher.signal_delay_s if there is not time enough to save."
+        )
+        folder.set_status("failed", reason)
+        return int(ExitCode.FAILED), reason
+    done = subprocess.run(["scontrol", "requeue", job_id()], capture_output=True, text=True)
+    if done.returncode:
+        return int(ExitCode.PREEMPTED), f"Slurm did not queue job {job_id()} again: {' '.join(done.stderr.split())}"
+    time.sleep(600)  # Slurm ends this process, and starts it again where there is room
+    return int(ExitCode.PREEMPTED), f"Slurm did not end job {job_id()} that it was asked to queue again"
+
+
+def _rename_job(name: str) -> None:
+    """Let `squeue` show the row instead of the name that all jobs of an array share."""
+    command = ["scontrol", "update", f"JobId={os.environ.get('SLURM_JOB_ID', '')}", f"JobName={name}"]
+    subprocess.run(command, capture_output=True, timeout=60)  # if it is refused, nothing is lost

@@ -1,0 +1,102 @@
+"""One run under a supervisor in a job of a cluster: its output kept with it, its signals passed on, its end told.
+
+The supervisor does no work of its own and imports no torch, so it outlives a run that is killed or out of memory.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from variations import processes
+from variations.errors import ExitCode
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
+RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+"""Variables that would make a run take itself for one of several ranks."""
+SAVED = (ExitCode.INTERRUPTED, ExitCode.PREEMPTED, ExitCode.TERMINATED)
+"""The run has saved itself because a signal asked it to."""
+
+
+def run(
+    folder: Path,
+    changes: Mapping[str, str] | None = None,
+    *,
+    log: str = "log.txt",
+    give_up: Callable[[], bool] = lambda: False,
+) -> int:
+    """Do the run in `folder` in a process of its own and wait for its end.
+
+    Args:
+        folder: The run's folder.
+        changes: Further variables of its environment.
+        log: File in the folder that its output is added to.
+        give_up: Asked every second; once it says yes, the run is asked to end, and killed after a while.
+
+    Returns:
+        Its exit code, negative: by that signal.
+    """
+    place = {processes.PARENT: str(os.getpid()), "PYTHONUNBUFFERED": "1", **(changes or {})}
+    variables = {key: value for key, value in processes.environment(place).items() if key not in RANK}
+    command = [sys.executable, "-m", "variations.run", str(folder)]
+    with (folder / log).open("ab") as output, _signals() as received:
+        process = subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        received.pass_to(process)
+        return settled(_wait(process, give_up), received.last)
+
+
+def settled(code: int, asked: int | None) -> int:
+    """Return the code of a run that a signal ended before it could handle it, as if it had."""
+    return 128 + asked if asked is not None and code == -asked else code
+
+
+def _wait(process: "subprocess.Popen[bytes]", give_up: Callable[[], bool]) -> int:
+    deadline = float("inf")
+    while True:
+        try:
+            return process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            if deadline == float("inf") and give_up():
+                process.terminate()
+                deadline = time.monotonic() + processes.GRACE_SECONDS
+            elif time.monotonic() > deadline:
+                process.kill()
+
+
+class _Received:
+    """Signals so far, for a process that may not have been started yet."""
+
+    def __init__(self) -> None:
+        self.last: int | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def pass_to(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+        if self.last is not None:
+            process.send_signal(self.last)
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        self.last = number
+        if self._process is not None:
+            self._process.send_signal(number)
+
+
+@contextmanager
+def _signals() -> Iterator[_Received]:
+    received = _Received()
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
+        yield received
+        return
+    previous: dict[signal.Signals, Any] = {number: signal.signal(number, received.handle) for number in SIGNALS}
+    try:
+        yield received
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

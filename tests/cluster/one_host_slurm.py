@@ -1,0 +1,191 @@
+"""A real Slurm on this machine alone: munged, slurmctld and two slurmd, each with two pretended GPUs, on loopback.
+
+    python tests/cluster/one_host_slurm.py /tmp/slurm     # runs until Ctrl-C; prints what to export
+
+Nothing outside the folder is touched: keys, sockets, states and logs are in it. It needs root, and Debian's packages
+`slurm-wlm` and `munge`.
+"""
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol")
+SECONDS = 40.0
+"""How long the daemons may take to be up."""
+CONF = """\
+ClusterName=onehost
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ctld}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+CredType=cred/munge
+# A job that is requeued may start again after this many seconds (120 if not set).
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool.%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+# The nodes are told what they have; nothing is measured.
+SlurmdParameters=config_overrides
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SchedulerType=sched/backfill
+SchedulerParameters=batch_sched_delay=0,sched_interval=5,sched_min_interval=0,bf_interval=5
+MpiDefault=none
+SwitchType=switch/none
+ReturnToService=2
+JobRequeue=1
+KillWait=5
+MinJobAge=300
+GresTypes=gpu
+NodeName=first NodeHostname={host} NodeAddr=127.0.0.1 Port={first} CPUs=8 RealMemory=4000 Gres=gpu:2
+NodeName=second NodeHostname={host} NodeAddr=127.0.0.1 Port={second} CPUs=8 RealMemory=4000 Gres=gpu:2
+PartitionName=batch Nodes=first,second Default=YES MaxTime=INFINITE DefaultTime=10 State=UP
+"""
+GRES = "NodeName=first,second Name=gpu File={folder}/gpu[0-1]\n"
+
+
+def missing() -> str | None:
+    """Why no Slurm can be started here, if so."""
+    if not sys.platform.startswith("linux") or os.geteuid() != 0:
+        return "a Slurm of its own needs Linux and root"
+    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
+    absent = [name for name in PROGRAMS if shutil.which(name, path=path) is None]
+    return f"{', '.join(absent)} not found: apt-get install slurm-wlm munge" if absent else None
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[dict[str, str]]:
+    """Start all daemons, yield what processes need in their environment, and end the daemons with all jobs.
+
+    Raises:
+        RuntimeError: The nodes did not come up; the message holds the end of the logs.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o755)
+    environment = {"SLURM_CONF": str(folder / "slurm.conf")}
+    _write(folder)
+    daemons: list[subprocess.Popen[bytes]] = []
+
+    def start(*command: str) -> None:
+        with (folder / "daemons.log").open("ab") as log:
+            full = {**os.environ, **environment, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
+            daemons.append(subprocess.Popen(command, stdout=log, stderr=log, env=full, start_new_session=True))
+
+    try:
+        munge = {name: f"--{name}={folder / file}" for name, file in MUNGE.items()}
+        start("munged", "--foreground", "--force", "--num-threads=2", *munge.values())
+        _wait(lambda: (folder / "munge.socket").exists(), folder, "munged")
+        start("slurmctld", "-D", "-i")
+        start("slurmd", "-D", "-N", "first")
+        start("slurmd", "-D", "-N", "second")
+        _wait(lambda: _idle(environment), folder, "Slurm's nodes")
+        yield environment
+    finally:
+        _cancel_all(environment)
+        for daemon in reversed(daemons):
+            daemon.terminate()
+        for daemon in reversed(daemons):
+            try:
+                daemon.wait(15)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+
+
+MUNGE = {
+    "socket": "munge.socket",
+    "key-file": "munge.key",
+    "log-file": "munged.log",
+    "pid-file": "munged.pid",
+    "seed-file": "munge.seed",
+}
+
+
+def _write(folder: Path) -> None:
+    for name in ("state", "spool.first", "spool.second"):
+        (folder / name).mkdir(exist_ok=True)
+    for number in range(2):
+        device = folder / f"gpu{number}"
+        if not device.exists():
+            os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))  # as /dev/null
+    key = folder / "munge.key"
+    key.write_bytes(secrets.token_bytes(128))
+    key.chmod(0o600)
+    names = {"folder": folder, "host": socket.gethostname().partition(".")[0]}
+    ports = dict(zip(("ctld", "first", "second"), _free_ports(3), strict=True))
+    (folder / "slurm.conf").write_text(CONF.format(**names, **ports))
+    (folder / "gres.conf").write_text(GRES.format(**names))
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def _idle(environment: dict[str, str]) -> bool:
+    command = ["sinfo", "--noheader", "--Node", "--format=%N %T"]
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=20)
+    return sorted(done.stdout.split()) == ["first", "idle", "idle", "second"]
+
+
+def _cancel_all(environment: dict[str, str]) -> None:
+    """End all jobs, and wait until their processes are gone."""
+    full = {**os.environ, **environment}
+    try:
+        subprocess.run(["scancel", "--full", "--user=root"], env=full, capture_output=True, timeout=20)
+        subprocess.run(["scancel", "--full", "--signal=KILL", "--user=root"], env=full, capture_output=True, timeout=20)
+        deadline = time.monotonic() + 15
+        while time.monotonic() < deadline:
+            command = ["squeue", "--noheader", "--user=root"]
+            if not subprocess.run(command, env=full, capture_output=True, text=True, timeout=20).stdout.strip():
+                return
+            time.sleep(0.2)
+    except subprocess.TimeoutExpired:
+        return  # slurmctld has died; slurmd ends what it started
+
+
+def _wait(ready: "object", folder: Path, what: str) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not ready():  # type: ignore[operator]
+        if time.monotonic() > deadline:
+            logs = [path for path in sorted(folder.glob("*.log")) if path.is_file()]
+            tails = "\n".join(f"--- {path.name}\n{path.read_text(errors='replace')[-2000:]}" for path in logs)
+            raise RuntimeError(f"{what} did not come up within {SECONDS:.0f} s\n{tails}")
+        time.sleep(0.1)
+
+
+def main() -> None:
+    """Run until Ctrl-C."""
+    if why := missing():
+        sys.exit(why)
+    with running(Path(sys.argv[1]).resolve()) as environment:
+        print("\n".join(f"export {name}={value}" for name, value in environment.items()), flush=True)
+        try:
+            while True:
+                time.sleep(3600)
+        except KeyboardInterrupt:
+            print("ending Slurm")
+
+
+if __name__ == "__main__":
+    main()
