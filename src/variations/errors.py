@@ -13,6 +13,8 @@ class ExitCode(IntEnum):
     """A run, or a row of a sweep, failed."""
     USAGE = 2
     """The configuration or the input is wrong; nothing was started."""
+    HELD = 75
+    """Another process is at the run (EX_TEMPFAIL of sysexits.h); it goes on."""
     INTERRUPTED = 130
     """Stopped by Ctrl-C (SIGINT); the run can be continued by the same command, as after the other two signals."""
     PREEMPTED = 140
@@ -33,6 +35,12 @@ class RunFailedError(UserError):
     exit_code = ExitCode.FAILED
 
 
+class InUseError(UserError):
+    """Another process is at the run."""
+
+    exit_code = ExitCode.HELD
+
+
 class ConfigError(UserError):
     """All faults of one configuration, reported together."""
 
@@ -44,6 +52,10 @@ class ConfigError(UserError):
 
 class DataError(UserError):
     """A corpus that cannot be used as it is: the message names file and line."""
+
+
+class Pruned(Exception):
+    """The search to which a run belongs has given it up: neither a failure nor a result."""
 
 
 class Interrupted(KeyboardInterrupt):

@@ -62,7 +62,7 @@ def _single_faults(
 
 
 def _multirun_faults(lines: Sequence[str], screened: Screened, extra_folder: str | None) -> list[str]:
-    from variations.jobs import composed_jobs, job_faults
+    from variations.sweeping.jobs import composed_jobs, job_faults
 
     try:
         jobs = composed_jobs(tuple(lines), extra_folder)

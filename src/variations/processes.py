@@ -48,7 +48,7 @@ def run_ranks(folder: Path, devices: int, nodes: int) -> int:
             for local in range(devices):
                 place = {"LOCAL_RANK": str(local), "RANK": str(first + local)}
                 # A session of its own: Ctrl-C reaches it through this process alone, and so only once.
-                process = subprocess.Popen(command, env=_environment(shared | place), start_new_session=True)
+                process = subprocess.Popen(command, env=environment(shared | place), start_new_session=True)
                 processes.append(process)
             return _watch(processes)
         finally:
@@ -82,7 +82,8 @@ def _passed_on(processes: list[subprocess.Popen[bytes]]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _environment(place: Mapping[str, str]) -> dict[str, str]:
+def environment(place: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment, changed by `place`, in which `python -m variations.run` finds the package."""
     source = str(Path(__file__).resolve().parents[1])
     paths = [source, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **place}
@@ -112,14 +113,24 @@ def die_with_parent() -> None:
         sys.exit(1)
 
 
+def is_rank() -> bool:
+    """Whether this process was started by `run_ranks`, to be one of several of a run."""
+    return PARENT in os.environ and "WORLD_SIZE" in os.environ
+
+
 def global_rank() -> int:
     """This process's rank among all of the run."""
-    return int(os.environ.get("RANK", 0)) if PARENT in os.environ else 0
+    return int(os.environ.get("RANK", 0)) if is_rank() else 0
+
+
+def node_rank(nodes: int) -> int:
+    """This machine's number among the `nodes` of a run."""
+    return int(os.environ.get("NODE_RANK", 0)) if nodes > 1 else 0
 
 
 def write_reason(folder: Path, reason: str) -> None:
     """Leave word of why this rank failed, for the process that started it. The first rank's word stands."""
-    if PARENT not in os.environ:
+    if not is_rank():
         return
     try:
         with (folder / ".failure").open("x", encoding="utf-8") as file:

@@ -5,17 +5,22 @@ nothing but the folder, so that any launcher, on any machine that sees it, can d
 """
 
 import errno
+import os
 import signal
+import socket
 import sys
 import traceback
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from variations import naming, processes, surroundings
 from variations.compose import load, to_dict
 from variations.config import Config
-from variations.errors import ConfigError, ExitCode, Interrupted, RunFailedError, UserError
+from variations.errors import ConfigError, ExitCode, Interrupted, Pruned, RunFailedError, UserError
 from variations.experiments import ledger
+from variations.experiments.lease import hold
 from variations.experiments.ledger import RunFolder
 
 if TYPE_CHECKING:
@@ -35,44 +40,62 @@ def execute(config: Config) -> Path:
     if found := surroundings.faults(config):
         raise ConfigError(found)
     home = naming.run_folder(config)
-    done = ledger.latest(home)
-    if done is not None and not config.force and done.state() == "finished":
-        done.create(to_dict(config))  # refuses if the configuration is another one
+    folder = RunFolder(ledger.workplace(home, force=config.force))
+    folder.create(to_dict(config))  # refuses if the folder holds another configuration
+    if folder.state() == "finished":
         print("This run is finished already; force=true makes a new attempt beside it.")
-        print(done.path)
-        return done.path
-    finished = done is not None and done.state() == "finished"
-    folder = RunFolder(ledger.next_attempt(home) if config.force and finished else done.path if done else home)
-    folder.create(to_dict(config))
-    if config.trainer.devices * config.trainer.nodes > 1:
-        _run_in_processes(folder, config)
     else:
         run(folder.path)
     print(folder.path)
     return folder.path
 
 
-def run(path: Path) -> dict[str, Any]:
+def run(path: Path, *, queued: bool = False) -> dict[str, Any]:
     """Do the work of a run's folder: train from where it stands, test, and write `result.json`.
+
+    Args:
+        path: The run's folder.
+        queued: A sweep's pool has started this process: a run that another one has finished meanwhile is left alone.
 
     Returns:
         The result; empty on ranks other than 0.
-    """
-    from variations.training.interrupt import Interrupt
 
+    Raises:
+        InUseError: Another process is at it.
+    """
     folder = RunFolder.open(path)
     config = load(folder.path / "config.yaml")
+    if processes.is_rank():
+        return _work(config, folder)
+    if processes.node_rank(config.trainer.nodes) > 0:  # the first machine holds the lease
+        _run_in_processes(config, folder)
+        return {}
+    with hold(folder.path, seconds=config.sweep.lease_seconds, queued=queued):
+        if queued and folder.state() in ("finished", "pruned"):
+            return folder.result() or {}
+        if config.trainer.devices * config.trainer.nodes == 1:
+            return _work(config, folder)
+        _run_in_processes(config, folder)
+        return folder.result() or {}
+
+
+def _work(config: Config, folder: RunFolder) -> dict[str, Any]:
+    from variations.training.interrupt import Interrupt
+
     if processes.global_rank() > 0:
         config.trainer.progress = False
-        with Interrupt() as interrupt:
+        with Interrupt() as interrupt, suppress(Pruned):  # rank 0 tells
             _train(config, folder, interrupt)
         return {}
-    with folder.lock(), Interrupt() as interrupt:
+    with Interrupt() as interrupt:
         _forget_last_attempt(folder)
         folder.set_status("running", command=" ".join(sys.argv))
         try:
             result = _train_and_test(config, folder, interrupt)
             folder.write_result(result)
+        except Pruned as stop:
+            folder.set_status("pruned", str(stop))
+            return {}
         except KeyboardInterrupt as stop:
             folder.set_status("interrupted", str(stop) or "stopped; the same command continues the run")
             raise
@@ -112,13 +135,19 @@ def _set_failed(folder: RunFolder, error: BaseException) -> None:
 
 
 def _train_and_test(config: Config, folder: RunFolder, interrupt: Any) -> dict[str, Any]:
-    from variations.tracking import close_loggers
+    from variations import tracking
     from variations.training.outcome import outcome
 
+    code: int = ExitCode.FAILED
     try:
-        return outcome(config, folder, _train(config, folder, interrupt))
+        result = outcome(config, folder, _train(config, folder, interrupt))
+        code = ExitCode.OK
+    except Interrupted as stop:
+        code = stop.exit_code
+        raise
     finally:
-        close_loggers()
+        tracking.close(code)
+    return result
 
 
 def _train(config: Config, folder: RunFolder, interrupt: Any) -> Any:
@@ -127,7 +156,7 @@ def _train(config: Config, folder: RunFolder, interrupt: Any) -> Any:
     return fit(config, folder, interrupt)
 
 
-def _run_in_processes(folder: RunFolder, config: Config) -> None:
+def _run_in_processes(config: Config, folder: RunFolder) -> None:
     """Start `run` once for each device."""
     code = processes.run_ranks(folder.path, config.trainer.devices, config.trainer.nodes)
     if code in (ExitCode.INTERRUPTED, ExitCode.PREEMPTED, ExitCode.TERMINATED):
@@ -159,12 +188,22 @@ def load_model(path: Path) -> "tuple[Transformer, Subwords, Config]":
     return model.eval(), subwords, config
 
 
+def _begin_log(path: Path) -> None:
+    """Head this process's part of the log, and see whether the machine has what the run needs."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    print(f"== {now}: process {os.getpid()} on {socket.gethostname()}", flush=True)
+    if found := surroundings.faults(load(path / "config.yaml")):
+        raise ConfigError(found)
+
+
 def main() -> int:
-    """`python -m variations.run FOLDER`."""
+    """`python -m variations.run FOLDER`: how a pool starts a run, and a run its ranks."""
     processes.die_with_parent()
     path = Path(sys.argv[1])
     try:
-        run(path)
+        if not processes.is_rank():
+            _begin_log(path)
+        run(path, queued=True)
     except KeyboardInterrupt as stop:
         print(stop, file=sys.stderr)
         return getattr(stop, "exit_code", ExitCode.INTERRUPTED)

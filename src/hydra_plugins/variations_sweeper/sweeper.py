@@ -1,15 +1,13 @@
 """Hydra's door to whole tables: `--multirun sweep=NAME` and plain grids.
 
-What the jobs are stands in `variations.jobs`; here they are launched one after the other through whichever launcher
-Hydra was given, and told about at the end.
+What the runs are stands in `variations.sweeping.jobs`, how they are driven in `variations.sweeping.control`; where they
+are done is for the launcher to say.
 """
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
-from hydra.core.utils import JobStatus
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
@@ -53,39 +51,23 @@ class VariationsSweeper(Sweeper):
             SystemExit: With code 1 if a job failed.
             KeyboardInterrupt: The user stopped the sweep; the summary is printed first.
         """
-        from variations.errors import ExitCode
-        from variations.jobs import expand
-        from variations.outcomes import Outcome, announce, summary
-        from variations.together import run_together
+        from hydra_plugins.variations_launcher.base import PoolLauncher
+        from variations.errors import ConfigError, ExitCode
+        from variations.sweeping.control import Control
+        from variations.sweeping.jobs import expand
+        from variations.sweeping.outcomes import Outcome
+        from variations.sweeping.overview import Overview, summary
+        from variations.training.interrupt import Interrupt
 
+        if not isinstance(self.launcher, PoolLauncher):
+            raise ConfigError(["hydra/launcher: rows are run by local, slurm or ray; leave it out for local."])
         outcomes = [Outcome.of(job) for job in expand(arguments, self.extra_folder)]
-        at_once = outcomes[0].job.config.sweep.at_once
+        pool = self.launcher.pool([outcome.job.config for outcome in outcomes])
         try:
-            if at_once > 1:
-                run_together(outcomes, at_once, self.extra_folder)
-            else:
-                for index, outcome in enumerate(outcomes):
-                    if outcome.state != "skipped":
-                        announce(index, len(outcomes), outcome.job)
-                        self._launch(outcome, index)
+            with Interrupt():
+                Control(pool, outcomes, Overview()).run()
         finally:
             summary(outcomes)
         if not all(outcome.ok for outcome in outcomes):
             raise SystemExit(ExitCode.FAILED)
         return outcomes
-
-    def _launch(self, outcome: Any, index: int) -> None:
-        if self.launcher is None:
-            raise RuntimeError("setup() comes before sweep()")
-        start = time.monotonic()
-        state, error = "finished", None
-        try:
-            (ret,) = self.launcher.launch([list(outcome.job.overrides)], initial_job_idx=index)
-            if ret.status == JobStatus.FAILED:
-                state, error = "failed", ret._return_value
-        except KeyboardInterrupt:
-            outcome.end("interrupted", None, time.monotonic() - start)
-            raise
-        except Exception as fault:  # noqa: BLE001 - a launcher may raise anything; the other rows go on
-            state, error = "failed", fault
-        outcome.end(state, error, time.monotonic() - start)

@@ -124,7 +124,7 @@ def compare(
 def _composed(sweep: SweepConfig, row: str) -> Mapping[str, Any]:
     """Configuration of a row that has no run."""
     from variations.compose import to_dict
-    from variations.jobs import composed_jobs
+    from variations.sweeping.jobs import composed_jobs
 
     try:
         jobs = composed_jobs((f"sweep={sweep.name}", f"rows=[{row}]"))

@@ -10,7 +10,18 @@ from variations.errors import UserError
 from variations.experiments.identity import config_hash
 from variations.experiments.run_folder import SEED_FOLDER, STATES, RunFolder, Status
 
-__all__ = ["STATES", "RunFolder", "Status", "all_runs", "attempts", "config_hash", "latest", "next_attempt", "run_home"]
+__all__ = [
+    "STATES",
+    "RunFolder",
+    "Status",
+    "all_runs",
+    "attempts",
+    "config_hash",
+    "latest",
+    "next_attempt",
+    "run_home",
+    "workplace",
+]
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +56,19 @@ def next_attempt(path: Path | str) -> Path:
     path = Path(path)
     done = attempts(path)
     return path.with_name(f"{path.name}-attempt{done[-1].attempt + 1}") if done else path
+
+
+def workplace(path: Path | str, *, force: bool = False) -> Path:
+    """Where the run of `path` (seed<k>) is to be done: in the attempt to read; with `force` in a new one.
+
+    A new attempt that is not finished is gone on with. Makes no folder.
+    """
+    if not force:
+        found = latest(path)
+        return found.path if found is not None else Path(path)
+    family = attempts(path)
+    unfinished = bool(family) and _state_or_failed(family[-1]) != "finished"
+    return family[-1].path if unfinished else next_attempt(path)
 
 
 def latest(path: Path | str) -> RunFolder | None:

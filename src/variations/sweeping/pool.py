@@ -1,8 +1,10 @@
 """Where the runs of a sweep are done: what a sweep asks of this machine, of Slurm or of Ray.
 
-Whatever the pool, a run is `python -m variations.run FOLDER`: the folder holds the frozen configuration, and what the
-run leaves there (`status.json` before all) is the only truth about how it ended. A pool merely starts processes and
-notices that they are gone.
+Whatever the pool, a run is `python -m variations.run FOLDER`, in the sweep's working directory (data may be named from
+there), with all it prints added to the folder's `log.txt`. On several nodes it is started on each, with NODE_RANK,
+MASTER_ADDR and MASTER_PORT in the environment; it starts its own processes, one a device. The folder holds the frozen
+configuration, and what the run leaves there (`status.json` before all) is the only truth about how it ended. A pool
+merely starts processes and notices that they are gone.
 """
 
 from dataclasses import dataclass
@@ -52,7 +54,7 @@ class Pool(Protocol):
         ...
 
     def alive(self, key: str) -> bool | None:
-        """Return whether a run that was submitted under `key`, maybe by another process, waits or runs; None: unknown."""
+        """Return whether a run submitted under `key`, maybe by another process, waits or runs; None: unknown."""
         ...
 
     def adopt(self, task: Task, key: str) -> None:
@@ -64,5 +66,5 @@ class Pool(Protocol):
         ...
 
     def stop(self) -> None:
-        """Ask all runs to save themselves and end; wait for them. A queue may leave them running instead, and say so."""
+        """Ask all runs to save themselves and end, and wait for them; a queue may leave them running, and say so."""
         ...

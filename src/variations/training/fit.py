@@ -16,15 +16,17 @@ from variations.config import Config
 from variations.data.card import data_card
 from variations.data.module import TranslationData
 from variations.decoding.translator import Translator
-from variations.errors import Interrupted, UserError
+from variations.errors import Interrupted, Pruned, UserError
 from variations.experiments.atomic import write_json
 from variations.experiments.environment import environment
 from variations.experiments.ledger import RunFolder
+from variations.experiments.reuse import trained_in
 from variations.tasks.translation import Translation
 from variations.training import checkpoints, memory
 from variations.training.interrupt import Interrupt
 from variations.training.loop import Loop
 from variations.training.progress import RunProgress
+from variations.training.pruning import PRUNED, Pruning, reports
 from variations.training.validation import Validation
 
 
@@ -37,7 +39,7 @@ class Trained:
     step: int
     stopped: str | None
     """Why it ended early, if it did."""
-    loggers: list[Any] = field(default_factory=list)
+    trackers: tracking.Trackers = field(default_factory=tracking.Trackers)
     device: torch.device | str = "cpu"
 
 
@@ -56,11 +58,13 @@ def fit(config: Config, folder: RunFolder, interrupt: Interrupt) -> Trained:
     if config.trainer.compile:
         task.model.compile()
     progress = RunProgress(label(config, folder), enabled=config.trainer.progress)
-    loop = Loop(config, folder, Validation(config, data), interrupt, progress)
-    active = tracking.loggers(config, folder)
-    trainer = make_trainer(config, data, loop, active)
+    trackers = tracking.trackers(config, folder)
+    validation = Validation(config, data)
+    loop = Loop(config, folder, validation, interrupt, progress, trackers)
+    trial = [Pruning(config, loop, validation.sentences)] if reports(config) else []
+    trainer = make_trainer(config, data, loop, *trial)
     try:
-        trainer.fit(task, datamodule=data, ckpt_path=_resume_from(folder), weights_only=True)
+        trainer.fit(task, datamodule=data, ckpt_path=_resume_from(config, folder), weights_only=True)
     except SystemExit as error:  # what Lightning makes of KeyboardInterrupt
         raise Interrupted(interrupt.received or signal.SIGINT) from error
     except (RuntimeError, MemoryError) as error:
@@ -80,7 +84,10 @@ def fit(config: Config, folder: RunFolder, interrupt: Interrupt) -> Trained:
             interrupt.received, f"Stopped at step {trainer.global_step}; the same command continues from there."
         )
     _leave(data)
-    return Trained(task, data, trainer.global_step, loop.stopped, active, trainer.strategy.root_device)
+    if loop.stopped == PRUNED:
+        raise Pruned(f"given up by its search at step {trainer.global_step}")
+    trackers.start(folder)  # a run that had trained to its end before has not begun to train now
+    return Trained(task, data, trainer.global_step, loop.stopped, trackers, trainer.strategy.root_device)
 
 
 def _leave(data: TranslationData) -> None:
@@ -90,7 +97,7 @@ def _leave(data: TranslationData) -> None:
         torch.distributed.destroy_process_group()
 
 
-def make_trainer(config: Config, data: TranslationData, loop: Loop, active: list[Any]) -> pl.Trainer:
+def make_trainer(config: Config, data: TranslationData, loop: Loop, *further: pl.Callback) -> pl.Trainer:
     """A Trainer that does nothing unasked: no progress bar, no checkpoints, no validation of its own."""
     # What Lightning tells at its start, and a notice of torch to Lightning, are not for our users.
     for name in ("pytorch_lightning", "lightning_fabric"):
@@ -106,10 +113,10 @@ def make_trainer(config: Config, data: TranslationData, loop: Loop, active: list
         max_steps=trainer.max_steps,
         max_epochs=-1,
         accumulate_grad_batches=data.accumulate,
-        callbacks=[loop],
+        callbacks=[loop, *further],
         # Processes are started by `processes.py`, also within a cluster's job.
         plugins=[checkpoints.SafeIO(), LightningEnvironment()],
-        logger=active,
+        logger=False,  # `tracking` mirrors what the run measures
         deterministic=config.deterministic,  # False undoes what an earlier run of this process has set
         profiler=config.debug.profiler,
         use_distributed_sampler=False,
@@ -133,8 +140,8 @@ def label(config: Config, folder: RunFolder) -> str:
     return f"{config.variation.row or folder.path.parent.name} seed {config.seed}"
 
 
-def _resume_from(folder: RunFolder) -> str | None:
-    path = checkpoints.newest(folder.checkpoints)
+def _resume_from(config: Config, folder: RunFolder) -> str | None:
+    path = checkpoints.newest(trained_in(folder, config.variation.source).checkpoints)
     return None if path is None else str(path)
 
 

@@ -12,6 +12,7 @@ from variations.config import Config
 from variations.errors import RunFailedError
 from variations.experiments.ledger import RunFolder
 from variations.models.weighted import WeightedTransformer
+from variations.tracking import Trackers
 from variations.training import checkpoints, schedule
 from variations.training.interrupt import Interrupt
 
@@ -27,6 +28,7 @@ class Loop(pl.Callback):
         validate: Dev metrics of the task's present weights.
         interrupt: Asked after each update whether to stop.
         progress: Told of each update and of each line of metrics.
+        trackers: Told of each line of metrics.
     """
 
     def __init__(
@@ -36,16 +38,19 @@ class Loop(pl.Callback):
         validate: Callable[[Any], Metrics],
         interrupt: Interrupt,
         progress: Any,
+        trackers: Trackers | None = None,
     ) -> None:
         self.config, self.folder, self.validate = config, folder, validate
-        self.interrupt, self.progress = interrupt, progress
+        self.interrupt, self.progress, self.trackers = interrupt, progress, trackers or Trackers()
         trainer = config.trainer
         self.val_every = trainer.val_every or max(1, trainer.max_steps // 10)
         self.checkpoint_every = trainer.checkpoint_every or self.val_every
         self.average_steps = averaged_steps(config)
         self.best: float | None = None
         self.stopped: str | None = None
-        """Why training ended before max_steps: `interrupted` or `max_minutes`."""
+        """Why training ended before max_steps: `interrupted`, `max_minutes`, or `pruned` by a search."""
+        self.validated: tuple[int, Metrics] = (-1, {})
+        """Step and metrics of the latest validation."""
         self._last_step = -1
         self._last_save = 0.0
 
@@ -57,7 +62,9 @@ class Loop(pl.Callback):
         self._last_step, self._last_save = step, time.monotonic()
         task.budget.start_clock()
         if trainer.is_global_zero:
+            self.folder.set_status("running", step=step, epoch=trainer.current_epoch)
             self.folder.truncate_metrics(step)
+            self.trackers.start(self.folder)
             checkpoints.drop_after(self.folder.checkpoints, step)
             self.progress.start(step, self.config.trainer.max_steps)
         self.interrupt.defer()
@@ -111,7 +118,8 @@ class Loop(pl.Callback):
         metrics: Metrics = task.window.take()
         metrics["lr"] = schedule.main_rate(step, self.config.recipe, self.config.model.d_model)
         if validate:
-            metrics |= self.validate(task)
+            self.validated = (step, self.validate(task))
+            metrics |= self.validated[1]
             nll = metrics["dev/nll"]
             if self.best is None or nll < self.best:
                 self.best = nll
@@ -121,10 +129,9 @@ class Loop(pl.Callback):
             return
         budget = task.budget.state()
         kept = {key: budget[key] for key in ("seconds", "source_tokens", "target_tokens", "padded_tokens", "flops")}
-        self.folder.append_metrics({"step": step, "epoch": trainer.current_epoch} | kept | metrics)
-        scalars = {key: float(value) for key, value in (metrics | kept).items() if isinstance(value, int | float)}
-        for logger in trainer.loggers:
-            logger.log_metrics(scalars, step=step)
+        line = {"step": step, "epoch": trainer.current_epoch} | kept | metrics
+        self.folder.append_metrics(line)
+        self.trackers.line(line)
         self.folder.set_status("running", step=step, epoch=trainer.current_epoch)
         self.progress.metrics(step, metrics)
 
@@ -132,6 +139,7 @@ class Loop(pl.Callback):
         trainer.save_checkpoint(self.folder.checkpoints / f"{checkpoints.FULL}{step}.ckpt", weights_only=False)
         if trainer.is_global_zero:
             checkpoints.prune(self.folder.checkpoints, planned=self.average_steps)
+            self.folder.set_status("running", step=step, epoch=trainer.current_epoch)
         self._last_save = time.monotonic()
 
     def _save_weights(self, trainer: pl.Trainer, task: Any, stem: str, step: int) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from variations import tracking
 from variations.config import Config
 from variations.data.corpora import TextPair
 from variations.data.module import TranslationData
@@ -16,8 +15,10 @@ from variations.errors import UserError
 from variations.experiments.atomic import write_text
 from variations.experiments.environment import cpu_model
 from variations.experiments.ledger import RunFolder
+from variations.experiments.reuse import trained_in
 from variations.models import count_parameters
 from variations.scoring.ladder import as_dict, score_all
+from variations.tracking.final import Final, attention_pictures, samples
 from variations.training import checkpoints
 from variations.training.budget import paper_cost
 from variations.training.fit import Trained, translator
@@ -33,8 +34,9 @@ def final_weights(config: Config, folder: RunFolder) -> tuple[dict[str, Tensor],
     The mean of the last checkpoints (`recipe.average`), the moving average (`recipe.ema`), or the last weights.
 
     Raises:
-        UserError: The run has no sound checkpoint.
+        UserError: The run has no sound checkpoint, or that whose weights it tests is gone.
     """
+    folder = trained_in(folder, config.variation.source)
     if config.recipe.average > 1:
         planned = averaged_steps(config)
         kept = [(step, path) for step, path in checkpoints.weights(folder.checkpoints) if step in planned]
@@ -80,13 +82,16 @@ def outcome(config: Config, folder: RunFolder, trained: Trained) -> dict[str, An
         "vocabulary": data.subwords.size,
         "steps": trained.step,
         "stopped": trained.stopped,
+        "reused": config.variation.source,
         "dropped_pairs": data.train_tokens.dropped,
         "decoding_seconds": decoding,
         "hardware": _hardware(config, trained),
         "deterministic": determinism(config),
         "debug": config.debug.name,
     } | _costs(config, trained)
-    tracking.log_summary(trained.loggers, result)
+    if trained.trackers:
+        pictures = attention_pictures(folder, task.model, data.subwords)
+        trained.trackers.end(Final(result, samples(folder), pictures))
     return result
 
 

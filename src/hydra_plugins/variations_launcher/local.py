@@ -1,0 +1,55 @@
+"""`hydra/launcher=local`: rows run on this machine, each in a process of its own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hydra.core.config_store import ConfigStore
+
+from hydra_plugins.variations_launcher.base import PoolLauncher
+
+if TYPE_CHECKING:
+    from variations.config import Config
+    from variations.sweeping.local import LocalPool
+
+
+@dataclass
+class LocalConf:
+    """Configuration of `hydra/launcher=local`. How many rows run at once is `sweep.at_once`, for every launcher."""
+
+    _target_: str = "hydra_plugins.variations_launcher.local.Local"
+    gpus: list[str] | None = None
+    """GPUs to use, as CUDA_VISIBLE_DEVICES names them; null: all that this process sees."""
+    per_gpu: int = 1
+    """Rows that share a GPU."""
+
+
+ConfigStore.instance().store(group="hydra/launcher", name="local", node=LocalConf, provider="variations")
+
+
+class Local(PoolLauncher):
+    """A pool of this machine's GPUs, or of its cores."""
+
+    def __init__(self, gpus: Sequence[str] | None = None, per_gpu: int = 1) -> None:
+        self.gpus, self.per_gpu = gpus, per_gpu
+
+    def pool(self, configs: "Sequence[Config]") -> "LocalPool":
+        """See `PoolLauncher`."""
+        from variations import surroundings
+        from variations.errors import ConfigError
+        from variations.sweeping.local import LocalPool, visible_gpus
+
+        found = list(dict.fromkeys(fault for config in configs for fault in surroundings.faults(config)))
+        if self.per_gpu < 1:
+            found.append(f"hydra.launcher.per_gpu={self.per_gpu}: must be at least 1.")
+        if found:
+            raise ConfigError(found)
+        accelerator = next((c.trainer.accelerator for c in configs if c.trainer.accelerator != "cpu"), "cpu")
+        gpus = visible_gpus(accelerator)
+        if self.gpus is not None and gpus:
+            if wrong := [gpu for gpu in self.gpus if str(gpu) not in gpus]:
+                named, here = ", ".join(map(str, wrong)), ", ".join(gpus)
+                raise ConfigError([f"hydra.launcher.gpus: there is no GPU {named} here; there are {here}."])
+            gpus = [str(gpu) for gpu in self.gpus]
+        devices = max(config.trainer.devices for config in configs)
+        return LocalPool(configs[0].sweep.at_once, gpus, self.per_gpu, devices if gpus else 1)

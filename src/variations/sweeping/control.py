@@ -1,0 +1,236 @@
+"""Drives the runs of a sweep through any pool: what may start starts, what failed is tried again, all else goes on.
+
+A run is this sweep's while this sweep holds its lease, or the process it submitted does. Whatever another process
+holds is watched, and reported as done by it.
+"""
+
+import signal
+import time
+from collections.abc import Sequence
+
+from variations.errors import ExitCode, UserError
+from variations.experiments.lease import Lease, Watch, read
+from variations.sweeping.outcomes import DONE, Outcome
+from variations.sweeping.overview import Overview
+from variations.sweeping.pool import Ended, Pool
+from variations.sweeping.sources import Sources
+
+POLL = 0.1
+LOOK = 1.0
+"""Seconds between looks at runs that others hold."""
+DONE = ("finished", "pruned")
+"""States of a run that need no further work."""
+STOPPED = (ExitCode.INTERRUPTED, ExitCode.TERMINATED, -signal.SIGINT, -signal.SIGTERM)
+
+
+class Control:
+    """The runs of a sweep in a pool.
+
+    Args:
+        pool: Where runs are done.
+        outcomes: The sweep's runs in the order to start them; more may be added between steps.
+        show: Told of every change.
+    """
+
+    def __init__(self, pool: Pool, outcomes: Sequence[Outcome], show: Overview) -> None:
+        self.pool, self.outcomes, self.show = pool, list(outcomes), show
+        self.sources = Sources(self.outcomes)
+        self.watch = Watch(lambda name, key: pool.alive(key) if name == pool.name else None)
+        self.stopping = False
+        self._beaten = self._looked = 0.0
+
+    def run(self) -> None:
+        """Run until every run has ended.
+
+        Raises:
+            KeyboardInterrupt: The user stopped the sweep; runs in progress have saved themselves.
+        """
+        with self.show:
+            try:
+                while not all(outcome.ended for outcome in self.outcomes):
+                    self.step()
+                    time.sleep(POLL)
+            except KeyboardInterrupt:
+                self.stop()
+                raise
+
+    def step(self) -> None:
+        """Do what can be done now, without waiting."""
+        for ended in self.pool.ended():
+            self._settle(ended)
+        now = time.monotonic()
+        if now - self._looked > LOOK:
+            self._looked = now
+            for outcome in self.outcomes:
+                if outcome.state == "elsewhere":
+                    self._look(outcome)
+        self._start_ready()
+        self._beat(now)
+        self.show.refresh(self.outcomes)
+
+    def stop(self) -> None:
+        """End what runs here; what a queue keeps stays submitted."""
+        self.stopping = True
+        self.show.say("Stopping: runs in progress save themselves (Ctrl-C again: at once, without saving).")
+        self.pool.stop()
+        for ended in self.pool.ended():
+            self._settle(ended)
+        for outcome in self.outcomes:
+            lease = outcome.lease
+            if lease is not None and not (lease.record.key and self.pool.alive(lease.record.key)):
+                lease.release()
+
+    # Starting -------------------------------------------------------------------------------------------------------
+
+    def _start_ready(self) -> None:
+        for outcome in self.outcomes:
+            if self.pool.room() < 1 or self._full(outcome):
+                return
+            if outcome.state == "pending" and self.sources.ready(outcome):
+                try:
+                    self._start(outcome)
+                except (UserError, OSError) as error:
+                    self._give_back(outcome)
+                    self._end(outcome, "failed", str(error))
+
+    def _full(self, outcome: Outcome) -> bool:
+        most = outcome.job.config.sweep.at_once
+        return most is not None and sum(other.state == "submitted" for other in self.outcomes) >= most
+
+    def _start(self, outcome: Outcome) -> None:
+        path, sweep = outcome.folder.path, outcome.job.config.sweep
+        record = read(path)
+        if not self.watch.free(path, record):
+            self._leave(outcome, record.pool if record else None, record.key if record else None)
+            return
+        outcome.lease = Lease.claim(path, record, "queued", pool=self.pool.name, seconds=sweep.lease_seconds)
+        if outcome.lease is None:  # another sweep was quicker
+            outcome.state = "elsewhere"
+            return
+        if outcome.same() and (state := outcome.folder.state()) in DONE:
+            self._give_back(outcome)
+            outcome.by_other = True
+            self._end(outcome, state)
+            return
+        outcome.folder.create(self.sources.configuration(outcome))
+        key = self.pool.submit(outcome.task())
+        outcome.state, outcome.began = "submitted", time.monotonic()
+        outcome.lease.beat(key=key)
+        self.show.started(self.outcomes, outcome)
+
+    def _leave(self, outcome: Outcome, pool: str | None, key: str | None) -> None:
+        """Another process is at this run: watch it through the pool if that knows it, else through its lease."""
+        if not outcome.by_other:
+            self.show.say(f"{outcome.name}: another process is at it; its result will be taken.")
+        outcome.by_other = True
+        if pool == self.pool.name and key is not None and self.pool.alive(key):
+            self.pool.adopt(outcome.task(), key)
+            outcome.state, outcome.began = "submitted", time.monotonic()
+            record = read(outcome.folder.path)
+            if record is not None and record.state == "queued" and record.process.alive() is not True:
+                # The sweep that had queued it is gone (or on another machine, silent): its heart beats here now.
+                self._take_over(outcome, record.key)
+        else:
+            outcome.state = "elsewhere"
+
+    def _take_over(self, outcome: Outcome, key: str | None) -> None:
+        record = read(outcome.folder.path)
+        if record is None or record.process.alive() is None:  # a sweep on another machine may be at it
+            return
+        seconds = outcome.job.config.sweep.lease_seconds
+        outcome.lease = Lease.claim(
+            outcome.folder.path, record, "queued", pool=self.pool.name, key=key, seconds=seconds
+        )
+
+    def _beat(self, now: float) -> None:
+        queued = [outcome for outcome in self.outcomes if outcome.lease is not None]
+        if not queued or now - self._beaten < min(o.job.config.sweep.lease_seconds for o in queued) / 6:
+            return
+        self._beaten = now
+        for outcome in queued:
+            try:
+                if outcome.lease is not None and not outcome.lease.beat():
+                    outcome.lease = None  # the run itself has it now
+            except OSError as error:
+                self.show.say(f"{outcome.name}: its lease cannot be written ({error}).")
+
+    # Ending ---------------------------------------------------------------------------------------------------------
+
+    def _settle(self, ended: Ended) -> None:
+        """A process is gone: what the run says of itself decides what has become of it."""
+        outcome = next((o for o in self.outcomes if o.task().folder == ended.task.folder and not o.ended), None)
+        if outcome is None:
+            return
+        outcome.seconds = (outcome.seconds or 0.0) + time.monotonic() - (outcome.began or time.monotonic())
+        status = outcome.status()
+        self._give_back(outcome)
+        if status is not None and status.state in DONE:
+            self._end(outcome, status.state, status.reason or "")
+        elif ended.code == ExitCode.HELD or (outcome.by_other and not ended.reason and ended.code is None):
+            outcome.state, outcome.by_other = "elsewhere", True  # its lease will tell
+        elif ended.code == ExitCode.PREEMPTED and not self.stopping:
+            outcome.state = "pending"
+        elif ended.code in (*STOPPED, ExitCode.PREEMPTED) or (status is not None and status.state == "interrupted"):
+            reason = status.reason if status is not None and status.state == "interrupted" else None
+            self._end(outcome, "interrupted", reason or ended.reason or "stopped before it had begun")
+        elif self.stopping and ended.code is None:
+            self._end(outcome, "interrupted", ended.reason)
+        else:
+            self._failed(outcome, ended)
+
+    def _failed(self, outcome: Outcome, ended: Ended) -> None:
+        status = outcome.status()
+        gone = "its process is gone" if ended.code is None else f"its process ended with code {ended.code}"
+        how = ended.reason or gone
+        if status is None or status.state != "failed":  # it could not say so itself
+            record = read(outcome.folder.path)
+            lease = None
+            if self.watch.free(outcome.folder.path, record):
+                seconds = outcome.job.config.sweep.lease_seconds
+                lease = Lease.claim(outcome.folder.path, record, "queued", pool=self.pool.name, seconds=seconds)
+            if lease is None:  # another sweep has seen it too, and was quicker
+                outcome.state, outcome.by_other = "elsewhere", True
+                return
+            outcome.folder.set_status("failed", how)
+            lease.release()
+            status = outcome.status()
+        self._try_again(outcome, (status.reason if status else None) or how, final=ended.code == ExitCode.USAGE)
+
+    def _try_again(self, outcome: Outcome, reason: str, *, final: bool = False) -> None:
+        status = outcome.status()
+        in_all = (status.failures if status is not None else 0) - outcome.failed_before
+        outcome.failures = max(outcome.failures + 1, in_all)
+        if final or self.stopping or outcome.failures > outcome.job.config.sweep.retries:
+            self._end(outcome, "failed", reason)
+        else:
+            outcome.state = "pending"
+            self.show.say(f"{outcome.name}: failed, and is tried again: {reason}")
+
+    def _look(self, outcome: Outcome) -> None:
+        """See what has become of a run that another process holds."""
+        record = read(outcome.folder.path)
+        free = self.watch.free(outcome.folder.path, record)
+        if not free:
+            if record is not None and record.pool == self.pool.name and record.key and self.pool.alive(record.key):
+                self._leave(outcome, record.pool, record.key)
+            return
+        status = outcome.status()
+        if status is not None and status.state in DONE:
+            self._end(outcome, status.state, status.reason or "")
+        elif (
+            status is not None
+            and status.state == "failed"
+            and status.failures > outcome.failed_before + outcome.failures
+        ):
+            self._try_again(outcome, status.reason or "")
+        else:
+            outcome.state, outcome.by_other = "pending", False
+
+    def _give_back(self, outcome: Outcome) -> None:
+        if outcome.lease is not None:
+            outcome.lease.release()
+            outcome.lease = None
+
+    def _end(self, outcome: Outcome, state: str, reason: str = "") -> None:
+        outcome.state, outcome.reason = state, reason
+        self.show.ended(self.outcomes, outcome)

@@ -1,0 +1,150 @@
+"""Runs on this machine, each in a process of its own: one a GPU, several a GPU, or several on the CPU.
+
+A run ends with the sweep that started it (on Linux also when the sweep is killed), so that none is left behind; the
+same line again continues it from its last checkpoint.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from variations.errors import UserError
+from variations.experiments.ledger import RunFolder
+from variations.experiments.proc import Process
+from variations.processes import PARENT, environment
+from variations.sweeping.pool import Ended, Task
+
+PLACES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK")
+"""Variables that would make a run take itself for one of several ranks."""
+
+
+@dataclass
+class _Own:
+    task: Task
+    popen: subprocess.Popen[bytes]
+    gpus: tuple[str, ...] = ()
+
+
+@dataclass
+class LocalPool:
+    """A pool of this machine's GPUs, or of its cores."""
+
+    at_once: int | None = None
+    """Most runs at the same time; None: as many as the GPUs hold, on the CPU one."""
+    gpus: Sequence[str] = ()
+    """GPUs as CUDA_VISIBLE_DEVICES names them; empty: runs use the CPU."""
+    per_gpu: int = 1
+    """Runs that share a GPU."""
+    devices: int = 1
+    """GPUs that a run takes."""
+    name: str = "local"
+    own: list[_Own] = field(default_factory=list)
+    adopted: dict[str, Task] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.gpus and self.devices > len(self.gpus):
+            raise UserError(
+                f"trainer.devices={self.devices}, but there are {len(self.gpus)} GPUs here ({', '.join(self.gpus)}): "
+                "ask for fewer."
+            )
+
+    def room(self) -> int:
+        """See `Pool`."""
+        busy = len(self.own) + len(self.adopted)
+        most = self.at_once if self.at_once is not None else sys.maxsize if self.gpus else 1
+        if self.gpus:
+            loads = sorted(self._load(gpu) for gpu in self.gpus)
+            free = sum(max(0, self.per_gpu - load) for load in loads) // self.devices
+            fits = sum(load < self.per_gpu for load in loads) >= self.devices
+            return max(0, min(free, most - busy)) if fits else 0
+        return max(0, most - busy)
+
+    def threads(self) -> int | None:
+        """Return each run's CPU threads when several share the cores; None: no limit."""
+        most = self.at_once or len(self.gpus) * self.per_gpu // self.devices or 1
+        if most == 1:
+            return None
+        given = os.environ.get("OMP_NUM_THREADS", "")
+        share = max(1, cores() // most)
+        return min(share, int(given)) if given.isdigit() and int(given) > 0 else share
+
+    def submit(self, task: Task) -> str:
+        """See `Pool`."""
+        gpus = tuple(sorted(self.gpus, key=self._load)[: task.devices])
+        place = {PARENT: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
+        if gpus:
+            place["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+        if threads := self.threads():
+            place["OMP_NUM_THREADS"] = str(threads)
+        variables = {key: value for key, value in environment(place).items() if key not in PLACES}
+        with RunFolder(task.folder).log.open("ab") as log:
+            # A session of its own: Ctrl-C reaches it through `stop`, once.
+            popen = subprocess.Popen(
+                [sys.executable, "-m", "variations.run", str(task.folder)],
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.own.append(_Own(task, popen, gpus))
+        return Process.of(popen.pid).key
+
+    def alive(self, key: str) -> bool | None:
+        """See `Pool`; unknown for processes of other machines."""
+        process = Process.from_key(key)
+        return None if process is None else process.alive()
+
+    def adopt(self, task: Task, key: str) -> None:
+        """See `Pool`: a run of another sweep that is at work on this machine."""
+        self.adopted[key] = task
+
+    def ended(self) -> list[Ended]:
+        """See `Pool`."""
+        gone = [one for one in self.own if one.popen.poll() is not None]
+        self.own = [one for one in self.own if one.popen.returncode is None]
+        lost = [key for key in self.adopted if not self.alive(key)]
+        return [
+            *(Ended(one.task, one.popen.returncode, _reason(one.popen.returncode)) for one in gone),
+            *(Ended(self.adopted.pop(key), None) for key in lost),
+        ]
+
+    def stop(self) -> None:
+        """See `Pool`; a second Ctrl-C lets them end without saving. Another sweep's runs are left to it."""
+        for one in self.own:
+            one.popen.send_signal(signal.SIGINT)
+        while any(one.popen.poll() is None for one in self.own):
+            try:
+                for one in self.own:
+                    one.popen.wait()
+            except KeyboardInterrupt:
+                for one in self.own:
+                    one.popen.send_signal(signal.SIGINT)
+
+    def _load(self, gpu: str) -> int:
+        return sum(gpu in one.gpus for one in self.own)
+
+
+def cores() -> int:
+    """Return the CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def visible_gpus(accelerator: str) -> list[str]:
+    """Return the GPUs that runs with `trainer.accelerator` may use, as CUDA_VISIBLE_DEVICES names them."""
+    if accelerator == "cpu":
+        return []
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    named = [word.strip() for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.strip()]
+    return named[:count] or [str(number) for number in range(count)]
+
+
+def _reason(code: int) -> str:
+    if code == -signal.SIGKILL:
+        return "killed by SIGKILL; if nobody did, the machine's memory was full"
+    return f"ended by {signal.Signals(-code).name}" if code < 0 else ""

@@ -1,0 +1,99 @@
+"""What becomes of each run of a sweep."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from variations.compose import to_dict
+from variations.errors import UserError
+from variations.experiments.identity import changed_keys
+from variations.experiments.lease import Lease
+from variations.experiments.ledger import RunFolder, Status, workplace
+from variations.sweeping.jobs import Job
+from variations.sweeping.pool import Task
+
+ENDED = ("skipped", "finished", "failed", "interrupted", "pruned")
+
+
+@dataclass
+class Outcome:
+    """One job of a sweep, where it stands, and how it ended."""
+
+    job: Job
+    folder: RunFolder
+    """Where it is done: the run's home, or a further attempt."""
+    state: str = "pending"
+    """`pending`; `queued` or running in the pool (`submitted`); `elsewhere`: another process is at it; or ENDED."""
+    reason: str = ""
+    seconds: float | None = None
+    """Wall-clock time of this sweep's launches, or of the run itself if it was skipped."""
+    by_other: bool = False
+    """Done by another sweep meanwhile."""
+    failures: int = 0
+    """Times it has failed in this sweep."""
+    failed_before: int = 0
+    """Times it had failed before this sweep."""
+    began: float | None = None
+    """Monotonic time of the present launch."""
+    lease: Lease | None = field(default=None, repr=False)
+    """While the run is queued by this sweep."""
+
+    @classmethod
+    def of(cls, job: Job) -> Self:
+        """Return a job's outcome before anything is started: skipped if the same run is finished already."""
+        outcome = cls(job, RunFolder(workplace(job.folder, force=job.config.force)))
+        try:
+            status = outcome.folder.status()
+            outcome.failed_before = status.failures if status is not None else 0
+            if outcome.same() and outcome.folder.state() == "pruned":
+                outcome.state, outcome.reason = "pruned", (status.reason if status is not None else None) or ""
+            elif outcome.same() and outcome.folder.state() == "finished":
+                outcome.state, outcome.reason = "skipped", "finished before"
+                outcome.seconds = (outcome.folder.result() or {}).get("seconds")
+        except UserError as error:
+            outcome.reason = str(error)
+        return outcome
+
+    @property
+    def name(self) -> str:
+        """The run for people, `A_h16, seed 1`."""
+        return f"{self.job.row}, seed {self.job.seed}"
+
+    @property
+    def ok(self) -> bool:
+        """Whether the run is finished, now or before."""
+        return self.state in ("skipped", *DONE)
+
+    @property
+    def ended(self) -> bool:
+        """Whether this sweep is done with it."""
+        return self.state in ENDED
+
+    def same(self) -> bool:
+        """Whether the folder holds this very run."""
+        return self.folder.exists() and not changed_keys(self.folder.config(), to_dict(self.job.config))
+
+    def task(self) -> Task:
+        """What a pool is asked to do."""
+        trainer = self.job.config.trainer
+        path = Path(self.folder.path).absolute()
+        return Task(path, f"{self.job.row}-seed{self.job.seed}", trainer.devices, trainer.nodes)
+
+    def status(self) -> Status | None:
+        """What the run last said of itself; None also if that cannot be read."""
+        try:
+            return self.folder.status()
+        except UserError:
+            return None
+
+    def score(self) -> str:
+        """Return the score of the sweep's metric, as `27.31`, or nothing."""
+        if not self.ok:
+            return ""
+        where, _, name = self.job.config.sweep.metric.rpartition(".")
+        try:
+            found = (self.folder.result() or {}).get("scores", {}).get(where or "test", {}).get(name)
+        except UserError:
+            return ""
+        value = found.get("value") if isinstance(found, dict) else found
+        return "" if value is None else f"{value:.2f}"

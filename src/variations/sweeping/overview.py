@@ -1,0 +1,194 @@
+"""What a sweep shows: a table that moves on a terminal, lines elsewhere, and a summary at the end."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+from variations.sweeping.outcomes import Outcome
+
+COLOURS = {"finished": "green", "skipped": "green", "failed": "red", "interrupted": "yellow", "pending": "dim"}
+REDRAW = 1.0
+"""Seconds between pictures of the table."""
+LINE = 60.0
+"""Seconds between lines on what is running, where there is no terminal."""
+
+
+class Overview:
+    """The sweep as it goes on, on standard error."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True, highlight=False)
+        self.live: Live | None = None
+        self.pace = Pace()
+        self._drawn = 0.0
+
+    def __enter__(self) -> Self:
+        self._drawn = time.monotonic() if not self.console.is_terminal else 0.0
+        if self.console.is_terminal:
+            self.live = Live(console=self.console, auto_refresh=False, transient=True)
+            self.live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def say(self, text: str) -> None:
+        """Print one line."""
+        self.console.print(escape(text), soft_wrap=True)
+
+    def started(self, outcomes: Sequence[Outcome], outcome: Outcome) -> None:
+        """A run was submitted."""
+        if self.live is None:
+            place = f"[{outcomes.index(outcome) + 1}/{len(outcomes)}]"
+            self.say(f"{place} {outcome.name}: started; log: {outcome.folder.log}")
+
+    def ended(self, outcomes: Sequence[Outcome], outcome: Outcome) -> None:
+        """A run has ended, for this sweep."""
+        self._drawn = 0.0 if self.live is not None else self._drawn
+        if self.live is not None and outcome.ok:
+            return
+        words = [outcome.state + (" by another sweep" if outcome.by_other and outcome.ok else "")]
+        if score := outcome.score():
+            words.append(f"{outcome.job.config.sweep.metric.upper()} {score}")
+        if outcome.seconds is not None:
+            words.append(f"{outcome.seconds:.0f} s")
+        reason = f": {outcome.reason}" if outcome.reason else ""
+        self.say(f"[{outcomes.index(outcome) + 1}/{len(outcomes)}] {outcome.name}: {', '.join(words)}{reason}")
+
+    def refresh(self, outcomes: Sequence[Outcome]) -> None:
+        """Draw what has changed, if it is time."""
+        now = time.monotonic()
+        if now - self._drawn < (REDRAW if self.live is not None else LINE):
+            return
+        self._drawn = now
+        self.pace.look(outcomes, now)
+        if self.live is not None:
+            self.live.update(self.picture(outcomes), refresh=True)
+        else:
+            at_work = [o for o in outcomes if o.state in ("submitted", "elsewhere")]
+            steps = "; ".join(f"{o.name}: {self.pace.progress(o)}" for o in at_work)
+            self.say(f"{_counts(outcomes)} · {steps}{self._left(outcomes)}")
+
+    def picture(self, outcomes: Sequence[Outcome]) -> Table:
+        """Return the table: runs at work first to be seen, as many others as the terminal has room for."""
+        room = max(3, self.console.height - 6)
+        shown = list(outcomes)
+        for dull in ("skipped", "finished", "pending"):
+            while len(shown) > room and (extra := [o for o in shown if o.state == dull]):
+                shown.remove(extra[0] if dull != "pending" else extra[-1])
+        table = Table("row", "seed", "state", "step", "score", "left", caption=_counts(outcomes) + self._left(outcomes))
+        for o in shown:
+            state = self.pace.states.get(id(o), o.state)
+            score = o.score() if o.ended else ""
+            table.add_row(
+                escape(o.job.row),
+                str(o.job.seed),
+                f"[{COLOURS.get(state, 'default')}]{state}[/]",
+                self.pace.progress(o) if not o.ok else "",
+                score,
+                _time(self.pace.left(o)) if o.state in ("submitted", "elsewhere") else "",
+            )
+        return table
+
+    def _left(self, outcomes: Sequence[Outcome]) -> str:
+        seconds = self.pace.sweep_left(outcomes)
+        return "" if seconds is None else f" · some {_time(seconds)} left"
+
+
+class Pace:
+    """How fast runs go on, from the steps that they report."""
+
+    def __init__(self) -> None:
+        self.steps: dict[int, int] = {}
+        self.states: dict[int, str] = {}
+        self._first: dict[int, tuple[float, int]] = {}
+        self._last: dict[int, tuple[float, int]] = {}
+
+    def look(self, outcomes: Sequence[Outcome], now: float) -> None:
+        """Read what the runs at work report."""
+        for o in outcomes:
+            self.states[id(o)] = o.state
+            if o.state not in ("submitted", "elsewhere"):
+                continue
+            status = o.status()
+            running = status is not None and status.state == "running"
+            self.states[id(o)] = ("running" if running else "queued") if o.state == "submitted" else "elsewhere"
+            step = status.step if status is not None and running else None
+            if step is None:
+                continue
+            if step < self.steps.get(id(o), 0):
+                self._first.pop(id(o), None)
+            self.steps[id(o)] = step
+            self._first.setdefault(id(o), (now, step))
+            if step != self._last.get(id(o), (0.0, -1))[1]:
+                self._last[id(o)] = (now, step)
+
+    def progress(self, o: Outcome) -> str:
+        """Return `300/900`, or nothing."""
+        step = self.steps.get(id(o))
+        return "" if step is None else f"{step}/{o.job.config.trainer.max_steps}"
+
+    def left(self, o: Outcome) -> float | None:
+        """Return the seconds that a run at work will need; None: not known yet."""
+        first, last = self._first.get(id(o)), self._last.get(id(o))
+        if first is None or last is None or last[1] <= first[1]:
+            return None
+        rate = (last[1] - first[1]) / (last[0] - first[0])
+        return max(0.0, (o.job.config.trainer.max_steps - last[1]) / rate - (time.monotonic() - last[0]))
+
+    def sweep_left(self, outcomes: Sequence[Outcome]) -> float | None:
+        """Return the seconds that the sweep will need if what waits takes as long as what was done; None: not known."""
+        at_work = [o for o in outcomes if o.state in ("submitted", "elsewhere")]
+        waiting = [o for o in outcomes if o.state == "pending"]
+        known = [seconds for o in at_work if (seconds := self.left(o)) is not None]
+        done = [o.seconds for o in outcomes if o.ok and o.seconds]
+        if not at_work or len(known) < len(at_work) or (waiting and not done):
+            return None
+        each = sum(done) / len(done) if done else 0.0
+        return max(max(known), (sum(known) + each * len(waiting)) / len(at_work))
+
+
+def _counts(outcomes: Sequence[Outcome]) -> str:
+    counts = Counter(o.state if o.ended else "pending" if o.state == "pending" else "at work" for o in outcomes)
+    return ", ".join(f"{count} {state}" for state, count in counts.items())
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    minutes, hours = seconds / 60, seconds / 3600
+    return f"{seconds:.0f} s" if seconds < 90 else f"{minutes:.0f} min" if minutes < 90 else f"{hours:.1f} h"
+
+
+def summary(outcomes: Sequence[Outcome]) -> None:
+    """Print a table of all runs, then each failure's reason and log."""
+    console = Console(highlight=False)
+    metric = outcomes[0].job.config.sweep.metric if outcomes else "bleu"
+    table = Table("row", "seed", "state", metric.upper(), "seconds", "folder")
+    for o in outcomes:
+        state = f"[{COLOURS.get(o.state, 'default')}]{o.state}[/]"
+        seconds = "" if o.seconds is None else f"{o.seconds:.0f}"
+        table.add_row(escape(o.job.row), str(o.job.seed), state, o.score(), seconds, escape(str(o.folder.path)))
+    console.print(table)
+    counts = Counter(o.state for o in outcomes)
+    others = sum(o.by_other and o.ok for o in outcomes)
+    told = ", ".join(f"{count} {state}" for state, count in counts.items())
+    console.print(told + (f" ({others} of them by another sweep)" if others else ""))
+    for o in outcomes:
+        if not o.ok and o.reason:
+            times = f" ({o.failures} times)" if o.failures > 1 else ""
+            log = f" Log: {o.folder.log}" if o.folder.log.exists() else ""
+            line = f"[{COLOURS.get(o.state, 'default')}]{o.state}[/] {escape(o.name)}{times}: {escape(o.reason)}"
+            console.print(line + escape(log), soft_wrap=True)
+    if any(not o.ok for o in outcomes):
+        console.print("The same line again runs only what is missing.")
