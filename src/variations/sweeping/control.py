@@ -18,8 +18,6 @@ from variations.sweeping.sources import Sources
 POLL = 0.1
 LOOK = 1.0
 """Seconds between looks at runs that others hold."""
-DONE = ("finished", "pruned")
-"""States of a run that need no further work."""
 STOPPED = (ExitCode.INTERRUPTED, ExitCode.TERMINATED, -signal.SIGINT, -signal.SIGTERM)
 
 
@@ -194,7 +192,8 @@ class Control:
             outcome.folder.set_status("failed", how)
             lease.release()
             status = outcome.status()
-        self._try_again(outcome, (status.reason if status else None) or how, final=ended.code == ExitCode.USAGE)
+        said = status.reason if status is not None and (ended.code or 0) >= 0 else None
+        self._try_again(outcome, said or how, final=ended.code == ExitCode.USAGE)
 
     def _try_again(self, outcome: Outcome, reason: str, *, final: bool = False) -> None:
         status = outcome.status()
@@ -217,11 +216,7 @@ class Control:
         status = outcome.status()
         if status is not None and status.state in DONE:
             self._end(outcome, status.state, status.reason or "")
-        elif (
-            status is not None
-            and status.state == "failed"
-            and status.failures > outcome.failed_before + outcome.failures
-        ):
+        elif status and status.state == "failed" and status.failures > outcome.failed_before + outcome.failures:
             self._try_again(outcome, status.reason or "")
         else:
             outcome.state, outcome.by_other = "pending", False

@@ -12,7 +12,9 @@ from variations.experiments.ledger import RunFolder, Status, workplace
 from variations.sweeping.jobs import Job
 from variations.sweeping.pool import Task
 
-ENDED = ("skipped", "finished", "failed", "interrupted", "pruned")
+DONE = ("finished", "pruned")
+"""States of a run that need no further work; searches prune."""
+ENDED = ("skipped", *DONE, "failed", "interrupted")
 
 
 @dataclass
