@@ -20,7 +20,7 @@ def run_folder(config: Config) -> Path:
         UserError: A name holds a slash or could otherwise leave the run store.
     """
     sweep = config.sweep.name
-    row = config.name if sweep == GRID or config.search.trial is not None else config.variation.row or config.name
+    row = config.name if sweep == GRID else config.variation.row or config.name
     return run_home(Path(config.runs).expanduser(), seed=config.seed, sweep=sweep, row=row, name=run_name(config))
 
 

@@ -1,0 +1,331 @@
+"""A search as its sweep file and command line define it, checked as a whole before anything is started."""
+
+import dataclasses
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from omegaconf import OmegaConf
+
+from variations.compose import compose_node, compose_run, loader, to_config, to_dict
+from variations.config import Config, SearchConfig, TrialConfig, VariationConfig
+from variations.errors import ConfigError
+from variations.experiments.identity import identity
+from variations.faults import check
+from variations.overrides import leaf_keys
+from variations.searching.objectives import Objective, objective_faults, set_faults
+from variations.searching.space import Dimension, from_override, read_space, value_faults
+from variations.suggestions import did_you_mean, options
+
+PLUGIN = "hydra/sweeper=optuna"
+TRIAL = "trial"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One search."""
+
+    name: str
+    settings: SearchConfig
+    dimensions: tuple[Dimension, ...]
+    objectives: tuple[Objective, ...]
+    seeds: tuple[int, ...]
+    overrides: tuple[str, ...]
+    """Of every trial, before its own values."""
+    base: Config
+    """What `overrides` compose: the baseline, with its own values for the keys of the space."""
+    enqueued: Mapping[str, Any] | None
+    """Values of the baseline, which are tried first."""
+    extra_folder: str | None = None
+
+    @property
+    def home(self) -> Path:
+        """Absolute folder of all trials, `runs/<name>`."""
+        return (Path(self.base.runs).expanduser() / self.name).resolve()
+
+    @property
+    def storage(self) -> str:
+        """Absolute path of the journal, or a URL."""
+        where = self.settings.storage
+        if where is None:
+            return str(self.home / "study.log")
+        if not where.startswith("sqlite:///"):
+            return where if "://" in where else str(Path(where).expanduser().resolve())
+        return f"sqlite:///{Path(where.removeprefix('sqlite:///')).expanduser().resolve()}"
+
+    @property
+    def total(self) -> int:
+        """Trials in all."""
+        cells = [dimension.cells() for dimension in self.dimensions]
+        wanted = self.settings.trials
+        if self.settings.sampler != "grid" or None in cells:
+            return wanted or 0
+        count = 1
+        for number in cells:
+            count *= number or 1
+        return count if wanted is None else min(wanted, count)
+
+    def trial_overrides(self, values: Mapping[str, Any]) -> list[str]:
+        """Compose a trial anywhere."""
+        mine = [dimension.override(values[dimension.key]) for dimension in self.dimensions]
+        return [*self.overrides, *mine]
+
+    def configs(self, number: int, values: Mapping[str, Any]) -> list[Config]:
+        """The runs of a trial, one a seed.
+
+        Raises:
+            ConfigError: these values do not go together.
+        """
+        config = compose_run(self.trial_overrides(values), extra_folder=self.extra_folder)
+        if found := check(config):
+            raise ConfigError([fault.text for fault in found])
+        config.name, config.runs = f"{TRIAL}{number}", str(self.home.parent)
+        config.search = TrialConfig(trial=number, study=self.name, storage=self.storage)
+        config.variation = VariationConfig(task=config.variation.task)  # a trial is not the row it starts from
+        config.sweep.retries = 0  # what has failed tells the sampler so
+        return [dataclasses.replace(config, seed=seed) for seed in self.seeds]
+
+    def fixed(self) -> dict[str, Any]:
+        """What trials have in common, which a study must not change while it grows."""
+        searched = {dimension.key for dimension in self.dimensions}
+        # What a searched group sets differs between trials, so nothing is said about it.
+        if any(options(loader(self.extra_folder), key) for key in searched):
+            kept = [line for line in self.overrides if line.partition("=")[0] not in searched]
+            shared: dict[str, Any] = {"overrides": sorted(kept)}
+        else:
+            shared = {key: v for key, v in identity(to_dict(self.base)).items() if key not in searched | {"seed"}}
+        return shared | {"seeds": list(self.seeds)}
+
+
+def is_search(arguments: Sequence[str], extra_folder: str | None = None) -> bool:
+    """Whether a multirun is a search: its sweep file has `search:`, or the line asks for Optuna.
+
+    Raises:
+        ConfigError: The sweep cannot be composed.
+    """
+    if PLUGIN in arguments or any(line.startswith("sweep.search.") for line in arguments):
+        return True
+    chosen = [line for line in arguments if line.startswith("sweep=")]
+    return bool(chosen) and _file_is_search(chosen[-1], extra_folder)
+
+
+@lru_cache(maxsize=8)
+def _file_is_search(choice: str, extra_folder: str | None) -> bool:
+    return _is_on(compose_run([choice], extra_folder=extra_folder).sweep.search)
+
+
+def _is_on(settings: SearchConfig) -> bool:
+    return settings.trials is not None or bool(settings.space)
+
+
+@lru_cache(maxsize=2)
+def define(arguments: tuple[str, ...], extra_folder: str | None = None) -> Definition:
+    """Return the search that a command line asks for.
+
+    A key of the space that is typed with one value is no longer searched; one typed with an interval or with choices
+    is searched there, whatever the sweep file says.
+
+    Raises:
+        ConfigError: All faults of the search, and of its baseline.
+    """
+    found = loader(extra_folder)
+    parsed = OverridesParser.create(config_loader=found).parse_overrides(list(arguments))
+    given = {o.get_key_element(): o for o in parsed if not o.is_hydra_override()}
+    typed = {key: o for key, o in given.items() if not o.is_sweep_override()}
+    shared = [_text(o) for o in typed.values()]
+    head = compose_run(shared, extra_folder=extra_folder)
+    problems = [*_line_faults(given, head)]
+    space = {key: value for key, value in head.sweep.search.space.items() if key not in given}
+    dimensions, wrong = read_space(space, found)
+    problems += wrong
+    keys = leaf_keys(Config)
+    for key, override in given.items():
+        if override.is_sweep_override() and key not in ("seed", "sweep", "variation"):
+            item = keys.get(key)
+            whole = item is not None and item.type in (int, int | None)
+            unreadable: list[str] = []
+            dimension = from_override(override, whole, unreadable)
+            if dimension is not None and not (unreadable := list(value_faults(dimension, item, found))):
+                dimensions.append(dimension)
+            problems += unreadable
+    settings = head.sweep.search
+    objectives, wrong = objective_faults(settings)
+    problems += wrong
+    problems += _settings_faults(head, dimensions, problems)
+    return _composed(head, shared, dimensions, objectives, problems, extra_folder)
+
+
+def _composed(
+    head: Config,
+    shared: list[str],
+    dimensions: list[Dimension],
+    objectives: list[Objective],
+    problems: list[str],
+    extra_folder: str | None,
+) -> Definition:
+    settings = head.sweep.search
+    if settings.baseline is not None and (fault := baseline_fault(settings.baseline, extra_folder)):
+        raise ConfigError([*problems, fault])
+    typed = {line.partition("=")[0] for line in shared}
+    own = [line for line in head.sweep.overrides if line.partition("=")[0] not in typed]
+    start = [f"variation={settings.baseline}"] if settings.baseline is not None else []
+    kept = [line for line in shared if not line.startswith(("rows=", "seeds=", "seed="))]
+    overrides = (*start, *own, *kept)
+    node, choices = compose_node(overrides, extra_folder=extra_folder)
+    base = to_config(node, Config)
+    if settings.baseline is not None and base.variation.quoted:
+        problems.append(f"search.baseline={settings.baseline} is a published figure of another system, not a run.")
+    enqueued, wrong = _baseline_values(settings.baseline, base, dimensions, choices)
+    problems += wrong
+    problems += set_faults(objectives, base.decode.sets)
+    problems += _trial_faults(overrides, node, dimensions, extra_folder)
+    if problems:
+        raise ConfigError(list(dict.fromkeys(problems)))
+    seeds = head.seeds if head.seeds is not None else [head.seed] if "seed" in typed else head.sweep.seeds
+    return Definition(
+        name=head.sweep.name or "",
+        settings=settings,
+        dimensions=tuple(dimensions),
+        objectives=tuple(objectives),
+        seeds=tuple(seeds),
+        overrides=overrides,
+        base=base,
+        enqueued=enqueued,
+        extra_folder=extra_folder,
+    )
+
+
+def _text(override: Override) -> str:
+    return override.input_line or f"{override.get_key_element()}={override.get_value_element_as_str()}"
+
+
+def _line_faults(given: Mapping[str, Override], head: Config) -> list[str]:
+    found = []
+    if head.rows is not None:
+        found.append("rows=… picks rows of a table, and this sweep is a search: leave it out.")
+    if "variation" in given:
+        found.append("variation=… and a search: name the row to start from as sweep.search.baseline=TABLE/ROW.")
+    if head.force:
+        found.append("force=true makes no sense for a search: its trials are never done twice.")
+    for key in ("seed", "sweep"):
+        if key in given and given[key].is_sweep_override():
+            found.append(f"{given[key].input_line} is several values: a search takes seeds=[1,2], and one sweep.")
+    if head.sweep.name is None:
+        found.append("sweep.name is not set: a search keeps its trials in runs/NAME/; write sweep.name=NAME.")
+    seeds = head.seeds if head.seeds is not None else head.sweep.seeds
+    if not seeds:
+        found.append("seeds is empty: a trial needs at least one seed.")
+    return found
+
+
+def _settings_faults(head: Config, dimensions: list[Dimension], known: list[str]) -> list[str]:
+    settings, found = head.sweep.search, []
+    if not dimensions and not known:
+        found.append("search.space is empty: name what to vary, as in space: {model.dropout: interval(0,0.3)}.")
+    if settings.sampler == "grid":
+        for dimension in dimensions:
+            if dimension.cells() is None:
+                found.append(
+                    f"search.sampler=grid: {dimension.key} is a continuum ({dimension.text()}): list choices, or give "
+                    "it a step."
+                )
+    elif settings.trials is None:
+        found.append("search.trials is not set: say how many trials there shall be in all, as in trials: 50.")
+    if settings.sampler == "nsgaii" and len(settings.metrics) < 2:
+        found.append("search.sampler=nsgaii weighs several metrics: name two, or take sampler: tpe.")
+    storage = settings.storage or ""
+    if "://" in storage and not storage.startswith("sqlite:///"):
+        found.append(f"search.storage={storage}: write the path of a journal file, or sqlite:///FILE.")
+    return [*found, *_pruner_faults(head, dimensions)]
+
+
+def _pruner_faults(head: Config, dimensions: list[Dimension]) -> list[str]:
+    settings, found = head.sweep.search, []
+    kind = settings.pruner.kind
+    if kind == "none":
+        return []
+    if len(settings.metrics) > 1:
+        found.append(f"search.pruner.kind={kind} works with one metric only: write none.")
+    seeds = head.seeds if head.seeds is not None else head.sweep.seeds
+    if len(seeds) > 1:
+        found.append(f"search.pruner.kind={kind} works with one seed a trial: write none, or seeds: [1].")
+    metric = settings.metrics[0] if settings.metrics else ""
+    watched = metric in ("dev_ppl", "dev_nll") or metric.startswith("dev.")
+    if not watched:
+        found.append(f"search.pruner.kind={kind}: {metric} is not known before the end; prune by dev.bleu or dev_ppl.")
+    elif metric.startswith("dev.") and head.trainer.val_bleu == 0:
+        found.append(f"search.pruner.kind={kind}: validations measure no BLEU; set trainer.val_bleu=200.")
+    if kind == "wilcoxon" and metric in ("dev_ppl", "dev_nll"):
+        found.append("search.pruner.kind=wilcoxon compares translated sentences: its metric is dev.bleu or the like.")
+    if any(dimension.key == "trainer.max_steps" for dimension in dimensions):
+        found.append(f"search.pruner.kind={kind} compares trials at the same step: take trainer.max_steps out of it.")
+    return found
+
+
+def _baseline_values(
+    name: str | None, base: Config, dimensions: list[Dimension], choices: Mapping[str, str | None]
+) -> tuple[dict[str, Any] | None, list[str]]:
+    if name is None:
+        return None, []
+    values: dict[str, Any] = {}
+    found = []
+    for dimension in dimensions:
+        if dimension.key in choices:
+            value: Any = choices[dimension.key]
+        else:
+            value = _get(base, dimension.key)
+        values[dimension.key] = value
+        if not dimension.holds(value):
+            found.append(
+                f"search.baseline={name} has {dimension.key}={value}, which is not in its space ({dimension.text()}): "
+                "widen the space, or start from another row."
+            )
+    return values, found
+
+
+def _get(config: Any, key: str) -> Any:
+    for part in key.split("."):
+        config = getattr(config, part)
+    return config
+
+
+def _trial_faults(
+    overrides: Sequence[str], node: Any, dimensions: Sequence[Dimension], extra_folder: str | None
+) -> list[str]:
+    """Faults of the values at a space's ends, each tried alone; what is wrong without them comes once."""
+    found: list[str] = []
+    groups = loader(extra_folder)
+    for dimension in dimensions:
+        for value in dimension.ends():
+            try:
+                if options(groups, dimension.key):
+                    config = compose_run([*overrides, dimension.override(value)], extra_folder=extra_folder)
+                else:
+                    changed = node.copy()
+                    OmegaConf.update(changed, dimension.key, value)
+                    config = to_config(changed, Config)
+            except ConfigError as error:
+                found += error.faults
+                continue
+            found += [fault.text for fault in check(config)]
+    return found
+
+
+def baseline_fault(name: str, extra_folder: str | None) -> str | None:
+    """Say that a baseline is no row; None if it is one."""
+    valid = options(loader(extra_folder), "variation")
+    if name in valid:
+        return None
+    return (
+        f"search.baseline={name}: there is no such row.{did_you_mean(name, valid)} Write TABLE/ROW, as for variation=."
+    )
+
+
+def again(arguments: Sequence[str]) -> str:
+    """The line that goes on with a search."""
+    return shlex.join(["python", "src/train.py", "--multirun", *arguments])

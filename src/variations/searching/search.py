@@ -1,0 +1,196 @@
+"""A search from its first trial to its last: asks the study, has the trials' runs done in a pool, tells the study.
+
+A trial is minded by the search process that began it, which shows by a lease that it lives. When that process is gone
+the next one takes the trial over: a run that has ended is told as it ended, one that was interrupted goes on from its
+last checkpoint. A run that dies while its search lives has failed, and the search goes on.
+"""
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from variations.errors import ConfigError, UserError
+from variations.experiments.lease import Watch, hold, read
+from variations.naming import run_folder
+from variations.searching.definition import Definition
+from variations.searching.show import Show
+from variations.searching.study import Study
+from variations.sweeping.control import POLL, Control
+from variations.sweeping.jobs import Job
+from variations.sweeping.outcomes import Outcome
+from variations.sweeping.pool import Pool
+
+SEARCHES = ".searches"
+"""Folder of the leases by which searches show that they live."""
+LOOK = 2.0
+"""Seconds between looks for trials whose search is gone."""
+
+
+@dataclass
+class Trial:
+    """A trial that this process minds."""
+
+    number: int
+    values: dict[str, Any]
+    outcomes: list[Outcome] = field(default_factory=list)
+    """One run a seed."""
+
+
+class Search:
+    """One process's share of a search.
+
+    Args:
+        definition: What is searched.
+        pool: Where runs are done.
+        show: Told what happens.
+    """
+
+    def __init__(self, definition: Definition, pool: Pool, show: Show | None = None) -> None:
+        self.definition, self.pool = definition, pool
+        self.study = Study(definition)
+        self.show = show or Show(definition)
+        self.control = Control(pool, [], self.show)
+        self.trials: list[Trial] = []
+        self.owner = secrets.token_hex(6)
+        self.watch = Watch()
+        self._looked = float("-inf")
+        self._full = False
+
+    def run(self) -> None:
+        """Go on until the total is reached and this process's trials have ended.
+
+        Raises:
+            KeyboardInterrupt: The user stopped the search; trials in progress have saved themselves, and stay open.
+        """
+        place = self.definition.home / SEARCHES / self.owner
+        with hold(place, seconds=self.definition.base.sweep.lease_seconds), self.show:
+            try:
+                while not self._done():
+                    self.step()
+                    time.sleep(POLL)
+            except KeyboardInterrupt:
+                self.control.stop()
+                self._tell_ended()
+                raise
+
+    def step(self) -> None:
+        """Do what can be done now, without waiting."""
+        self._take_over()
+        self._begin_trials()
+        self.control.step()
+        self._tell_ended()
+
+    def _done(self) -> bool:
+        return self._full and not self.trials
+
+    # Beginning ------------------------------------------------------------------------------------------------------
+
+    def _begin_trials(self) -> None:
+        while not self._full and self._room() > 0:
+            reserved = self.study.reserve(self.owner)
+            if reserved is None:
+                self._full = True
+                return
+            self._begin(*reserved)
+
+    def _room(self) -> int:
+        waiting = [o for trial in self.trials for o in trial.outcomes if o.state == "pending"]
+        at_work = [o for trial in self.trials for o in trial.outcomes if o.state == "submitted"]
+        most = self.definition.base.sweep.at_once
+        room = self.pool.room() if most is None else min(self.pool.room(), most - len(at_work))
+        return room - len(waiting)
+
+    def _begin(self, number: int, values: dict[str, Any]) -> None:
+        """Have a trial's runs done; values that do not go together are a failed trial."""
+        try:
+            configs = self.definition.configs(number, values)
+            overrides = tuple(self.definition.trial_overrides(values))
+            jobs = [Job(config.name or "", config.seed, overrides, config, run_folder(config)) for config in configs]
+            outcomes = [Outcome.of(job) for job in jobs]
+        except UserError as error:
+            reason = "; ".join(error.faults) if isinstance(error, ConfigError) else str(error)
+            self.study.tell(number, "FAIL", reason=reason)
+            self.show.closed(number, values, "failed", None, reason)
+            return
+        self.show.began(number, values)
+        self.trials.append(Trial(number, values, outcomes))
+        self.control.outcomes.extend(outcomes)
+
+    def _take_over(self) -> None:
+        """Mind the trials of searches that are gone."""
+        if time.monotonic() - self._looked < LOOK:
+            return
+        self._looked = time.monotonic()
+        for number, owner in self.study.running().items():
+            if owner == self.owner or not self._gone(owner):
+                continue
+            values = self.study.adopt(number, owner, self.owner)
+            if values is None:
+                continue
+            self.show.say(f"trial {number}: its search is gone; it is taken over.")
+            self._begin(number, values)
+            self._close_what_had_failed(number)
+
+    def _gone(self, owner: str | None) -> bool:
+        if owner is None:
+            return True
+        place = self.definition.home / SEARCHES / owner
+        return self.watch.free(place, read(place)) is True
+
+    def _close_what_had_failed(self, number: int) -> None:
+        """A run that had failed before its search was gone is not tried again."""
+        for trial in self.trials:
+            for outcome in trial.outcomes if trial.number == number else []:
+                status = outcome.status()
+                if status is not None and status.state == "failed":
+                    outcome.state, outcome.reason = "failed", status.reason or ""
+
+    # Ending ---------------------------------------------------------------------------------------------------------
+
+    def _tell_ended(self) -> None:
+        for trial in list(self.trials):
+            if all(outcome.ended for outcome in trial.outcomes):
+                if any(outcome.state == "interrupted" for outcome in trial.outcomes):
+                    self._go_on_or_leave(trial)
+                else:
+                    self._tell(trial)
+                    self._forget(trial)
+
+    def _go_on_or_leave(self, trial: Trial) -> None:
+        """A run that was stopped, but not by this search, goes on; when the search itself stops, it stays open."""
+        if self.control.stopping:
+            self._forget(trial)
+            return
+        for outcome in trial.outcomes:
+            if outcome.state == "interrupted":
+                outcome.state = "pending"
+
+    def _forget(self, trial: Trial) -> None:
+        self.trials.remove(trial)
+        for outcome in trial.outcomes:
+            self.control.outcomes.remove(outcome)
+
+    def _tell(self, trial: Trial) -> None:
+        failed = next((o for o in trial.outcomes if o.state == "failed"), None)
+        if failed is not None:
+            state, values, reason = "FAIL", None, failed.reason
+        elif any(outcome.state == "pruned" for outcome in trial.outcomes):
+            state, values, reason = "PRUNED", None, next(o.reason for o in trial.outcomes if o.state == "pruned")
+        else:
+            state, values, reason = self._measured(trial)
+        self.study.tell(trial.number, state, values, reason or None)
+        words = {"FAIL": "failed", "PRUNED": "pruned", "COMPLETE": "finished"}
+        self.show.closed(trial.number, trial.values, words[state], values, reason)
+
+    def _measured(self, trial: Trial) -> tuple[str, Sequence[float] | None, str]:
+        try:
+            results = [outcome.folder.result() or {} for outcome in trial.outcomes]
+        except UserError as error:
+            return "FAIL", None, str(error)
+        found = [objective.mean(results) for objective in self.study.objectives]
+        missing = [o.key for o, value in zip(self.study.objectives, found, strict=True) if value is None]
+        if missing:
+            return "FAIL", None, f"its result has no {', '.join(missing)}"
+        return "COMPLETE", [value for value in found if value is not None], ""

@@ -1,0 +1,127 @@
+"""What a search shows while it goes on, and at its end."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from variations.searching.definition import TRIAL, Definition
+from variations.searching.space import word
+from variations.searching.study import REASON, Study
+from variations.sweeping.outcomes import Outcome
+from variations.sweeping.overview import Overview
+
+ENOUGH = 10
+"""Finished trials from which the importance of keys is estimated."""
+SHOWN = 5
+"""Trials in the summary, the best first."""
+
+
+class Show(Overview):
+    """The search as it goes on, on standard error."""
+
+    def __init__(self, definition: Definition, console: Console | None = None) -> None:
+        super().__init__(console)
+        self.definition = definition
+        self.best: float | None = None
+
+    def started(self, outcomes: Sequence[Outcome], outcome: Outcome) -> None:
+        """Said by `began`."""
+
+    def ended(self, outcomes: Sequence[Outcome], outcome: Outcome) -> None:
+        """Said by `closed`."""
+
+    def began(self, number: int, values: Mapping[str, Any]) -> None:
+        """A trial was begun."""
+        self.say(f"[{number + 1}/{self.definition.total}] {TRIAL}{number}: {_values(values)}")
+
+    def closed(
+        self, number: int, values: Mapping[str, Any], state: str, found: Sequence[float] | None, reason: str
+    ) -> None:
+        """A trial has ended."""
+        keys = [objective.key for objective in self.definition.objectives]
+        told = ", ".join(f"{key} {figure(value)}" for key, value in zip(keys, found or [], strict=False))
+        text = ": ".join(part for part in (state, told or reason) if part)
+        self.say(f"[{number + 1}/{self.definition.total}] {TRIAL}{number} {text}{self._record(found)}")
+
+    def _record(self, found: Sequence[float] | None) -> str:
+        if found is None or len(found) != 1:
+            return ""
+        better = max if self.definition.objectives[0].direction == "maximize" else min
+        if self.best is not None and better(self.best, found[0]) == self.best:
+            return f" (best {figure(self.best)})"
+        self.best = found[0]
+        return " (best so far)"
+
+
+def summary(study: Study) -> None:
+    """Print the best trial or the Pareto front, what mattered, what failed, and where all is kept."""
+    console = Console(highlight=False)
+    trials = study.trials()
+    complete = [trial for trial in trials if trial.state.name == "COMPLETE"]
+    if complete:
+        front = study.optuna.best_trials if len(study.objectives) > 1 else _ranked(study, complete)[:SHOWN]
+        console.print(_table(study, front))
+    counts = Counter(trial.state.name for trial in trials)
+    names = {"COMPLETE": "finished", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "open", "WAITING": "waiting"}
+    told = ", ".join(f"{counts[state]} {text}" for state, text in names.items() if counts[state])
+    console.print(f"{told or 'no trials'}; {study.begun()} of {study.definition.total} in all", soft_wrap=True)
+    for trial in trials:
+        if trial.state.name == "FAIL":
+            reason = trial.user_attrs.get(REASON, "no reason is known")
+            console.print(f"[red]failed[/] {TRIAL}{trial.number}: {escape(reason)}", soft_wrap=True)
+    if text := _importance(study, complete):
+        console.print(escape(text), soft_wrap=True)
+    console.print(f"Trials: {escape(str(study.definition.home))}", soft_wrap=True)
+    console.print(f"In the browser: optuna-dashboard {escape(study.definition.storage)}", soft_wrap=True)
+    if study.begun() < study.definition.total or counts["RUNNING"]:
+        console.print("The same line again goes on with the search.")
+
+
+def _ranked(study: Study, complete: list[Any]) -> list[Any]:
+    down = study.objectives[0].direction == "maximize"
+    return sorted(complete, key=lambda trial: (-trial.value if down else trial.value, trial.number))
+
+
+def _table(study: Study, trials: Sequence[Any]) -> Table:
+    several = len(study.objectives) > 1
+    title = "Pareto front: no other trial is better in all" if several else "Best trials"
+    table = Table(title=title, title_justify="left")
+    for name in ("trial", *(o.label for o in study.objectives), *(d.key for d in study.definition.dimensions)):
+        table.add_column(name)
+    for trial in sorted(trials, key=lambda t: t.values[-1]) if several else trials:
+        mark = " (baseline)" if trial.user_attrs.get("baseline") else ""
+        values = [escape(word(short(trial.params[d.key]))) for d in study.definition.dimensions]
+        table.add_row(f"{trial.number}{mark}", *(figure(value) for value in trial.values), *values)
+    return table
+
+
+def _importance(study: Study, complete: list[Any]) -> str:
+    if len(complete) < ENOUGH or len(study.objectives) > 1 or len(study.definition.dimensions) < 2:
+        return ""
+    import optuna
+
+    try:
+        found = optuna.importance.get_param_importances(
+            study.optuna, evaluator=optuna.importance.PedAnovaImportanceEvaluator()
+        )
+    except (ValueError, RuntimeError):  # all trials alike: nothing can be said
+        return ""
+    return "What mattered (PED-ANOVA): " + ", ".join(f"{key} {share:.0%}" for key, share in found.items())
+
+
+def _values(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={word(short(value))}" for key, value in values.items())
+
+
+def short(value: Any) -> Any:
+    """A float to four digits."""
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+def figure(value: float) -> str:
+    """A score to two places, a count in full."""
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.2f}"

@@ -1,0 +1,284 @@
+"""What a search varies: keys of the schema, or groups, each with an interval, a range, or choices.
+
+A sweep file may write a dimension as Hydra's override syntax has it (`interval(0,0.3)`, `choice(2,4)`, `range(1,5)`,
+`tag(log,interval(1e-4,1e-2))`), as a list of choices, or as a small mapping (`{type: float, low: 0, high: 0.3}`). This
+module imports no Optuna, so that faults are told at once.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Override, Quote, QuotedString, RangeSweep
+from hydra.errors import HydraException
+
+from variations.config import Config
+from variations.experiments.identity import is_incidental
+from variations.faults import value_fault
+from variations.overrides import Key, leaf_keys, type_fault
+from variations.suggestions import did_you_mean, options, options_text, unknown_key, walk_groups
+
+FORMS = "interval(0,0.3), choice(2,4), range(1,5), [2,4], or {type: float, low: 0, high: 0.3}"
+FIELDS = ("type", "low", "high", "step", "log")
+TYPES = ("float", "int", "choice")
+NOT_SEARCHED = ("seed", "sweep", "search", "rows", "seeds", "force", "variation")
+Scalar = None | bool | int | float | str
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One key of a space."""
+
+    key: str
+    kind: str
+    """One of TYPES."""
+    low: float | int = 0
+    high: float | int = 0
+    """Included."""
+    step: float | int | None = None
+    log: bool = False
+    choices: tuple[Scalar, ...] = ()
+
+    def cells(self) -> int | None:
+        """Number of values; None: a continuum."""
+        if self.kind == "choice":
+            return len(self.choices)
+        if self.step is None:
+            return None
+        return math.floor((self.high - self.low) / self.step + 1e-9) + 1
+
+    def ends(self) -> tuple[Scalar, ...]:
+        """Each choice, or the lowest and the highest value."""
+        return self.choices if self.kind == "choice" else (self.low, self.high)
+
+    def holds(self, value: Any) -> bool:
+        """Whether `value` is one of the dimension's."""
+        if self.kind == "choice":
+            return any(type(value) is type(choice) and value == choice for choice in self.choices)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not self.low <= value <= self.high:
+            return False
+        if self.step is None:
+            return True
+        steps = (value - self.low) / self.step
+        return abs(steps - round(steps)) < 1e-9
+
+    def text(self) -> str:
+        """The dimension in a few words: `0 to 0.3`, `1e-4 to 1e-2 (log)`, `2, 4`."""
+        if self.kind == "choice":
+            return ", ".join(word(choice) for choice in self.choices)
+        extra = (
+            [f"in steps of {self.step:g}"] if self.step is not None and (self.step != 1 or self.kind != "int") else []
+        )
+        extra += ["log"] if self.log else []
+        return f"{self.low:g} to {self.high:g}" + (f" ({', '.join(extra)})" if extra else "")
+
+    def plain(self) -> dict[str, Any]:
+        """For comparison with the space that a study was begun with."""
+        if self.kind == "choice":
+            return {"choices": list(self.choices)}
+        return {"type": self.kind, "low": self.low, "high": self.high, "step": self.step, "log": self.log}
+
+    def suggest(self, trial: Any) -> Scalar:
+        """The value that an Optuna trial has, or gets, for it."""
+        value: Scalar
+        if self.kind == "choice":
+            value = trial.suggest_categorical(self.key, self.choices)
+        elif self.kind == "int":
+            value = trial.suggest_int(self.key, int(self.low), int(self.high), step=int(self.step or 1), log=self.log)
+        else:
+            value = trial.suggest_float(self.key, self.low, self.high, step=self.step, log=self.log)
+        return value
+
+    def override(self, value: Any) -> str:
+        """The override that gives the key this value."""
+        if isinstance(value, str):
+            return f"{self.key}={QuotedString(value, Quote.single).with_quotes()}"
+        return f"{self.key}={word(value)}"
+
+
+def word(value: Any) -> str:
+    """A value as YAML and Hydra write it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def read_space(space: Mapping[str, Any], found: ConfigLoaderImpl) -> tuple[list[Dimension], list[str]]:
+    """The dimensions that can be read, and every fault of the others, with valid choices."""
+    keys = leaf_keys(Config)
+    groups = list(walk_groups(found))
+    dimensions: list[Dimension] = []
+    faults: list[str] = []
+    for key, value in space.items():
+        problems = list(_key_faults(key, value, keys, groups, found))
+        dimension = None if problems else _read(key, value, keys.get(key), problems)
+        if dimension is not None:
+            problems += value_faults(dimension, keys.get(key), found)
+        if problems or dimension is None:
+            faults += [f"search.space: {problem}" for problem in problems]
+        else:
+            dimensions.append(dimension)
+    return dimensions, faults
+
+
+def _key_faults(
+    key: str, value: Any, keys: Mapping[str, Key], groups: list[str], found: ConfigLoaderImpl
+) -> Iterator[str]:
+    root = key.split(".")[0]
+    is_group = bool(options(found, key))
+    if root in NOT_SEARCHED or (not is_group and is_incidental(key)) or root == "hydra":
+        hint = " Seeds of a trial stand in sweep.seeds." if root in ("seed", "seeds") else ""
+        yield f"{key} cannot be searched: it does not change the model or its training.{hint}"
+    elif key not in keys and not is_group:
+        yield unknown_key(key, f"{key}={value}", list(keys), groups, found)
+
+
+def _read(key: str, value: Any, item: Key | None, problems: list[str]) -> Dimension | None:
+    whole = item is not None and item.type in (int, int | None)
+    if isinstance(value, list):
+        return _choices(key, value, problems)
+    if isinstance(value, Mapping):
+        return _mapping(key, value, whole, problems)
+    if not isinstance(value, str):
+        problems.append(f"{key}: {word(value)} is one value and not a space: write {FORMS}.")
+        return None
+    try:
+        override = OverridesParser.create().parse_override(f"{key}={value}")
+    except HydraException as error:
+        problems.append(f"{key}: {value!r} cannot be read ({str(error).splitlines()[0]}): write {FORMS}.")
+        return None
+    return from_override(override, whole, problems)
+
+
+def from_override(override: Override, whole: bool, problems: list[str]) -> Dimension | None:
+    """A dimension from Hydra's override syntax.
+
+    Args:
+        override: As typed, or as the sweep file has it.
+        whole: Whether the key takes whole numbers only.
+        problems: Faults are added here.
+    """
+    key, sweep = override.key_or_group, override._value
+    if isinstance(sweep, ChoiceSweep):
+        return _choices(key, [_plain(element) for element in sweep.list], problems)
+    if isinstance(sweep, RangeSweep):
+        return _range(key, sweep, whole, problems)
+    if isinstance(sweep, IntervalSweep):
+        fields = {"low": sweep.start, "high": sweep.end, "log": "log" in sweep.tags}
+        unknown = sorted(set(sweep.tags) - {"log"})
+        if unknown:
+            problems.append(f"{key}: tag {', '.join(unknown)} is unknown; valid: log.")
+            return None
+        if whole:
+            fields |= {"low": _whole(sweep.start), "high": _whole(sweep.end)}
+        return _mapping(key, {"type": "int" if whole else "float", **fields}, whole, problems)
+    problems.append(f"{key}: {override.get_value_element_as_str()} is one value and not a space: write {FORMS}.")
+    return None
+
+
+def _whole(value: float | None) -> float | int | None:
+    return int(value) if value is not None and float(value).is_integer() else value
+
+
+def _plain(element: Any) -> Any:
+    return element.text if isinstance(element, QuotedString) else element
+
+
+def _range(key: str, sweep: RangeSweep, whole: bool, problems: list[str]) -> Dimension | None:
+    values = [float(value) for value in sweep.range()]
+    if not values or sweep.step <= 0:
+        problems.append(f"{key}: this range holds no value; its end is not included, as in range(1,5) for 1 to 4.")
+        return None
+    integral = all(value.is_integer() for value in values) and float(sweep.step).is_integer()
+    number = int if whole or integral else float
+    kind = "int" if number is int else "float"
+    fields = {"type": kind, "low": number(values[0]), "high": number(values[-1]), "step": number(sweep.step)}
+    return _mapping(key, fields, whole, problems)
+
+
+def _choices(key: str, values: list[Any], problems: list[str]) -> Dimension | None:
+    if len(values) < 2:
+        problems.append(f"{key}: give at least two choices.")
+    bad = [value for value in values if not isinstance(value, Scalar)]
+    if bad:
+        problems.append(f"{key}: choices are numbers, words, true, false or null, not {bad[0]}.")
+    if not problems and len({(type(value), value) for value in values}) < len(values):
+        problems.append(f"{key}: a choice stands twice in {', '.join(word(value) for value in values)}.")
+    return None if problems else Dimension(key, "choice", choices=tuple(values))
+
+
+def _mapping(key: str, form: Mapping[str, Any], whole: bool, problems: list[str]) -> Dimension | None:
+    if "choices" in form:
+        extra = sorted(set(form) - {"choices", "type"})
+        if extra or form.get("type", "choice") != "choice":
+            problems.append(f"{key}: choices stand alone, without {', '.join(extra or ['type'])}.")
+            return None
+        listed = form["choices"]
+        if not isinstance(listed, list):
+            problems.append(f"{key}: choices must be a list such as [2,4].")
+            return None
+        return _choices(key, listed, problems)
+    for name in set(form) - set(FIELDS):
+        near = did_you_mean(str(name), (*FIELDS, "choices"))
+        problems.append(f"{key}: there is no '{name}'.{near} Valid: {', '.join(FIELDS)}, or choices.")
+    kind = form.get("type", "int" if whole else "float")
+    if kind not in ("float", "int"):
+        problems.append(f"{key}: type={kind}: valid choices are float, int, or choices: […].")
+    missing = [name for name in ("low", "high") if name not in form]
+    if missing:
+        problems.append(f"{key}: {' and '.join(missing)} missing: write {{type: {kind}, low: 0, high: 1}}.")
+    for name in ("low", "high", "step"):
+        value = form.get(name)
+        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if name in form and not (number or (name == "step" and value is None)):
+            problems.append(f"{key}: {name}={value} must be a number.")
+        elif kind == "int" and number and not float(value or 0).is_integer():
+            problems.append(f"{key}: {name}={value} must be a whole number.")
+    if not isinstance(form.get("log", False), bool):
+        problems.append(f"{key}: log={form['log']} must be true or false.")
+    return None if problems else _interval(key, str(kind), form, problems)
+
+
+def _interval(key: str, kind: str, form: Mapping[str, Any], problems: list[str]) -> Dimension | None:
+    low, high, log = form["low"], form["high"], form.get("log", False)
+    step = form.get("step")
+    if low >= high:
+        problems.append(f"{key}: low={low:g} must be less than high={high:g}.")
+    if log and low <= 0:
+        problems.append(f"{key}: a logarithmic interval begins above 0, not at {low:g}.")
+    if log and step not in (None, 1):
+        problems.append(f"{key}: log and step exclude each other.")
+    if step is not None and step <= 0:
+        problems.append(f"{key}: step={step:g} must be greater than 0.")
+    if problems:
+        return None
+    if kind == "int":
+        step = 1 if step is None else int(step)
+        high = low + (high - low) // step * step
+        return Dimension(key, kind, int(low), int(high), step, log)
+    if step is not None:
+        high = low + math.floor((high - low) / step + 1e-9) * step
+    return Dimension(key, kind, float(low), float(high), None if step is None else float(step), log)
+
+
+def value_faults(dimension: Dimension, item: Key | None, found: ConfigLoaderImpl) -> Iterator[str]:
+    """What is wrong with a dimension's choices or ends, by the schema or the group's options."""
+    key = dimension.key
+    valid = options(found, key)
+    for value in dimension.ends():
+        if valid:
+            if str(value) not in valid:
+                yield f"{key}={word(value)}: there is no such option.{options_text(key, str(value), valid)}"
+        elif item is not None:
+            fault = type_fault(key, value, item)
+            if fault is None and value is not None:
+                fault = value_fault(key, value, item.metadata)
+            if fault:
+                yield fault
+    if item is not None and dimension.kind == "float" and item.type in (int, int | None):
+        yield f"{key} takes whole numbers: write type: int."

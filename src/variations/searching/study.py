@@ -1,0 +1,266 @@
+"""The study: Optuna's record of all trials, shared by every search process and every run that reports to it.
+
+Trials are reserved under one lock, so that searches started side by side never exceed the total. The sampler is made
+anew for each trial, seeded by the search's seed and the trial's number: what is proposed depends on the record alone,
+not on how often the search was interrupted.
+"""
+
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from variations.config import Config, PrunerConfig, SearchConfig
+from variations.errors import ConfigError, UserError
+from variations.searching.definition import TRIAL, Definition
+from variations.searching.objectives import Objective
+
+DEFINED = "variations"
+"""User attribute of a study: what it was begun with."""
+OWNER = "owner"
+"""User attribute of a trial: the search process that minds it."""
+REASON = "reason"
+
+
+def quiet() -> None:
+    """Optuna's notices are not for our users."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+
+
+def open_storage(where: str) -> Any:
+    """Optuna's storage at an absolute path (a journal) or at `sqlite:///FILE`.
+
+    Raises:
+        UserError: It cannot be opened.
+    """
+    import optuna
+
+    quiet()
+    path = Path(where.removeprefix("sqlite:///"))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if where.startswith("sqlite:///"):
+            waiting = {"connect_args": {"timeout": 60}}  # seconds for another process's writing
+            return optuna.storages.RDBStorage(where, engine_kwargs=waiting)
+        backend = optuna.storages.journal.JournalFileBackend(str(path))
+        _mend(path)
+        return optuna.storages.JournalStorage(backend)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UserError(
+            f"the study in {where} cannot be opened ({error}): name another with sweep.search.storage=…."
+        ) from error
+    except Exception as error:
+        if type(error).__module__.startswith(("sqlalchemy", "sqlite3")):
+            raise UserError(f"the study in {where} cannot be opened: {str(error).splitlines()[0]}") from error
+        raise
+
+
+def _mend(path: Path) -> None:
+    """Cut off a last line that a power cut has left by half: with more lines after it nobody could read the journal."""
+    from optuna.storages.journal import JournalFileSymlinkLock
+
+    if _is_whole(path):
+        return
+    lock = JournalFileSymlinkLock(str(path))
+    lock.acquire()
+    try:
+        if not _is_whole(path):
+            with path.open("rb+") as file:
+                file.truncate(file.read().rfind(b"\n") + 1)
+    finally:
+        lock.release()
+
+
+def _is_whole(path: Path) -> bool:
+    with path.open("rb") as file:
+        if file.seek(0, os.SEEK_END) == 0:
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read() == b"\n"
+
+
+def make_sampler(settings: SearchConfig, number: int) -> Any:
+    """Optuna's sampler for trial `number`."""
+    import numpy as np
+    from optuna import samplers
+
+    seed = int(np.random.SeedSequence([settings.seed, number]).generate_state(1)[0])
+    if settings.sampler == "tpe":
+        return samplers.TPESampler(n_startup_trials=settings.startup, seed=seed, constant_liar=True)
+    if settings.sampler == "gp":
+        return samplers.GPSampler(n_startup_trials=settings.startup, seed=seed)
+    if settings.sampler == "nsgaii":
+        return samplers.NSGAIISampler(population_size=settings.population, seed=seed)
+    if settings.sampler == "grid":
+        return samplers.BruteForceSampler(seed=seed)  # every cell once, the baseline's too
+    return samplers.RandomSampler(seed=seed)
+
+
+def make_pruner(settings: PrunerConfig, config: Config) -> Any:
+    """Optuna's pruner.
+
+    Args:
+        settings: Of the search.
+        config: Of a run, for its length and its validations.
+    """
+    from optuna import pruners
+
+    if settings.kind == "median":
+        return pruners.MedianPruner(n_startup_trials=settings.startup, n_warmup_steps=settings.warmup)
+    if settings.kind == "wilcoxon":
+        return pruners.WilcoxonPruner(p_threshold=settings.p)
+    if settings.kind == "hyperband":
+        last = config.trainer.max_steps
+        first = config.trainer.val_every or max(1, last // 10)
+        return pruners.HyperbandPruner(min_resource=min(first, last), max_resource=last)
+    return pruners.NopPruner()
+
+
+class Study:
+    """The study of a search."""
+
+    def __init__(self, definition: Definition) -> None:
+        self.definition = definition
+        self.objectives: Sequence[Objective] = definition.objectives
+        definition.home.mkdir(parents=True, exist_ok=True)
+        self.storage = open_storage(definition.storage)
+        self.optuna = self._begin()
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """One search process at a time."""
+        from filelock import FileLock
+
+        with FileLock(self.definition.home / ".search.lock"):
+            yield
+
+    def _begin(self) -> Any:
+        import optuna
+        from optuna.study import StudyDirection
+
+        definition, settings = self.definition, self.definition.settings
+        fresh = _defined(definition)
+        with self.lock():
+            names = optuna.get_all_study_names(self.storage)
+            if definition.name not in names:
+                _refuse_orphans(definition)
+            study = optuna.create_study(
+                storage=self.storage,
+                study_name=definition.name,
+                directions=[StudyDirection[objective.direction.upper()] for objective in self.objectives],
+                sampler=optuna.samplers.RandomSampler(seed=0),
+                pruner=make_pruner(settings.pruner, definition.base),
+                load_if_exists=True,
+            )
+            known = study.user_attrs.get(DEFINED)
+            if known is None:
+                study.set_metric_names([objective.key for objective in self.objectives])
+                if definition.enqueued is not None:
+                    study.enqueue_trial(dict(definition.enqueued), user_attrs={"baseline": settings.baseline})
+                study.set_user_attr(DEFINED, fresh)  # last: a study without it is begun again
+            elif faults := _changes(known, fresh, definition):
+                raise ConfigError(faults)
+        return study
+
+    # Trials ---------------------------------------------------------------------------------------------------------
+
+    def trials(self) -> list[Any]:
+        """All trials by number, those waiting included."""
+        found: list[Any] = self.optuna.get_trials(deepcopy=False)
+        return found
+
+    def begun(self) -> int:
+        """Trials that count: all but those waiting."""
+        return sum(trial.state.name != "WAITING" for trial in self.trials())
+
+    def reserve(self, owner: str) -> tuple[int, dict[str, Any]] | None:
+        """Begin a trial: its number and values; None when the total is reached."""
+        with self.lock():
+            if self.begun() >= self.definition.total:
+                return None
+            self.optuna.sampler = make_sampler(self.definition.settings, len(self.trials()))
+            trial = self.optuna.ask()
+            trial.set_user_attr(OWNER, owner)
+            return trial.number, self._values(trial)
+
+    def adopt(self, number: int, former: str | None, owner: str) -> dict[str, Any] | None:
+        """Take over a running trial whose search process is gone: its values; None if another was quicker."""
+        from optuna.trial import Trial
+
+        with self.lock():
+            frozen = self.trials()[number]
+            if frozen.state.name != "RUNNING" or frozen.user_attrs.get(OWNER) != former:
+                return None
+            self.optuna.sampler = make_sampler(self.definition.settings, number)
+            trial = Trial(self.optuna, frozen._trial_id)
+            trial.set_user_attr(OWNER, owner)
+            return self._values(trial)
+
+    def _values(self, trial: Any) -> dict[str, Any]:
+        return {d.key: d.suggest(trial) for d in self.definition.dimensions}
+
+    def tell(self, number: int, state: str, values: Sequence[float] | None = None, reason: str | None = None) -> None:
+        """Close a trial as COMPLETE with its values, PRUNED, or FAIL with a reason; a closed one stays as it is."""
+        import optuna
+
+        with self.lock():
+            trial = self.trials()[number]
+            if trial.state.is_finished():
+                return
+            if reason is not None:
+                self.storage.set_trial_user_attr(trial._trial_id, REASON, reason[:2000])
+            self.optuna.sampler = optuna.samplers.RandomSampler(seed=0)
+            final = optuna.trial.TrialState[state]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.optuna.tell(number, list(values) if values is not None else None, state=final)
+
+    def running(self) -> dict[int, str | None]:
+        """Trials that nobody has closed, each with the search process that minds it."""
+        return {trial.number: trial.user_attrs.get(OWNER) for trial in self.trials() if trial.state.name == "RUNNING"}
+
+
+def _defined(definition: Definition) -> dict[str, Any]:
+    facts = {
+        "space": {dimension.key: dimension.plain() for dimension in definition.dimensions},
+        "metrics": {objective.key: objective.direction for objective in definition.objectives},
+        "fixed": definition.fixed(),
+    }
+    plain: dict[str, Any] = json.loads(json.dumps(facts, sort_keys=True))
+    return plain
+
+
+def _changes(known: Mapping[str, Any], fresh: Mapping[str, Any], definition: Definition) -> list[str]:
+    """Why a study cannot go on with this definition; its length, sampler and pruner may change."""
+    found = []
+    words = {"space": "another space", "metrics": "other metrics", "fixed": "other settings of its trials"}
+    for part, text in words.items():
+        old, new = known.get(part, {}), fresh[part]
+        keys = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
+        if keys:
+            listed = "; ".join(f"{key}: {_short(old.get(key))} → {_short(new.get(key))}" for key in keys)
+            found.append(
+                f"the study '{definition.name}' in {definition.storage} was begun with {text} ({listed}): its trials "
+                "could not be compared. Give this search another name: sweep.name=NAME."
+            )
+    return found
+
+
+def _short(value: Any) -> str:
+    return "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _refuse_orphans(definition: Definition) -> None:
+    """Folders of trials without their study would be taken for those of a new one."""
+    left = sorted(path.name for path in definition.home.glob(f"{TRIAL}[0-9]*") if path.is_dir())
+    if left:
+        raise UserError(
+            f"{definition.home} holds {len(left)} trials ({left[0]}, …), but their study is not in "
+            f"{definition.storage}: name its storage with sweep.search.storage=…, or another search with sweep.name=…."
+        )

@@ -1,0 +1,40 @@
+"""`--multirun` of a sweep file with `search:`, or with `hydra/sweeper=optuna`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from variations.errors import ConfigError, ExitCode
+from variations.searching.definition import define
+
+
+def search(arguments: Sequence[str], launcher: Any, extra_folder: str | None = None) -> None:
+    """Search until the total is reached, and print what was found.
+
+    Args:
+        arguments: Overrides as typed.
+        launcher: Hydra's, which makes the pool.
+        extra_folder: A further folder of configuration files, as `--config-dir` gives it.
+
+    Raises:
+        ConfigError: The search is at fault; nothing was started.
+        SystemExit: With code 1 if not one trial of the study has a value.
+        KeyboardInterrupt: The user stopped the search; the summary is printed first.
+    """
+    from hydra_plugins.variations_launcher.base import PoolLauncher
+
+    if not isinstance(launcher, PoolLauncher):
+        raise ConfigError(["hydra/launcher: trials are run by local, slurm or ray; leave it out for local."])
+    definition = define(tuple(arguments), extra_folder)
+    pool = launcher.pool([definition.base])
+    from variations.searching.search import Search
+    from variations.searching.show import summary
+    from variations.training.interrupt import Interrupt
+
+    work = Search(definition, pool)
+    try:
+        with Interrupt():
+            work.run()
+    finally:
+        summary(work.study)
+    if not any(trial.state.name == "COMPLETE" for trial in work.study.trials()):
+        raise SystemExit(ExitCode.FAILED)

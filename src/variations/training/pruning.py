@@ -1,0 +1,136 @@
+"""A run that is a trial of a search: it reports its dev scores to the study, which may give it up."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytorch_lightning as pl
+
+from variations.config import Config
+
+log = logging.getLogger(__name__)
+
+Sentences = Callable[[], list[float]]
+PRUNED = "pruned"
+"""Why training ended."""
+
+
+def reports(config: Config) -> bool:
+    """Whether a run reports to a study: Optuna takes intermediate values for one metric only."""
+    return config.search.trial is not None and len(config.sweep.search.metrics) == 1
+
+
+class Reporter:
+    """The study as a run sees it. Trouble with the study never harms the run: it goes on without being pruned."""
+
+    def __init__(self, config: Config) -> None:
+        from variations.searching.study import make_pruner, open_storage
+
+        self.pruner = make_pruner(config.sweep.search.pruner, config)
+        self.study: Any = None
+        self._number = config.search.trial
+        try:
+            self._open(open_storage(config.search.storage or ""), config.search.study or "")
+        except Exception as error:  # noqa: BLE001 - any storage, any fault
+            self._lose(error)
+
+    def _open(self, storage: Any, name: str) -> None:
+        import optuna
+
+        self._storage = storage
+        self.study = optuna.load_study(
+            study_name=name, storage=storage, sampler=optuna.samplers.RandomSampler(seed=0), pruner=self.pruner
+        )
+        self._trial = storage.get_trial_id_from_study_id_trial_number(
+            storage.get_study_id_from_name(name), self._number
+        )
+
+    def _lose(self, error: Exception) -> None:
+        log.warning("The study of this trial does not answer (%s); the run goes on without being pruned.", error)
+        self.study = None
+
+    def report(self, values: dict[int, float], *, ask: bool) -> bool:
+        """Report values by step, each once, also when a run repeats steps; True if the study gives the trial up.
+
+        Args:
+            values: By step, which is the step of training, or the number of a sentence.
+            ask: Whether to ask the pruner.
+        """
+        if self.study is None:
+            return False
+        try:
+            known = self._storage.get_trial(self._trial)
+            if known.state.is_finished():
+                raise RuntimeError(f"it has closed trial {self._number}")
+            for step, value in values.items():
+                if step not in known.intermediate_values:
+                    self._storage.set_trial_intermediate_value(self._trial, step, value)
+            return ask and bool(self.pruner.prune(self.study, self._storage.get_trial(self._trial)))
+        except Exception as error:  # noqa: BLE001 - any storage, any fault
+            self._lose(error)
+            return False
+
+
+class Pruning(pl.Callback):
+    """Reports after each validation, and ends a run that the study gives up.
+
+    Args:
+        config: The run's configuration, whose `search` block names the study.
+        loop: Has the latest validation, and is told why training ends.
+        sentences: Scores of the dev sentences that the latest validation has translated, for `wilcoxon`.
+    """
+
+    def __init__(self, config: Config, loop: Any, sentences: Sentences) -> None:
+        self.config, self.loop, self.sentences = config, loop, sentences
+        self.reporter: Reporter | None = None
+        self._seen = -1
+
+    def on_train_start(self, trainer: pl.Trainer, task: Any) -> None:
+        """Open the study, on the rank that reports."""
+        self._seen = trainer.global_step
+        if trainer.is_global_zero:
+            self.reporter = Reporter(self.config)
+
+    def on_train_batch_end(self, trainer: pl.Trainer, task: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """After a validation; all ranks do alike what the first one hears."""
+        step = trainer.global_step
+        if step == self._seen or self.loop.validated[0] != step:
+            return
+        self._seen = step
+        pruned = self._report(step) if self.reporter is not None else False
+        (given_up,) = task.ranks.max([int(pruned)])
+        if given_up and self.loop.stopped is None and step < self.config.trainer.max_steps:
+            self.loop.stopped = PRUNED
+            trainer.should_stop = True
+
+    def _report(self, step: int) -> bool:
+        if self.reporter is None:
+            return False
+        if self.config.sweep.search.pruner.kind == "wilcoxon":
+            return self._compare() if step == self.compared_at() else False
+        value = self.loop.validated[1].get(watched(self.config.sweep.search.metrics))
+        if value is None:
+            return False
+        return self.reporter.report({step: float(value)}, ask=True)
+
+    def _compare(self) -> bool:
+        """One test over all sentences, so that its level holds; their mean follows as one more value."""
+        reporter = self.reporter
+        if reporter is None:
+            return False
+        scores = self.sentences()
+        pruned = reporter.report(dict(enumerate(scores)), ask=True)
+        mean = sum(scores) / max(1, len(scores))
+        reporter.report({len(scores): mean}, ask=False)  # what Optuna takes for the value of a pruned trial
+        return pruned
+
+    def compared_at(self) -> int:
+        """The validation at which sentences are compared: the first after `pruner.at` of the training."""
+        last, every = self.config.trainer.max_steps, self.loop.val_every
+        wanted = self.config.sweep.search.pruner.at * last
+        return int(min(last, max(1, -(-wanted // every)) * every))
+
+
+def watched(metrics: list[str]) -> str:
+    """Key of a validation's metrics that goes with what a search optimises."""
+    return {"dev_ppl": "dev/ppl", "dev_nll": "dev/nll"}.get(metrics[0] if metrics else "", "dev/bleu")
