@@ -327,7 +327,7 @@ class Curves(TypedDict):
 
 
 class Score(TypedDict):
-    """One score of one set. Differences, intervals and p are those of each run from the first, for which they are null."""
+    """One score of one set. Differences, intervals and p are of each run from the first; null for the first itself."""
 
     set: str
     name: str

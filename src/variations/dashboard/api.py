@@ -1,0 +1,152 @@
+"""From a path to its payload, by one table; what is expensive is kept until the store changes."""
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from variations.dashboard import sweeps
+from variations.dashboard.store import Store, revision
+from variations.errors import UserError
+from variations.experiments.atomic import plain
+
+MOST_COMPARED = 12
+"""Runs beside one another: more fit on no screen."""
+KEPT = 32
+"""Payloads that are kept."""
+
+
+class MissingError(UserError):
+    """There is no such payload."""
+
+
+class Api:
+    """Payloads of one store."""
+
+    def __init__(self, store: Store, *, sweep: str | None = None) -> None:
+        self.store = store
+        self.sweep = sweep
+        self._kept: dict[tuple[str, ...], tuple[str, bytes]] = {}
+        self._locks: dict[tuple[str, ...], threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def answer(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        """The payload of `path` (below /api/, still percent-encoded) as JSON.
+
+        Raises:
+            MissingError: There is no such payload.
+            UserError: The request or the stored files are not as they must be.
+        """
+        query = query or {}
+        name, *rest = (segment(part) for part in path.split("/"))
+        if name == "index" and not rest:
+            return document(sweeps.index(self.store, sweep=self.sweep))
+        if name == "compare" and not rest:
+            return self._compare(query.get("ids", ""))
+        if name == "sweep" and rest:
+            return self._sweep("/".join(rest), significance=query.get("significance", "") not in ("", "0", "false"))
+        if name in _OF_RUNS and rest:
+            return self._of_run(name, "/".join(rest), query)
+        raise MissingError(f"There is no /api/{path}.")
+
+    def _sweep(self, name: str, *, significance: bool) -> bytes:
+        runs = self.store.snapshot().sweeps().get(name)
+        if not runs:
+            raise MissingError(f"The run store has no sweep {name!r}.")
+        return self._cached(
+            ("sweep", name, str(significance)),
+            revision(runs),
+            lambda: document(sweeps.sweep(self.store, name, significance=significance)),
+        )
+
+    def _of_run(self, name: str, identifier: str, query: Mapping[str, str]) -> bytes:
+        try:
+            run = self.store.find(identifier)
+        except KeyError:
+            raise MissingError(f"The run store has no run {identifier!r}.") from None
+        if name == "curves":
+            points = query.get("points")
+            if points is not None and not (points.isascii() and points.isdigit() and 2 <= int(points) <= 1_000_000):
+                raise UserError(f"points={points}: a whole number from 2.")
+            return document(_OF_RUNS[name](self.store, run, int(points) if points else None))
+        return document(_OF_RUNS[name](self.store, run))
+
+    def _compare(self, ids: str) -> bytes:
+        names = list(dict.fromkeys(unquote(part) for part in ids.split(",") if part))
+        if not 2 <= len(names) <= MOST_COMPARED:
+            raise UserError(f"Compare 2 to {MOST_COMPARED} runs: ids=RUN,RUN; here are {len(names)}.")
+        known = self.store.snapshot().runs
+        if unknown := [name for name in names if name not in known]:
+            raise MissingError(f"The run store has no run {', '.join(map(repr, unknown))}.")
+        runs = [known[name] for name in names]
+        from variations.dashboard.compare import compare
+
+        stamp = ",".join(run.stamp for run in runs)
+        return self._cached(("compare", *names), stamp, lambda: document(compare(self.store, runs)))
+
+    def _cached(self, key: tuple[str, ...], stamp: str, make: Callable[[], bytes]) -> bytes:
+        """What `make` made for this stamp; two that ask at once wait for one."""
+        with self._lock:
+            lock = self._locks.setdefault(key, threading.Lock())
+        with lock:
+            known = self._kept.get(key)
+            if known is not None and known[0] == stamp:
+                return known[1]
+            made = make()
+            with self._lock:
+                self._kept.pop(key, None)
+                self._kept[key] = (stamp, made)
+                while len(self._kept) > KEPT:
+                    oldest = next(iter(self._kept))
+                    del self._kept[oldest]
+            return made
+
+
+def segment(text: str) -> str:
+    """One part of a path, decoded. MissingError for what no name can be: empty, dots alone, a slash, control signs."""
+    decoded = unquote(text, errors="replace")
+    if decoded in ("", ".", "..") or any(sign in "/\\" or ord(sign) < 32 for sign in decoded):
+        raise MissingError("There is no such place.")
+    return decoded
+
+
+def document(value: Any) -> bytes:
+    """JSON without needless blanks, in UTF-8; what is not finite is null."""
+    text = json.dumps(plain(value, finite=True), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")
+
+
+def _run(*arguments: Any) -> Any:
+    from variations.dashboard.runs import run
+
+    return run(*arguments)
+
+
+def _curves(*arguments: Any) -> Any:
+    from variations.dashboard.runs import curves
+
+    return curves(*arguments)
+
+
+def _branches(*arguments: Any) -> Any:
+    from variations.dashboard.runs import branches
+
+    return branches(*arguments)
+
+
+def _attention(*arguments: Any) -> Any:
+    from variations.dashboard.runs import attention
+
+    found = attention(*arguments)
+    if found is None:
+        raise MissingError("This run has no stored attention maps.")
+    return found
+
+
+_OF_RUNS: dict[str, Callable[..., Any]] = {
+    "run": _run,
+    "curves": _curves,
+    "branches": _branches,
+    "attention": _attention,
+}

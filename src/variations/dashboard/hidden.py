@@ -1,0 +1,39 @@
+"""What must not leave the machine in a page: values that are keys, tokens or passwords, by name or by shape."""
+
+import re
+from typing import Any
+
+HIDDEN = "hidden"
+_NAMES = re.compile(
+    r"(?:^|[._\-/ ])(?:api[_\-]?key|[a-z_\-]*api[_\-]?key|secret\w*|password|passwd|passphrase|access[_\-]?key\w*|"
+    r"private[_\-]?key|auth[_\-]?token|access[_\-]?token|bearer|credentials?|token)$",
+    re.IGNORECASE,
+)
+_SHAPES = (
+    re.compile(r"(?i)\b((?:[\w\-]*api[_\-]?key|secret|password|passwd|token|authorization)\s*[=:]\s*)([^\s,;&'\"]+)"),
+    re.compile(r"(\w+://[^\s/:@]*:)([^\s/@]+)(?=@)"),
+    re.compile(r"()\b((?:wandb_v1_|hf_|sk-|ghp_|gho_|github_pat_|xox[abp]-|AKIA)[A-Za-z0-9_\-]{12,})"),
+)
+
+
+def is_secret(key: str) -> bool:
+    """Whether a key's name says that its value is secret: `logger.api_key`, `password`, `WANDB_API_KEY`."""
+    return _NAMES.search(key) is not None
+
+
+def without_secrets(value: Any, key: str = "") -> Any:
+    """A copy of plain data in which secret values are replaced by HIDDEN, also inside of longer text."""
+    if isinstance(value, dict):
+        return {name: without_secrets(item, str(name)) for name, item in value.items()}
+    if value is not None and is_secret(key) and not isinstance(value, bool | int | float):
+        return HIDDEN
+    if isinstance(value, list):
+        return [without_secrets(item) for item in value]
+    return clean(value) if isinstance(value, str) else value
+
+
+def clean(text: str) -> str:
+    """Text without what looks like a secret: `api_key=…`, a password in an address, well-known kinds of tokens."""
+    for shape in _SHAPES:
+        text = shape.sub(rf"\g<1>{HIDDEN}", text)
+    return text

@@ -1,0 +1,150 @@
+"""Measurements of a run by columns, read as they are appended."""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from variations.figures.traces import is_number
+
+COSTS = ("step", "seconds", "target_tokens", "tokens", "flops")
+"""What curves are drawn against; `tokens` are source and target tokens together."""
+NO_METRICS = frozenset({*COSTS, "source_tokens", "padded_tokens", "epoch"})
+FIRST = ("dev/bleu", "dev/nll", "dev/ppl", "train/nll", "train/loss")
+"""Metrics that are offered first."""
+PEEK = 32 * 1024
+
+
+class Metrics:
+    """metrics.jsonl of one run.
+
+    A file that was cut back (a run that was resumed) is read anew; a last line without its newline is left for the next
+    time; a damaged line is passed over and counted in `damaged`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._forget()
+
+    def _forget(self) -> None:
+        self.costs: dict[str, list[float | None]] = {name: [] for name in COSTS}
+        self.scalars: dict[str, tuple[list[int], list[float]]] = {}
+        """By metric: lines, counted from 0, and values."""
+        self.lists: dict[str, tuple[list[int], list[list[float]]]] = {}
+        """The same for κ and α."""
+        self.damaged: list[int] = []
+        """Numbers, from 1, of lines that are not JSON objects."""
+        self._offset = 0
+        self._lines = 0
+        self._identity: tuple[int, int] | None = None
+
+    @property
+    def lines(self) -> int:
+        """Measurements so far."""
+        return len(self.costs["step"])
+
+    def update(self) -> None:
+        """Read what is new. A file that is not there has no lines."""
+        try:
+            with self.path.open("rb") as file:
+                stat = os.fstat(file.fileno())
+                if self._identity != (stat.st_dev, stat.st_ino) or stat.st_size < self._offset:
+                    self._forget()
+                    self._identity = (stat.st_dev, stat.st_ino)
+                file.seek(self._offset)
+                data = file.read()
+        except FileNotFoundError:
+            self._forget()
+            return
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        for line in whole.splitlines():
+            self._lines += 1
+            if line.strip():
+                self._add(line)
+
+    def _add(self, text: bytes) -> None:
+        line = _object(text)
+        if line is None:
+            self.damaged.append(self._lines)
+            return
+        index = self.lines
+        for name in COSTS:
+            self.costs[name].append(_cost(line, name))
+        for key, value in line.items():
+            if key in NO_METRICS:
+                continue
+            if is_number(value):
+                places, values = self.scalars.setdefault(key, ([], []))
+                places.append(index)
+                values.append(float(value))
+            elif isinstance(value, list) and value and all(map(is_number, value)):
+                places, rows = self.lists.setdefault(key, ([], []))
+                places.append(index)
+                rows.append([float(item) for item in value])
+
+
+def glance(path: Path) -> tuple[list[str], dict[str, Any], dict[str, float]]:
+    """From the ends of a file, without reading a long one whole.
+
+    Returns:
+        Scalars and lists that were recorded, the last line, and the last value of each scalar.
+    """
+    try:
+        with path.open("rb") as file:
+            head = file.read(PEEK)
+            size = file.seek(0, 2)
+            if size <= len(head):
+                parts = [head]
+            else:
+                start = max(len(head), size - PEEK)
+                file.seek(start)
+                parts = [head[: head.rfind(b"\n") + 1], file.read().partition(b"\n")[2]]
+    except OSError:
+        return [], {}, {}
+    keys: dict[str, None] = {}
+    last: dict[str, Any] = {}
+    values: dict[str, float] = {}
+    for part in parts:
+        for text in part.splitlines():
+            line = _object(text)
+            if line is not None:
+                last = line
+                keys |= dict.fromkeys(line)
+                values |= {key: float(value) for key, value in line.items() if is_number(value)}
+    return [key for key in keys if key not in NO_METRICS], last, values
+
+
+def ordered(metrics: set[str]) -> list[str]:
+    """Metrics as they are offered: those of FIRST, then by name."""
+    return [*(key for key in FIRST if key in metrics), *sorted(metrics - set(FIRST))]
+
+
+def thinned(places: Sequence[int], limit: int) -> list[int]:
+    """At most `limit` of the places, evenly spread, the first and the last among them."""
+    if len(places) <= limit or limit < 2:
+        return list(places)
+    return [places[round(k * (len(places) - 1) / (limit - 1))] for k in range(limit)]
+
+
+def rounded(value: float | None, digits: int) -> float | None:
+    """`value` in so many significant digits."""
+    return None if value is None else float(f"{value:.{digits}g}")
+
+
+def _object(text: bytes) -> dict[str, Any] | None:
+    constant: Callable[[str], None] = lambda name: None  # noqa: E731 - NaN and Infinity are no JSON
+    try:
+        value = json.loads(text, parse_constant=constant)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _cost(line: Mapping[str, Any], name: str) -> float | None:
+    if name == "tokens":
+        sides = [line.get("source_tokens"), line.get("target_tokens")]
+        return float(sum(sides)) if all(map(is_number, sides)) else None  # type: ignore[arg-type]
+    value = line.get(name)
+    return float(value) if is_number(value) else None  # type: ignore[arg-type]

@@ -1,0 +1,188 @@
+"""One run: what it was, what it measured, its branch weights and its attention maps."""
+
+import json
+import re
+from typing import Any
+
+from variations.dashboard import payload
+from variations.dashboard.hidden import clean, without_secrets
+from variations.dashboard.metrics import Metrics, rounded, thinned
+from variations.dashboard.store import Found, Store
+from variations.dashboard.sweeps import log_tail
+from variations.errors import UserError
+from variations.experiments.identity import flatten
+
+SAMPLES = 20
+DIFF = 20_000
+"""Characters of uncommitted changes that are shown."""
+DIGITS = 7
+"""Significant digits of measurements."""
+LARGEST = 8 * 1024 * 1024
+"""Bytes of attention.json that are read."""
+_BRANCH = re.compile(r"branch/((encoder|decoder)\.(\d+)(?:\.(\w+))?)\.(kappa|alpha)")
+DEAD = "branch/dead"
+
+
+def run(store: Store, found: Found) -> payload.Run:
+    """All that is known of a run. Parts that cannot be read are empty, and `reason` says why."""
+    known = store.summary(found)
+    try:
+        environment = found.folder.environment() if "environment.json" in found.files else None
+        fault = known.fault
+    except UserError as error:
+        environment, fault = None, str(error)
+    reason = fault or known.status.get("reason")
+    state = "broken" if known.fault else found.state
+    variation = known.config.get("variation")
+    label = variation.get("label") if isinstance(variation, dict) else None
+    return {
+        "id": found.id,
+        "sweep": found.sweep,
+        "row": found.row,
+        "label": str(label or found.row),
+        "seed": found.folder.seed,
+        "attempt": found.folder.attempt,
+        "state": state,
+        "reason": clean(str(reason)) if reason else None,
+        "config": flat(known.config),
+        "environment": flat(environment or {}),
+        "result": flat(known.result),
+        "status": without_secrets(known.status),
+        "samples": _samples(store, found),
+        "log_tail": log_tail(found, state, reason),
+        "revision": found.stamp,
+    }
+
+
+def flat(document: dict[str, Any]) -> dict[str, Any]:
+    """Dotted keys and their values, without secrets; a long text is cut."""
+    values = {key: without_secrets(value, key) for key, value in flatten(document).items()}
+    return {key: _short(value) for key, value in values.items()}
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > DIFF:
+        return f"{value[:DIFF]}\n… {len(value) - DIFF:,} further characters"
+    return value
+
+
+def _samples(store: Store, found: Found) -> list[payload.Sample]:
+    text = store.text(found, "test")
+    if text is None:
+        return []
+    from variations.dashboard.sentences import sentence_scores
+
+    sources, references, hypotheses = (side[:SAMPLES] for side in text)
+    scores = sentence_scores(hypotheses, references)
+    return [
+        {"index": i, "source": source, "reference": reference, "hypothesis": hypothesis, "score": round(score, 2)}
+        for i, (source, reference, hypothesis, score) in enumerate(
+            zip(sources, references, hypotheses, scores, strict=True)
+        )
+    ]
+
+
+def curves(store: Store, found: Found, points: int | None = None) -> payload.Curves:
+    """What a run measured while training; at most `points` of each metric, evenly spread, if given."""
+    metrics = store.metrics(found)
+    chosen = {key: _thin(places, values, points) for key, (places, values) in metrics.scalars.items()}
+    used = sorted({place for places, _ in chosen.values() for place in places})
+    order = {place: i for i, place in enumerate(used)}
+    digits = DIGITS if points is None else 5
+    document: payload.Curves = {
+        "id": found.id,
+        "step": _column(metrics, "step", used, 12),
+        "seconds": _column(metrics, "seconds", used, digits),
+        "target_tokens": _column(metrics, "target_tokens", used, digits),
+        "tokens": _column(metrics, "tokens", used, digits),
+        "flops": _column(metrics, "flops", used, digits),
+        "metrics": {
+            key: [[order[place] for place in places], [rounded(value, digits) for value in values]]  # type: ignore[misc]
+            for key, (places, values) in chosen.items()
+        },
+        "revision": found.stamp,
+    }
+    return document
+
+
+def _thin(places: list[int], values: list[float], points: int | None) -> tuple[list[int], list[float]]:
+    if points is None or len(places) <= points:
+        return places, values
+    kept = thinned(range(len(places)), points)
+    return [places[i] for i in kept], [values[i] for i in kept]
+
+
+def _column(metrics: Metrics, name: str, used: list[int], digits: int) -> list[float | None]:
+    column = metrics.costs[name]
+    return [rounded(column[place], digits) for place in used]
+
+
+# Branch weights -------------------------------------------------------------------------------------------------------
+
+
+def branches(store: Store, found: Found, points: int | None = None) -> payload.Branches:
+    """κ and α of every branched sub-layer, encoder first."""
+    metrics = store.metrics(found)
+    matches = {key: match for key in metrics.lists if (match := _BRANCH.fullmatch(key))}
+    names = {match[1]: match for match in matches.values()}
+    order = sorted(names.values(), key=lambda match: (match[2] != "encoder", int(match[3]), match[4] or ""))
+    places = sorted({place for key in matches for place in metrics.lists[key][0]})
+    places = thinned(places, points) if points else places
+    layers: list[payload.BranchLayer] = [
+        {
+            "name": match[1],
+            "label": f"{match[2]} layer {int(match[3]) + 1}" + (f", {match[4]}" if match[4] else ""),
+            "kappa": _rows(metrics, f"branch/{match[1]}.kappa", places),
+            "alpha": _rows(metrics, f"branch/{match[1]}.alpha", places),
+        }
+        for match in order
+    ]
+    counted = dict(zip(*metrics.scalars.get(DEAD, ([], [])), strict=True))
+    return {
+        "id": found.id,
+        "steps": [int(metrics.costs["step"][place] or 0) for place in places],
+        "layers": layers,
+        "dead": [branch for layer in layers for branch in _dead(layer)],
+        "dead_counts": [int(counted[place]) if place in counted else None for place in places],
+        "revision": found.stamp,
+    }
+
+
+def _rows(metrics: Metrics, key: str, places: list[int]) -> list[list[float] | None]:
+    known = dict(zip(*metrics.lists.get(key, ([], [])), strict=True))
+    return [[rounded(value, 4) or 0.0 for value in known[place]] if place in known else None for place in places]
+
+
+def _dead(layer: payload.BranchLayer) -> list[payload.DeadBranch]:
+    """Branches whose κ or α is 0 at the last step at which it was recorded."""
+    zero: dict[int, list[str]] = {}
+    for weight, values in (("kappa", layer["kappa"]), ("alpha", layer["alpha"])):
+        last = next((row for row in reversed(values) if row is not None), [])
+        for branch, value in enumerate(last):
+            if value == 0:
+                zero.setdefault(branch, []).append(weight)
+    return [
+        {"layer": layer["name"], "branch": branch, "weight": "both" if len(weights) == 2 else weights[0]}
+        for branch, weights in sorted(zero.items())
+    ]
+
+
+# Attention ------------------------------------------------------------------------------------------------------------
+
+
+def attention(store: Store, found: Found) -> payload.Attention | None:
+    """Stored attention maps; None where there are none. Raises UserError where the file is damaged."""
+    path = found.folder.path / "attention.json"
+    if "attention.json" not in found.files:
+        return None
+    try:
+        if path.stat().st_size > LARGEST:
+            raise UserError(f"{path} is larger than {LARGEST // 2**20} MiB: it is not one that a run wrote.")
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        sentences = stored["sentences"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} cannot be read: {type(error).__name__}.") from error
+    document: payload.Attention = {"id": found.id, "sentences": sentences, "revision": found.stamp}
+    if stored.get("note"):
+        document["note"] = str(stored["note"])
+    return document

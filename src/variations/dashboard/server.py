@@ -1,0 +1,253 @@
+"""The dashboard's server.
+
+Python's own `ThreadingHTTPServer`: it answers one person on this machine, reads only, and has nine addresses. A web
+framework would bring sessions, forms and templates that this page must not have, and an asynchronous server (Tornado,
+which Bokeh brings) would stand still while a payload reads files or a test draws its samples; here each request has a
+thread. What a framework would protect against is decided below in one place: methods, hosts, names, headers.
+"""
+
+import errno
+import ipaddress
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote_plus, urlsplit
+
+from variations.dashboard import assets
+from variations.dashboard.api import Api, MissingError, document, segment
+from variations.errors import UserError
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""No script but our files, no eval, nothing from elsewhere. BokehJS adds style sheets, hence 'unsafe-inline' there."""
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+JSON = "application/json; charset=utf-8"
+LOOK = 1.0
+"""Seconds between two looks at the store for those who follow it."""
+BEAT = 15.0
+"""Seconds after which a silent stream says that it is alive."""
+NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Server(ThreadingHTTPServer):
+    """Serves one store until `shutdown`."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(self, api: Api, host: str = "127.0.0.1", port: int = 0) -> None:
+        """Bind to `host` and `port`; 0 is any free port. Raises UserError where that cannot be."""
+        self.api = api
+        self.bound = host
+        self.ending = threading.Event()
+        if ":" in host:
+            self.address_family = socket.AF_INET6
+        try:
+            super().__init__((host, port), Handler)
+        except OSError as error:
+            raise UserError(_cannot_bind(host, port, error)) from error
+
+    @property
+    def url(self) -> str:
+        """Where a browser on this machine finds it."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.bound, self.bound)  # noqa: S104 - compared, not bound
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.server_address[1]}/"
+
+    def knows(self, host: str) -> bool:
+        """Whether a request may name `host`, the value of its Host header.
+
+        A page on the internet can point its own name at this machine (DNS rebinding), but it cannot choose what the
+        browser then sends here: that name. So only names of this machine are answered; the port may be a tunnel's.
+        """
+        try:
+            name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+        except ValueError:
+            return False
+        if name in NAMES or name == self.bound.lower():
+            return True
+        if self.bound in NAMES:
+            return False
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return name in {socket.gethostname().lower(), socket.getfqdn().lower()}
+        return True
+
+    def shutdown(self) -> None:
+        """Stop, and end the streams of those who follow."""
+        self.ending.set()
+        super().shutdown()
+
+    def server_bind(self) -> None:
+        """Bind without the base class's search for this host's name, which may ask a name server."""
+        import socketserver
+
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.bound, self.server_address[1]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that went away is no news."""
+        if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
+            traceback.print_exc()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection of a browser."""
+
+    server: Server  # type: ignore[assignment]
+    protocol_version = "HTTP/1.1"
+    server_version = "variations"
+    sys_version = ""
+    timeout = 60
+
+    def do_GET(self) -> None:
+        """Answer a request."""
+        self._answer(send=True)
+
+    def do_HEAD(self) -> None:
+        """Answer with the headers alone."""
+        self._answer(send=False)
+
+    def refuse(self) -> None:
+        """Answer any other method."""
+        self.close_connection = True  # its body, if it has one, is not read
+        self._fault(HTTPStatus.METHOD_NOT_ALLOWED, "This server only gives out: GET and HEAD.", Allow="GET, HEAD")
+
+    def _answer(self, *, send: bool) -> None:
+        self._head = not send
+        hosts = self.headers.get_all("Host") or []
+        if len(hosts) != 1 or not self.server.knows(hosts[0]):
+            self.close_connection = True
+            self._fault(HTTPStatus.FORBIDDEN, "This host name is not one of this server: use the address it printed.")
+            return
+        try:
+            self._route()
+        except MissingError as error:
+            self._fault(HTTPStatus.NOT_FOUND, str(error))
+        except UserError as error:
+            self._fault(HTTPStatus.BAD_REQUEST, str(error))
+        except ConnectionError:
+            self.close_connection = True
+        except Exception as error:  # noqa: BLE001 - one request must not end the server, and its page says why
+            traceback.print_exc()
+            self._fault(HTTPStatus.INTERNAL_SERVER_ERROR, f"Cannot answer: {type(error).__name__}.")
+
+    def _route(self) -> None:
+        path, _, query = self.path.partition("?")
+        first, _, rest = path.removeprefix("/").partition("/")
+        if not path.startswith("/"):
+            raise MissingError("There is no such place.")
+        if path == "/":
+            self._file(lambda: assets.static_file("index.html"))
+        elif first == "static":
+            self._file(lambda: assets.static_file("/".join(map(segment, rest.split("/")))))
+        elif first == "bokeh":
+            self._file(lambda: assets.bokeh_file(segment(rest)))
+        elif path == "/api/events":
+            self._events()
+        elif path == "/api/export":
+            self._export(parameters(query))
+        elif first == "api":
+            self._send(HTTPStatus.OK, self.server.api.answer(rest, parameters(query)), JSON)
+        else:
+            raise MissingError("There is no such place.")
+
+    def _file(self, find: Any) -> None:
+        try:
+            path = find()
+        except KeyError:
+            raise MissingError("There is no such file.") from None
+        self._send(HTTPStatus.OK, path.read_bytes(), assets.media_type(path.suffix))
+
+    def _export(self, query: Mapping[str, str]) -> None:
+        from variations.dashboard.export import page
+
+        name = query.get("sweep")
+        body = page(self.server.api, [name] if name else None).encode()
+        stem = "".join(sign if sign.isascii() and (sign.isalnum() or sign in "-_") else "_" for sign in name or "runs")
+        disposition = {"Content-Disposition": f'attachment; filename="{stem}.html"'}
+        self._send(HTTPStatus.OK, body, "text/html; charset=utf-8", **disposition)
+
+    def _events(self) -> None:
+        """A line with the store's revision now, and whenever it has changed."""
+        self.close_connection = True
+        self.send_response(HTTPStatus.OK)
+        self._headers("text/event-stream; charset=utf-8", Connection="close")
+        self.end_headers()
+        last, spoken = "", 0.0
+        while not self._head and not self.server.ending.is_set():
+            revision = self.server.api.store.snapshot().revision
+            if revision != last:
+                self.wfile.write(f"event: revision\ndata: {revision}\n\n".encode())
+                last, spoken = revision, time.monotonic()
+            elif time.monotonic() - spoken > BEAT:
+                self.wfile.write(b": alive\n\n")
+                spoken = time.monotonic()
+            self.wfile.flush()
+            self.server.ending.wait(LOOK)
+
+    def _fault(self, status: HTTPStatus, reason: str, **headers: str) -> None:
+        self._send(status, document({"error": reason}), JSON, **headers)
+
+    def _send(self, status: HTTPStatus, body: bytes, kind: str, **headers: str) -> None:
+        self.send_response(status)
+        self._headers(kind, **headers)
+        self.send_header("Content-Length", str(len(body)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        if not getattr(self, "_head", False):
+            self.wfile.write(body)
+
+    def _headers(self, kind: str, **headers: str) -> None:
+        self.send_header("Content-Type", kind)
+        self.send_header("Cache-Control", "no-store")
+        for name, value in {**HEADERS, **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what is no request at all."""
+        self.close_connection = True
+        self._fault(HTTPStatus(code), HTTPStatus(code).phrase)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: standard error is for what the user must know."""
+
+
+for _method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"):
+    setattr(Handler, f"do_{_method}", Handler.refuse)
+
+
+def parameters(query: str) -> dict[str, str]:
+    """A query's keys and values, decoded; `ids` stays as it is, since its commas are decoded after it is cut."""
+    found = {}
+    for part in query.split("&"):
+        key, _, value = part.partition("=")
+        found[unquote_plus(key)] = value if key == "ids" else unquote_plus(value)
+    return found
+
+
+def _cannot_bind(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"Port {port} of {host} is in use: give another one with port=NUMBER, or port=0 for any that is free."
+    if error.errno == errno.EACCES:
+        return f"Port {port} needs more rights than you have: give one from 1024, or port=0 for any that is free."
+    return (
+        f"Cannot listen on host={host}: {error.strerror or error}. Use host=127.0.0.1, or an address of this machine."
+    )

@@ -1,0 +1,367 @@
+"""The list of sweeps, and one sweep: its table as `table.py` makes it, and its runs."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+from variations.config import SweepConfig
+from variations.dashboard import payload
+from variations.dashboard.hidden import clean, without_secrets
+from variations.dashboard.metrics import NO_METRICS, glance, ordered
+from variations.dashboard.store import Found, Store, Summary, revision
+from variations.errors import UserError
+from variations.experiments.chance import SignificanceConfig
+from variations.experiments.grid import lay_out
+from variations.experiments.measures import Measure
+from variations.experiments.rows import RowDefinition, SweepDefinition, changes, define, differences, load_sweep, symbol
+from variations.experiments.table import Line, Table, build, convention
+
+SINGLE = "single"
+"""The sweep of runs outside a sweep: its rows are not compared with one another."""
+DRAWS = 1000
+"""Random draws of each test of significance."""
+LOG_LINES = 40
+ENDED_BADLY = ("failed", "interrupted", "broken")
+DEV = "dev/bleu"
+
+
+def index(store: Store, *, live: bool = True, sweep: str | None = None) -> payload.Index:
+    """The list of sweeps, latest changes first."""
+    found = store.snapshot()
+    entries = [(max(map(_changed, runs)), _entry(name, runs)) for name, runs in found.sweeps().items()]
+    entries.sort(key=lambda item: (-item[0], item[1]["name"]))
+    return {
+        "sweeps": [entry for _, entry in entries],
+        "root": str(store.root),
+        "revision": found.revision,
+        "broken": [{"path": path, "reason": clean(reason)} for path, reason in found.broken],
+        "live": live,
+        "sweep": sweep,
+    }
+
+
+def _changed(run: Found) -> float:
+    try:
+        return (run.folder.path / "status.json").lstat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _entry(name: str, runs: list[Found]) -> payload.SweepEntry:
+    states: dict[str, int] = {}
+    for run in runs:
+        states[run.state] = states.get(run.state, 0) + 1
+    rows = {run.row for run in runs}
+    title = "runs outside a sweep" if name == SINGLE else name
+    return {
+        "name": name,
+        "title": title,
+        "rows": len(rows),
+        "runs": len(runs),
+        "states": states,
+        "revision": revision(runs),
+    }
+
+
+def sweep(store: Store, name: str, *, significance: bool = False) -> payload.Sweep:
+    """A sweep's table and runs. Raises KeyError where the store has no such sweep."""
+    runs = store.snapshot().sweeps()[name]
+    table: Table | None = None
+    fault = None
+    try:
+        definition = definition_of(store, name, runs)
+        settings = SignificanceConfig(show=significance, n=DRAWS)
+        table = _table(definition, store, settings)
+    except (UserError, ValueError, TypeError) as error:  # a configuration of another kind than today's
+        fault = clean(str(error))
+        definition = SweepDefinition(name, tuple(RowDefinition(row, row) for row in dict.fromkeys(r.row for r in runs)))
+    colours = _colours(definition, runs)
+    entries, metrics = _runs(store, runs, definition, colours, table)
+    return {
+        "name": name,
+        "title": "Runs outside a sweep" if name == SINGLE else name,
+        "revision": revision(runs),
+        "table": _document(table, colours, tested=significance) if table else None,
+        "fault": fault,
+        "runs": entries,
+        "metrics": ordered(metrics),
+        "rank_correlation": [_agreement(item) for item in table.agreements] if table else [],
+        "broken": [
+            {"path": entry["id"], "reason": entry["reason"] or ""} for entry in entries if entry["state"] == "broken"
+        ],
+    }
+
+
+# What the table is ----------------------------------------------------------------------------------------------------
+
+
+def definition_of(store: Store, name: str, runs: Iterable[Found]) -> SweepDefinition:
+    """Rows and seeds of a sweep: as its newest run has them in its configuration, else as the store has them.
+
+    Seeds and rows that only the store has are added. Raises UserError where there are no rows.
+    """
+    runs = list(runs)
+    if name == ".":
+        raise UserError(
+            f"These runs lie directly below {store.root}: give the folder above it, runs={store.root.parent}."
+        )
+    if name == SINGLE:
+        rows = tuple(_row(store, row, runs, row) for row in dict.fromkeys(run.row for run in runs))
+        return SweepDefinition(name, rows, tuple(sorted({run.folder.seed for run in runs})))
+    frozen = _frozen(store, name, runs)
+    found = define(frozen or SweepConfig(name=name), store=store.root)
+    if frozen is None:
+        found = _known(name) or found
+    known = {row.row for row in found.rows}
+    more = tuple(
+        _row(store, row, runs, None)
+        for row in dict.fromkeys(run.row for run in runs)
+        if row not in known and "/" not in row
+    )
+    seeds = {*found.seeds} if frozen else set()
+    seeds |= {run.folder.seed for run in runs}
+    return replace(found, rows=(*found.rows, *more), seeds=tuple(sorted(seeds)))
+
+
+def _known(name: str) -> SweepDefinition | None:
+    """The sweep in `sweeps/`, None where there is none of that name."""
+    try:
+        return load_sweep(name)
+    except UserError:
+        return None
+
+
+def _row(store: Store, row: str, runs: list[Found], base: str | None) -> RowDefinition:
+    config = next((c for run in runs if run.row == row and (c := store.summary(run).config)), {})
+    variation = config.get("variation") or {}
+    label = variation.get("label") if isinstance(variation, dict) else None
+    return RowDefinition(row, str(label or row), base=base)
+
+
+def _frozen(store: Store, name: str, runs: list[Found]) -> SweepConfig | None:
+    for run in sorted(runs, key=_changed, reverse=True):
+        stored = store.summary(run).config.get("sweep")
+        if isinstance(stored, dict) and stored.get("name") == name and stored.get("rows"):
+            known = {item.name for item in fields(SweepConfig)}
+            return SweepConfig(**{key: value for key, value in stored.items() if key in known and value is not None})
+    return None
+
+
+def _table(definition: SweepDefinition, store: Store, settings: SignificanceConfig) -> Table:
+    """The table; of runs outside a sweep, seeds that were never asked for are no gaps."""
+    table = build(definition, store.root, settings)
+    if definition.name == SINGLE:
+        for line in table.lines:
+            line.row.runs = [run for run in line.row.runs if run.state != "absent"]
+    return table
+
+
+def _colours(definition: SweepDefinition, runs: Iterable[Found]) -> dict[str, int]:
+    """A number for each row, those of the table first."""
+    names = dict.fromkeys([*(row.row for row in definition.rows), *(run.row for run in runs)])
+    return {name: number for number, name in enumerate(names)}
+
+
+# The table as JSON ----------------------------------------------------------------------------------------------------
+
+
+def _document(table: Table, colours: dict[str, int], *, tested: bool) -> payload.Table:
+    grid = lay_out(table)
+    compared = any(line.base for line in table.lines)
+    shown = [i for i, column in enumerate(grid.columns) if compared or column.key != "delta"]
+    better = {measure.key: measure.higher_is_better for measure in table.measures}
+    better |= dict.fromkeys(("delta",), table.primary.higher_is_better)
+    return {
+        "title": grid.title,
+        "metric": table.primary.key,
+        "measures": [
+            {
+                "key": measure.key,
+                "label": measure.label,
+                "convention": convention(table, measure),
+                "higher_is_better": measure.higher_is_better,
+            }
+            for measure in table.measures
+        ],
+        "columns": [
+            {
+                "key": column.key,
+                "title": column.title,
+                "right": column.right,
+                "marks": list(column.marks),
+                "rank": column.rank,
+                "higher_is_better": better.get(column.key),
+            }
+            for column in (grid.columns[i] for i in shown)
+        ],
+        "rows": [
+            _line(line, table, cells, colours)
+            for line, cells in zip(table.lines, _cells(grid.rows, shown), strict=True)
+        ],
+        "notes": [{"mark": mark, "text": text} for mark, text in grid.notes],
+        "footnotes": [note for note in table.remarks if tested or "significance.show" not in note],
+        "missing": [clean(gap) for gap in table.gaps],
+        "level": table.significance.level,
+        "tested": tested,
+    }
+
+
+def _cells(rows: list[list[Any]], shown: list[int]) -> list[list[payload.Cell]]:
+    picked = [[row[i] for i in shown] for row in rows]
+    return [[{"text": cell.text, "marks": list(cell.marks), "value": cell.value} for cell in row] for row in picked]
+
+
+def _line(line: Line, table: Table, cells: list[payload.Cell], colours: dict[str, int]) -> payload.Row:
+    definition, test = line.row.definition, line.test
+    size = line.published.get("params_millions")
+    marks = ["*" if test.counts_seeds else "†"] if test and test.significant else []
+    words, keys = _changes(line, table)
+    return {
+        "row": definition.row,
+        "label": definition.label,
+        "group": definition.group,
+        "base": line.base,
+        "quoted": definition.quoted,
+        "color_index": colours[definition.row],
+        "cells": cells,
+        "changes": words,
+        "changed_keys": keys,
+        "published": {key: _figure(figure) for key, figure in line.published.items()},
+        "measured": {key: _mean(value) for key, value in line.measured.items()},
+        "delta": {key: _mean(value) for key, value in line.delta.items()},
+        "ci": [test.across.low, test.across.high] if test else None,
+        "p": test.across.p if test else None,
+        "significant": test.significant if test else None,
+        "marks": marks,
+        "not_tested": line.untested,
+        "parameters": line.row.parameters,
+        "parameters_published": size.value if size else None,
+        "cost": line.costs,
+        "device_hours": line.hours[0] if line.hours else None,
+        "device": line.hours[1] if line.hours else None,
+        "seeds": line.seeds,
+        "missing": [clean(gap) for gap in line.gaps],
+        "notes": list(line.notes),
+        "provenance": definition.provenance,
+    }
+
+
+def _changes(line: Line, table: Table) -> tuple[list[str], list[payload.Change]]:
+    """What a row changes in its base row: in the table's words, and key by key."""
+    base = next((other for other in table.lines if other.row.definition.row == line.base), None)
+    if base is None or not base.row.config or not line.row.config:
+        return [], []
+    found = changes(base.row.config, line.row.config)
+    text = differences(base.row.config, line.row.config)
+    return (text.split(", ") if found else []), [
+        {"key": key, "symbol": symbol(key), "old": without_secrets(old, key), "new": without_secrets(new, key)}
+        for key, (old, new) in found.items()
+    ]
+
+
+def _figure(figure: Any) -> payload.Figure:
+    return {
+        "value": figure.value,
+        "recalled": figure.recalled,
+        "measure": figure.measure,
+        "difference": figure.difference,
+        "notes": list(figure.notes),
+    }
+
+
+def _mean(value: Any) -> payload.Mean:
+    return {"mean": value.mean, "sd": value.sd, "n": value.n}
+
+
+def _agreement(item: Any) -> payload.Agreement:
+    found = asdict(item)
+    return {
+        "published": found["published"],
+        "measure": found["measure"],
+        "rho": found["rho"],
+        "rows": list(found["rows"]),
+        "sentence": item.sentence,
+    }
+
+
+# Runs -----------------------------------------------------------------------------------------------------------------
+
+
+def _runs(
+    store: Store, runs: list[Found], definition: SweepDefinition, colours: dict[str, int], table: Table | None
+) -> tuple[list[payload.RunEntry], set[str]]:
+    """The runs in the table's order, and all scalars that any of them recorded."""
+    measure = table.primary if table else Measure("test.bleu")
+    labels = {row.row: row.label for row in definition.rows}
+    if table:
+        labels = {line.row.definition.row: line.label for line in table.lines}
+    read = {run.folder for line in table.lines for run in line.row.runs if run.folder} if table else set()
+    metrics: set[str] = set()
+    entries = []
+    for run in sorted(runs, key=lambda run: (colours[run.row], run.folder.seed, run.folder.attempt)):
+        names, last, values = glance(run.folder.metrics) if "metrics.jsonl" in run.files else ([], {}, {})
+        metrics |= {name for name in names if name in values}
+        entry = _run(run, store.summary(run), last, measure)
+        entry["label"] = labels.get(run.row, run.row)
+        entry["color_index"] = colours[run.row]
+        entry["latest"] = run.folder.path in read
+        entry["live_score"] = values.get(DEV)
+        entry["branched"] = any(name.endswith((".kappa", ".alpha")) for name in names)
+        entries.append(entry)
+    return entries, metrics - NO_METRICS
+
+
+def _run(run: Found, known: Summary, last: dict[str, Any], measure: Measure) -> payload.RunEntry:
+    status, result = known.status, known.result
+    state = "broken" if known.fault else run.state
+    reason = known.fault or status.get("reason")
+    steps = (known.config.get("trainer") or {}).get("max_steps")
+    step = _number(result.get("steps")) or _number(last.get("step")) or _number(status.get("step"))
+    seconds = _number(result.get("seconds")) or _number(last.get("seconds"))
+    pace = last["seconds"] / last["step"] if _number(last.get("seconds")) and _number(last.get("step")) else None
+    left = max(0, steps - step) * pace if state == "running" and steps and step and pace else None
+    return {
+        "id": run.id,
+        "row": run.row,
+        "label": run.row,
+        "seed": run.folder.seed,
+        "attempt": run.folder.attempt,
+        "latest": False,
+        "state": state,
+        "reason": clean(str(reason)) if reason else None,
+        "step": int(step) if step else None,
+        "max_steps": steps if isinstance(steps, int) else None,
+        "eta_seconds": left,
+        "seconds": seconds,
+        "score": measure.value(result) if isinstance(result.get("scores"), dict) else None,
+        "live_score": None,
+        "parameters": result.get("parameters"),
+        "flops": _number(result.get("flops")) or _number(last.get("flops")),
+        "started": status.get("started"),
+        "updated": status.get("updated"),
+        "host": status.get("host"),
+        "log_tail": log_tail(run, state, reason),
+        "color_index": 0,
+        "branched": False,
+        "attention": "attention.json" in run.files,
+        "sentences": (run.folder.hypotheses / "test.hyp").is_file(),
+        "revision": run.stamp,
+    }
+
+
+def log_tail(run: Found, state: str, reason: str | None) -> list[str]:
+    """The last lines that say what went wrong: of the reason, then of the run's newest log; none where all is well."""
+    if state not in ENDED_BADLY:
+        return []
+    lines = str(reason).splitlines() if reason else []
+    logs = [path for path in run.folder.path.glob("*.log") if path.is_file() and not path.is_symlink()]
+    if logs:
+        newest = max(logs, key=lambda path: path.stat().st_mtime)
+        with newest.open("rb") as file:
+            file.seek(max(0, newest.stat().st_size - 16 * 1024))
+            lines += file.read().decode("utf-8", errors="replace").splitlines()
+    return [clean(line) for line in lines[-LOG_LINES:]]
+
+
+def _number(value: Any) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
