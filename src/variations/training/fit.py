@@ -103,6 +103,7 @@ def make_trainer(config: Config, data: TranslationData, loop: Loop, *further: pl
     for name in ("pytorch_lightning", "lightning_fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)` is deprecated")
+    warnings.filterwarnings("ignore", r"The `srun` command is available")  # we start processes ourselves
     trainer = config.trainer
     return pl.Trainer(
         accelerator=trainer.accelerator,
