@@ -351,13 +351,13 @@ class ComparedRun(TypedDict):
 
 
 class Sentence(TypedDict):
-    """A sentence of the test set under all runs; `scores` are its chrF."""
+    """A sentence of the test set under all runs; `scores` are its chrF. null for a run that cannot be compared."""
 
     index: int
     source: str
     reference: str
-    hypotheses: list[str]
-    scores: list[float]
+    hypotheses: list[str | None]
+    scores: list[float | None]
     difference: float
     """Of the score that is farthest from the first run's: positive where the other is better."""
 

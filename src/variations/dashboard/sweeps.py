@@ -13,7 +13,7 @@ from variations.errors import UserError
 from variations.experiments.chance import SignificanceConfig
 from variations.experiments.grid import lay_out
 from variations.experiments.measures import Measure
-from variations.experiments.rows import RowDefinition, SweepDefinition, changes, define, differences, load_sweep, symbol
+from variations.experiments.rows import RowDefinition, SweepDefinition, changes, define, differences, symbol
 from variations.experiments.table import Line, Table, build, convention
 
 SINGLE = "single"
@@ -110,8 +110,6 @@ def definition_of(store: Store, name: str, runs: Iterable[Found]) -> SweepDefini
         return SweepDefinition(name, rows, tuple(sorted({run.folder.seed for run in runs})))
     frozen = _frozen(store, name, runs)
     found = define(frozen or SweepConfig(name=name), store=store.root)
-    if frozen is None:
-        found = _known(name) or found
     known = {row.row for row in found.rows}
     more = tuple(
         _row(store, row, runs, None)
@@ -121,14 +119,6 @@ def definition_of(store: Store, name: str, runs: Iterable[Found]) -> SweepDefini
     seeds = {*found.seeds} if frozen else set()
     seeds |= {run.folder.seed for run in runs}
     return replace(found, rows=(*found.rows, *more), seeds=tuple(sorted(seeds)))
-
-
-def _known(name: str) -> SweepDefinition | None:
-    """The sweep in `sweeps/`, None where there is none of that name."""
-    try:
-        return load_sweep(name)
-    except UserError:
-        return None
 
 
 def _row(store: Store, row: str, runs: list[Found], base: str | None) -> RowDefinition:
@@ -141,7 +131,7 @@ def _row(store: Store, row: str, runs: list[Found], base: str | None) -> RowDefi
 def _frozen(store: Store, name: str, runs: list[Found]) -> SweepConfig | None:
     for run in sorted(runs, key=_changed, reverse=True):
         stored = store.summary(run).config.get("sweep")
-        if isinstance(stored, dict) and stored.get("name") == name and stored.get("rows"):
+        if isinstance(stored, dict) and stored.get("name") == name:
             known = {item.name for item in fields(SweepConfig)}
             return SweepConfig(**{key: value for key, value in stored.items() if key in known and value is not None})
     return None

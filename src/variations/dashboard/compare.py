@@ -1,0 +1,189 @@
+"""Runs beside one another: where their configurations, environments, scores and translations differ."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from variations.dashboard import payload
+from variations.dashboard.hidden import clean
+from variations.dashboard.runs import flat
+from variations.dashboard.sentences import NAME, sentence_scores
+from variations.dashboard.store import Found, Store
+from variations.errors import DataError, UserError
+from variations.experiments.identity import covered, is_incidental
+from variations.experiments.measures import Measure
+from variations.experiments.stored_text import StoredText
+from variations.scoring.significance import Counts, paired_bootstrap
+
+MOST = 20
+"""Sentences shown."""
+SILENT = ("variation", "trainer.progress")
+UNTOLD = ("schema", "time", "git.diff_cut_characters")
+LOSSES = {"ppl": "PPL", "nll": "loss", "ppl_per_word": "PPL per word"}
+DRAWS, LEVEL = 1000, 0.95
+
+
+def compare(store: Store, runs: Sequence[Found]) -> payload.Compare:
+    """Two or more runs; the first is what the others are compared with."""
+    known = [store.summary(run) for run in runs]
+    notes = [f"{run.id} cannot be read: {clean(one.fault)}" for run, one in zip(runs, known, strict=True) if one.fault]
+    sentences, more = _sentences(store, runs)
+    scores = _scores(store, runs, [one.result for one in known], [one.config for one in known])
+    configs = [flat(one.config) for one in known]
+    labels = [
+        str((one.config.get("variation") or {}).get("label") or run.row) for run, one in zip(runs, known, strict=True)
+    ]
+    return {
+        "runs": [
+            {"id": run.id, "label": label, "row": run.row, "seed": run.folder.seed, "state": run.state}
+            for run, label in zip(runs, labels, strict=True)
+        ],
+        "config": [
+            item for item in _settings(configs) if not is_incidental(item["key"]) and not covered(item["key"], SILENT)
+        ],
+        "environment": [
+            item for item in _settings([_environment(run) for run in runs]) if not covered(item["key"], UNTOLD)
+        ],
+        "scores": scores,
+        "sentences": sentences,
+        "sentence_score": NAME,
+        "notes": [*notes, *more],
+    }
+
+
+def _settings(documents: Sequence[dict[str, Any]]) -> list[payload.Setting]:
+    keys = dict.fromkeys(key for document in documents for key in document)
+    values = {key: [document.get(key) for document in documents] for key in keys}
+    return [{"key": key, "values": found} for key, found in values.items() if any(item != found[0] for item in found)]
+
+
+def _environment(run: Found) -> dict[str, Any]:
+    try:
+        found = flat(run.folder.environment() or {})
+    except UserError:
+        return {}
+    if diff := found.get("git.diff"):  # too long to stand beside another
+        digest = hashlib.sha256(str(diff).encode()).hexdigest()[:8]
+        found["git.diff"] = f"{len(str(diff).splitlines())} lines ({digest})"
+    return found
+
+
+# Scores ---------------------------------------------------------------------------------------------------------------
+
+
+def _scores(
+    store: Store, runs: Sequence[Found], results: Sequence[dict[str, Any]], configs: Sequence[dict[str, Any]]
+) -> list[payload.Score]:
+    keys: dict[tuple[str, str], None] = {}
+    for result in results:
+        keys |= dict.fromkeys(
+            (part, name) for part, found in _mapping(result, "scores").items() for name in _mapping(found)
+        )
+    found = []
+    tested = {"bleu", *(str((config.get("sweep") or {}).get("metric")) for config in configs)}
+    for part, name in sorted(keys, key=lambda key: key[0] != "test"):
+        measure = Measure(f"{part}.{name}")
+        values = [measure.value(result) for result in results]
+        tests = _tests(store, runs, configs, part, name) if name in tested else [None] * len(runs)
+        found.append(_score(part, name, measure.label, values, tests, better=True))
+    for key in dict.fromkeys(key for result in results for key in _mapping(result, "loss")):
+        part, _, name = key.partition("_")
+        values = [_number(_mapping(result, "loss").get(key)) for result in results]
+        found.append(_score(part, name, f"{part} {LOSSES.get(name, name)}", values, [None] * len(runs), better=False))
+    return found
+
+
+Test = tuple[float, float, float]
+"""Low and high end of the interval, and p."""
+
+
+def _score(
+    part: str, name: str, label: str, values: list[float | None], tests: Sequence[Test | None], *, better: bool
+) -> payload.Score:
+    base = values[0]
+    differences = [None if value is None or base is None else value - base for value in values[1:]]
+    return {
+        "set": part,
+        "name": name,
+        "label": label,
+        "values": values,
+        "difference": [None, *differences],
+        "ci": [[test[0], test[1]] if test else None for test in tests],
+        "p": [test[2] if test else None for test in tests],
+        "higher_is_better": better,
+    }
+
+
+def _tests(
+    store: Store, runs: Sequence[Found], configs: Sequence[dict[str, Any]], part: str, name: str
+) -> list[Test | None]:
+    """Paired bootstrap over sentences of each run against the first; None where there is nothing to test on."""
+    counts = [_counts(store, run, config, part, name) for run, config in zip(runs, configs, strict=True)]
+    base = counts[0]
+    tests: list[Test | None] = [None]
+    for ours in counts[1:]:
+        try:
+            found = (
+                paired_bootstrap(ours, base, n=DRAWS, level=LEVEL) if ours is not None and base is not None else None
+            )
+        except ValueError:  # other references
+            found = None
+        tests.append((found.low, found.high, found.p) if found else None)
+    return tests
+
+
+def _counts(store: Store, run: Found, config: dict[str, Any], part: str, name: str) -> Counts | None:
+    folder = run.folder.hypotheses
+    if not all(store.inside(folder / f"{part}.{side}") for side in ("hyp", "ref")):
+        return None
+    try:
+        return StoredText(folder, part).counts(name, (config.get("data") or {}).get("target") or "de")
+    except (DataError, KeyError, ValueError):
+        return None
+
+
+def _mapping(document: Any, key: str | None = None) -> dict[str, Any]:
+    found = document.get(key) if key is not None and isinstance(document, dict) else document
+    return found if isinstance(found, dict) else {}
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+# Sentences ------------------------------------------------------------------------------------------------------------
+
+
+def _sentences(store: Store, runs: Sequence[Found]) -> tuple[list[payload.Sentence], list[str]]:
+    """The sentences of the test set on which the runs differ most, and what could not be compared."""
+    texts = [store.text(run, "test") for run in runs]
+    notes = [f"{run.id} has no stored translations." for run, text in zip(runs, texts, strict=True) if text is None]
+    first = texts[0]
+    if first is None or sum(text is not None for text in texts) < 2:
+        return [], notes
+    sources, references, _ = first
+    for i, text in enumerate(texts):
+        if text is not None and text[1] != references:
+            notes.append(f"{runs[i].id} was tested on other references than {runs[0].id}: its sentences are left out.")
+            texts[i] = None
+    present = [i for i, text in enumerate(texts) if text is not None]
+    outputs = {i: text[2] for i, text in enumerate(texts) if text is not None}
+    differing = [n for n in range(len(sources)) if any(outputs[i][n] != outputs[0][n] for i in present)]
+    scores = {
+        i: sentence_scores([outputs[i][n] for n in differing], [references[n] for n in differing]) for i in present
+    }
+    gaps = [
+        max((scores[i][k] - scores[0][k] for i in present[1:]), key=abs, default=0.0) for k in range(len(differing))
+    ]
+    order = sorted(range(len(differing)), key=lambda k: (-abs(gaps[k]), differing[k]))[:MOST]
+    return [
+        {
+            "index": differing[k],
+            "source": sources[differing[k]],
+            "reference": references[differing[k]],
+            "hypotheses": [outputs[i][differing[k]] if i in outputs else None for i in range(len(runs))],
+            "scores": [round(scores[i][k], 2) if i in scores else None for i in range(len(runs))],
+            "difference": round(gaps[k], 2),
+        }
+        for k in order
+    ], notes

@@ -1,0 +1,185 @@
+"""The page as one HTML file: scripts, styles and payloads inside, nothing fetched, and no script but these allowed."""
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from variations.dashboard import assets, runs, sweeps
+from variations.dashboard.api import Api, MissingError, document
+from variations.dashboard.store import Found
+from variations.errors import UserError
+
+LIMIT = 2_900_000
+"""Bytes that a file may have: small enough for a letter. Payloads are thinned until they fit."""
+_SCRIPT = re.compile(r'<script src="(/static/|/bokeh/)([^"?]+)"[^>]*></script>')
+_STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"?]+)"[^>]*>')
+_BULK = re.compile(r"scores\..*\.(?:details\..*|convention|signature)|deterministic\..*|averaged_steps")
+_PRIVATE = ("git.diff", "git.untracked", "git.remote", "host", "command")
+"""What a colleague does not need and a letter should not hold."""
+
+
+@dataclass(frozen=True)
+class Detail:
+    """How much of each run goes into a file."""
+
+    points: int
+    """Of each curve."""
+    weights: int
+    """Steps at which κ and α are kept."""
+    samples: int
+    """Sentences of each run."""
+    attention: int
+    """Runs with attention maps."""
+
+
+DETAILS = (
+    Detail(200, 60, 20, 12),
+    Detail(200, 30, 8, 4),
+    Detail(100, 20, 4, 2),
+    Detail(50, 12, 2, 1),
+    Detail(25, 6, 1, 0),
+    Detail(8, 2, 0, 0),
+)
+
+
+def page(api: Api, names: Sequence[str] | None = None) -> str:
+    """The page with the payloads of the sweeps named, of all where none are.
+
+    Raises:
+        UserError: There is no such sweep, there are no runs, or BokehJS is missing.
+    """
+    known = api.store.snapshot().sweeps()
+    if names is not None and (unknown := [name for name in names if name not in known]):
+        listed = ", ".join(known) or "none"
+        raise MissingError(f"The run store {api.store.root} has no sweep {unknown[0]!r}; it has: {listed}.")
+    if not known:
+        raise UserError(f"There is nothing to export: {api.store.root} holds no runs.")
+    chosen = {name: known[name] for name in (known if names is None else names)}
+    frame, place = _frame()
+    room = LIMIT - len(frame.encode())
+    tables = _tables(api, chosen)
+    scores = _Kept()
+    payloads: list[str] = []
+    for detail in DETAILS:
+        payloads = [*tables, *_runs(api, chosen, detail, scores)]
+        if sum(len(text.encode()) + 1 for text in payloads) <= room:
+            break
+    return frame[:place] + "\n".join(payloads) + "\n" + frame[place:]
+
+
+# Payloads -------------------------------------------------------------------------------------------------------------
+
+
+def element(path: str, content: bytes) -> str:
+    """One payload as an element of the page. No text in it can end the element or begin another."""
+    text = content.decode()
+    for sign in "<>&\u2028\u2029":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return f'<script type="application/json" class="payload" data-path="{html.escape(path)}">{text}</script>'
+
+
+def _tables(api: Api, chosen: dict[str, list[Found]]) -> list[str]:
+    index = sweeps.index(api.store, live=False, sweep=next(iter(chosen)) if len(chosen) == 1 else api.sweep)
+    index["sweeps"] = [entry for entry in index["sweeps"] if entry["name"] in chosen]
+    index["broken"] = [item for item in index["broken"] if item["path"].split("/")[0] in chosen]
+    index["root"] = api.store.root.name
+    found = [element("/api/index", document(index))]
+    for name in chosen:
+        content = json.loads(api.answer(f"sweep/{quote(name, safe='')}", {"significance": "1"}))
+        found.append(element(f"/api/sweep/{encoded(name)}", document(_public(api, content))))
+    return found
+
+
+def _public(api: Api, value: Any) -> Any:
+    """A copy in which the place of the run store on this machine is not told."""
+    if isinstance(value, dict):
+        return {key: _public(api, item) for key, item in value.items() if key != "host"}
+    if isinstance(value, list):
+        return [_public(api, item) for item in value]
+    return value.replace(str(api.store.root), api.store.root.name) if isinstance(value, str) else value
+
+
+class _Kept:
+    """Payloads of runs, made once for all levels of detail."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+
+    def run(self, api: Api, found: Found) -> Any:
+        if found.id not in self._known:
+            content: Any = runs.run(api.store, found)
+            content["environment"] = {k: v for k, v in content["environment"].items() if k not in _PRIVATE}
+            content["status"] = {k: v for k, v in content["status"].items() if k not in ("host", "pid", "command")}
+            self._known[found.id] = _public(api, content)
+        return self._known[found.id]
+
+
+def _runs(api: Api, chosen: dict[str, list[Found]], detail: Detail, kept: _Kept) -> list[str]:
+    found = []
+    maps = 0
+    for run in (run for group in chosen.values() for run in group):
+        path = encoded(run.id)
+        content = dict(kept.run(api, run))
+        content["samples"] = content["samples"][: detail.samples]
+        if detail is not DETAILS[0]:
+            content["result"] = {key: value for key, value in content["result"].items() if not _BULK.fullmatch(key)}
+        found.append(element(f"/api/run/{path}", document(content)))
+        found.append(element(f"/api/curves/{path}", document(runs.curves(api.store, run, detail.points))))
+        weights = runs.branches(api.store, run, detail.weights)
+        if weights["layers"]:
+            found.append(element(f"/api/branches/{path}", document(weights)))
+        if maps < detail.attention and (stored := _attention(api, run)) is not None:
+            maps += 1
+            found.append(element(f"/api/attention/{path}", document(stored)))
+    return found
+
+
+def _attention(api: Api, run: Found) -> Any:
+    try:
+        return runs.attention(api.store, run)
+    except UserError:
+        return None
+
+
+def encoded(identifier: str) -> str:
+    """An identifier as the page asks for it: each part as JavaScript's encodeURIComponent writes it."""
+    return "/".join(quote(part, safe="!'()*-._~") for part in identifier.split("/"))
+
+
+# The page around them -------------------------------------------------------------------------------------------------
+
+
+def _frame() -> tuple[str, int]:
+    """The page with scripts and styles inside, and where payloads go: before the first script."""
+    hashes: list[str] = []
+    text = assets.static_file("index.html").read_text(encoding="utf-8")
+    text = _STYLE.sub(lambda match: f"<style>{_style(assets.static_file(match[1]).read_text('utf-8'))}</style>", text)
+    text = _SCRIPT.sub(lambda match: _inlined(match[1], match[2], hashes), text)
+    if re.search(r'(?:src|href)="/', text[: text.index("<script>")]):
+        raise RuntimeError("index.html names a file in a way that the export does not know")
+    policy = (
+        f"default-src 'none'; script-src {' '.join(hashes)}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "font-src data:; base-uri 'none'; form-action 'none'"
+    )
+    meta = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">'
+    text = text.replace("<head>", f"<head>\n{meta}", 1)
+    return text, text.index("<script>")
+
+
+def _inlined(root: str, name: str, hashes: list[str]) -> str:
+    find: Callable[[str], Any] = assets.static_file if root == "/static/" else assets.bokeh_file
+    text = find(name).read_text(encoding="utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    text = re.sub(r"<(?=/script|!--|script)", r"\\x3C", text, flags=re.IGNORECASE)  # in strings, where alone it occurs
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    hashes.append(f"'sha256-{digest}'")
+    return f"<script>{text}</script>"
+
+
+def _style(text: str) -> str:
+    return text.replace("</style", "<\\/style")
