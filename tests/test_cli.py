@@ -255,3 +255,18 @@ def test_other_verbs_do_not_sweep(verb: Path, tmp_path: Path) -> None:
     done = run(verb, "--multirun", cwd=tmp_path)
     assert done.returncode == 2
     assert "--multirun is for train.py" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (["--mutirun", "sweep=quickstart"], "--mutirun: there is no such flag. Did you mean '--multirun'?"),
+        (["--cfg", "foo"], "invalid choice: 'foo'"),
+    ],
+)
+def test_a_mistyped_flag_is_one_sentence(typed: list[str], told: str, tmp_path: Path) -> None:
+    done = train(*typed, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+    assert "usage:" not in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -15,7 +15,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import hydra
 from hydra._internal.utils import get_args_parser
@@ -27,6 +27,7 @@ from variations.compose import CONF, VERSION_BASE, register_resolvers, register_
 from variations.errors import ConfigError, ExitCode, UserError
 from variations.help import help_text
 from variations.preflight import preflight
+from variations.suggestions import did_you_mean
 
 
 def command(
@@ -79,10 +80,20 @@ def command(
 
 def _arguments() -> argparse.Namespace:
     """Parse flags and overrides in any order; Hydra's own parser, which reads `sys.argv` again, wants flags first."""
-    args = get_args_parser().parse_intermixed_args()
+    parser = get_args_parser()
+    setattr(parser, "error", _misread)  # noqa: B010 (mypy: a method is replaced): one sentence instead of a usage
+    args, unknown = parser.parse_known_intermixed_args()
+    if unknown:
+        flags = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
+        faults = [f"{word}: there is no such flag.{did_you_mean(word, flags)}" for word in unknown]
+        fail(ConfigError([f"{fault} --help lists them." for fault in faults]))
     typed = list(args.overrides)
     sys.argv[1:] = [*(word for word in sys.argv[1:] if word not in typed), *typed]
     return args
+
+
+def _misread(message: str) -> NoReturn:
+    fail(ConfigError([f"{message}: see --help."]))
 
 
 def _run(task: Callable[[Any], Any], schema: type[Any], config_name: str) -> None:
@@ -107,7 +118,7 @@ def _run(task: Callable[[Any], Any], schema: type[Any], config_name: str) -> Non
         sys.exit(getattr(stop, "exit_code", ExitCode.INTERRUPTED))
 
 
-def fail(error: UserError) -> None:
+def fail(error: UserError) -> NoReturn:
     """Write a user's fault to standard error, without a traceback, and leave with its exit code."""
     sys.stderr.write(f"error: {error}\n")
     sys.exit(error.exit_code)

@@ -72,11 +72,16 @@ def run(path: Path, *, queued: bool = False) -> dict[str, Any]:
         return {}
     with hold(folder.path, seconds=config.sweep.lease_seconds, queued=queued):
         if queued and folder.state() in ("finished", "pruned"):
+            print("Finished before: there is nothing to do.")
             return folder.result() or {}
         if config.trainer.devices * config.trainer.nodes == 1:
-            return _work(config, folder)
-        _run_in_processes(config, folder)
-        return folder.result() or {}
+            result = _work(config, folder)
+        else:
+            _run_in_processes(config, folder)
+            result = folder.result() or {}
+        if queued:
+            print(f"== {_now()}: {folder.state()}", flush=True)
+        return result
 
 
 def _work(config: Config, folder: RunFolder) -> dict[str, Any]:
@@ -188,10 +193,13 @@ def load_model(path: Path) -> "tuple[Transformer, Subwords, Config]":
     return model.eval(), subwords, config
 
 
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def _begin_log(path: Path) -> None:
     """Head this process's part of the log, and see whether the machine has what the run needs."""
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    print(f"== {now}: process {os.getpid()} on {socket.gethostname()}", flush=True)
+    print(f"== {_now()}: process {os.getpid()} on {socket.gethostname()}", flush=True)
     if found := surroundings.faults(load(path / "config.yaml")):
         raise ConfigError(found)
 

@@ -8,7 +8,7 @@ import pytest
 
 from variations.config import SweepConfig
 from variations.errors import UserError
-from variations.experiments.rows import changes, define, differences, load_row, load_sweep
+from variations.experiments.rows import changes, define, differences, load_row
 
 Configure = Callable[..., dict[str, Any]]
 
@@ -27,11 +27,8 @@ def conf(tmp_path: Path) -> Path:
     return tmp_path / "conf"
 
 
-def test_rows_keep_the_order_of_the_sweep_file(conf: Path, tmp_path: Path) -> None:
-    sweeps = tmp_path / "sweeps"
-    sweeps.mkdir()
-    (sweeps / "mine.yaml").write_text("name: mine\ntable: papers\nrows: [A_h16, base]\nseeds: [1, 2]\n")
-    sweep = load_sweep("mine", sweeps=sweeps, conf=conf)
+def test_rows_keep_the_order_of_the_sweep(conf: Path) -> None:
+    sweep = define(SweepConfig(name="mine", table="papers", rows=["A_h16", "base"], seeds=[1, 2]), conf=conf)
     assert [row.row for row in sweep.rows] == ["A_h16", "base"]
     assert sweep.seeds == (1, 2)
     assert sweep.rows[0].label == "h=16"
@@ -59,12 +56,9 @@ def test_a_grid_takes_its_rows_from_the_store(conf: Path, tmp_path: Path) -> Non
     assert [row.label for row in sweep.rows] == ["a", "b"]
 
 
-def test_an_unknown_row_or_sweep_is_told_with_the_known_ones(conf: Path, tmp_path: Path) -> None:
+def test_an_unknown_row_is_told_with_the_known_ones(conf: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no row 'A_h17'; valid: A_h16, base"):
         define(SweepConfig(name="mine", table="papers"), rows=["A_h17"], conf=conf)
-    (tmp_path / "mine.yaml").write_text("name: mine\n")
-    with pytest.raises(UserError, match=r"no sweep 'yours'.*known: mine"):
-        load_sweep("yours", sweeps=tmp_path, conf=conf)
     with pytest.raises(UserError, match="has no rows yet"):
         define(SweepConfig(name="empty"), conf=conf, store=tmp_path)
 

@@ -52,18 +52,6 @@ class SweepDefinition:
         return None if found.row == row.row else found
 
 
-def load_sweep(name: str, *, sweeps: Path = SWEEPS, conf: Path = CONF) -> SweepDefinition:
-    """The sweep in `<sweeps>/<name>.yaml`. Raises UserError, with the known names, if there is none."""
-    path = sweeps / f"{name}.yaml"
-    if not path.is_file():
-        known = ", ".join(sorted(item.stem for item in sweeps.glob("*.yaml"))) or "none"
-        raise UserError(f"There is no sweep {name!r} in {sweeps.name}/; known: {known}.")
-    content = _mapping(path)
-    keys = SweepConfig.__dataclass_fields__
-    settings = {key: value for key, value in content.items() if key in keys and value is not None}
-    return define(SweepConfig(**({"name": name} | settings)), conf=conf)
-
-
 def define(
     sweep: SweepConfig,
     *,
