@@ -8,6 +8,7 @@ from variations.config import Config
 from variations.errors import ConfigError, UserError
 from variations.faults import Fault, check
 from variations.overrides import EVERYTHING, Screened, screen
+from variations.searching.definition import PLUGIN, define, is_search
 
 
 def preflight(
@@ -31,7 +32,8 @@ def preflight(
     """
     screened = screen(lines, schema, loader(extra_folder), multirun=multirun)
     usable = [override.input_line or "" for override in screened.usable]
-    if multirun and not any(line.startswith("hydra/sweeper=") for line in usable):
+    others = [line for line in usable if line.startswith("hydra/sweeper=") and line != PLUGIN]
+    if multirun and not others:
         later = _multirun_faults(usable, screened, extra_folder)
     else:
         kept = [o.input_line or "" for o in screened.usable if not o.is_sweep_override()]
@@ -64,7 +66,11 @@ def _single_faults(
 def _multirun_faults(lines: Sequence[str], screened: Screened, extra_folder: str | None) -> list[str]:
     from variations.sweeping.jobs import composed_jobs, job_faults
 
+    own = tuple(line for line in lines if not line.startswith(("hydra/", "hydra.")))
     try:
+        if PLUGIN in lines or is_search(own, extra_folder):
+            define(own, extra_folder)
+            return []
         jobs = composed_jobs(tuple(lines), extra_folder)
     except UserError as error:
         found = error.faults if isinstance(error, ConfigError) else [str(error)]

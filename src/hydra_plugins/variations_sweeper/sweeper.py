@@ -53,6 +53,8 @@ class VariationsSweeper(Sweeper):
         """
         from hydra_plugins.variations_launcher.base import PoolLauncher
         from variations.errors import ConfigError, ExitCode
+        from variations.searching.definition import is_search
+        from variations.searching.verb import search
         from variations.sweeping.control import Control
         from variations.sweeping.jobs import expand
         from variations.sweeping.outcomes import Outcome
@@ -61,6 +63,8 @@ class VariationsSweeper(Sweeper):
 
         if not isinstance(self.launcher, PoolLauncher):
             raise ConfigError(["hydra/launcher: rows are run by local, slurm or ray; leave it out for local."])
+        if is_search(arguments, self.extra_folder):
+            return search(arguments, self.launcher, self.extra_folder)
         outcomes = [Outcome.of(job) for job in expand(arguments, self.extra_folder)]
         pool = self.launcher.pool([outcome.job.config for outcome in outcomes])
         try:

@@ -7,7 +7,8 @@ import torch
 
 from variations.config import Config
 from variations.data.module import TranslationData
-from variations.scoring.bleu import sacre_bleu
+from variations.scoring.bleu import moses, sacre_bleu
+from variations.scoring.gleu import sentence_gleu
 
 if TYPE_CHECKING:
     from variations.tasks.translation import Translation
@@ -18,6 +19,8 @@ class Validation:
 
     def __init__(self, config: Config, data: TranslationData) -> None:
         self.config, self.data = config, data
+        self.translated: tuple[list[str], list[str]] = ([], [])
+        """Translations of the latest validation, and their references."""
 
     def __call__(self, task: "Translation") -> dict[str, Any]:
         """`dev/nll` (nats per sub-word, unsmoothed, EOS counted), `dev/ppl`, and `dev/bleu` of greedy translations."""
@@ -54,4 +57,11 @@ class Validation:
         greedy = translator(self.config, task, self.data, beam=1, nbest=1)
         with task.trainer.precision_plugin.forward_context():
             found = greedy.translate(sources[:limit], progress=False)
-        return sacre_bleu([line.outputs[0].text for line in found], references[:limit]).value
+        self.translated = ([line.outputs[0].text for line in found], list(references[:limit]))
+        return sacre_bleu(*self.translated).value
+
+    def sentences(self) -> list[float]:
+        """GLEU of each sentence translated by the latest validation, Moses-tokenised, in percent."""
+        tokenise = moses(self.config.data.target)
+        pairs = [(tokenise(hyp).split(), tokenise(ref).split()) for hyp, ref in zip(*self.translated, strict=True)]
+        return [100 * sentence_gleu(hypothesis, reference) for hypothesis, reference in pairs]
