@@ -164,20 +164,6 @@ def test_a_write_that_fails_leaves_the_old_file(folder: RunFolder) -> None:
     assert folder.result() == {"a": 1}
 
 
-def test_two_processes_cannot_hold_one_folder(folder: RunFolder) -> None:
-    code = (
-        "import sys; from variations.experiments.ledger import RunFolder; from variations.errors import UserError\n"
-        "try:\n    with RunFolder(sys.argv[1]).lock(): print('held')\nexcept UserError as error: print(error)\n"
-    )
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-    command = [sys.executable, "-c", code, str(folder.path)]
-    with folder.lock():
-        refused = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
-    allowed = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
-    assert f"is in use by process {os.getpid()} on " in refused
-    assert allowed == "held\n"
-
-
 def test_attempts_stand_beside_the_first_and_the_last_finished_is_read(
     folder: RunFolder, configuration: Configure
 ) -> None:
