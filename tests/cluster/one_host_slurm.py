@@ -6,14 +6,16 @@ Nothing outside the folder is touched: keys, sockets, states and logs are in it.
 `slurm-wlm` and `munge`.
 """
 
+import ctypes
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -83,7 +85,11 @@ def running(folder: Path) -> Iterator[dict[str, str]]:
     def start(*command: str) -> None:
         with (folder / "daemons.log").open("ab") as log:
             full = {**os.environ, **environment, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
-            daemons.append(subprocess.Popen(command, stdout=log, stderr=log, env=full, start_new_session=True))
+            daemons.append(
+                subprocess.Popen(
+                    command, stdout=log, stderr=log, env=full, start_new_session=True, preexec_fn=_end_with_parent
+                )
+            )
 
     try:
         munge = {name: f"--{name}={folder / file}" for name, file in MUNGE.items()}
@@ -131,6 +137,11 @@ def _write(folder: Path) -> None:
     (folder / "gres.conf").write_text(GRES.format(**names))
 
 
+def _end_with_parent() -> None:
+    """Also when the test's process is killed, no daemon stays behind."""
+    ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)  # PR_SET_PDEATHSIG
+
+
 def _free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
     try:
@@ -164,9 +175,9 @@ def _cancel_all(environment: dict[str, str]) -> None:
         return  # slurmctld has died; slurmd ends what it started
 
 
-def _wait(ready: "object", folder: Path, what: str) -> None:
+def _wait(ready: Callable[[], bool], folder: Path, what: str) -> None:
     deadline = time.monotonic() + SECONDS
-    while not ready():  # type: ignore[operator]
+    while not ready():
         if time.monotonic() > deadline:
             logs = [path for path in sorted(folder.glob("*.log")) if path.is_file()]
             tails = "\n".join(f"--- {path.name}\n{path.read_text(errors='replace')[-2000:]}" for path in logs)

@@ -104,6 +104,8 @@ class RaySettings:
     """Of a Ray of this machine: GPUs it may use; null: all."""
     environment: dict[str, str] = field(default_factory=dict)
     """Variables to set."""
+    detach: bool = True
+    """On a cluster, Ctrl-C leaves runs at work; false: it lets them save and end, as on a Ray of this machine."""
     start_s: float = 60.0
     """Seconds that Ray may take to answer at the start."""
 

@@ -17,11 +17,11 @@ from typing import Any
 
 from variations.errors import ConfigError, ExitCode, UserError
 from variations.experiments.atomic import write_json
-from variations.experiments.ledger import RunFolder
 from variations.sweeping import slurm_job
 from variations.sweeping.pool import Ended, Task
 from variations.sweeping.settings import SlurmSettings
 from variations.sweeping.slurm_queue import MARK, Queue, Seen, cluster
+from variations.sweeping.supervise import read_note, uses_gpus
 
 MOST_WAITING = 1000
 """Runs in the queue at once; Slurm's default MaxArraySize allows no larger array."""
@@ -147,8 +147,7 @@ class SlurmPool:
     def _gpus(self, task: Task) -> int:
         if self.settings.gpus_per_node is not None:
             return self.settings.gpus_per_node
-        trainer = RunFolder(task.folder).config().get("trainer") or {}
-        return task.devices if trainer.get("accelerator") == "gpu" else 0
+        return task.devices if uses_gpus(task.folder) else 0
 
     def _hand_over(self, batch: _Batch) -> None:
         refusal = self._sbatch(batch)
@@ -235,7 +234,7 @@ class SlurmPool:
 
     def _end(self, key: str) -> Ended:
         part, task = self._parts(key), self._watched.pop(key)
-        seen, note = self._seen(part), slurm_job.read_note(self._note(*part))
+        seen, note = self._seen(part), read_note(self._note(*part))
         if note is not None:
             reason = str(note.get("reason") or "")
             return Ended(task, note.get("code"), reason or _by_signal(note.get("code"), note.get("job")))

@@ -11,7 +11,6 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from variations import processes
 from variations.errors import ExitCode
@@ -117,21 +116,10 @@ def _with_others(folder: RunFolder, code: int, other: Path | None) -> tuple[int,
     """Return how a run ended if another machine's part failed: then so did the run, whatever this part says."""
     if other is None:
         return code, ""
-    told = read_note(other) or {}
+    told = supervise.read_note(other) or {}
     reason = f"on another machine of the job: {told.get('reason') or 'its process ended'}"
     folder.set_status("failed", reason)
     return int(told.get("code") or ExitCode.FAILED), reason
-
-
-def read_note(path: Path) -> dict[str, Any] | None:
-    """Return a job's last word, or None if it left none."""
-    import json
-
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _newest(folder: RunFolder) -> str:
@@ -143,7 +131,7 @@ def _newest(folder: RunFolder) -> str:
 def _again(folder: RunFolder, note: Path, before: str) -> tuple[int, str]:
     """Ask Slurm to queue the job again. Returns only if the run cannot go on in this job."""
     counter = note.with_name(f"{note.stem}.fruitless.json")
-    fruitless = (read_note(counter) or {}).get("times", 0) + 1 if _newest(folder) == before else 0
+    fruitless = (supervise.read_note(counter) or {}).get("times", 0) + 1 if _newest(folder) == before else 0
     write_json(counter, {"times": fruitless})
     if fruitless >= FRUITLESS:
         reason = (
@@ -161,5 +149,6 @@ def _again(folder: RunFolder, note: Path, before: str) -> tuple[int, str]:
 
 def _rename_job(name: str) -> None:
     """Let `squeue` show the row instead of the name that all jobs of an array share."""
-    command = ["scontrol", "update", f"JobId={os.environ.get('SLURM_JOB_ID', '')}", f"JobName={name}"]
+    # Not by SLURM_JOB_ID: of one element it is the array's own number, and would rename all.
+    command = ["scontrol", "update", f"JobId={job_id()}", f"JobName={name}"]
     subprocess.run(command, capture_output=True, timeout=60)  # if it is refused, nothing is lost

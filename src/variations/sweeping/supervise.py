@@ -3,6 +3,7 @@
 The supervisor does no work of its own and imports no torch, so it outlives a run that is killed or out of memory.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 
 from variations import processes
 from variations.errors import ExitCode
+from variations.experiments.ledger import RunFolder
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
 RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
@@ -43,18 +45,39 @@ def run(
     Returns:
         Its exit code, negative: by that signal.
     """
+    with _signals() as received:
+        process = start(folder, changes, log=log)
+        received.pass_to(process)
+        return settled(_wait(process, give_up), received.last)
+
+
+def start(folder: Path, changes: Mapping[str, str] | None = None, *, log: str = "log.txt") -> "subprocess.Popen[bytes]":
+    """Start the run in `folder`; on Linux it ends with the thread that calls this."""
     place = {processes.PARENT: str(os.getpid()), "PYTHONUNBUFFERED": "1", **(changes or {})}
     variables = {key: value for key, value in processes.environment(place).items() if key not in RANK}
     command = [sys.executable, "-m", "variations.run", str(folder)]
-    with (folder / log).open("ab") as output, _signals() as received:
-        process = subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-        received.pass_to(process)
-        return settled(_wait(process, give_up), received.last)
+    with (folder / log).open("ab") as output:
+        return subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 
 
 def settled(code: int, asked: int | None) -> int:
     """Return the code of a run that a signal ended before it could handle it, as if it had."""
     return 128 + asked if asked is not None and code == -asked else code
+
+
+def read_note(path: Path) -> dict[str, Any] | None:
+    """Return the last word that a supervisor left for the sweep, or None."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def uses_gpus(folder: Path) -> bool:
+    """Return whether the run in `folder` asks for GPUs."""
+    trainer = RunFolder(folder).config().get("trainer") or {}
+    return trainer.get("accelerator") == "gpu"
 
 
 def _wait(process: "subprocess.Popen[bytes]", give_up: Callable[[], bool]) -> int:

@@ -1,0 +1,48 @@
+"""`hydra/launcher=ray`: rows run on a Ray cluster, or on a Ray of this machine."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hydra.core.config_store import ConfigStore
+
+from hydra_plugins.variations_launcher.base import PoolLauncher
+from variations.sweeping.settings import RaySettings
+
+if TYPE_CHECKING:
+    from variations.config import Config
+    from variations.sweeping.ray import RayPool
+
+
+@dataclass
+class RayConf(RaySettings):
+    """Configuration of `hydra/launcher=ray`."""
+
+    _target_: str = "hydra_plugins.variations_launcher.ray.Ray"
+    _convert_: str = "all"  # plain lists and dictionaries
+
+
+ConfigStore.instance().store(group="hydra/launcher", name="ray", node=RayConf, provider="variations")
+
+
+class Ray(PoolLauncher):
+    """A pool in Ray."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = RaySettings(**settings)
+
+    def pool(self, configs: "Sequence[Config]") -> "RayPool":
+        """See `PoolLauncher`."""
+        from pathlib import Path
+
+        from variations.errors import ConfigError
+        from variations.sweeping.ray import RayPool
+
+        if any(config.trainer.nodes > 1 for config in configs):
+            raise ConfigError(
+                [
+                    "trainer.nodes: under hydra/launcher=ray a run takes devices of one machine; use trainer.nodes=1 "
+                    "with trainer.devices, or hydra/launcher=slurm."
+                ]
+            )
+        return RayPool(self.settings, Path(configs[0].runs))

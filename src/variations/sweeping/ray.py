@@ -1,0 +1,233 @@
+"""Runs on a Ray cluster, or on a Ray of this machine that lives as long as the sweep.
+
+A run is a detached actor with a name, so a sweep that starts again finds it. Ray is never asked to try again: what
+failed is for the sweep to say, and no run is done twice.
+"""
+
+import logging
+import os
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from variations.errors import ConfigError, UserError
+from variations.experiments.proc import Process
+from variations.sweeping.pool import Ended, Task
+from variations.sweeping.settings import RaySettings
+from variations.sweeping.supervise import read_note, uses_gpus
+
+NAMESPACE = "variations"
+LOOK = 1.0
+"""Seconds between questions to Ray."""
+MOST = 256
+"""Runs that wait or run in a cluster at once."""
+STORE_BYTES = 100 * 1024**2
+"""Object store of a Ray of this machine: runs exchange nothing through it."""
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+@dataclass
+class RayPool:
+    """A pool in Ray.
+
+    Raises:
+        ConfigError: Settings are at fault.
+        UserError: Ray is not installed, or the cluster does not answer.
+    """
+
+    settings: RaySettings
+    runs: Path
+    """Root of the run store; notes are kept in `.ray/` below it. All machines must see it."""
+    say: Callable[[str], None] = _say
+    name: str = "ray"
+    _watched: dict[str, Task] = field(default_factory=dict)
+    _alive: frozenset[str] = frozenset()
+    _looked: float = float("-inf")
+
+    def __post_init__(self) -> None:
+        if found := self.settings.faults():
+            raise ConfigError(found)
+        self._folder = self.runs.expanduser().absolute() / ".ray"
+        self._own = self.settings.address is None
+        self._ray = connected(self.settings)
+        where = Process.of().key if self._own else str(self._ray.get_runtime_context().gcs_address)
+        self._cluster = f"{where}#"
+
+    def room(self) -> int:
+        """See `Pool`."""
+        return MOST - len(self._watched)
+
+    def submit(self, task: Task) -> str:
+        """See `Pool`."""
+        from variations.sweeping.ray_actor import Row
+
+        word = secrets.token_hex(8)
+        options = self._options(task)
+        self._refuse_impossible(options)
+        actor = self._ray.remote(Row).options(
+            name=word, namespace=NAMESPACE, lifetime="detached", max_restarts=0, max_task_retries=0, **options
+        )
+        actor.remote(str(task.folder), str(self._note(word)))
+        key = self._cluster + word
+        self._watched[key] = task
+        self._looked = float("-inf")
+        return key
+
+    def alive(self, key: str) -> bool | None:
+        """See `Pool`."""
+        word = self._word(key)
+        if word is not None:
+            self._look()
+            return word in self._alive
+        other = Process.from_key(key.partition("#")[0])  # the Ray of another sweep on some machine
+        return None if other is None else other.alive()
+
+    def adopt(self, task: Task, key: str) -> None:
+        """See `Pool`."""
+        self._watched[key] = task
+
+    def ended(self) -> list[Ended]:
+        """See `Pool`."""
+        return [self._end(key) for key in list(self._watched) if self.alive(key) is False]
+
+    def stop(self) -> None:
+        """See `Pool`: on a cluster, runs go on unless `detach` is off."""
+        if not self._own and self.settings.detach:
+            if count := len(self._watched):
+                self.say(
+                    f"{count} run{'s' if count > 1 else ''} go{'' if count > 1 else 'es'} on in the Ray cluster. The "
+                    "same line again watches them; with hydra.launcher.detach=false, Ctrl-C then ends them."
+                )
+            return
+        try:
+            self._wait_for_end()
+        except KeyboardInterrupt:
+            for actor in self._actors():
+                self._ray.kill(actor)
+            self._looked = float("-inf")
+
+    # Details --------------------------------------------------------------------------------------------------------
+
+    def _options(self, task: Task) -> dict[str, Any]:
+        chosen = self.settings
+        each = chosen.gpus if chosen.gpus is not None else float(uses_gpus(task.folder))
+        gpus = each * task.devices
+        options: dict[str, Any] = {
+            "num_cpus": chosen.cpus * task.devices,
+            "num_gpus": int(gpus) if gpus >= 1 else gpus,
+            "resources": dict(chosen.resources),
+            "runtime_env": {"env_vars": _variables(chosen)},
+        }
+        if chosen.mem_gb is not None:
+            options["memory"] = int(chosen.mem_gb * 1024**3)
+        return options
+
+    def _refuse_impossible(self, options: dict[str, Any]) -> None:
+        """Say so at once if this machine's Ray can never start a run; a cluster may yet grow."""
+        offered = self._ray.cluster_resources() if self._own else {}
+        wanted = {"CPU": options["num_cpus"], "GPU": options["num_gpus"], "memory": options.get("memory", 0)}
+        wanted |= options["resources"]
+        short = [name for name, count in wanted.items() if self._own and count > offered.get(name, 0)]
+        if short:
+            listed = ", ".join(f"{wanted[name]:g} {name}, of {offered.get(name, 0):g}" for name in short)
+            raise UserError(
+                f"hydra/launcher=ray: a run asks for {listed} here: see hydra.launcher.cpus, gpus and mem_gb."
+            )
+
+    def _word(self, key: str) -> str | None:
+        """The actor's name in a key of this cluster; None for others."""
+        return key.removeprefix(self._cluster) if key.startswith(self._cluster) else None
+
+    def _note(self, word: str) -> Path:
+        return self._folder / f"{word}.json"
+
+    def _look(self) -> None:
+        if time.monotonic() - self._looked < LOOK:
+            return
+        self._looked = time.monotonic()
+        self._alive = frozenset(self._ray.util.list_named_actors())
+
+    def _end(self, key: str) -> Ended:
+        task = self._watched.pop(key)
+        note = read_note(self._note(key.rpartition("#")[2]))
+        if note is None:
+            return Ended(task, None, "its Ray actor is gone: killed, out of memory, or its machine failed")
+        return Ended(task, note.get("code"), str(note.get("reason") or ""))
+
+    def _actors(self) -> Iterator[Any]:
+        for key in self._watched:
+            word = self._word(key)
+            if word is None:
+                continue
+            try:
+                yield self._ray.get_actor(word)
+            except ValueError:  # it has just ended
+                continue
+
+    def _wait_for_end(self) -> None:
+        for actor in self._actors():
+            actor.stop.remote()
+        while any(self.alive(key) for key in self._watched if self._word(key) is not None):
+            time.sleep(0.2)
+
+
+def connected(settings: RaySettings) -> Any:
+    """Return the module `ray`, connected.
+
+    Raises:
+        UserError: Ray is not installed, or does not answer.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError as error:
+        raise UserError("hydra/launcher=ray: Ray is not installed here: pip install '.[ray]'.") from error
+    common = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
+    try:
+        if settings.address is None:
+            ray.init(
+                address="local",
+                num_cpus=settings.num_cpus,
+                num_gpus=settings.num_gpus,
+                include_dashboard=False,
+                object_store_memory=STORE_BYTES,
+                **common,
+            )
+        else:
+            with _limit(settings.start_s):
+                # What the cluster has must not be said anew: no object_store_memory here.
+                ray.init(address=settings.address, **common)
+    except (ConnectionError, RuntimeError, TimeoutError, ValueError, OSError) as error:
+        where = settings.address or "this machine"
+        raise UserError(
+            f"hydra/launcher=ray: Ray on {where} does not answer ({_first_line(error)}): start one with `ray start "
+            "--head`, name its hydra.launcher.address, or leave the address out for a Ray of this machine. A cluster "
+            "with tokens wants its own in RAY_AUTH_TOKEN or ~/.ray/auth_token, and RAY_AUTH_MODE=token."
+        ) from error
+    return ray
+
+
+@contextmanager
+def _limit(seconds: float) -> Iterator[None]:
+    """Let Ray wait no longer than this for a cluster."""
+    os.environ.setdefault("RAY_gcs_server_request_timeout_seconds", str(max(1, int(seconds))))
+    yield
+
+
+def _variables(settings: RaySettings) -> dict[str, str]:
+    source = str(Path(__file__).resolve().parents[2])
+    paths = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+    threads = str(max(1, int(settings.cpus)))
+    return {"PYTHONPATH": paths, "OMP_NUM_THREADS": threads, **settings.environment}
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line.strip().rstrip(".") for line in str(error).splitlines() if line.strip()), type(error).__name__)

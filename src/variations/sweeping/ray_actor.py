@@ -1,0 +1,43 @@
+"""What Ray starts for a run: an actor that supervises `python -m variations.run FOLDER` and ends with it."""
+
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+from variations.experiments.atomic import write_json
+from variations.sweeping import supervise
+
+
+class Row:
+    """One run. Its end stands in a note, which is there before the actor is gone.
+
+    Args:
+        folder: The run's folder.
+        note: File for its exit code.
+    """
+
+    def __init__(self, folder: str, note: str) -> None:
+        # Ray's workers block SIGINT, and a process inherits that.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        self._note = Path(note)
+        self._asked: int | None = None
+        self._process = supervise.start(Path(folder))
+        threading.Thread(target=self._wait, args=(self._process,), name="run", daemon=True).start()
+
+    def stop(self) -> None:
+        """Ask the run to save and end."""
+        self._asked = signal.SIGTERM
+        self._process.terminate()
+
+    def pid(self) -> int:
+        """Return the run's process, on the actor's machine."""
+        return self._process.pid
+
+    def _wait(self, process: "subprocess.Popen[bytes]") -> None:
+        import ray
+
+        code = supervise.settled(process.wait(), self._asked)
+        killed = "killed by SIGKILL; if nobody did, the machine's memory was full" if code == -signal.SIGKILL else ""
+        write_json(self._note, {"code": code, "reason": killed})
+        ray.get_runtime_context().current_actor.__ray_terminate__.remote()

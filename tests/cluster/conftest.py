@@ -1,0 +1,38 @@
+"""A corpus of a few hundred pairs, and a place for sweeps."""
+
+import random
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path += [str(HERE), str(HERE.parent / "sweeping")]  # for the modules beside this one, and the drill
+
+from sweeps import Place  # noqa: E402
+
+SIZES = {"train": 203, "valid": 21, "test": 11}
+
+
+@pytest.fixture(scope="session")
+def small_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train, valid and test text; the target says the source's words backwards."""
+    folder, rng = tmp_path_factory.mktemp("corpus"), random.Random(5)
+    for name, size in SIZES.items():
+        lines = [[f"w{rng.randrange(40)}" for _ in range(rng.randint(3, 9))] for _ in range(size)]
+        (folder / f"{name}.en").write_text("".join(f"{' '.join(line)}\n" for line in lines))
+        (folder / f"{name}.de").write_text("".join(f"{' '.join(reversed(line))} .\n" for line in lines))
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path: Path, small_corpus: Path, words: list[str]) -> Iterator[Place]:
+    """A place for sweeps with the launcher of the test's file."""
+    made = Place(tmp_path, small_corpus, words)
+    yield made
+    for process in made.started:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()

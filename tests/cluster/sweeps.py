@@ -1,0 +1,117 @@
+"""A sweep as a user starts it, with faults at wanted steps (`faults/`), and what it leaves."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from variations.experiments.ledger import RunFolder
+
+ROOT = Path(__file__).parents[2]
+STEPS = 12
+TINY = (
+    "data=files data.vocabulary=48 data.max_length=64 model.d_model=16 model.d_ff=32 model.h=2 model.N=1 "
+    f"recipe.batch_tokens=512 recipe.warmup=10 trainer.max_steps={STEPS} trainer.val_every=4 trainer.val_bleu=0 "
+    "trainer.log_every=1 trainer.progress=false trainer.threads=1 trainer.limit_test=3 decode.beam=1 logger=none"
+).split()
+SECONDS = 150.0
+TIMED = ("seconds", "decoding_seconds", "speed", "flops_paper_rule", "hardware")
+"""Parts of metrics and results that tell of the clock and of the machine."""
+
+
+def wait_for(what: Callable[[], object], told: str, seconds: float = SECONDS) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, told
+        time.sleep(0.05)
+
+
+@dataclass
+class Place:
+    """A run store, the faults of its runs, and the sweeps that were started on it."""
+
+    folder: Path
+    corpus: Path
+    words: list[str]
+    """Words of each command line that choose the launcher."""
+    started: list["subprocess.Popen[str]"] = field(default_factory=list)
+
+    def run(self, store: str, seed: int) -> RunFolder:
+        """The run with that seed in the store; there may be none yet."""
+        found = list((self.folder / store / "grid").glob(f"*/seed{seed}"))
+        assert len(found) < 2, found
+        return RunFolder(found[0] if found else self.folder / store / "grid" / "none" / f"seed{seed}")
+
+    def fault(self, seed: int, what: str, step: int) -> Path:
+        """Ask for a fault; to delete the file of a `hold` lets the run go on."""
+        file = self.folder / "faults" / f"seed{seed}.{what}.{step}"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        return file
+
+    def sweep(self, store: str, *words: str) -> "subprocess.Popen[str]":
+        """Start a sweep whose runs are kept in `store`."""
+        line = [*self.words, *TINY, f"data.root={self.corpus}", f"runs={self.folder / store}", *words]
+        (self.folder / "faults").mkdir(parents=True, exist_ok=True)
+        paths = [str(ROOT / "tests/cluster/faults"), str(ROOT / "src")]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(paths),
+            "VARIATIONS_TEST_FAULTS": str(self.folder / "faults"),
+            "COLUMNS": "300",
+        }
+        process = subprocess.Popen(
+            [sys.executable, str(ROOT / "src/train.py"), "--multirun", *line],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.started.append(process)
+        return process
+
+    def end(self, process: "subprocess.Popen[str]") -> str:
+        """Wait for a sweep; return what it printed."""
+        try:
+            return process.communicate(timeout=SECONDS)[0]
+        except subprocess.TimeoutExpired:
+            process.kill()
+            pytest.fail(f"the sweep did not end:\n{process.communicate()[0]}\n{self.logs()}")
+
+    def logs(self) -> str:
+        """The end of each run's log, for a failed test's message."""
+        found = [*self.folder.rglob("log*.txt"), *self.folder.rglob("*_log.out")]
+        return "\n".join(f"--- {path}\n{path.read_text(errors='replace')[-3000:]}" for path in found)
+
+
+def steps(folder: RunFolder) -> list[int]:
+    """Steps whose metrics the run has written."""
+    return [line["step"] for line in folder.read_metrics() if "train/loss" in line]
+
+
+def starts(folder: RunFolder) -> int:
+    """How often a process has begun to do the run: its log says so each time."""
+    text = folder.log.read_text() if folder.log.exists() else ""
+    return len(re.findall(r"^== \S+ process \d+ on ", text, re.MULTILINE))
+
+
+def assert_same(one: RunFolder, other: RunFolder) -> None:
+    """Two runs measured the same at every step, and translate the same."""
+    for lines in zip(one.read_metrics(), other.read_metrics(), strict=True):
+        assert _timeless(lines[0]) == _timeless(lines[1])
+    first, second = one.result(), other.result()
+    assert first is not None and second is not None
+    assert _timeless(first) == _timeless(second)
+    assert (one.hypotheses / "test.hyp").read_text() == (other.hypotheses / "test.hyp").read_text()
+
+
+def _timeless(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key not in TIMED}

@@ -1,0 +1,150 @@
+"""Sweeps on a real Ray: one of this machine that lives with the sweep, and a cluster (of one machine) that outlives it."""
+
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from drill import Drill
+from sweeps import STEPS, Place, assert_same, starts, steps, wait_for
+
+from variations.experiments.lease import read
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(280),
+    pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed: pip install '.[ray]'"),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a Ray that other processes can join."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # Sockets of Ray live below its folder, whose name must be short for that.
+    folder = Path(f"/tmp/ray-test-{os.getpid()}")
+    command = f"start --head --port={port} --num-cpus=4 --include-dashboard=false --block --disable-usage-stats".split()
+    ray = Path(sys.executable).with_name("ray")
+    with (tmp_path_factory.mktemp("ray") / "log").open("w+") as log:
+        process = subprocess.Popen(
+            [str(ray), *command, f"--temp-dir={folder}"], stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            wait_for(lambda: "Ray runtime started" in (log.seek(0), log.read())[1], "Ray does not start", 90)
+            yield f"127.0.0.1:{port}"
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+@pytest.fixture
+def words() -> list[str]:
+    return ["hydra/launcher=ray", "hydra.launcher.num_cpus=4"]
+
+
+def test_good_rows_end_well_and_broken_and_killed_ones_as_they_should(place: Place) -> None:
+    """1 is undisturbed, 2 raises, 3 is killed once; the sweep itself is killed when 4 is in the midst."""
+    place.fault(2, "raise", 5)
+    place.fault(3, "kill", 6)
+    hold = place.fault(4, "hold", 5)
+    words = ("seed=1,2,3,4", "sweep.retries=1", "sweep.at_once=4")
+    first = place.sweep("many", *words)
+    wait_for(lambda: 5 in steps(place.run("many", 4)), "rows do not start")
+    wait_for(lambda: place.run("many", 1).state() == "finished", "row 1 does not end")
+    record = read(place.run("many", 4).path)
+    assert record is not None and record.state == "running"
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    wait_for(lambda: not Path(f"/proc/{record.pid}").exists(), "a row outlives its sweep", 30)
+    hold.unlink()
+    second = place.sweep("many", *words)
+    text = place.end(second)
+    assert second.returncode == 1, text
+    assert "the test wants seed2 to fail at step 5" in text
+    assert "1 failed" in text, text
+    assert starts(place.run("many", 1)) == 1
+    for seed in (1, 3, 4):
+        assert steps(place.run("many", seed)) == list(range(1, STEPS + 1))
+    plain = place.sweep("plain", "seed=3,4", "trainer.devices=1")
+    assert (place.end(plain), plain.returncode)[1] == 0
+    for seed in (3, 4):
+        assert_same(place.run("plain", seed), place.run("many", seed))
+
+
+def test_rows_of_a_cluster_outlive_the_sweep_and_the_same_line_finds_them_again(cluster: str, place: Place) -> None:
+    place.words = ["hydra/launcher=ray", f"hydra.launcher.address='{cluster}'"]
+    holds = [place.fault(seed, "hold", 4) for seed in (1, 2)]
+    killed = place.sweep("kept", "seed=1,2", "sweep.at_once=2")
+    wait_for(lambda: all(4 in steps(place.run("kept", seed)) for seed in (1, 2)), "rows do not start")
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+
+    left = place.sweep("kept", "seed=1,2", "sweep.at_once=2")
+    time.sleep(8)
+    assert left.poll() is None, left.communicate()[0]
+    left.send_signal(signal.SIGINT)
+    text = left.communicate(timeout=60)[0]
+    assert left.returncode == 130, text
+    assert "2 runs go on in the Ray cluster" in text, text
+
+    last = place.sweep("kept", "seed=1,2", "sweep.at_once=2")
+    time.sleep(6)
+    for hold in holds:
+        hold.unlink()
+    text = place.end(last)
+    assert last.returncode == 0, text
+    for seed in (1, 2):
+        assert starts(place.run("kept", seed)) == 1, place.logs()
+        assert steps(place.run("kept", seed)) == list(range(1, STEPS + 1))
+
+
+def test_ctrl_c_lets_rows_of_this_machine_save_and_two_processes_make_a_row(place: Place) -> None:
+    hold = place.fault(1, "hold", 5)
+    words = ("seed=1", "trainer.strategy=ddp", "trainer.devices=2")
+    first = place.sweep("stopped", *words)
+    wait_for(lambda: 5 in steps(place.run("stopped", 1)), "the row does not start")
+    first.send_signal(signal.SIGINT)
+    time.sleep(1)
+    hold.unlink()
+    text = place.end(first)
+    assert first.returncode == 130, text
+    assert place.run("stopped", 1).state() == "interrupted"
+    assert "Stopped at step 6" in place.run("stopped", 1).log.read_text(), place.logs()
+    second = place.sweep("stopped", *words)
+    assert (place.end(second), second.returncode)[1] == 0
+    assert steps(place.run("stopped", 1)) == list(range(1, STEPS + 1))
+
+
+def test_what_ray_cannot_do_is_told_in_one_sentence(place: Place) -> None:
+    place.words = ["hydra/launcher=ray", "hydra.launcher.num_cpus=1", "hydra.launcher.cpus=64"]
+    impossible = place.sweep("impossible", "seed=1")
+    place.words = ["hydra/launcher=ray", "hydra.launcher.address='127.0.0.1:1'", "hydra.launcher.start_s=3"]
+    nowhere = place.sweep("nowhere", "seed=1")
+    text = place.end(impossible)
+    assert "a run asks for 64 CPU, of 1 here" in text and "Traceback" not in text, text
+    assert impossible.returncode == 1
+    text = place.end(nowhere)
+    assert "Ray on 127.0.0.1:1 does not answer" in text and "Traceback" not in text, text
+    assert nowhere.returncode == 2
+
+
+def test_the_whole_drill(tmp_path: Path) -> None:
+    drill = Drill(tmp_path, ["hydra/launcher=ray", "hydra.launcher.num_cpus=4"])
+    try:
+        drill.undisturbed()
+        drill.disturbed()
+        drill.check()
+    finally:
+        drill.close()

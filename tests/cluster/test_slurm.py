@@ -1,0 +1,187 @@
+"""Sweeps on a real Slurm of this machine: two nodes, one pretended, of two pretended GPUs each."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import one_host_slurm
+import pytest
+from drill import Drill
+from sweeps import STEPS, Place, assert_same, starts, steps, wait_for
+
+from variations.experiments.lease import read
+from variations.experiments.ledger import RunFolder
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    if why := one_host_slurm.missing():
+        pytest.skip(why)
+    with one_host_slurm.running(tmp_path_factory.mktemp("slurm")) as environment, pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture
+def words(slurm: None) -> list[str]:
+    return ["hydra/launcher=slurm", "hydra.launcher.cpus=1", "hydra.launcher.poll_s=0.5", "hydra.launcher.time_min=10"]
+
+
+def squeue() -> dict[str, str]:
+    """State of each job that waits or runs, by `17_0` or `17`."""
+    text = subprocess.run(
+        ["squeue", "--noheader", "--array", "--format=%i %T"], capture_output=True, text=True, check=True
+    ).stdout
+    return dict(line.split() for line in text.splitlines())  # type: ignore[misc]
+
+
+def job_of(folder: RunFolder) -> str:
+    """The Slurm job at a run."""
+    record = read(folder.path)
+    assert record is not None and record.key is not None
+    word, _, number = record.key.rpartition("/")[2].partition("_")
+    lines = subprocess.run(
+        ["squeue", "--noheader", "--array", "--Format=ArrayJobID:20,ArrayTaskID:20,Comment:60"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    found = [line.split() for line in lines if f"variations:{word}" in line]
+    return next(
+        job if element == "N/A" else f"{job}_{element}" for job, element, _ in found if element in (number, "N/A")
+    )
+
+
+def test_good_rows_end_well_and_broken_killed_preempted_and_cancelled_ones_as_they_should(place: Place) -> None:
+    """One sweep: 1 is undisturbed, 2 raises, 3 is killed once, 4 is preempted, 5 is cancelled."""
+    place.fault(2, "raise", 5)
+    place.fault(3, "kill", 6)
+    holds = [place.fault(4, "hold", 5), place.fault(5, "hold", 5)]
+    process = place.sweep("many", "seed=1,2,3,4,5", "sweep.retries=1", "sweep.at_once=5")
+    wait_for(lambda: 5 in steps(place.run("many", 4)) and 5 in steps(place.run("many", 5)), "rows do not start")
+    preempted, cancelled = place.run("many", 4), place.run("many", 5)
+    subprocess.run(["scancel", "--signal=USR2", job_of(preempted)], check=True)
+    subprocess.run(["scancel", job_of(cancelled)], check=True)
+    time.sleep(0.5)
+    for hold in holds:
+        hold.unlink()
+    text = place.end(process)
+    assert process.returncode == 1, text
+    assert "the test wants seed2 to fail at step 5" in text
+    assert "3 finished, 1 failed, 1 interrupted" in text, text
+
+    once = [place.run("many", seed) for seed in (1, 3, 4)]
+    assert all(steps(folder) == list(range(1, STEPS + 1)) for folder in once)
+    assert [starts(folder) for folder in once] == [1, 2, 2], place.logs()
+    assert starts(place.run("many", 2)) == 2  # tried again once
+    assert place.run("many", 2).state() == "failed"
+    assert cancelled.state() == "interrupted"
+    assert "Stopped at step 6; the same command continues from there" in preempted.log.read_text()
+
+    again = place.sweep("many", "seed=4,5")
+    text = place.end(again)
+    assert again.returncode == 0, text
+    assert starts(place.run("many", 4)) == 2  # finished before
+    plain = place.sweep("plain", "seed=3,4,5")
+    assert (place.end(plain), plain.returncode)[1] == 0
+    for seed in (3, 4, 5):
+        assert_same(place.run("plain", seed), place.run("many", seed))
+
+
+def test_jobs_outlive_the_sweep_and_the_same_line_finds_them_again(place: Place) -> None:
+    holds = [place.fault(seed, "hold", 4) for seed in (1, 2)]
+    words = ("seed=1,2", "sweep.at_once=2")
+    killed = place.sweep("kept", *words)
+    wait_for(lambda: all(4 in steps(place.run("kept", seed)) for seed in (1, 2)), "rows do not start")
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+
+    left = place.sweep("kept", *words)
+    time.sleep(6)  # it has nothing to do but to watch
+    assert left.poll() is None, left.communicate()[0]
+    left.send_signal(signal.SIGINT)
+    text = left.communicate(timeout=60)[0]
+    assert left.returncode == 130, text
+    assert "2 runs stay in Slurm's queue and go on" in text and "scancel" in text, text
+    assert sorted(squeue().values()) == ["RUNNING", "RUNNING"]
+
+    last = place.sweep("kept", *words)
+    time.sleep(4)
+    for hold in holds:
+        hold.unlink()
+    text = place.end(last)
+    assert last.returncode == 0, text
+    for seed in (1, 2):
+        assert starts(place.run("kept", seed)) == 1, place.logs()
+        assert steps(place.run("kept", seed)) == list(range(1, STEPS + 1))
+
+
+def test_rows_on_two_processes_and_on_two_machines(place: Place) -> None:
+    shared = ("trainer.strategy=ddp", "seed=1")
+    one = place.sweep("processes", *shared, "trainer.devices=2")
+    other = place.sweep("machines", *shared, "trainer.nodes=2")
+    for process, store in ((one, "processes"), (other, "machines")):
+        text = place.end(process)
+        assert process.returncode == 0, f"{text}\n{place.logs()}"
+        assert steps(place.run(store, 1)) == list(range(1, STEPS + 1))
+    logs = place.run("machines", 1).path
+    assert (logs / "log.txt").exists() and (logs / "log.node1.txt").exists()
+    first, second = place.run("processes", 1).result(), place.run("machines", 1).result()
+    assert first is not None and second is not None
+    assert first["loss"] == second["loss"]
+
+
+def test_what_slurm_refuses_is_told_in_one_sentence(place: Place) -> None:
+    process = place.sweep("refused", "seed=1", "hydra.launcher.partition=nowhere")
+    text = place.end(process)
+    assert process.returncode == 2, text
+    assert "Traceback" not in text
+    assert "Slurm does not take the jobs: " in text and "nvalid partition" in text
+    assert not squeue()
+
+
+def test_a_job_asks_for_what_the_settings_say(slurm: None, tmp_path: Path) -> None:
+    from variations.sweeping.pool import Task
+    from variations.sweeping.settings import SlurmSettings
+    from variations.sweeping.slurm import SlurmPool
+
+    settings = SlurmSettings(
+        cpus=2, mem_gb=1.5, time_min=7, gpus_per_node=2, poll_s=0.2, modules=[], additional={"begin": "now+1hour"}
+    )
+    said: list[str] = []
+    pool = SlurmPool(settings, tmp_path, said.append)
+    keys = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        keys.append(pool.submit(Task(tmp_path / name, name)))
+    assert pool.ended() == []
+    assert all(pool.alive(key) for key in keys)
+    job = said[0].rpartition(" ")[2].rstrip(".")
+    text = subprocess.run(["scontrol", "show", "job", f"{job}_1"], capture_output=True, text=True, check=True).stdout
+    for fact in ("TimeLimit=00:07:00", "MinMemoryNode=1536M", "CPUs/Task=2", "gpu:2", "Requeue=1"):
+        assert fact in text, (fact, text)
+    pool.stop()
+    assert f"scancel {job}_0 {job}_1" in said[-1]
+    subprocess.run(["scancel", job], check=True)
+    wait_for(lambda: not any(pool.alive(key) for key in keys), "jobs stay", 20)
+    again = SlurmPool(settings, tmp_path, said.append)  # a later process
+    again.adopt(Task(tmp_path / "a", "a"), keys[0])
+    (ended,) = again.ended()
+    assert ended.code == 143 and f"cancelled (Slurm job {job}_0)" in ended.reason
+    assert again.alive("another-cluster/0123456789_0") is None
+
+
+def test_the_whole_drill(slurm: None, words: list[str], tmp_path: Path) -> None:
+    drill = Drill(tmp_path, words, environment=dict(os.environ))
+    try:
+        drill.undisturbed()
+        drill.disturbed()
+        drill.check()
+    finally:
+        drill.close()
