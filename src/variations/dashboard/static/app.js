@@ -12,6 +12,7 @@ window.V = window.V || {};
   let turn = 0;
   let drawn = 0;
   let answering = true;
+  let noted = "";
 
   function header(sweep) {
     const names = index.sweeps.map((item) => [item.name, item.name === "single" ? "single runs" : item.title && item.title !== item.name ? `${item.name} – ${item.title}` : item.name]);
@@ -27,7 +28,7 @@ window.V = window.V || {};
       V.el("span", {
         id: "live",
         class: exported ? "still" : answering ? "live" : "silent",
-        text: exported ? "exported file" : answering ? "live" : "the server does not answer",
+        text: exported ? "exported file" : answering ? `live${noted}` : "the server does not answer",
       }),
       exported ? null : exportLink(sweep),
       V.el("button", { id: "theme", type: "button", text: V.theme() === "dark" ? "Light" : "Dark", "aria-label": `Switch to the ${V.theme() === "dark" ? "light" : "dark"} theme`, on: { click: V.switchTheme } }),
@@ -133,11 +134,20 @@ window.V = window.V || {};
   }
 
   async function changed(next) {
-    if (next === revision) return;
+    if (index && next === index.revision) return;
     revision = next;
     index = null;
     await render();
-    node("notice").textContent = `Updated ${new Date().toLocaleTimeString()}`;
+    noted = ` · changed ${new Date().toLocaleTimeString("en-GB")}`;
+    node("notice").textContent = "The run store has changed; this page is up to date.";
+    follow(answering);
+  }
+
+  function follow(answers) {
+    const live = node("live");
+    if (!live) return;
+    live.className = answers ? "live" : "silent";
+    live.textContent = answers ? `live${noted}` : "the server does not answer";
   }
 
   V.app = {
@@ -160,12 +170,8 @@ window.V = window.V || {};
     node("main").focus();
   });
   V.api.follow(changed, (answers) => {
-    if (answers === answering) return;
     answering = answers;
-    const live = node("live");
-    if (!live) return;
-    live.className = answers ? "live" : "silent";
-    live.textContent = answers ? "live" : "the server does not answer";
+    follow(answers);
   });
   render();
 })();

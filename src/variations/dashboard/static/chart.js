@@ -26,15 +26,15 @@ window.V = window.V || {};
 
   V.chart = {
     /** A figure. `large` axes print 12k for 12,000. */
-    figure: ({ height = 400, x, y, xLog = false, yLog = false, largeX = false, largeY = false, xRange, yRange, tools, flipped, grid = true }) => {
+    figure: ({ height = 400, x, y, xLog = false, yLog = false, xRange, yRange, tools, grid = true }) => {
       const ink = V.ink();
       const fig = Bokeh.Plotting.figure({
         height,
         sizing_mode: "stretch_width",
         min_border_right: 16,
         tools: tools ?? "pan,box_zoom,wheel_zoom,reset,save",
-        x_axis_type: xLog ? "log" : "linear",
-        y_axis_type: yLog ? "log" : "linear",
+        x_axis_type: xLog ? "log" : "auto",
+        y_axis_type: yLog ? "log" : "auto",
         ...(xRange ? { x_range: xRange } : {}),
         ...(yRange ? { y_range: yRange } : {}),
         background_fill_color: ink.page,
@@ -44,18 +44,16 @@ window.V = window.V || {};
       fig.toolbar.logo = null;
       if (tools === "") fig.toolbar_location = null;
       for (const wheel of fig.toolbar.tools.filter((tool) => tool.type === "WheelZoomTool")) {
-        wheel.modifiers = "ctrl"; // the wheel alone scrolls the page
+        wheel.modifiers = { ctrl: true }; // the wheel alone scrolls the page
         fig.toolbar.active_scroll = wheel;
       }
       axis(fig.xaxis, x, ink);
       axis(fig.yaxis, y, ink);
-      if (largeX && !xLog) fig.xaxis.formatter = new Bokeh.NumeralTickFormatter({ format: "0.[00]a" });
-      if (largeY && !yLog) fig.yaxis.formatter = new Bokeh.NumeralTickFormatter({ format: "0.[00]a" });
+      if (!xLog && !xRange) fig.xaxis.formatter = new Bokeh.NumeralTickFormatter({ format: "0,0.[000]" });
       for (const lines of [fig.xgrid, fig.ygrid]) {
         lines.grid_line_color = grid ? ink.grid : null;
         lines.grid_line_alpha = 0.7;
       }
-      if (flipped) fig.y_range.flipped = true;
       return fig;
     },
 
@@ -112,6 +110,31 @@ window.V = window.V || {};
     },
 
     font: FONT,
+  };
+
+  /** Differences with their intervals around zero: marks {name, look, value, ci}. Null of none. */
+  V.forest = (marks, x) => {
+    if (!marks.length) return null;
+    const names = marks.map(({ name }, k) => (marks.findIndex((mark) => mark.name === name) === k ? name : `${name} (${k + 1})`));
+    const low = Math.min(0, ...marks.map((mark) => mark.ci[0]));
+    const high = Math.max(0, ...marks.map((mark) => mark.ci[1]));
+    const room = 0.06 * (high - low || 1);
+    const fig = V.chart.figure({
+      height: 72 + 30 * marks.length, x, y: "", tools: "",
+      xRange: new Bokeh.Range1d({ start: low - room, end: high + room }),
+      yRange: new Bokeh.FactorRange({ factors: [...names].reverse() }),
+    });
+    const ink = V.ink();
+    fig.ygrid.grid_line_color = null;
+    fig.add_layout(new Bokeh.Span({ location: 0, dimension: "height", line_color: ink.ink, line_width: 1.2, line_dash: [5, 4] }));
+    const shown = marks.map((mark, k) => {
+      const look = V.look(mark.look);
+      const source = V.chart.source({ x: [mark.value], y: [names[k]], low: [mark.ci[0]], high: [mark.ci[1]] });
+      fig.segment({ x0: { field: "low" }, x1: { field: "high" }, y0: { field: "y" }, y1: { field: "y" }, source, line_color: look.colour, line_width: 3 });
+      return fig.scatter({ field: "x" }, { field: "y" }, { source, marker: look.marker, size: 11, fill_color: look.marker === "plus" ? null : look.colour, line_color: look.colour });
+    });
+    V.chart.hover(fig, shown, [["", "@y"], ["difference", "@x{+0.00}"], ["interval", "@low{+0.00} to @high{+0.00}"]]);
+    return { fig, text: marks.map((mark, k) => `${names[k]} ${V.signed(mark.value)}, interval ${V.signed(mark.ci[0])} to ${V.signed(mark.ci[1])}`).join("; ") };
   };
 
   function cividis(count) {

@@ -49,6 +49,9 @@ window.V = window.V || {};
   /** A p-value: 0.004, < 0.001. */
   V.p = (value) => (known(value) ? (value < 0.001 ? "< 0.001" : value.toFixed(3)) : NONE);
 
+  /** Text that ends as a sentence does. */
+  V.sentence = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
+
   /** One or many. */
   V.count = (number, one, many = `${one}s`) => `${V.whole(number)} ${number === 1 ? one : many}`;
 
@@ -70,11 +73,25 @@ window.V = window.V || {};
   /** Is less of it better? */
   V.lowerIsBetter = (key) => /ppl|nll|loss|perplexity|ter\b/.test(key);
 
+  /** Quantities that runs are drawn against: their name, and what one of them is. */
   V.AXES = {
-    step: "updates (steps)",
-    target_tokens: "target tokens read",
-    tokens: "source and target tokens read",
-    seconds: "training time (seconds)",
-    flops: "training FLOPs (counted)",
+    step: ["updates", "steps"],
+    target_tokens: ["target tokens read", "tokens"],
+    tokens: ["source and target tokens read", "tokens"],
+    seconds: ["training time", "seconds"],
+    flops: ["training FLOPs, counted", "FLOPs"],
+    parameters: ["parameters", "weights"],
+  };
+
+  /** An axis for values up to `high`: {factor, label}; values are drawn divided by `factor`, as its label says. */
+  V.axis = (key, high) => {
+    const [name, unit] = V.AXES[key];
+    if (key === "seconds") {
+      const [factor, word] = high > 172800 ? [3600, "hours"] : high > 7200 ? [60, "minutes"] : [1, "seconds"];
+      return { factor, label: `${name} (${word})` };
+    }
+    const words = [[1e18, "10¹⁸ "], [1e15, "10¹⁵ "], [1e12, "10¹² "], [1e9, "10⁹ "], [1e6, "million "], [1e5, "thousand ", 1e3]];
+    const [, word, factor] = words.map(([from, text, by]) => [from, text, by || from]).find(([from]) => high >= from) || [0, "", 1];
+    return { factor, label: `${name} (${word}${unit})` };
   };
 })();

@@ -35,6 +35,7 @@ window.V = window.V || {};
       notes: table.notes,
       footnotes: [...payload.rank_correlation.map((item) => item.sentence), ...table.footnotes],
       states: tally(rows),
+      byId: new Map(payload.runs.map((run) => [run.id, run])),
     };
     sweep.verdict = verdict(sweep);
     return sweep;

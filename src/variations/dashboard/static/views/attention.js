@@ -26,16 +26,15 @@ V.views = V.views || {};
       x: `looked at: ${AXES[layer.keys]}`,
       y: `looking: ${AXES[layer.queries]}`,
       xRange: new Bokeh.Range1d({ start: -0.5, end: keys.length - 0.5 }),
-      yRange: new Bokeh.Range1d({ start: -0.5, end: queries.length - 0.5 }),
+      yRange: new Bokeh.Range1d({ start: queries.length - 0.5, end: -0.5 }),
       tools: "",
-      flipped: true,
       grid: false,
     });
     ticks(fig.xaxis, keys);
     ticks(fig.yaxis, queries);
     fig.xaxis.major_label_orientation = Math.PI / 3;
     const cells = values.flatMap((row, q) => row.map((value, k) => ({ q, k, value })));
-    const mapper = V.chart.colours(fig, 0, 1, "weight");
+    const mapper = V.chart.colours(fig, 0, Math.max(...cells.map((cell) => cell.value), 1e-9), "weight");
     const source = V.chart.source({
       x: cells.map((cell) => cell.k),
       y: cells.map((cell) => cell.q),

@@ -45,18 +45,20 @@ V.views = V.views || {};
   }
 
   function curve(found, layer, weight) {
-    const fig = V.chart.figure({ height: 215, x: V.AXES.step, y: WEIGHTS[weight], largeX: true, tools: "box_zoom,reset" });
+    const high = Math.max(...found.layers.flatMap((item) => item[weight].flatMap((values) => values || [0])));
+    const yRange = new Bokeh.Range1d({ start: -0.02 * high, end: 1.06 * high }); // one scale for all layers
+    const fig = V.chart.figure({ height: 215, x: V.axis("step", found.steps[found.steps.length - 1]).label, y: WEIGHTS[weight], yRange, tools: "" });
     const ink = V.ink();
     const branches = Math.max(...layer[weight].map((values) => (values || []).length));
     const lines = [];
     for (let branch = 0; branch < branches; branch += 1) {
       const look = V.look(branch);
-      const points = found.steps.map((step, k) => ({ x: step, y: (layer[weight][k] || [])[branch] })).filter((point) => V.known(point.y));
-      const source = V.chart.source({ x: points.map((p) => p.x), y: points.map((p) => p.y), name: points.map(() => `branch ${branch + 1}`) });
+      const points = found.steps.map((step, k) => ({ x: step / V.axis("step", found.steps[found.steps.length - 1]).factor, step, y: (layer[weight][k] || [])[branch] })).filter((point) => V.known(point.y));
+      const source = V.chart.source({ x: points.map((p) => p.x), y: points.map((p) => p.y), step: points.map((p) => p.step), name: points.map(() => `branch ${branch + 1}`) });
       lines.push(fig.line({ field: "x" }, { field: "y" }, { source, line_color: look.colour, line_dash: look.dash, line_width: 2 }));
     }
     fig.add_layout(new Bokeh.Span({ location: 1 / branches, dimension: "width", line_color: ink.soft, line_dash: [1, 3] }));
-    V.chart.hover(fig, lines, [["", "@name"], ["step", "@x{0,0}"], [WEIGHTS[weight], "@y{0.0000}"]], { line_policy: "nearest" });
+    V.chart.hover(fig, lines, [["", "@name"], ["step", "@step{0,0}"], [WEIGHTS[weight], "@y{0.0000}"]], { line_policy: "nearest" });
     return fig;
   }
 

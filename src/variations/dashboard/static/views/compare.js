@@ -125,19 +125,10 @@ V.views = V.views || {};
   /** Interval of each tested difference, around zero. */
   function intervals(rows, runs) {
     const marks = rows.flatMap((row) => runs.map((run, at) => ({ run, row, at })).filter(({ at }) => at && row.ci[at])).slice(0, 24);
-    if (!marks.length) return null;
-    const names = marks.map(({ run, row }) => (runs.length > 2 ? `${V.clip(run.title, 30)} · ${row.label}` : row.label));
-    const unique = names.map((name, k) => (names.indexOf(name) === k ? name : `${name} (${k + 1})`));
-    const fig = V.chart.figure({ height: 90 + 26 * marks.length, x: `difference from ${V.clip(runs[0].title, 50)} (points, 95 % interval)`, y: "", yRange: new Bokeh.FactorRange({ factors: [...unique].reverse() }), tools: "", grid: true });
-    const ink = V.ink();
-    fig.add_layout(new Bokeh.Span({ location: 0, dimension: "height", line_color: ink.soft, line_dash: [4, 4] }));
-    marks.forEach(({ run, row, at }, k) => {
-      const look = V.look(run.color_index);
-      const source = V.chart.source({ x: [row.difference[at]], y: [unique[k]], low: [row.ci[at][0]], high: [row.ci[at][1]] });
-      fig.segment({ x0: { field: "low" }, x1: { field: "high" }, y0: { field: "y" }, y1: { field: "y" }, source, line_color: look.colour, line_width: 3 });
-      fig.scatter({ field: "x" }, { field: "y" }, { source, marker: look.marker, size: 10, fill_color: look.colour, line_color: look.colour });
-    });
-    return { fig, text: marks.map(({ row, at }, k) => `${unique[k]} ${V.signed(row.difference[at])} [${V.signed(row.ci[at][0])}, ${V.signed(row.ci[at][1])}]`).join("; ") };
+    return V.forest(
+      marks.map(({ run, row, at }) => ({ name: runs.length > 2 ? `${V.clip(run.title, 30)} · ${row.label}` : row.label, look: run.color_index, value: row.difference[at], ci: row.ci[at] })),
+      `difference from ${V.clip(runs[0].title, 40)} (points, 95 % interval)`,
+    );
   }
 
   /** Words of `text`; those that `reference` lacks are marked. */
@@ -178,9 +169,12 @@ V.views = V.views || {};
       V.el("h2", { text: runs.length === 2 ? `${runs[1].title} compared with ${runs[0].title}` : `${runs.length - 1} runs compared with ${runs[0].title}` }),
       chooser(sweep, ids),
       found.notes.map((text) => V.el("p", { class: "note", text })),
-      V.el("h3", { text: "Scores" }),
-      found.scores.length ? V.el("div", { class: chart ? "beside" : "" }, scores(found.scores, runs), chart ? node : null) : V.el("p", { class: "hint", text: "None of these runs has been tested." }),
-      settings("config", "Configuration: only what differs", found.config, runs, "These runs have the same configuration."),
+      V.el(
+        "div",
+        { class: "beside" },
+        V.el("section", {}, V.el("h3", { text: "Scores" }), found.scores.length ? scores(found.scores, runs) : V.el("p", { class: "hint", text: "None of these runs has been tested." })),
+        V.el("section", {}, chart ? [V.el("h3", { text: "Is the difference more than chance? Only where its interval leaves out 0" }), node] : null, settings("config", "Configuration: only what differs", found.config, runs, "These runs have the same configuration.")),
+      ),
       settings("environment", "Environment: only what differs", found.environment, runs, "These runs had the same code, versions, data and hardware."),
       V.el("h3", { text: `Sentences with the largest differences (${found.sentence_score})` }),
       found.sentences.length ? V.el("p", { class: "hint" }, V.el("mark", { text: "Marked" }), " words are not in the reference.") : V.el("p", { class: "hint", text: "No translations to compare." }),

@@ -48,8 +48,8 @@ V.views = V.views || {};
     ];
   }
 
-  const data = (line) => ({
-    x: line.points.map((point) => point.x),
+  const data = (line, factor) => ({
+    x: line.points.map((point) => point.x / factor),
     y: line.points.map((point) => point.y),
     step: line.points.map((point) => point.step),
     low: line.points.map((point) => point.low ?? point.y),
@@ -57,10 +57,10 @@ V.views = V.views || {};
     name: line.points.map(() => line.name),
   });
 
-  const columns = (points) => ({ x: points.map((point) => point.x), y: points.map((point) => point.y) });
+  const columns = (points, factor) => ({ x: points.map((point) => point.x / factor), y: points.map((point) => point.y) });
 
-  function draw(all, chosen) {
-    const fig = V.chart.figure({ height: 470, x: V.AXES[chosen.axis], y: V.metricName(chosen.metric), xLog: chosen.logX, yLog: chosen.logY, largeX: chosen.axis !== "seconds" });
+  function draw(all, chosen, { factor, label }) {
+    const fig = V.chart.figure({ height: 470, x: label, y: V.metricName(chosen.metric), xLog: chosen.logX, yLog: chosen.logY });
     const sources = [];
     const hovered = [];
     const add = (values) => {
@@ -70,12 +70,12 @@ V.views = V.views || {};
     };
     for (const line of all) {
       const look = V.look(line.row.look);
-      const source = add(data(line));
+      const source = add(data(line, factor));
       if (line.band) fig.varea({ x: { field: "x" }, y1: { field: "low" }, y2: { field: "high" }, source, fill_color: look.colour, fill_alpha: 0.18 });
-      if (line.raw) fig.line({ field: "x" }, { field: "y" }, { source: add(columns(line.raw)), line_color: look.colour, line_width: 1, line_alpha: 0.3 });
+      if (line.raw) fig.line({ field: "x" }, { field: "y" }, { source: add(columns(line.raw, factor)), line_color: look.colour, line_width: 1, line_alpha: 0.3 });
       const glyph = fig.line({ field: "x" }, { field: "y" }, { source, line_color: look.colour, line_dash: look.dash, line_width: line.thin ? 1.2 : 2.2, line_alpha: line.thin ? 0.7 : 1 });
       hovered.push(glyph);
-      if (!line.thin) fig.scatter({ field: "x" }, { field: "y" }, { source: add(columns(V.some(line.points))), marker: look.marker, size: 7, fill_color: look.marker === "plus" ? null : look.colour, line_color: look.colour });
+      if (!line.thin) fig.scatter({ field: "x" }, { field: "y" }, { source: add(columns(V.some(line.points), factor)), marker: look.marker, size: 7, fill_color: look.marker === "plus" ? null : look.colour, line_color: look.colour });
     }
     V.chart.hover(
       fig,
@@ -87,7 +87,7 @@ V.views = V.views || {};
   }
 
   /** All columns of data in the order in which `draw` made their sources. */
-  const values = (all) => all.flatMap((line) => [data(line), ...(line.raw ? [columns(line.raw)] : []), ...(line.thin ? [] : [columns(V.some(line.points))])]);
+  const values = (all, factor) => all.flatMap((line) => [data(line, factor), ...(line.raw ? [columns(line.raw, factor)] : []), ...(line.thin ? [] : [columns(V.some(line.points), factor)])]);
 
   async function load(sweep, rows) {
     const wanted = rows.flatMap((row) => row.runs.map((run) => ({ row, run })));
@@ -119,8 +119,9 @@ V.views = V.views || {};
       const mine = found.filter((item) => item.row === row);
       return mine.length ? lines(row, mine, chosen) : [];
     }).filter((line) => line.points.length);
-    const key = JSON.stringify([V.theme(), sweep.name, chosen, all.map((line) => [line.name, line.band, Boolean(line.raw)])]);
-    const title = `${V.metricName(chosen.metric)} against ${V.AXES[chosen.axis]}`;
+    const axis = V.axis(chosen.axis, Math.max(0, ...all.map((line) => line.points[line.points.length - 1].x)));
+    const key = JSON.stringify([V.theme(), axis, sweep.name, chosen, all.map((line) => [line.name, line.band, Boolean(line.raw)])]);
+    const title = `${V.metricName(chosen.metric)} against ${V.AXES[chosen.axis][0]}`;
     const keep = drawing && drawing.key === key && drawing.node.isConnected;
     const node = keep ? drawing.node : V.el("div", { class: "plot" });
     const best = chosen.band ? "a band reaches from the lowest to the highest seed" : "one line a seed";
@@ -143,10 +144,10 @@ V.views = V.views || {};
     );
     if (!all.length) return;
     if (keep) {
-      values(all).forEach((next, k) => { drawing.sources[k].data = next; });
+      values(all, axis.factor).forEach((next, k) => { drawing.sources[k].data = next; });
       return;
     }
-    const { fig, sources } = draw(all, chosen);
+    const { fig, sources } = draw(all, chosen, axis);
     drawing = { key, node, fig, sources };
     await V.chart.show(fig, node, `${title}: ${all.filter((line) => !line.thin).map((line) => `${line.name} ends at ${V.any(line.points[line.points.length - 1].y)}`).join("; ")}`);
   }

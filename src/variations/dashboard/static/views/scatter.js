@@ -5,9 +5,9 @@ V.views = V.views || {};
 
 (() => {
   const COSTS = {
-    parameters: { name: "parameters", axis: "parameters (number of weights)", of: (row) => row.parameters },
-    flops: { name: "FLOPs", axis: "training FLOPs (counted, mean over seeds)", of: (row) => row.cost.flops },
-    seconds: { name: "time", axis: "training time (seconds, mean over seeds)", of: (row) => row.cost.seconds },
+    parameters: { name: "parameters", of: (row) => row.parameters },
+    flops: { name: "FLOPs", of: (row) => row.cost.flops },
+    seconds: { name: "time", of: (row) => row.cost.seconds },
   };
 
   /** Points that no other beats in score at the same or less cost, from cheap to dear. */
@@ -20,12 +20,13 @@ V.views = V.views || {};
   };
 
   function draw(points, front, chosen) {
-    const { cost, measure, logX } = chosen;
-    const fig = V.chart.figure({ height: 500, x: cost.axis, y: `${measure.label} (mean over seeds)`, xLog: logX, largeX: true });
+    const { key, cost, measure, logX } = chosen;
+    const { factor, label: xLabel } = V.axis(key, Math.max(...points.map((point) => point.x)));
+    const fig = V.chart.figure({ height: 500, x: xLabel, y: `${measure.label} (mean over seeds)`, xLog: logX });
     const ink = V.ink();
     const spread = points.filter((point) => V.known(point.sd));
-    if (spread.length) fig.segment({ x0: spread.map((p) => p.x), x1: spread.map((p) => p.x), y0: spread.map((p) => p.y - p.sd), y1: spread.map((p) => p.y + p.sd), line_color: ink.soft, line_width: 1.2 });
-    if (front.length > 1) fig.line(front.map((p) => p.x), front.map((p) => p.y), { line_color: ink.ink, line_width: 1.5, line_dash: [6, 4] });
+    if (spread.length) fig.segment({ x0: spread.map((p) => p.x / factor), x1: spread.map((p) => p.x / factor), y0: spread.map((p) => p.y - p.sd), y1: spread.map((p) => p.y + p.sd), line_color: ink.soft, line_width: 1.2 });
+    if (front.length > 1) fig.step(front.map((p) => p.x / factor), front.map((p) => p.y), "after", { line_color: ink.ink, line_width: 1.5, line_dash: [6, 4] });
     const shown = points.map((point) => {
       const look = V.look(point.row.look);
       const best = front.includes(point);
@@ -33,7 +34,7 @@ V.views = V.views || {};
         { field: "x" },
         { field: "y" },
         {
-          source: V.chart.source({ x: [point.x], y: [point.y], name: [point.row.label], score: [V.fixed(point.y)], cost: [V.short(point.x)], sd: [V.known(point.sd) ? `± ${V.fixed(point.sd)}` : ""], front: [best ? "on the Pareto front" : ""] }),
+          source: V.chart.source({ x: [point.x / factor], y: [point.y], name: [point.row.label], score: [V.fixed(point.y)], cost: [V.short(point.x)], sd: [V.known(point.sd) ? `± ${V.fixed(point.sd)}` : ""], front: [best ? "on the Pareto front" : ""] }),
           marker: look.marker,
           size: best ? 13 : 9,
           fill_color: look.colour,
@@ -44,12 +45,12 @@ V.views = V.views || {};
       );
     });
     V.chart.hover(fig, shown, [["", "@name"], [measure.label, "@score @sd"], [cost.name, "@cost"], ["", "@front"]]);
-    label(fig, points, front, ink, logX);
+    label(fig, points, front, ink, logX, factor);
     return fig;
   }
 
   /** Names beside the points, those of the front first, and none where it would stand upon another. */
-  function label(fig, points, front, ink, logX) {
+  function label(fig, points, front, ink, logX, factor) {
     const place = (value, all, log) => {
       const f = log ? Math.log : (v) => v;
       const low = Math.min(...all.map(f));
@@ -67,13 +68,13 @@ V.views = V.views || {};
       const y = place(point.y, ys, false) * 360;
       const right = place(point.x, xs, logX) < 0.6;
       const own = boxes[points.indexOf(point)];
-      const free = [0, 16, -16].find((shift) => {
+      const free = (!front.includes(point) ? [0, 16, -16] : right ? [-15, 15, 0] : [15, 0, -15]).find((shift) => {
         const mine = box(x + (right ? 12 + width / 2 : -12 - width / 2), y + shift, width, 15);
         return [...drawn, ...boxes.filter((item) => item !== own)].every((other) => apart(mine, other));
       });
       if (free === undefined) continue;
       drawn.push(box(x + (right ? 12 + width / 2 : -12 - width / 2), y + free, width, 15));
-      fig.add_layout(new Bokeh.Label({ x: point.x, y: point.y, x_offset: right ? 11 : -11, y_offset: free, text, text_align: right ? "left" : "right", text_baseline: "middle", text_color: ink.ink, text_font: V.chart.font, text_font_size: "12px" }));
+      fig.add_layout(new Bokeh.Label({ x: point.x / factor, y: point.y, x_offset: right ? 11 : -11, y_offset: free, text, text_align: right ? "left" : "right", text_baseline: "middle", text_color: ink.ink, text_font: V.chart.font, text_font_size: "12px" }));
     }
   }
 
@@ -85,7 +86,7 @@ V.views = V.views || {};
   async function render(root, { sweep }) {
     const key = COSTS[V.state.get("cost")] ? V.state.get("cost") : "parameters";
     const measure = sweep.measures.find((item) => item.key === V.state.get("measure")) || sweep.primary;
-    const chosen = { cost: COSTS[key], measure, logX: V.state.get("logx") === "1" };
+    const chosen = { key, cost: COSTS[key], measure, logX: V.state.get("logx") === "1" };
     const points = sweep.rows
       .map((row) => ({ row, x: chosen.cost.of(row), y: row.measured[measure.key]?.mean, sd: row.measured[measure.key]?.sd }))
       .filter((point) => V.known(point.x) && V.known(point.y) && (!chosen.logX || point.x > 0));

@@ -71,7 +71,7 @@ V.views = V.views || {};
   function runs(row) {
     if (row.quoted) return "";
     const worst = ["failed", "broken", "running", "interrupted"].find((state) => row.counts[state]);
-    return [row.seeds, worst ? [" ", V.stateMark(worst)] : null];
+    return [row.seeds, worst && row.score !== null ? [" ", V.stateMark(worst)] : null];
   }
 
   function head(column, sorted, down) {
@@ -163,7 +163,7 @@ V.views = V.views || {};
   V.views.table = {
     title: "Table",
     hint: "Published figures beside ours",
-    render: (root, { sweep }) => {
+    render: async (root, { sweep }) => {
       const list = columns(sweep);
       const sorted = V.state.get("sort");
       const column = list.find((item) => item.key === sorted);
@@ -177,8 +177,11 @@ V.views = V.views || {};
         V.el("thead", {}, V.el("tr", {}, list.map((item) => head(item, sorted, down)))),
         V.el("tbody", {}, body(sweep, list, rows, Boolean(column), V.state.get("open"))),
       );
+      const chart = effects(sweep, rows);
+      const node = V.el("div", { class: "plot" });
       V.replace(
         root,
+        sweep.fault ? V.el("p", { class: "note", text: sweep.fault }) : null,
         V.el(
           "div",
           { class: "bar" },
@@ -187,13 +190,25 @@ V.views = V.views || {};
         ),
         V.el("div", { class: "scroll", "data-scroll": "table" }, V.arrows(table, "tr.line")),
         rows.length ? null : V.el("p", { class: "hint", text: "No row matches the filter." }),
+        chart ? V.el("section", { class: "effects" }, V.el("h3", { text: "Which variation matters? Those whose interval leaves out 0" }), node) : null,
         V.el("details", { class: "footnotes", id: "footnotes" }, V.el("summary", { text: `How these figures were measured (${sweep.footnotes.length})` }), V.el("ol", {}, sweep.footnotes.map((text) => V.el("li", { text }))), V.el("ul", { class: "marks" }, sweep.notes.map((note) => V.el("li", {}, V.el("sup", { text: note.mark }), ` ${note.text}`)))),
       );
+      if (chart) await V.chart.show(chart.fig, node, `Differences from the base row: ${chart.text}`);
     },
   };
 
+  /** Differences from the base row with their intervals, in the order of the table. */
+  function effects(sweep, rows) {
+    const marks = rows.filter((row) => row.ci && row.delta[sweep.primary.key]).slice(0, 40);
+    const label = (row) => V.clip(row.label, 46);
+    return V.forest(
+      marks.map((row) => ({ name: label(row), look: row.color_index, value: row.delta[sweep.primary.key].mean, ci: row.ci })),
+      `${sweep.primary.label}: difference from the base row (points, ${Math.round(100 * sweep.level)} % interval)`,
+    );
+  }
+
   function caption(sweep) {
-    const marks = sweep.notes.filter((note) => note.mark === "*" || note.mark === "†").map((note) => ` ${note.mark} ${note.text}`).join("");
+    const marks = sweep.notes.filter((note) => note.mark === "*" || note.mark === "†").map((note) => ` ${note.mark} ${V.sentence(note.text)}`).join("");
     const recalled = sweep.rows.some((row) => Object.values(row.published).some((figure) => figure.recalled)) ? " ° Recalled, not read in the paper." : "";
     const waiting = sweep.tested ? "" : " Differences are being tested …";
     return `${sweep.primary.label}, mean ± standard deviation over seeds.${marks}${recalled}${waiting} Open a row to see what it changes.`;
