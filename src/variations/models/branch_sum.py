@@ -1,21 +1,24 @@
 """g = Σ_i α_i relu(head_i C_i + b_i): the elementwise heart of the composed Weighted Transformer (SPEC section 3.5).
 
 Kept by plain autograd, the M activations of width f would cost M·f numbers per token, and M trips to memory and
-back. Here the tokens are worked in blocks small enough to stay in cache, nothing of width M·f is ever stored, and the
-backward pass computes each block again. `benchmarks/branch_forms.py` measures what the block's size does.
+back. Here the tokens are worked in blocks that stay in a shared cache, nothing of width M·f is ever stored, and the
+backward pass computes each block again. `benchmarks/branch_forms.py` measures what the block's size does. On a GPU
+`kernels.FusedGPU` does the same in one kernel (`branch_sum_triton`).
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from variations.models.kernels import Reference
+if TYPE_CHECKING:  # the kernels call this module
+    from variations.models.kernels import Reference
 
-BLOCK_BYTES = 1 << 20
-"""Size of one branch's block of activations; of the order of a core's second-level cache."""
+BLOCK_BYTES = 1 << 22
+"""Size of one branch's block of activations. Smaller ones stay in nearer caches but make flat products, which cost more
+than the trips to a shared cache do; see `benchmarks/branch_forms.py`."""
 FEW = 1 << 22
 """Activations of all branches that are still computed in one batched product where no gradient is wanted."""
 
@@ -27,7 +30,7 @@ def branch_sum(
     base: Tensor | None,
     alpha: Tensor,
     *,
-    dropout: tuple[float, Reference] | None = None,
+    dropout: tuple[float, "Reference"] | None = None,
 ) -> Tensor:
     """Σ_i α_i relu(head_i C_i + bias_i + base).
 
@@ -45,11 +48,7 @@ def branch_sum(
     """
     if dropout is not None:
         return _plain(heads, C, bias, base, alpha, dropout)
-    if torch.is_autocast_enabled(heads.device.type):
-        dtype = torch.get_autocast_dtype(heads.device.type)
-        heads, C = heads.to(dtype), C.to(dtype)
-        base = None if base is None else base.to(dtype)
-        bias = None if bias is None else bias.to(dtype)
+    heads, C, bias, base = autocast(heads, C, bias, base)
     if not torch.is_grad_enabled() and heads.size(0) * heads.size(1) * C.size(2) <= FEW:
         return _batched(heads, C, bias, base, alpha)
     w = heads.size(-1)
@@ -62,6 +61,18 @@ def branch_sum(
     return out
 
 
+def autocast(
+    heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """The same tensors in the type that autocast asks for, if it is on."""
+    device = heads.device.type
+    if not torch.is_autocast_enabled(device):
+        return heads, C, bias, base
+    dtype = torch.get_autocast_dtype(device)
+    heads, C = heads.to(dtype), C.to(dtype)
+    return heads, C, None if bias is None else bias.to(dtype), None if base is None else base.to(dtype)
+
+
 def _batched(heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None, alpha: Tensor) -> Tensor:
     """All branches at once: a step of decoding has too few tokens to be worth a loop."""
     z = torch.bmm(heads, C) if bias is None else torch.baddbmm(bias[:, None].to(heads.dtype), heads, C)
@@ -70,7 +81,12 @@ def _batched(heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None,
 
 
 def _plain(
-    heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None, alpha: Tensor, dropout: tuple[float, Reference]
+    heads: Tensor,
+    C: Tensor,
+    bias: Tensor | None,
+    base: Tensor | None,
+    alpha: Tensor,
+    dropout: tuple[float, "Reference"],
 ) -> Tensor:
     rate, kernels = dropout
     total: Tensor | None = None

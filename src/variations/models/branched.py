@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from variations.config import BranchConfig, ModelConfig
-from variations.models.branch_sum import branch_sum
 from variations.models.branch_weights import BranchWeights
 from variations.models.gates import build as build_gate
 from variations.models.kernels import Reference
@@ -68,8 +67,8 @@ class BranchedFeedForward(nn.Module):
         return y if self.b2 is None else y + self.b2
 
     def first_matrices(self) -> Tensor:
-        """W_1 of every branch, broadcastable to (M, d, f)."""
-        return self.W1[None]
+        """W_1 of every branch, (M, d, f), or (d, f) where all have the same."""
+        return self.W1
 
     def first_bias(self) -> Tensor | None:
         """b_1 of every branch, broadcastable to (M, f)."""
@@ -85,13 +84,10 @@ class BranchedFeedForward(nn.Module):
             base: (n, f), added to every branch.
             alpha: (1 or n, M).
         """
-        g = branch_sum(z_heads, C, bias, base, alpha, dropout=self._relu_dropout())
+        dropout = self.config.relu_dropout if self.training else 0.0
+        g = self.kernels.branch_sum(z_heads, C, bias, base, alpha, dropout)
         out = g @ self.W2
         return out if self.b2 is None else out + alpha.sum(-1, keepdim=True) * self.b2
-
-    def _relu_dropout(self) -> tuple[float, Reference] | None:
-        rate = self.config.relu_dropout if self.training else 0.0
-        return (rate, self.kernels) if rate else None
 
     def forward(self, heads: Tensor, x: Tensor) -> Tensor:
         """Heads (B, M, T, d_v) and the sub-layer's input x (B, T, d) to the sum over branches (B, T, d)."""
@@ -161,11 +157,11 @@ class BranchedFeedForward(nn.Module):
     def compose(self, kappa: Tensor) -> tuple[Tensor, Tensor | None]:
         """C_i = κ_i W_O^i W_1 (M, d_v, f) and the bias κ_i b_O^i W_1 + b_1 (1 or M, f), in full precision."""
         with torch.autocast(self.output.device.type, enabled=False):
-            C = (kappa[:, None, None] * self.output) @ self.first_matrices()
+            C = _per_branch(kappa[:, None, None] * self.output, self.first_matrices())
             bias = self.first_bias()
             if self.output_bias is not None:
-                extra = (kappa[:, None, None] * self.output_bias[:, None, :]) @ self.first_matrices()
-                bias = extra[:, 0] if bias is None else extra[:, 0] + bias
+                extra = _per_branch(kappa[:, None, None] * self.output_bias[:, None, :], self.first_matrices())[:, 0]
+                bias = extra if bias is None else extra + bias
         return C, bias
 
     def first_of_residual(self, x: Tensor) -> Tensor:
@@ -228,6 +224,17 @@ class SplitFeedForward(FullFeedForward):
     def width(self) -> int:
         """Width f of one branch's FFN."""
         return self.config.d_ff // self.M
+
+
+def _per_branch(a: Tensor, matrices: Tensor) -> Tensor:
+    """a_i times the matrix of branch i: (M, r, d) and (M, d, f), or a common (d, f), to (M, r, f).
+
+    A common matrix takes one product of M·r rows; broadcast, its gradient would be M matrices and then their sum.
+    """
+    if matrices.dim() == 3:
+        return torch.matmul(a, matrices)
+    together: Tensor = a.flatten(0, 1) @ matrices
+    return together.view(*a.shape[:2], -1)
 
 
 KINDS = {"shared": BranchedFeedForward, "full": FullFeedForward, "split": SplitFeedForward}

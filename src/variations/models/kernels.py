@@ -1,15 +1,22 @@
-"""The arithmetic that a device may do in more than one way: attention and dropout.
+"""The arithmetic that a device may do in more than one way: attention, dropout and the sum over branches.
 
-`Reference` is plain torch. `FastCPU` computes the same functions with less memory traffic; which one a model uses is
-decided once, when it is built (`profile=auto|reference`), and never inside a layer.
+`Reference` is plain torch. `FastCPU` and `FusedGPU` compute the same functions with less memory traffic; which one a
+model uses is decided once, when it is built (`profile=auto|reference`), and never inside a layer.
 """
 
+import importlib
+import logging
 import math
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from variations.models import branch_sum
+
+log = logging.getLogger(__name__)
 
 
 class Reference:
@@ -40,6 +47,12 @@ class Reference:
         """Zero elements of `x` at `rate` and scale the others by 1 / (1 - rate); call it in training only."""
         return F.dropout(x, rate) if rate else x
 
+    def branch_sum(
+        self, heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None, alpha: Tensor, dropout: float
+    ) -> Tensor:
+        """Σ_i α_i relu(head_i C_i + bias_i + base); see `branch_sum.branch_sum`, which it calls."""
+        return branch_sum.branch_sum(heads, C, bias, base, alpha, dropout=(dropout, self) if dropout else None)
+
 
 class FastCPU(Reference):
     """Plain matrix products for attention over short sequences, and dropout masks drawn as bytes."""
@@ -63,9 +76,75 @@ class FastCPU(Reference):
         return _ByteDropout.apply(x, threshold) if threshold else x
 
 
+class FusedGPU(Reference):
+    """The sum over branches in one Triton kernel per pass, where Triton is installed and the kernel proves right."""
+
+    name = "fused_gpu"
+    WIDEST = 128
+    """Widest head whose tiles fit a multiprocessor's shared memory."""
+
+    def __init__(self) -> None:
+        self._works: dict[tuple[object, ...], bool] = {}
+
+    def branch_sum(
+        self, heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None, alpha: Tensor, dropout: float
+    ) -> Tensor:
+        """See `Reference.branch_sum`, which does what the kernel cannot: dropout, wide heads, float64."""
+        if not dropout and not torch.compiler.is_compiling():
+            cast = branch_sum.autocast(heads, C, bias, base)
+            fits = heads.size(2) <= self.WIDEST and cast[0].dtype != torch.float64
+            if fits and self.works(cast[0], cast[1]):
+                out: Tensor = _triton().branch_sum(*cast, alpha)
+                return out
+        return super().branch_sum(heads, C, bias, base, alpha, dropout)
+
+    def works(self, heads: Tensor, C: Tensor) -> bool:
+        """Whether the kernel compiles here and agrees with torch; tried once for each kind of input."""
+        precision = torch.get_float32_matmul_precision()
+        kind = heads.device, heads.dtype, heads.size(0), heads.size(2), C.size(2), precision
+        if kind not in self._works:
+            self._works[kind] = _agrees(heads, C, exact=precision == "highest" and heads.dtype == torch.float32)
+        return self._works[kind]
+
+
+def _triton() -> ModuleType:
+    return importlib.import_module("variations.models.branch_sum_triton")
+
+
+def _agrees(heads: Tensor, C: Tensor, *, exact: bool) -> bool:
+    """Whether the fused kernel gives the values and gradients of torch's form on a few random tokens."""
+    generator = torch.Generator(heads.device).manual_seed(0)  # leaves the run's random numbers alone
+    (M, _, w), f, n = heads.shape, C.size(2), 80
+
+    def drawn(*shape: int) -> Tensor:
+        values = torch.randn(shape, generator=generator, device=heads.device)
+        return values.to(heads.dtype).requires_grad_()
+
+    def results(form: Any) -> list[Tensor]:
+        with torch.enable_grad(), torch.autocast(heads.device.type, enabled=False):
+            out = form(*tensors)
+            return [out.detach(), *torch.autograd.grad(out.float().square().sum(), tensors)]
+
+    tensors = drawn(M, n, w), drawn(M, w, f), drawn(1, f), drawn(n, f), drawn(1, M)
+    try:
+        found = results(_triton().branch_sum)
+    except Exception as fault:  # noqa: BLE001 - compilers and drivers fail in many ways, and there is another form
+        log.warning("The fused kernel for branches does not run here (%s); torch's products take its place.", fault)
+        return False
+    # Where z is near 0 rounding decides the ReLU's slope: one in 10^3 with 8 or 10 bits, whose share of a norm is 3 %.
+    most = 0.01 if exact else 0.1
+    pairs = zip(found, results(branch_sum.branch_sum), strict=True)
+    errors = [float((a - b).float().norm() / b.float().norm()) for a, b in pairs]
+    if all(error <= most for error in errors):  # not if one is NaN
+        return True
+    log.warning("The fused kernel for branches is wrong here (errors %s); torch's products take its place.", errors)
+    return False
+
+
 def choose(profile: str, device: str) -> Reference:
     """The kernels for `profile` (auto or reference) on a device type (cpu, cuda)."""
-    return FastCPU() if profile == "auto" and device == "cpu" else Reference()
+    fast = {"cpu": FastCPU, "cuda": FusedGPU}
+    return fast[device]() if profile == "auto" and device in fast else Reference()
 
 
 def _with_causal(mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor:
