@@ -65,6 +65,7 @@ def outcome(config: Config, folder: RunFolder, trained: Trained) -> dict[str, An
     began = time.monotonic()
     scores = {name: translate_and_score(config, folder, trained, name, _set(data, name)) for name in config.decode.sets}
     decoding = time.monotonic() - began
+    _store_attention(config, folder, trained)
     dev = Validation(config, data)(task)
     total_nll, tokens, words = _test_loss(trained)
     result: dict[str, Any] = {
@@ -93,6 +94,14 @@ def outcome(config: Config, folder: RunFolder, trained: Trained) -> dict[str, An
         pictures = attention_pictures(folder, task.model, data.subwords)
         trained.trackers.end(Final(result, samples(folder), pictures))
     return result
+
+
+def _store_attention(config: Config, folder: RunFolder, trained: Trained) -> None:
+    from variations.inspection.stored import store_maps
+
+    task = trained.task
+    with task.trainer.precision_plugin.forward_context(), torch.inference_mode():
+        store_maps(folder, task.model, trained.data.subwords, config.decode.attention)
 
 
 def _set(data: TranslationData, name: str) -> TextPair:

@@ -1,0 +1,100 @@
+"""Loggers besides the run folder: Weights & Biases (offline unless logged in) and TensorBoard.
+
+Both are mirrors: `metrics.jsonl` is the truth. When a run starts or is continued, its lines so far are told again, from
+the first one that the logger does not have; so nothing is missing there and nothing stands there twice, however the
+run was interrupted. Nothing of a library is imported before a run uses it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from variations import processes
+from variations.config import Config
+from variations.experiments.ledger import RunFolder
+from variations.tracking.final import Final
+
+Line = Mapping[str, Any]
+"""A line of metrics.jsonl."""
+
+
+class Tracker(Protocol):
+    """A logger."""
+
+    def start(self, lines: Sequence[Line]) -> None:
+        """Take over what the run has measured so far; before the first `line`."""
+
+    def line(self, line: Line) -> None:
+        """A measurement."""
+
+    def end(self, final: Final) -> None:
+        """What a tested run ends with."""
+
+    def close(self, exit_code: int) -> None:
+        """Write out what is left. `exit_code` is not 0 for a run that failed or was interrupted."""
+
+
+class Trackers:
+    """The loggers of a run; usually one, none on ranks other than 0. `start` and `close` may be called again."""
+
+    def __init__(self, trackers: Sequence[Tracker] = ()) -> None:
+        self._trackers = list(trackers)
+        self._waiting = True
+
+    def __bool__(self) -> bool:
+        return bool(self._trackers)
+
+    def start(self, folder: RunFolder) -> None:
+        """Tell what the run has measured so far."""
+        if self._trackers and self._waiting:
+            lines = folder.read_metrics()
+            for tracker in self._trackers:
+                tracker.start(lines)
+        self._waiting = False
+
+    def line(self, line: Line) -> None:
+        """Tell a measurement."""
+        for tracker in self._trackers:
+            tracker.line(line)
+
+    def end(self, final: Final) -> None:
+        """Tell what the run ends with."""
+        for tracker in self._trackers:
+            tracker.end(final)
+
+    def close(self, exit_code: int) -> None:
+        """Let go of all loggers, so that the next row of a sweep gets its own."""
+        while self._trackers:
+            self._trackers.pop().close(exit_code)
+
+
+_open: list[Trackers] = []
+
+
+def trackers(config: Config, folder: RunFolder) -> Trackers:
+    """Open the loggers that the configuration names; none on ranks other than 0.
+
+    Raises:
+        UserError: logger.mode=online, and W&B lets nobody in.
+    """
+    found: list[Tracker] = []
+    if processes.global_rank() == 0:
+        if config.logger.kind == "wandb":
+            from variations.tracking.mode import chosen_mode
+
+            if (mode := chosen_mode(config.logger.mode)) != "disabled":
+                from variations.tracking.weights_and_biases import WeightsAndBiases
+
+                found.append(WeightsAndBiases(config, folder, mode))
+        elif config.logger.kind == "tensorboard":
+            from variations.tracking.event_files import EventFiles
+
+            found.append(EventFiles(config, folder))
+    opened = Trackers(found)
+    _open.append(opened)
+    return opened
+
+
+def close(exit_code: int) -> None:
+    """End the loggers of this process's run."""
+    while _open:
+        _open.pop().close(exit_code)

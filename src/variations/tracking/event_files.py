@@ -1,0 +1,114 @@
+"""A run's mirror in TensorBoard's event files: curves, histograms of branch weights, translations, and HParams."""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from variations.compose import to_dict
+from variations.config import Config
+from variations.experiments.identity import flatten
+from variations.experiments.ledger import RunFolder
+from variations.experiments.rows import changes
+from variations.tracking.final import Final
+
+ALWAYS = (
+    "model.kind",
+    "model.N",
+    "model.d_model",
+    "model.d_ff",
+    "model.h",
+    "model.dropout",
+    "positions.kind",
+    "recipe.name",
+    "recipe.label_smoothing",
+    "data.name",
+)
+"""Keys that HParams shows of every run, so that rows can be compared column by column."""
+
+
+class EventFiles:
+    """Writes below `tensorboard/` of the run's folder.
+
+    A continued run hides what its earlier processes wrote and tells it all again, so that a kill loses nothing and
+    nothing shows twice. The time axis `relative` is training time.
+    """
+
+    def __init__(self, config: Config, folder: RunFolder) -> None:
+        from torch.utils.tensorboard.writer import SummaryWriter
+
+        self.config, self.folder = config, folder
+        self._began = time.time()
+        # Events of earlier files at this step or later are hidden: all of them.
+        self.writer = SummaryWriter(str(folder.path / "tensorboard"), purge_step=0)
+
+    def start(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        """Tell what the run has measured so far."""
+        if lines:
+            self._began -= float(lines[-1].get("seconds") or 0)
+        for line in lines:
+            self.line(line)
+        self.writer.flush()
+
+    def line(self, line: Mapping[str, Any]) -> None:
+        """A measurement."""
+        import numpy as np
+
+        step, when = int(line["step"]), self._began + float(line.get("seconds") or 0)
+        for key, value in line.items():
+            if isinstance(value, int | float) and not isinstance(value, bool) and key != "step":
+                if math.isfinite(value):
+                    self.writer.add_scalar(key, value, step, walltime=when)
+            elif key.startswith("branch/") and isinstance(value, list):
+                self.writer.add_histogram(key, np.asarray(value, dtype=np.float64), step, walltime=when)
+
+    def end(self, final: Final) -> None:
+        """Final scores with what the row changes (HParams), translations, pictures."""
+        step = int(final.result["steps"])
+        for name, rows in final.samples.items():
+            self.writer.add_text(f"translations/{name}", _markdown(rows), step)
+        for part, path in final.pictures.items():
+            self.writer.add_image(f"attention/{part}", _pixels(path), step, dataformats="HWC")
+        scores = {f"final/{key}": value for key, value in final.scores().items()}
+        self._hyper_parameters(scores | {key: v for key, v in final.totals().items() if key.startswith("final/")}, step)
+        self.writer.flush()
+
+    def _hyper_parameters(self, metrics: Mapping[str, float], step: int) -> None:
+        from torch.utils.tensorboard.summary import hparams
+
+        # Into this run's own files: `SummaryWriter.add_hparams` would make a run of its own.
+        for summary in hparams(hyper_parameters(self.config, self.folder), dict(metrics)):
+            self.writer._get_file_writer().add_summary(summary)  # type: ignore[no-untyped-call]
+        for key, value in metrics.items():
+            self.writer.add_scalar(key, value, step)
+
+    def close(self, exit_code: int) -> None:
+        """Write out what is left."""
+        self.writer.close()
+
+
+def hyper_parameters(config: Config, folder: RunFolder) -> dict[str, bool | int | float | str]:
+    """The row, its seed, the keys in ALWAYS, and every key of the experiment that differs from the schema's default."""
+    flat = flatten(to_dict(config))
+    changed = changes(asdict(Config()), to_dict(config))
+    chosen = {key: flat[key] for key in ALWAYS} | {key: new for key, (_, new) in changed.items()}
+    chosen |= {"row": folder.row, "seed": config.seed}
+    return {key: value if isinstance(value, bool | int | float | str) else str(value) for key, value in chosen.items()}
+
+
+def _markdown(rows: Sequence[tuple[str, str, str, float]], limit: int = 20) -> str:
+    def cell(text: str) -> str:
+        return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+
+    lines = ["| source | reference | hypothesis | GLEU |", "|---|---|---|---|"]
+    lines += [f"| {cell(s)} | {cell(r)} | {cell(h)} | {score:.1f} |" for s, r, h, score in rows[:limit]]
+    return "\n".join(lines)
+
+
+def _pixels(path: Any) -> Any:
+    import numpy as np
+    from PIL import Image
+
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB"))

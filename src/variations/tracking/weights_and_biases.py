@@ -1,0 +1,202 @@
+"""A run's mirror in Weights & Biases.
+
+`_step` there is the number of updates, so the service itself says how far it has got: online, a continued run tells
+only the lines that the service lacks. Offline, each start begins a new folder that tells everything from the first
+line; the folders of earlier starts, which a kill may have left unreadable, are set aside. `wandb sync` of the newest
+folder therefore gives what online logging gives.
+"""
+
+import importlib
+import logging
+import math
+import re
+import secrets
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from variations.compose import to_dict
+from variations.config import Config
+from variations.errors import UserError
+from variations.experiments.atomic import write_json, write_text
+from variations.experiments.identity import config_hash
+from variations.experiments.ledger import RunFolder
+from variations.tracking.final import Final
+from variations.tracking.mode import without_key
+
+log = logging.getLogger(__name__)
+
+STEP = "trainer/global_step"
+"""Number of updates: the x axis of every curve."""
+CONNECT_SECONDS = 30
+FINISH_SECONDS = 300
+"""How long the end of a run waits for uploads; what is missing then stays in the run's folder for `wandb sync`."""
+_LONGEST = {"name": 128, "group": 128, "job_type": 64, "tag": 64}
+"""Characters that the service takes."""
+
+
+class WeightsAndBiases:
+    """One W&B run.
+
+    Args:
+        config: The run's configuration.
+        folder: Its folder; W&B's own files go to `wandb/` in it, and the run's identifier there to `wandb.json`.
+        mode: `online` or `offline`.
+
+    Raises:
+        UserError: The configuration insists on online, and W&B lets nobody in.
+    """
+
+    def __init__(self, config: Config, folder: RunFolder, mode: str) -> None:
+        self.config, self.folder = config, folder
+        self._earlier = list((folder.path / "wandb").glob("offline-run-*"))
+        self.run = self._init(mode)
+        self.run.define_metric(STEP, hidden=True)
+        self.run.define_metric("*", step_metric=STEP)
+
+    def _init(self, mode: Any) -> Any:
+        import wandb
+
+        try:
+            return wandb.init(mode=mode, resume="allow" if mode == "online" else None, **self._facts())
+        except wandb.errors.Error as error:
+            told = without_key(str(error))
+        if self.config.logger.mode == "online":
+            raise UserError(
+                f"logger.mode=online, but W&B answers: {told} Log in with `wandb login` (or WANDB_API_KEY), or leave "
+                "logger.mode out: then the run is logged offline, and `wandb sync` sends it later."
+            )
+        log.warning("W&B cannot be reached, so this run is logged offline; `wandb sync` sends it later. (%s)", told)
+        return wandb.init(mode="offline", **self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        import wandb
+
+        config, folder = self.config, self.folder
+        git = (folder.environment() or {}).get("git") or {}
+        attempt = f" attempt {folder.attempt}" if folder.attempt > 1 else ""
+        settings = wandb.Settings(
+            silent=True,
+            console="off",  # progress bars are no log, and stdout stays as it is
+            disable_git=True,  # environment.json knows the commit, and has struck out credentials
+            git_commit=git.get("commit"),
+            git_remote_url=git.get("remote"),
+            init_timeout=CONNECT_SECONDS,
+            finish_timeout=FINISH_SECONDS,
+        )
+        return {
+            "id": _identifier(config, folder),
+            "name": f"{folder.row} seed {config.seed}{attempt}"[: _LONGEST["name"]],
+            "project": config.logger.project,
+            "entity": config.logger.entity,
+            "group": config.sweep.name and config.sweep.name[: _LONGEST["group"]],
+            "job_type": folder.row[: _LONGEST["job_type"]],
+            "tags": tags(config),
+            "dir": str(folder.path),
+            "config": to_dict(config),
+            "settings": settings,
+        }
+
+    def start(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        """Tell the lines that W&B lacks; set aside what earlier offline starts left."""
+        for line in lines:
+            self.line(line)
+        if self.run.offline:
+            for path in self._earlier:
+                path.rename(path.with_name(f"earlier-{path.name}"))
+
+    def line(self, line: Mapping[str, Any]) -> None:
+        """A measurement, unless W&B has its step already."""
+        step = int(line["step"])
+        if step >= self.run.starting_step:
+            self.run.log(_scalars(line) | _branches(line) | {STEP: step}, step=step)
+
+    def end(self, final: Final) -> None:
+        """Tables of translations and scores, pictures, the summary, and files that say how the run was made."""
+        import wandb
+
+        step = int(final.result["steps"])
+        shown: dict[str, Any] = {
+            f"translations/{name}": wandb.Table(columns=["source", "reference", "hypothesis", "gleu"], data=rows)
+            for name, rows in final.samples.items()
+        }
+        shown["scores"] = wandb.Table(columns=["set", "score", "value", "convention"], data=final.ladder())
+        shown |= {
+            f"attention/{part}": wandb.Image(str(path), caption=f"{part}: layers and heads")
+            for part, path in final.pictures.items()
+        }
+        if self.run.starting_step <= step + 1:
+            self.run.log(shown | {STEP: step}, step=step + 1)
+        self.run.summary.update(final.scores() | final.totals())
+        self._save_files(final)
+
+    def _save_files(self, final: Final) -> None:
+        place = Path(self.run.dir)
+        for name in ("environment.json", "data_card.json"):
+            if (self.folder.path / name).exists():
+                shutil.copyfile(self.folder.path / name, place / name)
+        write_json(place / "result.json", dict(final.result))
+        git = (self.folder.environment() or {}).get("git") or {}
+        if git.get("diff"):
+            write_text(place / "diff.patch", git["diff"] + "\n")
+        for name in ("environment.json", "data_card.json", "result.json", "diff.patch"):
+            if (place / name).exists():
+                self.run.save(str(place / name), base_path=str(place), policy="now")
+
+    def close(self, exit_code: int) -> None:
+        """End the W&B run of this process."""
+        self.run.finish(exit_code=exit_code)
+
+
+def tags(config: Config) -> list[str]:
+    """What one filters by: table, row, model, data, recipe, debug, and `logger.tags`."""
+    variation = config.variation
+    found = [variation.table, variation.row, config.model.kind, config.data.name, config.recipe.name]
+    found += [config.debug.name and f"debug-{config.debug.name}", *config.logger.tags]
+    return sorted({tag[: _LONGEST["tag"]] for tag in found if tag})
+
+
+def _identifier(config: Config, folder: RunFolder) -> str:
+    """The run's name in W&B's own books: identity, seed, attempt and a random end, kept in `wandb.json`.
+
+    The random end tells apart the same experiment done in two places, or done again after its folder was removed.
+    """
+    import json
+
+    path = folder.path / "wandb.json"
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["id"])
+    except (OSError, ValueError, KeyError):
+        identity = config_hash(to_dict(config))[:8]
+        made = f"{identity}-{config.seed}-{folder.attempt}-{secrets.token_hex(3)}"
+        write_json(path, {"id": made, "project": config.logger.project, "entity": config.logger.entity})
+        return made
+
+
+def _scalars(line: Mapping[str, Any]) -> dict[str, float]:
+    return {
+        key: float(value)
+        for key, value in line.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and key != "step" and math.isfinite(value)
+    }
+
+
+def _branches(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Of each branched sub-layer: a histogram of κ and one of α, and every weight as a curve of its own."""
+    found: dict[str, Any] = {}
+    for key, values in line.items():
+        match = re.fullmatch(r"branch/(.+)\.(kappa|alpha)", key)
+        if match and isinstance(values, list) and all(isinstance(v, int | float) and math.isfinite(v) for v in values):
+            found[key] = _histogram(values)
+            found |= {f"{match[2]}/{match[1]}.{n}": float(value) for n, value in enumerate(values, start=1)}
+    return found
+
+
+def _histogram(values: Sequence[float]) -> Any:
+    """32 bins over 0 … 1, where the weights of a simplex lie; over their own range if one lies outside."""
+    import numpy as np
+
+    wandb = importlib.import_module("wandb")
+    inside = min(values) >= 0 and max(values) <= 1
+    return wandb.Histogram(np_histogram=np.histogram(values, bins=32, range=(0.0, 1.0) if inside else None))
