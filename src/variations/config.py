@@ -109,7 +109,8 @@ class BranchConfig:
     """Whether encoder layers are branched."""
     decoder: str = choice("cross", "cross", "self", "both", "both_shared_ffn", "none")
     constraint: str = choice("project", "project", "softmax", "softmax_xM", "renormalise", "sigmoid", "none")
-    """How κ and α are kept on the simplex (`project`: Euclidean projection after every update)."""
+    """How κ and α are kept on the simplex (`project`: Euclidean projection after every update). `softmax_xM` is M times a
+    point of it; `sigmoid` and `none` leave it."""
     init: str = choice("random", "random", "uniform")
     residual: str = choice("outer", "outer", "outer+inner", "per_branch_into_ffn", "none")
     inner_norm: bool = False
@@ -118,14 +119,15 @@ class BranchConfig:
     """Three evaluations of the same function (SPEC section 3.5)."""
     rescale: str = choice("none", "none", "M", "M2")
     kappa: bool = True
-    """Whether κ is learned; 1/M otherwise."""
+    """Whether κ is learned; constant 1/M otherwise (1 under `softmax_xM`, whose weights sum to M)."""
     alpha: bool = True
-    """Whether α is learned; 1/M otherwise."""
+    """Whether α is learned; constant 1/M otherwise (1 under `softmax_xM`)."""
     scope: str = choice("sublayer", "sublayer", "shared_enc_dec")
     """`shared_enc_dec`: encoder and decoder layer i have one κ and one α."""
     gate: GateConfig = field(default_factory=GateConfig)
     train_mode: str = choice("learned", "learned", "uniform", "random_per_step")
-    """Weights in force while training: learned, constant 1/M, or drawn anew each step (Shake-Shake)."""
+    """Weights in force while training: learned, all alike (1/M, or 1 under `softmax_xM`), or drawn anew each step
+    (Shake-Shake)."""
     eval_mode: str = choice("learned", "learned", "uniform", "random_uniform", "random_dirichlet")
     """Weights in force at test time (Table 3 of Ahmed et al.)."""
     eval_seed: int = number(1, ge=0)
@@ -259,6 +261,8 @@ class DecodeConfig:
     nbest: int = number(1, ge=1)
     sets: list[str] = field(default_factory=lambda: ["test"])
     """Sets that are translated and scored after training: `test`, `dev`, and further test sets of the corpus."""
+    attention: int = number(3, ge=0, le=5)
+    """Short sentences whose attention maps a tested run stores for the dashboard; 0: none."""
 
 
 @dataclass

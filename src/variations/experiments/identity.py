@@ -19,6 +19,7 @@ INCIDENTAL = (
     "force",
     "resume",
     "trainer.progress",
+    "decode.attention",
     "rows",
     "seeds",
     "sweep",
