@@ -1,4 +1,4 @@
-"""A multirun: which runs it has, in which order, what it skips, and what it tells at the end."""
+"""A multirun: which runs it has, in which order, and why it may be refused as a whole."""
 
 import os
 import subprocess
@@ -10,49 +10,15 @@ import pytest
 from variations.compose import compose_run, to_dict
 from variations.errors import ConfigError
 from variations.experiments.ledger import RunFolder
-from variations.jobs import expand
+from variations.sweeping.jobs import expand
 
-ROOT = Path(__file__).resolve().parents[1]
-
-FAKE_TRAIN = """
-from pathlib import Path
-from variations.cli import command
-from variations.compose import to_dict
-from variations.config import Config
-from variations.errors import DataError
-from variations.experiments.ledger import RunFolder
-from variations.naming import run_folder
-
-def train(config: Config) -> None:
-    \"\"\"Pretend to train.\"\"\"
-    with open("order.txt", "a") as file:
-        file.write(f"{config.variation.row or config.name} {config.seed}\\n")
-    folder = RunFolder(run_folder(config)).create(to_dict(config))
-    folder.set_status("running")
-    if Path("stop").exists() and config.variation.row == "uniform":
-        raise KeyboardInterrupt
-    if Path("break").exists() and config.variation.row == "weighted":
-        folder.set_status("failed", reason="broken on purpose")
-        raise DataError("broken on purpose")
-    folder.write_result({"scores": {"test": {"bleu": {"value": 12.345}}}, "seconds": 1.0})
-    folder.set_status("finished")
-
-command(train, schema=Config, config_name="train", multirun=True)()
-"""
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def sweep(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    script = folder / "fake.py"
-    script.write_text(FAKE_TRAIN)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "220"}
-    in_turn = [f"{argument.split('=')[0]}.at_once=1" for argument in arguments if argument.startswith("sweep=")]
-    line = [sys.executable, str(script), "--multirun", *arguments, *in_turn]
+    environment = {**os.environ, "COLUMNS": "220"}
+    line = [sys.executable, str(ROOT / "src" / "train.py"), "--multirun", *arguments]
     return subprocess.run(line, cwd=folder, capture_output=True, text=True, env=environment, timeout=60, check=False)
-
-
-def order(folder: Path) -> list[str]:
-    path = folder / "order.txt"
-    return path.read_text().splitlines() if path.exists() else []
 
 
 def test_a_table_is_rows_times_seeds_with_the_base_row_first() -> None:
@@ -119,49 +85,11 @@ def test_a_sweep_that_cannot_run_says_why(arguments: list[str], message: str) ->
     assert message in str(error.value)
 
 
-def test_a_sweep_runs_skips_what_is_finished_and_retries_what_failed(tmp_path: Path) -> None:
-    (tmp_path / "break").touch()
-    first = sweep(tmp_path, "sweep=quickstart")
-    assert first.returncode == 1
-    assert order(tmp_path) == ["transformer 1", "weighted 1", "uniform 1", "learned_positions 1"]
-    assert "3 finished, 1 failed" in first.stdout
-    assert "failed weighted, seed 1: broken on purpose" in first.stdout
-    assert "12.35" in first.stdout or "12.34" in first.stdout
-    (tmp_path / "break").unlink()
-    second = sweep(tmp_path, "sweep=quickstart")
-    assert second.returncode == 0
-    assert order(tmp_path)[4:] == ["weighted 1"]
-    assert "3 skipped, 1 finished" in second.stdout
-    third = sweep(tmp_path, "sweep=quickstart")
-    assert third.returncode == 0
-    assert len(order(tmp_path)) == 5
-    homes = sorted(str(p.parent.relative_to(tmp_path)) for p in (tmp_path / "runs").rglob("result.json"))
-    assert homes == [
-        f"runs/quickstart/{row}/seed1" for row in ("learned_positions", "transformer", "uniform", "weighted")
-    ]
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["fake.py", "order.txt", "runs"]
-
-
-def test_ctrl_c_ends_the_sweep_with_its_summary(tmp_path: Path) -> None:
-    (tmp_path / "stop").touch()
-    done = sweep(tmp_path, "sweep=quickstart")
-    assert done.returncode == 130
-    assert "2 finished, 1 interrupted, 1 pending" in done.stdout
-    assert "run the same line again" in done.stderr
-
-
-def test_a_grid_runs_through_the_command_line(tmp_path: Path) -> None:
-    done = sweep(tmp_path, "model=transformer,weighted", "trainer.max_steps=30")
-    assert done.returncode == 0
-    assert (tmp_path / "runs/grid/model=weighted,trainer.max_steps=30/seed1/result.json").is_file()
-
-
 def test_nothing_starts_when_one_row_is_at_fault(tmp_path: Path) -> None:
     done = sweep(tmp_path, "sweep=quickstart", "branch.freeze_last=5000")
     assert done.returncode == 2
     assert "rows weighted: " in done.stderr or "row weighted: " in done.stderr
-    assert order(tmp_path) == []
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["fake.py"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_finished_run_of_another_configuration_is_not_taken_for_this_one(tmp_path: Path) -> None:
@@ -170,3 +98,21 @@ def test_a_finished_run_of_another_configuration_is_not_taken_for_this_one(tmp_p
     done = sweep(tmp_path, "sweep=quickstart", "rows=[transformer]")
     assert done.returncode == 1
     assert "trainer.max_steps: 77 → 900" in done.stdout
+
+
+def test_finished_rows_are_skipped_and_nothing_is_started(tmp_path: Path) -> None:
+    for job in expand(["sweep=quickstart", f"runs={tmp_path / 'runs'}"]):
+        folder = RunFolder(job.folder).create(to_dict(job.config))
+        folder.write_result({"scores": {"test": {"bleu": {"value": 12.345}}}, "seconds": 1.0})
+        folder.set_status("finished")
+    done = sweep(tmp_path, "sweep=quickstart")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "4 skipped" in done.stdout
+    assert done.stdout.count("12.3") == 4
+    assert not list(tmp_path.rglob("log.txt"))
+
+
+def test_a_launcher_that_has_no_pool_is_refused(tmp_path: Path) -> None:
+    done = sweep(tmp_path, "sweep=quickstart", "hydra/launcher=basic")
+    assert done.returncode == 2
+    assert "rows are run by local, slurm or ray" in done.stderr

@@ -1,0 +1,106 @@
+"""A pool whose runs do what a test says, and sweeps of a few rows."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from variations.compose import compose_run, to_dict
+from variations.errors import UserError
+from variations.experiments.ledger import RunFolder
+from variations.sweeping.control import Control
+from variations.sweeping.jobs import Job
+from variations.sweeping.outcomes import Outcome
+from variations.sweeping.overview import Overview
+from variations.sweeping.pool import Ended, Task
+
+sys.path.append(str(Path(__file__).parent))  # for drill.py
+
+
+@dataclass
+class FakePool:
+    """Runs that end when the test says so."""
+
+    most: int = 2
+    name: str = "fake"
+    running: dict[str, Task] = field(default_factory=dict)
+    adopted: list[str] = field(default_factory=list)
+    submitted: list[str] = field(default_factory=list)
+    over: list[Ended] = field(default_factory=list)
+    refuses: str = ""
+
+    def room(self) -> int:
+        return self.most - len(self.running)
+
+    def submit(self, task: Task) -> str:
+        if self.refuses:
+            raise UserError(self.refuses)
+        self.submitted.append(task.name)
+        self.running[task.name] = task
+        return task.name
+
+    def alive(self, key: str) -> bool | None:
+        return key in self.running
+
+    def adopt(self, task: Task, key: str) -> None:
+        self.adopted.append(key)
+
+    def ended(self) -> list[Ended]:
+        over, self.over = self.over, []
+        return over
+
+    def stop(self) -> None:
+        for name in list(self.running):
+            self.end(name, "interrupted", 130)
+
+    def end(self, name: str, state: str | None, code: int | None = 0, reason: str = "") -> None:
+        """A run ends, having left `state` in its folder, or nothing."""
+        task = self.running.pop(name)
+        if state is not None:
+            folder = RunFolder(task.folder)
+            folder.set_status("running")
+            folder.set_status(state, "so it is" if state == "failed" else None)
+        self.over.append(Ended(task, code, reason))
+
+
+@pytest.fixture
+def pool() -> FakePool:
+    return FakePool()
+
+
+Make = Callable[..., list[Outcome]]
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Make:
+    """Outcomes of rows with these names: `rows("a", "b", retries=0)`."""
+
+    def make(*names: str, at_once: int | None = None, retries: int = 1, changes: Sequence[str] = ()) -> list[Outcome]:
+        config = compose_run([f"runs={tmp_path}", "sweep=quickstart", *changes])
+        sweep = replace(config.sweep, at_once=at_once, retries=retries, name="mine")
+        found = []
+        for name in names:
+            own = replace(config, sweep=sweep, variation=replace(config.variation, row=name))
+            found.append(Outcome.of(Job(name, 1, (), own, tmp_path / "mine" / name / "seed1")))
+        return found
+
+    return make
+
+
+@pytest.fixture
+def control(pool: FakePool) -> Callable[[list[Outcome]], Control]:
+    return lambda outcomes: Control(pool, outcomes, Overview())
+
+
+@pytest.fixture
+def finished() -> Callable[[Outcome], RunFolder]:
+    """Make an outcome's run one that somebody has finished."""
+
+    def make(outcome: Outcome) -> RunFolder:
+        folder = RunFolder(outcome.folder.path).create(to_dict(outcome.job.config))
+        folder.set_status("finished")
+        return folder
+
+    return make

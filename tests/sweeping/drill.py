@@ -1,0 +1,246 @@
+"""The fault drill: a sweep of eight tiny rows with everything that goes wrong, under any launcher.
+
+One row fails by itself (its loss is not finite), one is killed, the sweep's process is killed twice, and two sweeps
+compete for the rows. In the end every good row was done exactly once, and as if nothing had happened.
+
+    drill = Drill(tmp_path, ["hydra/launcher=local"])
+    drill.undisturbed()
+    drill.disturbed()
+    drill.check()
+
+Configuration makes the fault, and signals: nothing in the code under test knows of the drill.
+"""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from variations.experiments.lease import read
+from variations.experiments.ledger import RunFolder
+
+TRAIN = Path(__file__).parents[2] / "src" / "train.py"
+STEPS = 30
+ROWS = {
+    "base": {},
+    "wide": {"model": {"d_ff": 48}},
+    "broken": {"recipe": {"lr": 1e30, "schedule": "inverse_sqrt", "warmup": 1}},
+    "killed": {"model": {"d_ff": 24}},
+    "deep": {"model": {"N": 2}},
+    "one_head": {"model": {"h": 1}},
+    "learned": {"positions": {"kind": "learned", "max_length": 64}},
+    "dry": {"model": {"dropout": 0.0}},
+}
+SHARED = {
+    "model": {"d_model": 16, "d_ff": 32, "h": 2, "N": 1},
+    "recipe": {"batch_tokens": 512, "warmup": 10},
+    "trainer": {
+        "max_steps": STEPS,
+        "val_every": 10,
+        "val_bleu": 0,
+        "log_every": 1,
+        "checkpoint_every": 1,
+        "threads": 1,
+        "limit_test": 3,
+    },
+    "decode": {"beam": 1},
+}
+GOOD = tuple(row for row in ROWS if row != "broken")
+TIMED = ("seconds", "decoding_seconds", "speed", "flops_paper_rule", "hardware")
+"""Parts of a result that tell of the clock and of the machine."""
+WAIT = 240.0
+ALONE = """
+import sys
+from variations.run import execute
+from variations.sweeping.jobs import expand
+for job in expand(sys.argv[2:], sys.argv[1]):
+    execute(job.config)
+"""
+
+
+@dataclass
+class Drill:
+    """Two stores with the same sweep: one undisturbed, one not.
+
+    Args:
+        place: An empty folder.
+        launcher: Overrides that choose the launcher.
+        at_once: Rows at the same time.
+    """
+
+    place: Path
+    launcher: Sequence[str] = ("hydra/launcher=local",)
+    at_once: int = 2
+    environment: dict[str, str] = field(default_factory=dict)
+    controllers: list["subprocess.Popen[str]"] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        _corpus(self.place / "corpus")
+        _configuration(self.place / "conf")
+
+    # What is done ---------------------------------------------------------------------------------------------------
+
+    def undisturbed(self) -> None:
+        """The good rows, one after another in one process, as if each had been started alone."""
+        words = [*self.words("whole"), f"rows=[{','.join(GOOD)}]"]
+        line = [sys.executable, "-c", ALONE, str(self.place / "conf"), *words]
+        variables = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(TRAIN.parent)}
+        subprocess.run(line, cwd=self.place, env=variables, check=True, timeout=WAIT, stdout=subprocess.DEVNULL)
+
+    def disturbed(self) -> None:
+        """All rows, with a killed row, two killed controllers, and two that compete."""
+        first = self.start("drill")
+        self.kill_row("killed")
+        self.wait(lambda: self.step("killed") is not None and self.status("killed").get("state") != "running", first)
+        self.wait(lambda: self.any_between(8, STEPS - 8, but="killed"), first)
+        kill(first)
+        second = self.start("drill")
+        self.wait(lambda: self.any_between(12, STEPS - 4), second)
+        kill(second)
+        third, fourth = self.start("drill"), self.start("drill")
+        self.texts = [process.communicate(timeout=WAIT)[0] for process in (third, fourth)]
+        self.codes = [third.returncode, fourth.returncode]
+
+    def start(self, store: str, *further: str) -> "subprocess.Popen[str]":
+        """Start a sweep as a user would."""
+        line = [sys.executable, str(TRAIN), "--multirun", "--config-dir", str(self.place / "conf")]
+        process = subprocess.Popen(
+            [*line, *self.words(store), f"sweep.at_once={self.at_once}", *self.launcher, *further],
+            cwd=self.place,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "COLUMNS": "200", "OMP_NUM_THREADS": "1", **self.environment},
+        )
+        self.controllers.append(process)
+        return process
+
+    def words(self, store: str) -> list[str]:
+        return ["sweep=drill", f"runs={self.place / store}", f"data.root={self.place / 'corpus'}"]
+
+    def close(self) -> None:
+        """End what a failed drill has left."""
+        for process in self.controllers:
+            if process.poll() is None:
+                process.terminate()
+                try:
+                    process.wait(timeout=30)
+                except subprocess.TimeoutExpired:
+                    kill(process)
+            if process.stdout is not None:
+                process.stdout.close()
+
+    # What is seen ---------------------------------------------------------------------------------------------------
+
+    def folder(self, row: str, store: str = "drill") -> RunFolder:
+        return RunFolder(self.place / store / "drill" / row / "seed1")
+
+    def status(self, row: str) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = json.loads((self.folder(row).path / "status.json").read_text())
+        except FileNotFoundError:
+            return {}
+        return found
+
+    def step(self, row: str) -> int | None:
+        return self.status(row).get("step")
+
+    def any_between(self, low: int, high: int, but: str = "") -> bool:
+        """Whether some row is in the midst of its training."""
+        return any(
+            low <= (self.step(row) or 0) <= high and self.status(row).get("state") == "running"
+            for row in GOOD
+            if row != but
+        )
+
+    def wait(self, until: Callable[[], bool], controller: "subprocess.Popen[str]") -> None:
+        deadline = time.monotonic() + WAIT
+        while not until():
+            if controller.poll() is not None:
+                raise AssertionError(f"the sweep ended too early:\n{controller.communicate()[0]}")
+            assert time.monotonic() < deadline, "waited too long"
+            time.sleep(0.01)
+
+    def kill_row(self, row: str) -> None:
+        """Kill a row in its training, by the process that its lease names."""
+        self.wait(lambda: (self.step(row) or 0) >= 5, self.controllers[-1])
+        record = read(self.folder(row).path)
+        assert record is not None and record.state == "running"
+        os.kill(record.pid, signal.SIGKILL)
+
+    # What must be so ------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Every good row was finished exactly once, with the undisturbed result; the broken one failed and was told."""
+        assert self.codes == [1, 1], self.texts
+        for text in self.texts:
+            assert re.search(r"failed broken, seed 1.*not finite", text), text
+            assert f"{len(GOOD)} " in text or "skipped" in text, text
+        assert self.folder("broken").state() == "failed"
+        for row in GOOD:
+            found, expected = self.folder(row), self.folder(row, "whole")
+            assert found.state() == "finished", row
+            assert [line["step"] for line in found.read_metrics()] == list(range(1, STEPS + 1)), row
+            assert _timeless(found.read_metrics()) == _timeless(expected.read_metrics()), row
+            one, other = found.result(), expected.result()
+            assert one is not None and other is not None
+            assert _timeless([one]) == _timeless([other]), row
+            assert (found.hypotheses / "test.hyp").read_text() == (expected.hypotheses / "test.hyp").read_text()
+            assert len(ends(found)) == 1, row
+        assert self.folder("killed").status().failures == 1  # type: ignore[union-attr]
+        assert len(starts(self.folder("killed"))) >= 2
+        assert sum(len(starts(self.folder(row))) for row in GOOD) >= len(GOOD) + 3  # three were cut off, at least
+
+        homes = sorted(str(path.relative_to(self.place)) for path in self.place.glob("drill/drill/*/*"))
+        assert homes == sorted(f"drill/drill/{row}/seed1" for row in ROWS)  # and no second attempt
+
+
+def starts(folder: RunFolder) -> list[str]:
+    """Process ids of a row's starts, from its log."""
+    return re.findall(r"^== \S+ process (\d+) on ", folder.log.read_text(), flags=re.MULTILINE)
+
+
+def ends(folder: RunFolder) -> list[str]:
+    """Times at which a row was finished, from its log."""
+    return re.findall(r"^== (\S+): finished$", folder.log.read_text(), flags=re.MULTILINE)
+
+
+def kill(process: "subprocess.Popen[str]") -> None:
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def _timeless(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in line.items() if key not in TIMED} for line in lines]
+
+
+def _corpus(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    rng = random.Random(5)
+    for name, size in {"train": 203, "valid": 21, "test": 11}.items():
+        lines = [[f"w{rng.randrange(40)}" for _ in range(rng.randint(3, 9))] for _ in range(size)]
+        (folder / f"{name}.en").write_text("".join(f"{' '.join(line)}\n" for line in lines))
+        (folder / f"{name}.de").write_text("".join(f"{' '.join(reversed(line))} .\n" for line in lines))
+
+
+def _configuration(folder: Path) -> None:
+    (folder / "sweep").mkdir(parents=True)
+    (folder / "variation" / "drill").mkdir(parents=True)
+    overrides = ["data=files", "data.vocabulary=48", "data.max_length=64", "logger=none"]
+    sweep = {"name": "drill", "table": "drill", "rows": list(ROWS), "lease_seconds": 6.0, "overrides": overrides}
+    (folder / "sweep" / "drill.yaml").write_text(yaml.safe_dump(sweep))
+    for row, changes in ROWS.items():
+        words = {"table": "drill", "row": row, "label": row, "base": "base"}
+        start: dict[str, Any] = SHARED if row == "base" else {"defaults": ["drill/base"]}
+        text = "# @package _global_\n" + yaml.safe_dump({**start, **changes, "variation": words}, sort_keys=False)
+        (folder / "variation" / "drill" / f"{row}.yaml").write_text(text)

@@ -1,0 +1,197 @@
+"""What a sweep does with what becomes of its rows, under a pool that does as told."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from variations.experiments.lease import Lease, read
+from variations.experiments.ledger import RunFolder
+from variations.sweeping import control as module
+from variations.sweeping.outcomes import Outcome
+from variations.sweeping.overview import summary
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOOK", 0.0)
+
+
+def states(outcomes: list[Outcome]) -> list[str]:
+    return [outcome.state for outcome in outcomes]
+
+
+def test_rows_start_in_order_as_there_is_room_and_failures_do_not_stop_the_others(
+    rows: Any, control: Any, pool: Any
+) -> None:
+    outcomes = rows("a", "b", "c", retries=0)
+    sweep = control(outcomes)
+    sweep.step()
+    assert pool.submitted == ["a-seed1", "b-seed1"]
+    pool.end("a-seed1", "failed", 1)
+    pool.end("b-seed1", "finished")
+    sweep.step()
+    assert pool.submitted == ["a-seed1", "b-seed1", "c-seed1"]
+    pool.end("c-seed1", "finished")
+    sweep.step()
+    assert states(outcomes) == ["failed", "finished", "finished"]
+    assert outcomes[0].reason == "so it is"
+
+
+def test_at_once_holds_whatever_the_pool_has_room_for(rows: Any, control: Any, pool: Any) -> None:
+    pool.most = 100
+    control(rows("a", "b", "c", at_once=2)).step()
+    assert len(pool.submitted) == 2
+
+
+def test_a_failed_row_is_tried_again_and_then_given_up(rows: Any, control: Any, pool: Any) -> None:
+    outcomes = rows("a", retries=2)
+    sweep = control(outcomes)
+    for _ in range(3):
+        assert states(outcomes) != ["failed"]
+        sweep.step()
+        pool.end("a-seed1", "failed", 1)
+    sweep.step()
+    assert (states(outcomes), outcomes[0].failures, len(pool.submitted)) == (["failed"], 3, 3)
+    again = rows("a", retries=2)  # the same line again
+    assert again[0].failed_before == 3
+    sweep = control(again)
+    sweep.step()
+    pool.end("a-seed1", "finished")
+    sweep.step()
+    assert states(again) == ["finished"]
+
+
+def test_a_row_that_could_not_begin_for_a_users_fault_is_not_tried_again(rows: Any, control: Any, pool: Any) -> None:
+    outcomes = rows("a")
+    sweep = control(outcomes)
+    sweep.step()
+    pool.end("a-seed1", "failed", 2)
+    sweep.step()
+    assert (states(outcomes), len(pool.submitted)) == (["failed"], 1)
+
+
+def test_a_killed_row_is_marked_failed_with_what_the_pool_knows(rows: Any, control: Any, pool: Any) -> None:
+    outcomes = rows("a", retries=0)
+    sweep = control(outcomes)
+    sweep.step()
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    folder = outcomes[0].folder
+    lease = Lease.claim(folder.path, read(folder.path), "running", pool="fake", key="a-seed1")
+    assert lease is not None
+    lease.record = replace(lease.record, pid=dead.pid)
+    lease.beat()
+    folder.set_status("running")
+    pool.end("a-seed1", None, -9, "out of memory (job 17)")
+    sweep.step()
+    assert (outcomes[0].state, outcomes[0].reason) == ("failed", "out of memory (job 17)")
+    status = folder.status()
+    assert status is not None
+    assert (status.state, status.reason, status.failures) == ("failed", "out of memory (job 17)", 1)
+    assert read(folder.path).state == "released"  # type: ignore[union-attr]
+
+
+def test_a_preempted_row_goes_on_and_counts_no_failure(rows: Any, control: Any, pool: Any) -> None:
+    outcomes = rows("a", retries=0)
+    sweep = control(outcomes)
+    sweep.step()
+    pool.end("a-seed1", "interrupted", 140)
+    sweep.step()
+    assert (outcomes[0].state, outcomes[0].failures, len(pool.submitted)) == ("submitted", 0, 2)
+
+
+def test_what_is_finished_is_not_started_and_what_another_sweep_finishes_is_taken(
+    rows: Any, control: Any, pool: Any, finished: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finished(rows("a")[0])
+    outcomes = rows("a", "b")
+    assert states(outcomes) == ["skipped", "pending"]
+    finished(outcomes[1])  # meanwhile
+    control(outcomes).step()
+    assert (states(outcomes), pool.submitted) == (["skipped", "finished"], [])
+    assert outcomes[1].by_other
+    summary(outcomes)
+    assert "1 skipped, 1 finished (1 of them by another sweep)" in capsys.readouterr().out
+
+
+def test_a_row_that_another_process_is_at_is_awaited_and_taken_over_when_it_is_left(
+    rows: Any, control: Any, pool: Any
+) -> None:
+    outcomes = rows("a")
+    path = outcomes[0].folder.path
+    other = Lease.claim(path, None, "running")
+    assert other is not None
+    sweep = control(outcomes)
+    for _ in range(3):
+        sweep.step()
+    assert (states(outcomes), pool.submitted) == (["elsewhere"], [])
+    other.release()
+    sweep.step()
+    assert pool.submitted == ["a-seed1"]
+
+
+def test_a_job_of_an_earlier_sweep_is_adopted(rows: Any, control: Any, pool: Any) -> None:
+    outcomes = rows("a")
+    first = control(outcomes)
+    first.step()
+    again = rows("a")
+    second = control(again)
+    second.step()
+    assert (pool.adopted, pool.submitted) == (["a-seed1"], ["a-seed1"])
+    pool.end("a-seed1", "finished", None)
+    second.step()
+    assert (states(again), again[0].by_other) == (["finished"], True)
+
+
+def test_an_adopted_job_that_vanishes_is_started_again(rows: Any, control: Any, pool: Any) -> None:
+    control(rows("a")).step()
+    again = rows("a")
+    second = control(again)
+    second.step()
+    task = pool.running["a-seed1"]
+    RunFolder(task.folder).set_status("running")
+    pool.end("a-seed1", None, None)
+    for _ in range(3):
+        second.step()
+    assert (pool.submitted, again[0].failures) == (["a-seed1", "a-seed1"], 0)
+
+
+def test_a_run_of_another_configuration_in_the_folder_is_a_failure_with_the_keys(
+    rows: Any, control: Any, pool: Any, finished: Any
+) -> None:
+    finished(rows("a", changes=["trainer.max_steps=77"])[0])
+    outcomes = rows("a")
+    control(outcomes).step()
+    assert (states(outcomes), pool.submitted) == (["failed"], [])
+    assert "trainer.max_steps: 77 → 900" in outcomes[0].reason
+    assert read(outcomes[0].folder.path).state == "released"  # type: ignore[union-attr]
+
+
+def test_what_the_pool_refuses_is_told(rows: Any, control: Any, pool: Any) -> None:
+    pool.refuses = "the queue is closed"
+    outcomes = rows("a", "b")
+    control(outcomes).step()
+    assert [(outcome.state, outcome.reason) for outcome in outcomes] == [("failed", "the queue is closed")] * 2
+
+
+def test_stopping_ends_the_rows_and_gives_everything_back(rows: Any, control: Any, pool: Any) -> None:
+    outcomes = rows("a", "b", "c")
+    sweep = control(outcomes)
+    sweep.step()
+    sweep.stop()
+    assert states(outcomes) == ["interrupted", "interrupted", "pending"]
+    for outcome in outcomes[:2]:
+        assert read(outcome.folder.path).state == "released"  # type: ignore[union-attr]
+
+
+def test_force_makes_one_new_attempt_and_goes_on_with_it(rows: Any, control: Any, pool: Any, finished: Any) -> None:
+    home = finished(rows("a")[0]).path
+    sweep = control(rows("a", changes=["force=true"]))
+    sweep.step()
+    assert pool.running["a-seed1"].folder == home.with_name("seed1-attempt2")
+    pool.end("a-seed1", "interrupted", 130)
+    sweep.step()
+    assert rows("a", changes=["force=true"])[0].folder.path == home.with_name("seed1-attempt2")

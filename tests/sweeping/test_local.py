@@ -1,0 +1,158 @@
+"""Runs in processes of this machine: how many at once, on which GPU, with how many threads, and how they end."""
+
+import os
+import signal
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from variations.errors import UserError
+from variations.experiments.proc import Process
+from variations.sweeping import local
+from variations.sweeping.local import LocalPool
+from variations.sweeping.pool import Ended, Task
+
+CHILD = textwrap.dedent(
+    """
+    import os, sys, time
+    from pathlib import Path
+    place = Path(sys.argv[1])
+    names = ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "RANK", "VARIATIONS_PARENT")
+    (place / "sees").write_text(" ".join(os.environ.get(name, "-") for name in names))
+    print("a line of", place.name)
+    time.sleep({"slow": 60}.get(place.name, 0.05))
+    sys.exit(3 if place.name == "fails" else 0)
+    """
+)
+
+
+@pytest.fixture
+def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the interpreter be a program that runs the text above instead of a run."""
+    script, program = tmp_path / "child.py", tmp_path / "program"
+    script.write_text(CHILD)
+    program.write_text(f'#!/bin/sh\n[ "$2" = variations.run ] && exec {sys.executable} {script} "$3"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+
+Make = Callable[..., LocalPool]
+
+
+@pytest.fixture
+def make(child: None) -> Iterator[Make]:
+    made: list[LocalPool] = []
+
+    def pool(*arguments: object, **named: object) -> LocalPool:
+        made.append(LocalPool(*arguments, **named))  # type: ignore[arg-type]
+        return made[-1]
+
+    yield pool
+    for one in made:
+        for own in one.own:
+            own.popen.kill()
+            own.popen.wait()
+
+
+def task(place: Path, name: str, devices: int = 1) -> Task:
+    (place / name).mkdir()
+    return Task(place / name, name, devices)
+
+
+def all_ended(pool: LocalPool) -> list[Ended]:
+    found: list[Ended] = []
+    while pool.own or pool.adopted:
+        found += pool.ended()
+        time.sleep(0.01)
+    return found
+
+
+def seen(place: Path, name: str) -> list[str]:
+    while not (place / name / "sees").exists() or not (place / name / "sees").read_text():
+        time.sleep(0.01)
+    return (place / name / "sees").read_text().split()
+
+
+def test_a_run_s_output_goes_to_its_log_and_its_code_is_told(make: Make, tmp_path: Path) -> None:
+    pool = make(2)
+    (tmp_path / "log.txt").touch()
+    for name in ("good", "fails"):
+        pool.submit(task(tmp_path, name))
+    assert pool.room() == 0
+    assert sorted((ended.task.name, ended.code) for ended in all_ended(pool)) == [("fails", 3), ("good", 0)]
+    assert pool.room() == 2
+    assert (tmp_path / "good" / "log.txt").read_text() == "a line of good\n"
+
+
+def test_a_killed_run_says_so(make: Make, tmp_path: Path) -> None:
+    pool = make()
+    key = pool.submit(task(tmp_path, "slow"))
+    process = Process.from_key(key)
+    assert process is not None and pool.alive(key) is True
+    os.kill(process.pid, signal.SIGKILL)
+    (ended,) = all_ended(pool)
+    assert (ended.code, pool.alive(key)) == (-9, False)
+    assert "SIGKILL" in ended.reason
+
+
+def test_runs_share_the_cores_and_get_nothing_of_a_surrounding_rank(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "cores", lambda: 6)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    pool = make(2)
+    pool.submit(task(tmp_path, "slow"))
+    assert seen(tmp_path, "slow")[1:] == ["3", "-", str(os.getpid())]
+    assert make(1).threads() is None  # alone: torch's own choice
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert make(2).threads() == 2
+
+
+def test_each_run_has_a_gpu_of_its_own(make: Make, tmp_path: Path) -> None:
+    pool = make(gpus=["4", "5"])
+    assert pool.room() == 2
+    for name in ("one", "other"):
+        pool.submit(task(tmp_path, name))
+    assert pool.room() == 0
+    assert [seen(tmp_path, name)[0] for name in ("one", "other")] == ["4", "5"]
+
+
+def test_several_runs_share_a_gpu_and_one_run_may_take_several(make: Make, tmp_path: Path) -> None:
+    pool = make(gpus=["0", "1"], per_gpu=2)
+    assert pool.room() == 4
+    for number in range(4):
+        pool.submit(task(tmp_path, f"n{number}"))
+    assert sorted(seen(tmp_path, f"n{number}")[0] for number in range(4)) == ["0", "0", "1", "1"]
+    assert make(3, gpus=["0", "1"], per_gpu=2).room() == 3
+    wide = make(gpus=["0", "1", "2"], devices=2)
+    assert wide.room() == 1
+    wide.submit(task(tmp_path, "wide", devices=2))
+    assert (seen(tmp_path, "wide")[0], wide.room()) == ("0,1", 0)
+    with pytest.raises(UserError, match="there are 1 GPUs here"):
+        make(gpus=["0"], devices=2)
+
+
+def test_an_adopted_run_takes_room_until_it_is_gone_and_is_not_stopped(make: Make, tmp_path: Path) -> None:
+    first, second = make(), make()
+    key = first.submit(task(tmp_path, "slow"))
+    second.adopt(first.own[0].task, key)
+    assert second.room() == 0
+    second.stop()
+    assert first.own[0].popen.poll() is None
+    first.own[0].popen.kill()
+    (ended,) = all_ended(second)
+    assert (ended.task.name, ended.code) == ("slow", None)
+
+
+def test_stop_asks_as_ctrl_c_would_and_waits(make: Make, tmp_path: Path) -> None:
+    pool = make()
+    pool.submit(task(tmp_path, "slow"))
+    seen(tmp_path, "slow")
+    pool.stop()
+    assert [ended.code for ended in pool.ended()] == [-signal.SIGINT]
