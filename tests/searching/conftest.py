@@ -1,0 +1,79 @@
+"""A pool of quick processes in the place of training."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from variations.experiments.proc import Process
+from variations.searching.definition import Definition, define
+from variations.sweeping.pool import Ended, Task
+
+HERE = Path(__file__).parent
+
+
+@dataclass
+class QuickPool:
+    """Processes of `fake_run.py`, as many at once as `at_once`."""
+
+    at_once: int = 2
+    name: str = "quick"
+    started: list[str] = field(default_factory=list)
+    most: int = 0
+    processes: dict[Path, tuple[Task, subprocess.Popen[bytes]]] = field(default_factory=dict)
+
+    def room(self) -> int:
+        return self.at_once - len(self.processes)
+
+    def submit(self, task: Task) -> str:
+        path = os.pathsep.join([str(HERE.parents[1] / "src"), os.environ.get("PYTHONPATH", "")])
+        line = [sys.executable, str(HERE / "fake_run.py"), str(task.folder)]
+        process = subprocess.Popen(line, env={**os.environ, "PYTHONPATH": path})
+        self.processes[task.folder] = (task, process)
+        self.started.append(task.name)
+        self.most = max(self.most, len(self.processes))
+        return Process.of(process.pid).key
+
+    def alive(self, key: str) -> bool | None:
+        process = Process.from_key(key)
+        return None if process is None else process.alive()
+
+    def adopt(self, task: Task, key: str) -> None:
+        raise AssertionError("these runs end with their search")
+
+    def ended(self) -> list[Ended]:
+        gone = [(task, process) for task, process in self.processes.values() if process.poll() is not None]
+        for task, _ in gone:
+            del self.processes[task.folder]
+        return [Ended(task, process.returncode) for task, process in gone]
+
+    def stop(self) -> None:
+        for _, process in self.processes.values():
+            process.terminate()
+            process.wait()
+
+
+@pytest.fixture
+def defined(tmp_path: Path) -> Callable[..., Definition]:
+    """A search over dropout, whose runs go to a temporary folder."""
+
+    def make(*arguments: str, **changes: Any) -> Definition:
+        given = {
+            "sweep.name": "probe",
+            "sweep.search.trials": "6",
+            "sweep.search.sampler": "random",
+            "decode.sets": "[dev]",
+            "runs": str(tmp_path),
+            "logger": "none",
+            "model.dropout": "interval(0,0.4)",
+        } | {key.replace("__", "."): value for key, value in changes.items()}
+        typed = {line.partition("=")[0] for line in arguments}
+        lines = [f"{key}={value}" for key, value in given.items() if key not in typed and value is not None]
+        return define((*lines, *arguments))
+
+    return make

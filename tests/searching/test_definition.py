@@ -1,0 +1,131 @@
+"""A search from its sweep file and the command line."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from variations.compose import compose_run
+from variations.errors import ConfigError
+from variations.experiments.rows import SWEEPS
+from variations.naming import run_folder
+from variations.searching.definition import Definition, define, is_search
+
+SEARCHES = sorted(path.stem for path in SWEEPS.glob("search_*.yaml"))
+
+
+def faults(make: Callable[..., Definition], *arguments: str, **changes: object) -> str:
+    with pytest.raises(ConfigError) as error:
+        make(*arguments, **changes)
+    return "\n".join(error.value.faults)
+
+
+def test_three_searches_are_shipped() -> None:
+    assert SEARCHES == ["search_dropout", "search_pareto", "search_toy"]
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_shipped_search_is_free_of_faults(name: str) -> None:
+    definition = define((f"sweep={name}",))
+    assert definition.name == name
+    assert definition.total > 0
+    assert is_search([f"sweep={name}"])
+
+
+def test_tables_and_grids_are_no_searches() -> None:
+    assert not is_search(["sweep=quickstart"])
+    assert not is_search(["model=transformer,weighted"])
+
+
+def test_the_baselines_own_values_are_the_first_trial() -> None:
+    definition = define(("sweep=search_toy",))
+    assert definition.enqueued == {
+        "model.dropout": 0.0,
+        "recipe.lr": 0.5,
+        "recipe.warmup": 250,
+        "model.norm": "post",
+    }
+    assert "variation=quickstart/transformer" in definition.overrides
+
+
+def test_a_baseline_outside_the_space_is_a_fault(defined: Callable[..., Definition]) -> None:
+    text = faults(defined, "sweep.search.baseline=quickstart/transformer", model__dropout="interval(0.1,0.4)")
+    assert "has model.dropout=0.0, which is not in its space (0.1 to 0.4)" in text
+
+
+def test_a_typed_value_is_no_longer_searched_and_a_typed_interval_is() -> None:
+    definition = define(("sweep=search_toy", "model.norm=pre", "model.dropout=interval(0,0.1)", "model.N=1,2"))
+    found = {dimension.key: dimension.text() for dimension in definition.dimensions}
+    assert found == {
+        "recipe.lr": "0.1 to 2 (log)",
+        "recipe.warmup": "50 to 400 (in steps of 50)",
+        "model.dropout": "0 to 0.1",
+        "model.N": "1, 2",
+    }
+    assert definition.base.model.norm == "pre"
+
+
+def test_a_trials_runs_live_below_the_search_and_know_their_study(
+    tmp_path: Path, defined: Callable[..., Definition]
+) -> None:
+    definition = defined(seeds="[1,2]")
+    configs = definition.configs(7, {"model.dropout": 0.125})
+    assert [run_folder(config) for config in configs] == [tmp_path / f"probe/trial7/seed{seed}" for seed in (1, 2)]
+    assert {config.model.dropout for config in configs} == {0.125}
+    assert (configs[0].search.trial, configs[0].search.study) == (7, "probe")
+    assert configs[0].search.storage == str(tmp_path / "probe/study.log")
+    assert compose_run(definition.trial_overrides({"model.dropout": 0.125})).model.dropout == 0.125
+
+
+def test_storage_is_a_journal_or_sqlite(tmp_path: Path, defined: Callable[..., Definition]) -> None:
+    assert defined().storage == str(tmp_path / "probe/study.log")
+    url = f"sqlite:///{tmp_path}/x.db"
+    assert defined(sweep__search__storage=url).storage == url
+    assert "write the path of a journal file, or sqlite:///FILE" in faults(
+        defined, sweep__search__storage="mysql://host/db"
+    )
+
+
+def test_the_total_of_a_grid_is_its_cells(defined: Callable[..., Definition]) -> None:
+    grid = {"sweep__search__sampler": "grid", "model__dropout": "0.1,0.2,0.3", "model__N": "range(1,3)"}
+    assert defined(**grid, sweep__search__trials="null").total == 6
+    assert defined(**grid, sweep__search__trials=4).total == 4
+    assert defined(**grid, sweep__search__trials=40).total == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["sweep.search.metrics=[dev.blue]"], "there is no 'dev.blue'. Did you mean 'dev.bleu'?"),
+        (["sweep.search.metrics=[test.bleu]"], "test is scored only if it is translated"),
+        (["sweep.search.directions=[up]"], "'up': valid choices are maximize, minimize"),
+        (["sweep.search.sampler=nsgaii"], "nsgaii weighs several metrics"),
+        (["sweep.search.sampler=grid"], "model.dropout is a continuum (0 to 0.4)"),
+        (["sweep.search.trials=null"], "search.trials is not set"),
+        (["sweep.search.baseline=quickstart/nobody"], "there is no such row"),
+        (["sweep.search.baseline=weighted_table1/gnmt"], "published figure of another system"),
+        (["sweep.search.metrics=[dev.bleu,parameters]", "sweep.search.pruner.kind=median"], "one metric only"),
+        (["seeds=[1,2]", "sweep.search.pruner.kind=median"], "one seed a trial"),
+        (["sweep.search.metrics=[parameters]", "sweep.search.pruner.kind=median"], "is not known before the end"),
+        (["sweep.search.metrics=[dev_ppl]", "sweep.search.pruner.kind=wilcoxon"], "compares translated sentences"),
+        (["trainer.val_bleu=0", "sweep.search.pruner.kind=median"], "validations measure no BLEU"),
+        (["rows=[a]"], "leave it out"),
+        (["variation=quickstart/uniform"], "sweep.search.baseline=TABLE/ROW"),
+        (["force=true"], "trials are never done twice"),
+        (["seed=1,2"], "a search takes seeds=[1,2]"),
+        (["seeds=[]"], "at least one seed"),
+        (["model.h=2,3"], "model.h=3 does not divide model.d_model=128"),
+    ],
+)
+def test_faults(defined: Callable[..., Definition], arguments: list[str], words: str) -> None:
+    assert words in faults(defined, *arguments)
+
+
+def test_all_faults_come_at_once(defined: Callable[..., Definition]) -> None:
+    text = faults(defined, "sweep.search.metrics=[x]", "rows=[a]", "model.h=2,3", model__dropout="interval(0,2)")
+    for words in ("there is no 'x'", "rows=…", "model.h=3 does not divide", "model.dropout=2.0: must be"):
+        assert words in text
+
+
+def test_a_search_without_a_space_is_a_fault(defined: Callable[..., Definition]) -> None:
+    assert "search.space is empty" in faults(defined, model__dropout=None)

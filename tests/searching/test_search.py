@@ -1,0 +1,210 @@
+"""A search from its first trial to its last, with quick processes as runs."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from variations.experiments.lease import Lease
+from variations.experiments.run_folder import RunFolder
+from variations.searching.definition import Definition
+from variations.searching.search import Search
+from variations.searching.show import summary
+from variations.searching.study import Study
+
+from .conftest import QuickPool
+
+Make = Callable[..., Definition]
+SHORT = {"sweep__lease_seconds": 3}
+
+
+def states(definition: Definition) -> list[str]:
+    return [trial.state.name for trial in Study(definition).trials()]
+
+
+def test_trials_run_side_by_side_and_the_best_is_told(
+    defined: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    definition, pool = defined("sweep.search.baseline=quickstart/transformer", **SHORT), QuickPool(2)
+    search = Search(definition, pool)
+    search.run()
+    assert pool.most == 2
+    assert states(definition) == ["COMPLETE"] * 6
+    trials = search.study.trials()
+    assert trials[0].value == pytest.approx(40 - 100 * 0.2**2 + 0.001)
+    folders = sorted(path.parent.name for path in (tmp_path / "probe").glob("trial*/seed1"))
+    assert folders == [f"trial{n}" for n in range(6)]
+    frozen = RunFolder(tmp_path / "probe/trial3/seed1").config()
+    assert frozen["model"]["dropout"] == trials[3].params["model.dropout"]
+    summary(search.study)
+    told = capsys.readouterr().out
+    best = max(trials, key=lambda trial: trial.value)
+    assert told.split("dev BLEU")[1].split("│")[1].split()[0] == str(best.number)
+    assert "6 finished; 6 of 6 in all" in told
+    assert f"optuna-dashboard {tmp_path}/probe/study.log" in told.replace("\n", "")
+
+
+def test_the_total_counts_over_two_invocations(defined: Make, tmp_path: Path) -> None:
+    Search(defined(sweep__search__trials=2, **SHORT), QuickPool()).run()
+    Search(defined(sweep__search__trials=5, **SHORT), QuickPool()).run()
+    pool = QuickPool()
+    Search(defined(sweep__search__trials=5, **SHORT), pool).run()
+    assert pool.started == []
+    assert len((tmp_path / "probe/order.txt").read_text().splitlines()) == 5
+
+
+def test_two_searches_at_once_share_the_total(defined: Make, tmp_path: Path) -> None:
+    definition = defined(sweep__search__trials=8, **SHORT)
+    searches = [Search(definition, QuickPool()) for _ in range(2)]
+    threads = [threading.Thread(target=search.run) for search in searches]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    done = (tmp_path / "probe/order.txt").read_text().splitlines()
+    assert sorted(done) == [f"trial{n}/seed1" for n in range(8)]
+    assert states(definition) == ["COMPLETE"] * 8
+
+
+def test_a_killed_and_a_broken_trial_are_failed_and_the_search_goes_on(
+    defined: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    definition = defined(
+        sweep__search__sampler="grid", sweep__search__trials="null", model__dropout="0.1", model__N="4,5,6", **SHORT
+    )
+    search = Search(definition, QuickPool())
+    search.run()
+    found = {trial.params["model.N"]: trial for trial in search.study.trials()}
+    assert {n: trial.state.name for n, trial in found.items()} == {4: "COMPLETE", 5: "FAIL", 6: "FAIL"}
+    assert found[5].user_attrs["reason"] == "broken on purpose"
+    assert "-9" in found[6].user_attrs["reason"]
+    summary(search.study)
+    told = capsys.readouterr().out
+    assert "1 finished, 2 failed; 3 of 3 in all" in told
+    assert f"failed trial{found[5].number}: broken on purpose" in told
+
+
+def test_trials_of_a_search_that_is_gone_are_told_or_go_on(defined: Make, tmp_path: Path) -> None:
+    """Of four open trials one has finished, one failed, one was interrupted in its run, one had not begun."""
+    definition = defined(sweep__search__trials=4, **SHORT)
+    study = Study(definition)
+    place = definition.home / ".searches/gone"
+    lease = Lease.claim(place, None, "running")
+    assert lease is not None
+    lease.release()
+    for state in ("finished", "failed", "running", None):
+        number, values = study.reserve("gone") or (0, {})
+        (config,) = definition.configs(number, values)
+        from variations.compose import to_dict
+        from variations.naming import run_folder
+
+        if state is None:
+            continue
+        folder = RunFolder(run_folder(config)).create(to_dict(config))
+        folder.set_status(state, "out of luck" if state == "failed" else None, pid=2**22 - 1)
+        folder.write_result({"scores": {"dev": {"bleu": {"value": 12.5}}}})
+    pool = QuickPool()
+    Search(definition, pool).run()
+    trials = Study(definition).trials()
+    assert [trial.state.name for trial in trials] == ["COMPLETE", "FAIL", "COMPLETE", "COMPLETE"]
+    assert trials[0].value == 12.5
+    assert trials[1].user_attrs["reason"] == "out of luck"
+    assert sorted(pool.started) == ["trial2-seed1", "trial3-seed1"]
+
+
+def test_trials_of_a_search_that_lives_are_left_alone(defined: Make) -> None:
+    definition = defined(sweep__search__trials=2, **SHORT)
+    study = Study(definition)
+    lease = Lease.claim(definition.home / ".searches/alive", None, "running")
+    assert lease is not None
+    study.reserve("alive")
+    pool = QuickPool()
+    Search(definition, pool).run()
+    assert pool.started == ["trial1-seed1"]
+    assert states(definition) == ["RUNNING", "COMPLETE"]
+
+
+def test_ctrl_c_leaves_trials_open_and_the_same_line_goes_on_with_them(defined: Make, tmp_path: Path) -> None:
+    definition = defined(sweep__search__trials=3, **SHORT)
+    (tmp_path / "probe").mkdir()
+    (tmp_path / "probe/hold").touch()
+    search = Search(definition, QuickPool())
+    step, deadline = search.step, time.monotonic() + 60
+
+    def until_running() -> None:
+        step()
+        order = tmp_path / "probe/order.txt"
+        if (order.exists() and len(order.read_text().splitlines()) == 2) or time.monotonic() > deadline:
+            raise KeyboardInterrupt
+
+    search.step = until_running  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        search.run()
+    assert states(definition) == ["RUNNING", "RUNNING"]
+    (tmp_path / "probe/hold").unlink()
+    Search(definition, QuickPool()).run()
+    assert states(definition) == ["COMPLETE"] * 3
+
+
+def test_a_pruned_run_is_a_pruned_trial(defined: Make, tmp_path: Path) -> None:
+    (tmp_path / "probe").mkdir()
+    (tmp_path / "probe/prune").touch()
+    definition = defined(
+        sweep__search__sampler="grid", sweep__search__trials="null", model__dropout="0.0,0.2,0.3", **SHORT
+    )
+    search = Search(definition, QuickPool())
+    search.run()
+    found = {trial.params["model.dropout"]: trial.state.name for trial in search.study.trials()}
+    assert found == {0.0: "PRUNED", 0.2: "COMPLETE", 0.3: "COMPLETE"}
+
+
+def test_a_trials_value_is_the_mean_over_its_seeds(defined: Make, tmp_path: Path) -> None:
+    definition = defined(sweep__search__trials=1, model__dropout="0.2,0.3", seeds="[1,5]", **SHORT)
+    search = Search(definition, QuickPool())
+    search.run()
+    dropout = search.study.trials()[0].params["model.dropout"]
+    assert search.study.trials()[0].value == pytest.approx(40 - 100 * (dropout - 0.2) ** 2 + 0.003)
+    assert sorted(path.name for path in (tmp_path / "probe/trial0").iterdir()) == ["seed1", "seed5"]
+
+
+def test_values_that_do_not_go_together_are_a_failed_trial(defined: Make) -> None:
+    definition = defined(
+        sweep__search__sampler="grid",
+        sweep__search__trials="null",
+        model__dropout="0.1",
+        model__d_model="32,48",
+        model__h="4,16,32",
+        **SHORT,
+    )
+    search = Search(definition, QuickPool())
+    search.run()
+    found = {(t.params["model.d_model"], t.params["model.h"]): t for t in search.study.trials()}
+    assert found[(48, 32)].state.name == "FAIL"
+    assert "model.h=32 does not divide model.d_model=48" in found[(48, 32)].user_attrs["reason"]
+    assert sum(trial.state.name == "COMPLETE" for trial in found.values()) == 5
+
+
+def test_nsga2_ends_with_the_pareto_front(defined: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    definition = defined(
+        sweep__search__sampler="nsgaii",
+        sweep__search__population=4,
+        sweep__search__trials=12,
+        sweep__search__metrics="[dev.bleu,parameters]",
+        model__N="range(1,5)",
+        **SHORT,
+    )
+    search = Search(definition, QuickPool())
+    search.run()
+    points = {trial.number: trial.values for trial in search.study.trials()}
+    front = {
+        number
+        for number, (bleu, size) in points.items()
+        if not any((b >= bleu and s <= size and (b, s) != (bleu, size)) for b, s in points.values())
+    }
+    assert {trial.number for trial in search.study.optuna.best_trials} == front
+    summary(search.study)
+    told = capsys.readouterr().out
+    assert "Pareto front" in told
+    assert sum(line.startswith("│") for line in told.splitlines()) == len(front)

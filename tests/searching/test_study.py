@@ -1,0 +1,165 @@
+"""The record of a search: totals, proposals, and what may not change while it grows."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from variations.errors import ConfigError, UserError
+from variations.searching.definition import Definition
+from variations.searching.study import Study
+
+Make = Callable[..., Definition]
+
+
+def finish(study: Study, number: int, *values: float) -> None:
+    study.tell(number, "COMPLETE", values)
+
+
+def proposals(study: Study, score: Callable[[dict[str, Any]], float], count: int) -> list[dict[str, Any]]:
+    found = []
+    for _ in range(count):
+        reserved = study.reserve("me")
+        assert reserved is not None
+        found.append(reserved[1])
+        finish(study, reserved[0], score(reserved[1]))
+    return found
+
+
+def test_the_total_holds_for_any_number_of_processes_and_calls(defined: Make) -> None:
+    numbers: list[int] = []
+
+    def work() -> None:
+        study = Study(defined())
+        while (reserved := study.reserve("me")) is not None:
+            numbers.append(reserved[0])
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(numbers) == [0, 1, 2, 3, 4, 5]
+    assert Study(defined()).reserve("me") is None
+    assert Study(defined(sweep__search__trials=7)).reserve("me") is not None
+
+
+def test_sqlite_keeps_a_study_as_well(tmp_path: Path, defined: Make) -> None:
+    definition = defined(sweep__search__storage=f"sqlite:///{tmp_path}/s.db", sweep__search__trials=2)
+    proposals(Study(definition), lambda values: values["model.dropout"], 2)
+    assert Study(definition).reserve("me") is None
+    assert [trial.state.name for trial in Study(definition).trials()] == ["COMPLETE", "COMPLETE"]
+
+
+@pytest.mark.parametrize("sampler", ["random", "tpe", "gp"])
+def test_proposals_depend_on_the_record_and_not_on_interruptions(tmp_path: Path, defined: Make, sampler: str) -> None:
+    changes = {"sweep__search__sampler": sampler, "sweep__search__startup": 2, "model__N": "1,2,3"}
+    whole = Study(defined(runs=str(tmp_path / "a"), **changes))
+    unbroken = proposals(whole, lambda values: -values["model.dropout"], 5)
+    broken = []
+    for _ in range(5):
+        again = Study(defined(runs=str(tmp_path / "b"), **changes))
+        broken += proposals(again, lambda values: -values["model.dropout"], 1)
+    assert unbroken == broken
+    assert len({str(values) for values in unbroken}) == 5
+
+
+def test_a_grid_does_every_cell_once_the_baseline_first(defined: Make) -> None:
+    definition = defined(
+        "sweep.search.baseline=quickstart/transformer",
+        sweep__search__sampler="grid",
+        sweep__search__trials="null",
+        model__dropout="0.0,0.1",
+        model__N="range(1,4)",
+    )
+    study = Study(definition)
+    found = proposals(study, lambda values: values["model.N"], 6)
+    assert found[0] == {"model.dropout": 0.0, "model.N": 2}
+    cells = {(dropout, n) for dropout in (0.0, 0.1) for n in (1, 2, 3)}
+    assert {(values["model.dropout"], values["model.N"]) for values in found} == cells
+    assert study.reserve("me") is None
+
+
+def test_the_baseline_is_enqueued_once(defined: Make) -> None:
+    definition = defined("sweep.search.baseline=quickstart/transformer")
+    Study(definition)
+    study = Study(definition)
+    first, second = study.reserve("me"), study.reserve("me")
+    assert first == (0, {"model.dropout": 0.0})
+    assert second is not None
+    assert second[1] != {"model.dropout": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"model__dropout": "interval(0,0.5)"}, "another space (model.dropout"),
+        ({"sweep__search__metrics": "[dev.chrf]"}, "other metrics (dev.bleu"),
+        ({"recipe__lr": 2}, "other settings of its trials (recipe.lr"),
+        ({"seeds": "[2]"}, "other settings of its trials (seeds"),
+    ],
+)
+def test_a_study_keeps_its_space_its_metric_and_the_rest_of_its_trials(
+    defined: Make, change: dict[str, Any], words: str
+) -> None:
+    Study(defined())
+    with pytest.raises(ConfigError) as error:
+        Study(defined(**change))
+    assert words in str(error.value)
+    assert "sweep.name=NAME" in str(error.value)
+
+
+def test_a_study_may_change_its_length_its_sampler_and_its_pruner(defined: Make) -> None:
+    Study(defined())
+    Study(defined(sweep__search__trials=60, sweep__search__sampler="tpe", sweep__search__pruner__kind="median"))
+
+
+def test_trials_without_their_study_are_not_mixed_with_a_new_one(tmp_path: Path, defined: Make) -> None:
+    (tmp_path / "probe/trial0/seed1").mkdir(parents=True)
+    with pytest.raises(UserError, match="holds 1 trials"):
+        Study(defined())
+
+
+def test_half_a_line_at_the_journals_end_does_not_spoil_it(defined: Make) -> None:
+    definition = defined()
+    proposals(Study(definition), lambda values: 1.0, 1)
+    with Path(definition.storage).open("ab") as file:
+        file.write(b'{"op_code": 4, "worker_')
+    study = Study(definition)
+    proposals(study, lambda values: 2.0, 1)
+    assert [trial.value for trial in Study(definition).trials()] == [1.0, 2.0]
+
+
+def test_a_closed_trial_stays_as_it_is(defined: Make) -> None:
+    study = Study(defined())
+    study.reserve("me")
+    finish(study, 0, 3.0)
+    study.tell(0, "FAIL", reason="late")
+    assert (study.trials()[0].value, study.trials()[0].user_attrs.get("reason")) == (3.0, None)
+
+
+def test_a_trial_is_taken_over_once_with_the_same_values(defined: Make) -> None:
+    study = Study(defined())
+    reserved = study.reserve("gone")
+    assert reserved is not None
+    assert Study(defined()).adopt(0, "gone", "second") == reserved[1]
+    assert Study(defined()).adopt(0, "gone", "third") is None
+    assert study.running() == {0: "second"}
+
+
+def test_any_optuna_program_reads_the_study(defined: Make) -> None:
+    definition = defined(
+        sweep__search__metrics="[dev.bleu,parameters]", sweep__search__sampler="nsgaii", model__N="range(1,5)"
+    )
+    study = Study(definition)
+    for _ in range(6):
+        number, values = study.reserve("me") or (0, {})
+        finish(study, number, 40 - values["model.dropout"], values["model.N"])
+    backend = optuna.storages.journal.JournalFileBackend(definition.storage)
+    loaded = optuna.load_study(study_name="probe", storage=optuna.storages.JournalStorage(backend))
+    assert [direction.name for direction in loaded.directions] == ["MAXIMIZE", "MINIMIZE"]
+    assert loaded.metric_names == ["dev.bleu", "parameters"]
+    assert len(loaded.trials) == 6
