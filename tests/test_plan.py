@@ -16,10 +16,10 @@ from variations.compose import CONF, compose_run
 from variations.errors import ConfigError
 from variations.experiments.rows import SWEEPS, load_row
 from variations.faults import faults
-from variations.jobs import expand
 from variations.planning.count import count
 from variations.planning.rows import PAPERS, all_rows, plan_rows
 from variations.planning.show import PlanConfig, render
+from variations.sweeping.jobs import expand
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED = Path(__file__).parent / "published" / "attention_table3.yaml"
@@ -32,7 +32,7 @@ def plan(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def rows(*overrides: str, vocabulary: int | None = None) -> dict[str, dict[str, Any]]:
-    text = render(list(overrides), PlanConfig(format="json", vocabulary=vocabulary))
+    text = render(list(overrides), PlanConfig(format="json", vocabulary=vocabulary, measure=False))
     return {row["row"]: row for row in json.loads(text)["rows"]}
 
 
@@ -204,7 +204,7 @@ def test_one_json_document_on_standard_output() -> None:
 
 
 def test_comma_separated_values() -> None:
-    text = render(["variation=attention_table3/big"], PlanConfig(format="csv"))
+    text = render(["variation=attention_table3/big"], PlanConfig(format="csv", measure=False))
     (row,) = csv.DictReader(io.StringIO(text))
     assert (row["row"], row["parameters"], row["published_params_millions"]) == ("big", "214245376", "213")
 
@@ -212,7 +212,7 @@ def test_comma_separated_values() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["measure=true", "model=weighted"], "measure=true is not possible"),
+        (["measure=true", "data=files", "data.root=/no/such"], "data.root=/no/such: there is no such folder"),
         (["sweep=attention_tabel3"], "attention_table3"),
         (["format=latex", "vocabulary=2"], "valid choices are terminal, markdown, csv, json"),
     ],
@@ -227,5 +227,7 @@ def test_a_plan_that_cannot_be_made_says_why(arguments: list[str], message: str)
 def test_rules_between_fields_hold_for_the_rows_and_not_for_the_defaults() -> None:
     """25,000 tokens an update in the paper's rows, 4,096 in the default recipe."""
     assert faults(compose_run(["trainer.tokens_per_batch=20000"])) != []
-    done = plan("sweep=attention_table3", "rows=[C_N2]", "trainer.tokens_per_batch=20000", "format=json")
+    done = plan(
+        "sweep=attention_table3", "rows=[C_N2]", "trainer.tokens_per_batch=20000", "format=json", "measure=false"
+    )
     assert (done.returncode, done.stderr) == (0, "")

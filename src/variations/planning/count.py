@@ -49,6 +49,45 @@ def count(config: Config, vocabulary: int | None = None) -> Count:
     return Count(size, parameters, t2t, weights, config.trainer.max_steps * step)
 
 
+@dataclass(frozen=True)
+class Memory:
+    """Bytes on one device, counted."""
+
+    state: int
+    """Weights, gradients, Adam's moments, the moving average."""
+    activations: int
+    """What the backward pass keeps of one batch."""
+
+    @property
+    def total(self) -> int:
+        """Both."""
+        return self.state + self.activations
+
+
+_SEEN: dict[str, Memory] = {}
+
+
+def memory(config: Config, vocabulary: int | None = None) -> Memory:
+    """Count the memory of one update on one device, for a batch of sentences of 30 sub-words."""
+    from variations.planning.activations import activation_bytes, state_bytes
+
+    size = vocabulary if vocabulary is not None else config.data.vocabulary
+    world = config.trainer.devices * config.trainer.nodes
+    share = max(1, config.recipe.batch_tokens // world)
+    tokens = min(config.trainer.tokens_per_batch or share, share)
+    model = config.model
+    zero = [rate > 0 for rate in (model.dropout, model.attention_dropout, model.relu_dropout)]
+    branch = config.branch if model.kind == "weighted" else None
+    precision = (config.trainer.precision, config.trainer.accelerator, config.profile, config.recipe.ema > 0)
+    rated = replace(model, dropout=0.0, attention_dropout=0.0, relu_dropout=0.0)
+    key = repr((rated, zero, config.positions, branch, config.data.vocabulary_pad_to, precision, size, tokens))
+    if key not in _SEEN:
+        parameters, _ = _parameters(config, size)
+        kept = activation_bytes(config, size, max(1, tokens // SENTENCE), SENTENCE, SENTENCE)
+        _SEEN[key] = Memory(state_bytes(config, parameters), kept)
+    return _SEEN[key]
+
+
 _KNOWN: dict[tuple[str, int], tuple[int, int]] = {}
 
 

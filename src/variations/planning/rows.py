@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import yaml
 
@@ -12,6 +12,7 @@ from variations.config import Config
 from variations.errors import ConfigError
 from variations.experiments.rows import CONF, SWEEPS, RowDefinition, load_row, row_definition
 from variations.faults import Fault, check
+from variations.planning.remaining import Launch, launch
 from variations.suggestions import options
 
 PAPERS = {
@@ -36,6 +37,10 @@ class Planned:
     """None for a system that is only quoted."""
     base: Config | None = None
     """Configuration of the row it is compared with; None for a base row."""
+    launches: tuple[Launch, ...] = ()
+    """Its runs; none in the list of both papers' rows, which is no launch."""
+    at_once: int = 1
+    """Runs that share the machine."""
 
 
 def all_rows(tables: Sequence[str] | None = None, *, trainable: bool = False) -> list[tuple[str, str]]:
@@ -74,7 +79,7 @@ def plan_rows(overrides: Sequence[str], extra_folder: str | None = None) -> list
     if overrides:
         config = compose_run(overrides, extra_folder=extra_folder)
         _raise([(config.variation.row or "", config)])
-        return [_planned(config, {}, overrides, extra_folder)]
+        return [replace(_planned(config, {}, overrides, extra_folder), launches=(launch(config),))]
     return _papers()
 
 
@@ -107,9 +112,9 @@ def _compose(pair: tuple[str, str]) -> Config | list[str]:
 
 
 def _sweep(overrides: Sequence[str], extra_folder: str | None) -> list[Planned]:
-    from variations.jobs import composed_jobs, table_rows
+    from variations.sweeping.jobs import composed_jobs, table_rows
 
-    lines = [line for line in overrides if not line.startswith(("seed=", "seeds="))]
+    lines = list(overrides)
     head = compose_run(lines, extra_folder=extra_folder)
     rows = dict(table_rows(head, extra_folder))
     table = head.sweep.table or head.sweep.name or ""
@@ -117,7 +122,8 @@ def _sweep(overrides: Sequence[str], extra_folder: str | None) -> list[Planned]:
     wanted = [row for row in rows if row not in quoted]
     if head.rows is not None:  # named rows: the quoted among them are shown as well, but never composed as a run
         lines = [line for line in lines if not line.startswith("rows=")] + [f"rows=[{','.join(wanted)}]"]
-    jobs = {job.row: job for job in composed_jobs((*lines, "seeds=[1]"), extra_folder)} if wanted else {}
+    every = composed_jobs(tuple(lines), extra_folder) if wanted else ()
+    jobs = {job.row: job for job in reversed(every)}  # seeds share their row's configuration
     _raise([(row, job.config) for row, job in jobs.items()])
     configs = {(job.config.variation.table or "", row): job.config for row, job in jobs.items()}
     found = []
@@ -125,7 +131,9 @@ def _sweep(overrides: Sequence[str], extra_folder: str | None) -> list[Planned]:
         if row in quoted:
             found.append(Planned(table, quoted[row]))
         else:
-            found.append(_planned(jobs[row].config, configs, jobs[row].overrides, extra_folder))
+            planned = _planned(jobs[row].config, configs, jobs[row].overrides, extra_folder)
+            launches = tuple(launch(job.config) for job in every if job.row == row)
+            found.append(replace(planned, launches=launches, at_once=head.sweep.at_once or 1))
     return found
 
 

@@ -3,11 +3,16 @@
 import shlex
 import sys
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from variations.config import Config, choice, number
-from variations.errors import UserError
+from variations.errors import ConfigError
 
-OWN_KEYS = ("format", "vocabulary", "measure")
+if TYPE_CHECKING:
+    from variations.planning.price import Bill
+    from variations.planning.rows import Planned
+
+OWN_KEYS = ("format", "vocabulary", "measure", "devices", "limit", "fresh")
 """Keys that are the plan's, not the runs'."""
 
 
@@ -18,23 +23,27 @@ class PlanConfig(Config):
     format: str = choice("terminal", "terminal", "markdown", "csv", "json")
     vocabulary: int | None = number(None, ge=4)
     """Count with so many sub-words; null: data.vocabulary of each row."""
-    measure: bool = False
-    """Only false, counting, is possible; nothing is timed on this machine."""
+    measure: bool | None = None
+    """false: count only. null: measure what is named, and only count the list of both papers' rows."""
+    devices: int | None = number(None, ge=1)
+    """Runs at the same time, for the time of the whole; null: sweep.at_once, or one for each GPU here."""
+    limit: float = number(10.0, gt=0)
+    """Seconds of updates that each distinct shape is measured for; start and decoding come on top."""
+    fresh: bool = False
+    """Measure again what was measured before on this machine."""
 
 
 def plan(config: PlanConfig) -> None:
-    """Print each row's changes, parameters (ours and the printed count), steps and training FLOPs, without training.
+    """Print what a launch would do and cost, without training: sizes, memory, time, disk, of what is not done yet.
 
-    It takes the words of train.py. Without any it lists every row of both papers.
+    It takes the words of train.py and measures each distinct shape for some seconds on this machine (measure=false
+    only counts). Without any words it lists every row of both papers and their sizes.
 
     Raises:
         ConfigError: The faults of all rows.
-        UserError: measure=true.
     """
     from hydra.core.hydra_config import HydraConfig
 
-    if config.measure:
-        raise UserError("measure=true is not possible: plan.py counts and does not time; leave it out.")
     hydra = HydraConfig.get()
     extra = next((source.path for source in hydra.runtime.config_sources if source.provider == "command-line"), None)
     sys.stdout.write(render(list(hydra.overrides.task), config, extra))
@@ -50,14 +59,35 @@ def render(overrides: list[str], config: PlanConfig, extra_folder: str | None = 
 
     wanted = [text for text in overrides if text.partition("=")[0].lstrip("+") not in OWN_KEYS]
     rows = plan_rows(wanted, extra_folder)  # faults are told before torch is loaded
+    bill = _bill(rows, config, named=bool(wanted))
     from variations.planning.formats import FORMATS, markdown, terminal
     from variations.planning.lines import line
 
-    lines = [line(row, config.vocabulary) for row in rows]
+    prices = bill.prices if bill else [None] * len(rows)
+    lines = [line(row, config.vocabulary, price) for row, price in zip(rows, prices, strict=True)]
     if config.format == "markdown":
-        return markdown(lines, shlex.join(["python", "src/plan.py", *overrides]))
+        return markdown(lines, bill, command=shlex.join(["python", "src/plan.py", *overrides]))
     if config.format == "terminal" and sys.stdout.isatty():
         import shutil
 
-        return terminal(lines, width=shutil.get_terminal_size().columns, colour=True)
-    return FORMATS[config.format](lines)
+        return terminal(lines, bill, width=shutil.get_terminal_size().columns, colour=True)
+    return FORMATS[config.format](lines, bill)
+
+
+def _bill(rows: list["Planned"], config: PlanConfig, *, named: bool) -> "Bill | None":
+    """Measure, if that is wanted and possible here."""
+    if not (named if config.measure is None else config.measure):
+        return None
+    from variations import surroundings
+
+    configs = [row.config for row in rows if row.config is not None and row.config.variation.task == "translation"]
+    missing = list(dict.fromkeys(text for found in configs for text in surroundings.faults(found)))
+    if missing and config.measure:
+        raise ConfigError(missing)
+    if missing or not configs:
+        for text in missing:
+            print(f"Only counted, as nothing can be measured: {text}", file=sys.stderr)
+        return None
+    from variations.planning.price import bill
+
+    return bill(rows, config.devices, config.limit, fresh=config.fresh)

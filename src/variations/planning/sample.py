@@ -1,0 +1,113 @@
+"""Which batches stand for an epoch, and batches of invented lengths where the corpus is not on this machine."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from variations.config import Config, DataConfig
+from variations.data.batching import Indices
+from variations.data.module import TranslationData
+from variations.data.textfiles import find
+from variations.models.flops import Tokens, training_flops
+
+LARGE = 300_000
+"""Training pairs beyond which a corpus that has not been encoded yet is represented by its first SAMPLE pairs."""
+SAMPLE = 50_000
+INVENTED = 20_000
+"""Training pairs of invented lengths."""
+MEAN, SPREAD = 3.2, 0.55
+"""Of the logarithm of the invented lengths: 28 sub-words on average, half of them between 17 and 36."""
+PRICED = 2_000
+"""Batches of an epoch that are priced, evenly spaced."""
+
+
+class InventedPairs:
+    """A token store of random sub-words; see `data.tokens.TokenPairs`."""
+
+    def __init__(self, pairs: int, config: Config, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        longest = config.data.max_length
+        source = np.exp(rng.normal(MEAN, SPREAD, pairs))
+        target = source * np.exp(rng.normal(0, 0.2, pairs))
+        self.source_lengths, self.target_lengths = (
+            np.clip(np.rint(side), 2, longest).astype(np.int32) for side in (source, target)
+        )
+        self.dropped, self._vocabulary, self._seed = 0, config.data.vocabulary, seed
+
+    def __len__(self) -> int:
+        return len(self.source_lengths)
+
+    def __getitem__(self, index: int) -> tuple[int, NDArray[np.int64], NDArray[np.int64]]:
+        rng = np.random.default_rng([self._seed, int(index)])
+        source, target = (
+            np.append(rng.integers(4, self._vocabulary, int(lengths[index]) - 1), 2)
+            for lengths in (self.source_lengths, self.target_lengths)
+        )
+        return int(index), source, target
+
+
+class InventedData(TranslationData):
+    """Data of invented lengths, for a corpus that is not here."""
+
+    def setup(self, stage: str | None = None) -> None:
+        """Make the lengths up."""
+        stores: list[Any] = [InventedPairs(n, self.config, i) for i, n in enumerate((INVENTED, 3_000, 3_000))]
+        self.train_tokens, self.dev_tokens, self.test_tokens = stores
+        size: Any = SimpleNamespace(size=self.config.data.vocabulary)
+        self.subwords, self._ready = size, True
+
+    def tokens(self, name: str) -> Any:
+        """The same 3,000 pairs whatever the set's name."""
+        return self.dev_tokens if name == "dev" else self.test_tokens
+
+
+def is_here(data: DataConfig) -> bool:
+    """Whether the corpus can be read without a download."""
+    if data.kind == "toy" or data.root is not None:
+        return True
+    cache = Path(data.cache).expanduser()
+    if data.kind == "wmt14":
+        return (cache / "wmt14" / f"{data.source}-{data.target}" / "sources.json").is_file()
+    stems, languages = (data.train, data.dev, data.test), (data.source, data.target)
+    return all(find(cache / "multi30k", stem, language) for stem in stems for language in languages)
+
+
+def reduced(config: Config) -> tuple[Config, int | None]:
+    """The configuration with a part of its corpus if the whole is large and not encoded yet, and the whole's pairs."""
+    from variations.data import corpora
+    from variations.data.subwords import cache_folder, subwords_key
+
+    if config.data.kind == "toy":
+        return config, None
+    corpus = corpora.load(config.data)
+    pairs = corpus.surveys["train"].pairs
+    pairs = min(pairs, config.data.train_pairs or pairs)
+    known = cache_folder(config.data) / "subwords" / subwords_key(corpus.train, config.data)
+    if pairs <= LARGE or known.is_dir():
+        return config, None
+    return replace(config, data=replace(config.data, train_pairs=SAMPLE)), pairs
+
+
+def prices(config: Config, data: TranslationData, batches: Sequence[Indices]) -> NDArray[np.float64]:
+    """FLOPs of each batch, its padding included, since a device computes that too."""
+    source, target = data.train_tokens.source_lengths, data.train_tokens.target_lengths
+    found = [price(config, len(b), int(source[b].max()), int(target[b].max()), data.subwords.size) for b in batches]
+    return np.array(found, dtype=np.float64)
+
+
+def price(config: Config, rows: int, source: int, target: int, vocabulary: int) -> float:
+    """FLOPs of a training step over B rows of S and T positions."""
+    s, t = rows * source, rows * target
+    return float(training_flops(config, Tokens(s, t, s * source, t * target, s * target), vocabulary))
+
+
+def evenly(items: Sequence[Any], wanted: int) -> list[Any]:
+    """At most `wanted` of the items, evenly spaced."""
+    if len(items) <= wanted:
+        return list(items)
+    return [items[int((i + 0.5) * len(items) / wanted)] for i in range(wanted)]

@@ -1,0 +1,50 @@
+"""Memory counted with shapes alone, against what real tensors keep."""
+
+import pytest
+import torch
+
+from variations.compose import compose_run
+from variations.models import build, count_parameters
+from variations.planning.activations import activation_bytes, state_bytes
+from variations.planning.count import memory
+from variations.training.loss import Smoothing, cross_entropy
+
+
+@pytest.mark.parametrize("words", [[], ["model=weighted"], ["positions=learned", "recipe.ema=0.9"], ["model=additive"]])
+def test_counted_activations_are_those_that_torch_keeps(words: list[str]) -> None:
+    config = compose_run([*words, "model.dropout=0.1"])
+    torch.manual_seed(1)
+    network = build(config, 200).train()
+    own = {parameter.untyped_storage()._cdata for parameter in network.parameters()}
+    kept: dict[int, tuple[int, torch.Tensor]] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in own:
+            kept[storage._cdata] = (storage.nbytes(), tensor)
+        return tensor
+
+    source, target = torch.full((3, 11), 5), torch.full((3, 7), 6)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        hidden = network(source, target)
+        cross_entropy(hidden, network.output, target, Smoothing(0.1))
+    found = activation_bytes(config, 200, 3, 11, 7)
+    d = config.model.d_model
+    logits = 4 * 2 * 21 * 200  # held while the loss is computed, and not kept
+    assert found - logits == pytest.approx(sum(size for size, _ in kept.values()), abs=4 * 21 * d)
+
+
+def test_weights_their_gradients_and_two_moments() -> None:
+    config = compose_run([])
+    parameters = count_parameters(build(config, 100))
+    assert state_bytes(config, parameters) == 16 * parameters
+    assert state_bytes(compose_run(["recipe.ema=0.9"]), parameters) == 20 * parameters
+    assert state_bytes(compose_run(["trainer.precision=64-true"]), parameters) == 32 * parameters
+
+
+def test_activations_grow_with_the_batch_and_shrink_with_the_share_of_a_device() -> None:
+    words = ["variation=attention_table3/C_N2", "data.vocabulary=1000"]
+    whole = memory(compose_run(words))
+    halves = memory(compose_run([*words, "trainer.tokens_per_batch=12500"]))
+    assert whole.state == halves.state
+    assert 1.9 < whole.activations / halves.activations < 2.1

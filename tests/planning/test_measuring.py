@@ -1,0 +1,201 @@
+"""Measuring: once for each shape, one fault never the end of the others, runs that are finished left out."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from variations.compose import compose_run, to_dict
+from variations.decoding.beam import beam_search
+from variations.experiments.ledger import RunFolder
+from variations.models import build
+from variations.naming import run_folder
+from variations.planning import measuring
+from variations.planning.decoding_time import Paced
+from variations.planning.measuring import Measured, measured, one_device
+from variations.planning.price import bill
+from variations.planning.remaining import launch
+from variations.planning.rows import plan_rows
+from variations.planning.sample import InventedPairs, evenly, is_here
+from variations.planning.shape import Shape
+from variations.planning.show import PlanConfig, render
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, values: dict[str, Any]) -> list[str]:
+    """Replace the measuring processes; returns the models that were asked for. M=3 fails, M=5 has no memory."""
+    asked: list[str] = []
+
+    def answer(shape: Shape, limit: float) -> Measured:
+        asked.append(shape.config.model.kind)
+        branches = shape.config.branch.M if shape.config.model.kind == "weighted" else None
+        if branches == 3:
+            return Measured(fault="the cat sat on it")
+        if branches == 5:
+            return Measured(fault="it was killed", exhausted=True)
+        return Measured(values)
+
+    monkeypatch.setattr(measuring, "_measure", answer)
+    monkeypatch.setenv("VARIATIONS_CACHE", str(tmp_path))
+    return asked
+
+
+def shape(*words: str) -> Shape:
+    return Shape(compose_run(words))
+
+
+def test_names_rates_lengths_and_seeds_are_no_other_shape() -> None:
+    same = [
+        "seed=3",
+        "model.dropout=0.3",
+        "recipe.lr=2",
+        "trainer.max_steps=7",
+        "name=x",
+        "branch.M=4",
+        "runs=elsewhere",
+    ]
+    base = shape("model.dropout=0.1").key()
+    assert [shape("model.dropout=0.1", words).key() == base for words in same] == [True] * len(same)
+    others = ["model.dropout=0.0", "model.h=2", "recipe.batch_tokens=99", "trainer.threads=1", "data.vocabulary=99"]
+    keys = {shape("model.dropout=0.1", words).key() for words in others}
+    assert len(keys | {base}) == 1 + len(others)
+    assert Shape(compose_run(["model.dropout=0.1"]), at_once=2).key() != base
+
+
+def test_a_shape_is_measured_once_and_kept(known: list[str], values: dict[str, Any]) -> None:
+    shapes = {"a": shape("seed=1"), "b": shape("seed=2"), "c": shape("model=weighted")}
+    found = measured(shapes, 1.0)
+    assert known == ["transformer", "weighted"]
+    assert {key: answer.values for key, answer in found.items()} == {s.key(): values for s in shapes.values()}
+    assert measured(shapes, 1.0).keys() == found.keys()
+    assert len(known) == 2
+    measured(shapes, 1.0, fresh=True)
+    assert len(known) == 4
+
+
+def test_a_fault_is_told_and_the_other_rows_are_measured(known: list[str], tmp_path: Path) -> None:
+    words = ["sweep=quickstart", "rows=[transformer,weighted]", "branch.M=3", f"runs={tmp_path}"]
+    found = json.loads(render(words, PlanConfig(format="json")))
+    by_row = {row["row"]: row for row in found["rows"]}
+    assert by_row["weighted"]["fault"] == "the cat sat on it" and by_row["weighted"]["seconds"] is None
+    assert by_row["transformer"]["seconds"] > 0
+    assert found["totals"]["unknown"] == ["quickstart/weighted"]
+    assert "weighted: could not be measured: the cat sat on it" in found["remarks"]
+
+
+def test_rows_that_do_not_fit_are_named(known: list[str], tmp_path: Path) -> None:
+    text = render(["sweep=quickstart", "branch.M=5", f"runs={tmp_path}"], PlanConfig())
+    assert "weighted: will not fit, memory ran out (it was killed); lower trainer.tokens_per_batch." in text
+    assert "will not fit" in next(line for line in text.splitlines() if line.startswith(" uniform"))
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "csv", "json"])
+def test_every_format_has_the_costs(known: list[str], tmp_path: Path, form: str) -> None:
+    text = render(["sweep=quickstart", f"runs={tmp_path}", "seeds=[1,2]"], PlanConfig(format=form))
+    assert ("seconds" if form in ("csv", "json") else "2 of 2") in text
+
+
+def test_finished_runs_are_not_counted_again(known: list[str], tmp_path: Path) -> None:
+    words = ["sweep=quickstart", f"runs={tmp_path}"]
+    before = bill(plan_rows(words), None, 1.0, fresh=False)
+    assert (before.places, len(before.path.critical), before.unknown) == (2, 2, [])
+    (row,) = (row for row in plan_rows(words) if row.definition.row == "transformer")
+    assert row.config is not None
+    folder = RunFolder(run_folder(row.config)).create(to_dict(row.config))
+    folder.set_status("finished")
+    assert launch(row.config).left is False
+    after = bill(plan_rows(words), None, 1.0, fresh=False)
+    assert after.seconds == pytest.approx(0.75 * before.seconds)
+    forced = bill(plan_rows([*words, "force=true"]), None, 1.0, fresh=False)
+    assert forced.seconds == pytest.approx(before.seconds)
+
+
+def test_a_run_that_has_come_halfway_needs_the_other_half(tmp_path: Path) -> None:
+    config = compose_run([f"runs={tmp_path}", "trainer.max_steps=200", "name=half"])
+    assert launch(config).state == "absent"
+    folder = RunFolder(run_folder(config)).create(to_dict(config))
+    folder.set_status("interrupted")
+    (folder.checkpoints / "step50.ckpt").write_bytes(b"")
+    (folder.checkpoints / "step100.ckpt").write_bytes(b"")
+    assert (launch(config).state, launch(config).done) == ("interrupted", 0.5)
+    assert launch(replace(config, seed=2)).state == "absent"
+
+
+def test_checkpoint_tests_cost_no_training_and_wait(known: list[str], tmp_path: Path) -> None:
+    found = bill(plan_rows(["sweep=weighted_table3", f"runs={tmp_path}", "seeds=[1]"]), 8, 1.0, fresh=False)
+    learned, *others = found.prices
+    assert learned.cost is not None
+    assert found.seconds == pytest.approx(learned.cost.seconds + len(others) * (learned.cost.start + learned.cost.test))
+    assert found.path.critical[0].endswith("/learned seed 1")
+    assert len(found.path.critical) == 2
+
+
+def test_the_share_of_one_of_several_devices() -> None:
+    config = one_device(compose_run(["trainer=ddp", "trainer.devices=4", "recipe.batch_tokens=1000"]))
+    assert (config.trainer.devices, config.trainer.strategy, config.recipe.batch_tokens) == (1, "auto", 250)
+
+
+def test_an_untrained_network_says_outputs_of_the_wanted_lengths() -> None:
+    torch.manual_seed(1)
+    network: Any = build(compose_run([]), 50).eval()
+    source = torch.randint(4, 50, (4, 9))
+    source[:, -1] = 2
+    for beam in (1, 3):
+        found = beam_search(Paced(network, [1, 4, 7, 12]), source, beam=beam, alpha=0.6, max_extra=50)
+        assert [len(nbest[0].tokens) + 1 for nbest in found] == [1, 4, 7, 12]
+
+
+def test_invented_lengths_stay_within_the_limit_and_repeat() -> None:
+    config = compose_run(["data.max_length=40", "data.vocabulary=100"])
+    pairs = InventedPairs(2_000, config, seed=0)
+    assert (pairs.source_lengths.max(), pairs.target_lengths.min() >= 2) == (40, True)
+    assert 22 < pairs.source_lengths.mean() < 32
+    index, source, target = pairs[7]
+    assert (index, len(source), len(target)) == (7, pairs.source_lengths[7], pairs.target_lengths[7])
+    assert (source[-1], source[:-1].min() >= 4, source.max() < 100) == (2, True, True)
+    assert np.array_equal(pairs[7][1], source)
+
+
+def test_samples_are_spread_evenly() -> None:
+    assert evenly(range(10), 20) == list(range(10))
+    assert evenly(range(100), 4) == [12, 37, 62, 87]
+
+
+def test_a_corpus_that_would_have_to_be_downloaded_is_not_here(tmp_path: Path) -> None:
+    assert is_here(compose_run([]).data)
+    assert not is_here(compose_run(["data=multi30k", f"data.cache={tmp_path}"]).data)
+    assert not is_here(compose_run(["data=wmt14_en_de", f"data.cache={tmp_path}"]).data)
+    assert is_here(compose_run(["data=wmt14_en_de", "data.root=here"]).data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["data=toy", "data.train_pairs=400", "data.vocabulary=200"], ["data=multi30k"]])
+def test_a_tiny_run_is_measured_in_a_process_of_its_own(words: list[str], tmp_path: Path) -> None:
+    small = [
+        "size=tiny",
+        "recipe=quick",
+        "recipe.batch_tokens=256",
+        "logger=none",
+        "trainer.limit_test=8",
+        "trainer.val_bleu=4",
+    ]
+    config = compose_run([*words, *small, f"data.cache={tmp_path}", "trainer.threads=1"])
+    answer = measuring._measure(Shape(config), 0.2)
+    assert answer.fault is None and answer.values is not None
+    values = answer.values
+    positive = ("update_seconds", "startup_seconds", "dev_seconds", "greedy_seconds", "test_seconds", "memory_bytes")
+    assert all(values[name] > 0 for name in positive)
+    assert values["corpus"] == ("whole" if words[0] == "data=toy" else "invented lengths")
+    assert not list(tmp_path.glob("multi30k*"))
+
+
+@pytest.mark.slow
+def test_a_corpus_at_fault_is_a_sentence(tmp_path: Path) -> None:
+    words = ["data.train_pairs=50", "data.vocabulary=30000", "logger=none", f"data.cache={tmp_path}"]
+    answer = measuring._measure(Shape(compose_run(words)), 0.2)
+    assert answer.fault is not None and "data.vocabulary=30000 is too large" in answer.fault
+    assert not answer.exhausted

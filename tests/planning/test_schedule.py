@@ -1,0 +1,32 @@
+"""How long many runs take on a few devices."""
+
+import pytest
+
+from variations.planning.schedule import Path, Piece, longest_first
+
+
+def test_one_place_does_all_in_turn_base_row_first() -> None:
+    found = longest_first([Piece("long", 5), Piece("base", 1, first=True), Piece("short", 2)], 1)
+    assert found == Path(8, ["base", "long", "short"])
+
+
+def test_the_longest_start_first() -> None:
+    pieces = [Piece("a", 2), Piece("b", 3), Piece("c", 4), Piece("d", 3)]
+    assert longest_first(pieces, 2) == Path(6, ["b", "d"])
+    assert longest_first(pieces, 4) == Path(4, ["c"])
+    assert longest_first(pieces, 99).seconds == 4
+
+
+def test_rows_that_test_a_checkpoint_wait_for_it() -> None:
+    pieces = [Piece("learned", 10, first=True), Piece("uniform", 1, after="learned"), Piece("other", 3)]
+    assert longest_first(pieces, 2) == Path(11, ["learned", "uniform"])
+    assert longest_first(pieces, 1).seconds == 14
+
+
+def test_a_leader_that_is_not_to_be_run_is_not_waited_for() -> None:
+    assert longest_first([Piece("uniform", 1, after="learned")], 3) == Path(1, ["uniform"])
+
+
+@pytest.mark.parametrize("places", [1, 7])
+def test_nothing_takes_no_time(places: int) -> None:
+    assert longest_first([], places) == Path(0.0, [])
