@@ -19,6 +19,16 @@ from variations.sweeping.pool import Ended, Task
 sys.path.append(str(Path(__file__).parent))  # for drill.py
 
 
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with train, valid and test text; the target says the source's words backwards."""
+    from drill import corpus
+
+    folder: Path = tmp_path_factory.mktemp("drill") / "corpus"
+    corpus(folder)
+    return folder
+
+
 @dataclass
 class FakePool:
     """Runs that end when the test says so."""

@@ -85,7 +85,7 @@ class Drill:
     controllers: list["subprocess.Popen[str]"] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        _corpus(self.place / "corpus")
+        corpus(self.place / "corpus")
         _configuration(self.place / "conf")
 
     # What is done ---------------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def _timeless(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: value for key, value in line.items() if key not in TIMED} for line in lines]
 
 
-def _corpus(folder: Path) -> None:
+def corpus(folder: Path) -> None:
     folder.mkdir(parents=True)
     rng = random.Random(5)
     for name, size in {"train": 203, "valid": 21, "test": 11}.items():

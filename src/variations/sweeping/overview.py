@@ -88,7 +88,7 @@ class Overview:
                 shown.remove(extra[0] if dull != "pending" else extra[-1])
         table = Table("row", "seed", "state", "step", "score", "left", caption=_counts(outcomes) + self._left(outcomes))
         for o in shown:
-            state = self.pace.states.get(id(o), o.state)
+            state = o.state if o.ended else self.pace.states.get(id(o), o.state)
             score = o.score() if o.ended else ""
             table.add_row(
                 escape(o.job.row),

@@ -1,0 +1,127 @@
+"""Rows that test another row's weights: when they wait, when they train themselves, and that the result is the same."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from variations import run
+from variations.compose import compose_run, to_dict
+from variations.config import Config
+from variations.errors import UserError
+from variations.experiments.ledger import RunFolder
+from variations.experiments.reuse import hindrances
+from variations.sweeping.jobs import Job, expand
+from variations.sweeping.outcomes import Outcome
+from variations.sweeping.sources import Sources
+
+Changes = Callable[..., list[str]]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> list[Outcome]:
+    """Table 3 of the Weighted Transformer on the built-in corpus, two seeds; none has been started."""
+    return [Outcome.of(job) for job in expand(["sweep=toy_weighted_table3", "seeds=[1,2]", f"runs={tmp_path}"])]
+
+
+def one(outcomes: list[Outcome], row: str, seed: int) -> Outcome:
+    return next(o for o in outcomes if (o.job.row, o.job.seed) == (row, seed))
+
+
+def source(outcomes: list[Outcome], row: str, seed: int) -> Any:
+    outcome = one(outcomes, row, seed)
+    return Sources(outcomes).configuration(outcome)["variation"]["source"]
+
+
+def finish(outcome: Outcome) -> None:
+    outcome.folder.create(to_dict(outcome.job.config)).set_status("finished")
+    outcome.state = "finished"
+
+
+def test_rows_wait_for_the_row_of_the_same_seed(table: list[Outcome]) -> None:
+    sources = Sources(table)
+    assert sources.ready(one(table, "learned", 1))
+    assert not sources.ready(one(table, "random", 1))
+    finish(one(table, "learned", 1))
+    assert sources.ready(one(table, "random", 1))
+    assert not sources.ready(one(table, "random", 2))
+    assert source(table, "random", 1) == "../../learned/seed1"
+    assert source(table, "uniform", 1) == "../../learned/seed1"
+
+
+def test_a_row_whose_source_failed_trains_by_itself(table: list[Outcome]) -> None:
+    one(table, "learned", 1).state = "failed"
+    assert Sources(table).ready(one(table, "uniform", 1))
+    assert source(table, "uniform", 1) is None
+
+
+def test_a_source_outside_the_sweep_is_found_in_the_store(table: list[Outcome]) -> None:
+    alone = [one(table, "uniform", 1)]
+    assert Sources(alone).ready(alone[0])
+    assert source(alone, "uniform", 1) is None
+    finish(one(table, "learned", 1))
+    assert source(alone, "uniform", 1) == "../../learned/seed1"
+
+
+def test_a_row_that_has_trained_by_itself_goes_on_so(table: list[Outcome]) -> None:
+    finish(one(table, "learned", 1))
+    row = one(table, "uniform", 1)
+    row.folder.create(to_dict(row.job.config))
+    (row.folder.checkpoints / "step10.ckpt").touch()
+    assert source(table, "uniform", 1) is None
+
+
+def test_reuse_can_be_switched_off(tmp_path: Path) -> None:
+    words = ["sweep=toy_weighted_table3", f"runs={tmp_path}", "sweep.reuse=false"]
+    outcomes = [Outcome.of(job) for job in expand(words)]
+    assert Sources(outcomes).ready(one(outcomes, "random", 1))
+
+
+def test_what_was_trained_otherwise_is_not_reused(table: list[Outcome]) -> None:
+    row = one(table, "random", 1)
+    longer = replace(row.job.config, trainer=replace(row.job.config.trainer, max_steps=1000))
+    assert hindrances(to_dict(longer), to_dict(one(table, "learned", 1).job.config)) == ["trainer.max_steps"]
+    finish(one(table, "learned", 1))
+    row.job = Job(row.job.row, 1, (), longer, row.job.folder)
+    assert Sources(table).ready(row)
+    assert source(table, "random", 1) is None
+
+
+@pytest.fixture
+def weighted(corpus: Path, tmp_path: Path) -> Callable[..., Config]:
+    def make(name: str, *changes: str) -> Config:
+        words = [
+            "model=weighted", "data=files", f"data.root={corpus}", "data.vocabulary=48", "data.max_length=64",
+            "model.d_model=16", "model.d_ff=32", "model.h=2", "model.N=1", "recipe.batch_tokens=512",
+            "recipe.warmup=10", "trainer.max_steps=12", "trainer.val_bleu=0", "trainer.progress=false",
+            "trainer.threads=1", "trainer.limit_test=3", "decode.beam=1", "logger=none", f"name={name}",
+            "branch.warmup=2", "branch.freeze_last=2", f"runs={tmp_path / 'runs'}",
+        ]  # fmt: skip
+        return compose_run([*words, *changes])
+
+    return make
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("branch", ["random", "uniform_at_test"])
+def test_testing_the_others_weights_gives_the_result_of_training_anew(
+    branch: str, weighted: Callable[..., Config], tmp_path: Path
+) -> None:
+    learned = run.execute(weighted("learned"))
+    alone = run.execute(weighted("alone", f"branch={branch}"))
+    reused = run.execute(weighted("reused", f"branch={branch}", "variation.source=../../learned/seed1"))
+    one, other = RunFolder(alone).result(), RunFolder(reused).result()
+    assert one is not None and other is not None
+    assert (one["reused"], other["reused"]) == (None, "../../learned/seed1")
+    for key in ("scores", "loss", "steps", "parameters", "source_tokens", "target_tokens", "flops", "averaged_steps"):
+        assert one[key] == other[key], key
+    assert one["loss"] != RunFolder(learned).result()["loss"]  # type: ignore[index]
+    assert not list(RunFolder(reused).checkpoints.glob("*.ckpt"))
+    assert run.load_model(reused)[0].state_dict().keys() == run.load_model(learned)[0].state_dict().keys()
+
+    (learned / "status.json").unlink()
+    (reused / "status.json").unlink()
+    with pytest.raises(UserError, match="not there or not finished"):
+        run.run(reused)
