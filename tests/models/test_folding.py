@@ -3,10 +3,13 @@
 import pytest
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
-from variations.config import Config, ModelConfig
+from variations.config import BranchConfig, Config, ModelConfig
 from variations.models import build
+from variations.models.branch_weights import BranchWeights
 from variations.models.branched import BranchedFeedForward
+from variations.models.kernels import Reference
 
 
 def model(ffn: str) -> torch.nn.Module:
@@ -77,3 +80,46 @@ def test_an_update_by_a_fused_optimiser_is_noticed() -> None:
         after = network(SOURCE, TARGET)
     assert not torch.allclose(before, after)
     torch.testing.assert_close(after, network(SOURCE, TARGET).detach(), rtol=1e-12, atol=1e-12)
+
+
+def one_step(network: torch.nn.Module) -> int:
+    """FLOPs of the matrix products in one step of decoding, as torch counts them."""
+    with torch.no_grad():
+        cache = network.start_cache(SOURCE)
+        network.decode_step(torch.tensor([6]), cache)
+        with FlopCounterMode(display=False) as counter:
+            network.decode_step(torch.tensor([7]), cache)
+    total: int = counter.get_total_flops()
+    assert total > 0
+    return total
+
+
+@pytest.mark.parametrize("size", [(64, 256, 8), (128, 512, 16)], ids=["M8", "M16"])
+@pytest.mark.parametrize("ffn", ["shared", "split"])
+def test_a_decoding_step_takes_no_more_products_than_the_plain_transformer_s(ffn: str, size: tuple[int, ...]) -> None:
+    d, f, h = size
+    config = Config()
+    config.model = ModelConfig(kind="transformer", N=2, d_model=d, d_ff=f, h=h, dropout=0.0)
+    config.branch.ffn = ffn
+    plain = build(config, 50).eval()
+    config.model.kind = "weighted"
+    assert one_step(build(config, 50).eval()) <= one_step(plain)
+
+
+@pytest.mark.parametrize(("M", "f"), [(4, 8), (8, 16)])
+def test_alpha_and_kappa_fold_into_the_weights_of_an_ordinary_sub_layer(M: int, f: int) -> None:
+    """Σ_i relu(head_i A_i + a_i) W_2 + b with constants A, a, b: neither κ nor α is left (SPEC section 3.5)."""
+    torch.manual_seed(1)
+    branch, d = BranchConfig(), 4 * M
+    layer = BranchedFeedForward(ModelConfig(d_model=d, d_ff=f, h=M), branch, Reference(), BranchWeights(branch, M))
+    layer = layer.double().eval()
+    with torch.no_grad():
+        layer.b1.normal_()
+        layer.b2.normal_()
+        kappa, alpha = layer.weights.values()
+        A = alpha[:, None, None] * kappa[:, None, None] * layer.output @ layer.W1
+        a, b = alpha[:, None] * layer.b1, alpha.sum() * layer.b2
+        heads = torch.randn(1, M, 5, 4, dtype=torch.float64)
+        found = layer(heads, torch.zeros(1, 5, d, dtype=torch.float64))
+        folded = (heads[0] @ A + a[:, None]).relu().sum(0) @ layer.W2 + b
+    torch.testing.assert_close(found[0], folded, rtol=1e-12, atol=1e-12)
