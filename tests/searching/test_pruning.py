@@ -1,0 +1,130 @@
+"""Runs that report to their study while they train, and end when it gives them up."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+
+from variations.compose import to_dict
+from variations.experiments.run_folder import RunFolder
+from variations.naming import run_folder
+from variations.run import run
+from variations.searching.definition import Definition
+from variations.searching.study import Study
+from variations.training.pruning import Pruning
+
+Make = Callable[..., Definition]
+SMALL = {
+    "model__N": 1,
+    "model__d_model": 16,
+    "model__d_ff": 16,
+    "model__h": 2,
+    "data__train_pairs": 200,
+    "data__vocabulary": 200,
+    "trainer__max_steps": 12,
+    "trainer__val_every": 3,
+    "trainer__val_bleu": 8,
+    "trainer__limit_test": 4,
+    "trainer__progress": "false",
+    "recipe__warmup": 20,
+    "recipe__batch_tokens": 256,
+    "branch__freeze_last": 0,
+    "decode__beam": 1,
+}
+
+
+def trial(study: Study, value: float, reports: dict[int, float]) -> None:
+    """Add a finished trial to the record."""
+    (dimension,) = study.definition.dimensions
+    study.optuna.add_trial(
+        optuna.trial.create_trial(
+            params={dimension.key: 0.1},
+            distributions={dimension.key: optuna.distributions.FloatDistribution(0, 0.4)},
+            value=value,
+            intermediate_values=reports,
+        )
+    )
+
+
+def begin(study: Study) -> RunFolder:
+    """Reserve a trial and make its run's folder."""
+    number, values = study.reserve("me") or (0, {})
+    (config,) = study.definition.configs(number, values)
+    return RunFolder(run_folder(config)).create(to_dict(config))
+
+
+@pytest.mark.slow
+def test_a_run_behind_the_median_ends_early_and_says_so(defined: Make) -> None:
+    pruner = {"sweep__search__pruner__kind": "median", "sweep__search__pruner__startup": 2}
+    study = Study(defined("sweep.search.metrics=[dev_ppl]", **SMALL, **pruner))
+    for _ in range(2):
+        trial(study, 1.0, {3: 1.5, 6: 1.2})
+    folder = begin(study)
+    done = subprocess.run(
+        [sys.executable, "-m", "variations.run", str(folder.path)], env=_environment(), capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    status = json.loads((folder.path / "status.json").read_text())
+    assert (status["state"], status["reason"]) == ("pruned", "given up by its search at step 3")
+    assert folder.result() is None
+    reported = study.trials()[2].intermediate_values
+    assert reported == {3: pytest.approx(folder.read_metrics()[-1]["dev/ppl"])}
+
+
+@pytest.mark.slow
+def test_a_run_ahead_of_the_median_reports_every_validation_and_finishes(defined: Make) -> None:
+    pruner = {"sweep__search__pruner__kind": "median", "sweep__search__pruner__startup": 2}
+    study = Study(defined("sweep.search.metrics=[dev_ppl]", **SMALL, **pruner))
+    for _ in range(2):
+        trial(study, 1e9, {3: 1e9, 6: 1e9, 9: 1e9, 12: 1e9})
+    folder = begin(study)
+    result = run(folder.path)
+    assert folder.state() == "finished"
+    assert sorted(study.trials()[2].intermediate_values) == [3, 6, 9, 12]
+    assert result["loss"]["dev_ppl"] == pytest.approx(study.trials()[2].intermediate_values[12])
+
+
+@pytest.mark.slow
+def test_wilcoxon_gets_a_score_for_each_dev_sentence_once_at_half_time(defined: Make) -> None:
+    study = Study(defined(**SMALL, sweep__search__pruner__kind="wilcoxon"))
+    trial(study, 99.0, dict.fromkeys(range(8), 99.0))
+    folder = begin(study)
+    run(folder.path)
+    assert (folder.state(), folder.status().reason) == ("pruned", "given up by its search at step 6")  # type: ignore[union-attr]
+    reported = study.trials()[1].intermediate_values
+    assert sorted(reported) == list(range(9))  # the ninth is the mean, the trial's value
+    assert reported[8] == pytest.approx(sum(reported[n] for n in range(8)) / 8)
+
+
+@pytest.mark.slow
+def test_without_its_study_a_run_goes_on_unpruned(defined: Make, caplog: pytest.LogCaptureFixture) -> None:
+    study = Study(defined(**SMALL, sweep__search__pruner__kind="median"))
+    folder = begin(study)
+    Path(study.definition.storage).unlink()
+    run(folder.path)
+    assert folder.state() == "finished"
+    assert "goes on without being pruned" in caplog.text
+
+
+@pytest.mark.parametrize(("at", "step"), [(0.5, 500), (0.01, 100), (0.55, 600), (0.99, 1000)])
+def test_sentences_are_compared_at_the_first_validation_after_the_given_part(
+    defined: Make, at: float, step: int
+) -> None:
+    config = defined(trainer__max_steps=1000, sweep__search__pruner__at=at).base
+
+    class Loop:
+        val_every = 100
+
+    callback: Any = Pruning(config, Loop(), list)
+    assert callback.compared_at() == step
+
+
+def _environment() -> dict[str, str]:
+    import os
+
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")}
