@@ -118,17 +118,17 @@ def test_width_and_steps_are_scaled_by_the_recipe_but_not_what_the_user_types(tm
     row = tmp_path / "variation" / "mine" / "row.yaml"
     row.parent.mkdir(parents=True)
     row.write_text(
-        "# @package _global_\nmodel:\n  d_model: ${width:512}\n  d_k: ${width:2}\n"
+        "# @package _global_\nmodel:\n  N: ${depth:6}\n  d_model: ${width:512}\n  d_k: ${width:2}\n"
         "trainer:\n  max_steps: ${steps:100000}\n"
     )
 
     def compose(*more: str) -> Config:
         return compose_run(["variation=mine/row", *more], extra_folder=str(tmp_path))
 
-    scaled = compose("recipe.scale.width=0.25", "recipe.scale.steps=0.04")
-    assert (scaled.model.d_model, scaled.model.d_k, scaled.trainer.max_steps) == (128, 1, 4000)
+    scaled = compose("recipe.scale.width=0.25", "recipe.scale.depth=0.5", "recipe.scale.steps=0.04")
+    assert (scaled.model.N, scaled.model.d_model, scaled.model.d_k, scaled.trainer.max_steps) == (3, 128, 1, 4000)
     full = compose("recipe=vaswani2017")
-    assert (full.model.d_model, full.model.d_k, full.trainer.max_steps) == (512, 2, 100_000)
+    assert (full.model.N, full.model.d_model, full.model.d_k, full.trainer.max_steps) == (6, 512, 2, 100_000)
     typed = compose("recipe.scale.width=0.25", "model.d_model=512", "trainer.max_steps=7")
     assert (typed.model.d_model, typed.trainer.max_steps) == (512, 7)
 

@@ -4,10 +4,11 @@ Everything that needs a configuration outside the command line (the sweeper, the
 YAML files may use three resolvers:
 
 - `${width:N}`: N times `recipe.scale.width`, rounded, at least 1;
+- `${depth:N}`: N times `recipe.scale.depth`, rounded, at least 1;
 - `${steps:N}`: N times `recipe.scale.steps`, rounded, at least 1;
 - `${divide:a,b}`: a / b, rounded down, at least 1.
 
-Rows of the papers' tables write their widths and lengths with the first two, so that a recipe scales all rows alike. A
+Rows of the papers' tables write widths, depths and lengths with the first three, so that a recipe scales all rows alike. A
 value typed on the command line replaces the expression, so it is never scaled.
 """
 
@@ -46,9 +47,10 @@ def _scaled(n: float, kind: str, root: DictConfig) -> int:
 
 
 def register_resolvers() -> None:
-    """Make `${width:}`, `${steps:}` and `${divide:}` known to OmegaConf."""
+    """Make `${width:}`, `${depth:}`, `${steps:}` and `${divide:}` known to OmegaConf."""
     new = OmegaConf.register_new_resolver
     new("width", lambda n, *, _root_: _scaled(n, "width", _root_), replace=True)
+    new("depth", lambda n, *, _root_: _scaled(n, "depth", _root_), replace=True)
     new("steps", lambda n, *, _root_: _scaled(n, "steps", _root_), replace=True)
     new("divide", lambda a, b: max(1, int(a) // int(b)), replace=True)
 

@@ -109,8 +109,8 @@ class BranchConfig:
     """Whether encoder layers are branched."""
     decoder: str = choice("cross", "cross", "self", "both", "both_shared_ffn", "none")
     constraint: str = choice("project", "project", "softmax", "softmax_xM", "renormalise", "sigmoid", "none")
-    """How κ and α are kept on the simplex (`project`: Euclidean projection after every update). `softmax_xM` is M times a
-    point of it; `sigmoid` and `none` leave it."""
+    """How κ and α are kept on the simplex (`project`: Euclidean projection after every update). `softmax_xM` is M times
+    a point of it; `sigmoid` and `none` leave it."""
     init: str = choice("random", "random", "uniform")
     residual: str = choice("outer", "outer", "outer+inner", "per_branch_into_ffn", "none")
     inner_norm: bool = False
@@ -174,10 +174,13 @@ class DataConfig:
 
 @dataclass
 class ScaleConfig:
-    """How a recipe shrinks the rows of a paper's table, all alike: one factor for widths, one for steps."""
+    """How a recipe shrinks the rows of a paper's table, all alike: one factor for widths, one for depths, one for
+    steps."""
 
     width: float = number(1.0, gt=0)
     """Factor of d_model, d_ff, d_k and d_v."""
+    depth: float = number(1.0, gt=0)
+    """Factor of N."""
     steps: float = number(1.0, gt=0)
     """Factor of the number of steps (and of `freeze_last`)."""
 

@@ -90,7 +90,7 @@ def test_figures_on_the_same_data_are_subtracted_with_what_else_differs(
     assert figure.difference == pytest.approx(25.5 - 25.8)
     assert figure.notes == (
         "published as tokenised, compound-split multi-bleu, case-sensitive, measured as dev BLEU",
-        "measured at widths × 0.25 and steps × 1 of the paper's",
+        "measured at widths × 0.25 of the paper's",
     )
     grid = lay_out(table)
     column = [item.title for item in grid.columns].index("measured − published")

@@ -14,6 +14,7 @@ from variations.training.loop import averaged_steps
 # Vaswani et al. 2017, sections 5.1, 5.3, 5.4 and 6.1, and the code behind the paper.
 PAPER = {
     "recipe.scale.width": 1.0,
+    "recipe.scale.depth": 1.0,
     "recipe.scale.steps": 1.0,
     "recipe.schedule": "noam",
     "recipe.lr": 1.0,
@@ -60,7 +61,8 @@ RECIPES: dict[tuple[str, str], dict[str, Any]] = {
     },
     ("quick", "tiny"): PAPER
     | {
-        "recipe.scale.width": 0.25,
+        "recipe.scale.width": 0.125,
+        "recipe.scale.depth": 0.5,
         "recipe.scale.steps": 0.009,
         "recipe.lr": 0.5,
         "recipe.warmup": 250,

@@ -182,8 +182,7 @@ def caveats(kind: Published, measure: str, config: Mapping[str, Any]) -> list[st
     recipe, data = config.get("recipe") or {}, config.get("data") or {}
     if measure != kind.measures[0]:
         found.append(f"published as {kind.convention}, measured as {Measure(measure).label}")
-    scale = recipe.get("scale") or {}
-    if scale.get("width", 1) != 1 or scale.get("steps", 1) != 1:
+    if scale_name(config) != "full scale":
         found.append(f"measured at {scale_name(config)}")
     if data.get("train_pairs"):
         found.append(f"measured with {data['train_pairs']:,} training pairs only")
@@ -191,7 +190,8 @@ def caveats(kind: Published, measure: str, config: Mapping[str, Any]) -> list[st
 
 
 def scale_name(config: Mapping[str, Any]) -> str:
-    """`widths × 0.25, steps × 0.009` of the paper's, or `full scale`."""
+    """`widths × 0.25, depths × 0.5, steps × 0.009 of the paper's`, or `full scale`."""
     scale = (config.get("recipe") or {}).get("scale") or {}
-    width, steps = scale.get("width", 1), scale.get("steps", 1)
-    return "full scale" if width == 1 and steps == 1 else f"widths × {width:g} and steps × {steps:g} of the paper's"
+    factors = [(f"{key}s", scale.get(key, 1)) for key in ("width", "depth")] + [("steps", scale.get("steps", 1))]
+    shrunk = [f"{what} × {factor:g}" for what, factor in factors if factor != 1]
+    return f"{', '.join(shrunk)} of the paper's" if shrunk else "full scale"

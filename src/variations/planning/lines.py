@@ -72,7 +72,7 @@ def line(planned: Planned, vocabulary: int | None, price: Price | None = None) -
         state=state,
         published=printed,
         steps=config.trainer.max_steps,
-        full_size=config.recipe.scale.width == 1,
+        full_size=config.recipe.scale.width == config.recipe.scale.depth == 1,
         count=count(config, vocabulary),
         memory=memory(config, vocabulary) if planned.launches else None,
         price=price,
