@@ -67,6 +67,7 @@ class WeightsAndBiases:
                 f"logger.mode=online, but W&B answers: {told} Log in with `wandb login` (or WANDB_API_KEY), or leave "
                 "logger.mode out: then the run is logged offline, and `wandb sync` sends it later."
             )
+        wandb.teardown()  # or it says that the identifier is in use
         log.warning("W&B cannot be reached, so this run is logged offline; `wandb sync` sends it later. (%s)", told)
         return wandb.init(mode="offline", **self._facts())
 

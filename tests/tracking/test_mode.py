@@ -1,0 +1,81 @@
+"""Whether W&B is online: decided without importing it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from variations.config import Config, LoggerConfig
+from variations.experiments.ledger import RunFolder
+from variations.tracking import trackers
+from variations.tracking.mode import chosen_mode, without_key
+from variations.tracking.weights_and_biases import tags
+
+
+@pytest.fixture(autouse=True)
+def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("WANDB_MODE", "WANDB_API_KEY", "WANDB_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+
+
+def test_it_is_offline_where_nobody_is_logged_in() -> None:
+    assert chosen_mode(None) == "offline"
+
+
+def test_it_is_online_with_a_key_or_a_netrc_entry_of_the_service(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "netrc").write_text("machine wandb.example.org login user password secret\n")
+    (tmp_path / "netrc").chmod(0o600)
+    assert chosen_mode(None) == "offline"
+    monkeypatch.setenv("WANDB_BASE_URL", "https://wandb.example.org")
+    assert chosen_mode(None) == "online"
+    monkeypatch.delenv("WANDB_BASE_URL")
+    monkeypatch.setenv("WANDB_API_KEY", "k")
+    assert chosen_mode(None) == "online"
+
+
+@pytest.mark.parametrize(
+    ("variable", "wanted", "mode"),
+    [
+        ("offline", None, "offline"),
+        ("dryrun", None, "offline"),
+        ("disabled", None, "disabled"),
+        ("offline", "online", "online"),
+    ],
+)
+def test_the_configuration_wins_over_wandb_mode_and_that_over_the_login(
+    monkeypatch: pytest.MonkeyPatch, variable: str, wanted: str | None, mode: str
+) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "k")
+    monkeypatch.setenv("WANDB_MODE", variable)
+    assert chosen_mode(wanted) == mode
+
+
+def test_disabled_means_no_logger_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    assert not trackers(Config(logger=LoggerConfig(kind="wandb")), RunFolder(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_choosing_a_logger_imports_neither_wandb_nor_tensorboard() -> None:
+    code = (
+        "import sys; from variations.tracking import trackers; from variations.tracking.mode import chosen_mode; "
+        "chosen_mode(None); print([m for m in ('wandb', 'tensorboard', 'torch', 'matplotlib') if m in sys.modules])"
+    )
+    env = {"PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_a_key_in_the_text_of_an_error_is_struck_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "0123abcd")
+    assert without_key("no user has\n 0123abcd") == "no user has (hidden)"
+
+
+def test_tags_name_table_row_model_data_and_recipe_and_are_short() -> None:
+    config = Config(logger=LoggerConfig(tags=["x" * 100]))
+    config.variation.table, config.variation.row, config.debug.name = "attention_table3", "A_h16", "limit"
+    assert tags(config) == ["A_h16", "attention_table3", "debug-limit", "quick", "toy", "transformer", "x" * 64]
