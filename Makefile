@@ -15,7 +15,7 @@ INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check --constra
 WORKERS := 2
 ARGS :=
 
-.PHONY: help setup demo test fast torture lint format constraints clean
+.PHONY: help setup demo test fast torture bench lint format constraints clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -62,6 +62,13 @@ fast: setup  ## the tests that take no more than a few seconds each
 
 torture: setup  ## kill a run at 50 random moments and compare it with one that nobody disturbed (some 3 minutes)
 	@$(PY) tests/torture.py --kills 50
+
+bench: setup  ## time training and decoding beside the peers, in turn (some 20 minutes on a machine that does nothing else)
+	@test -e build/peers/.installed || { \
+	  $(PY) -m venv --clear build/peers && \
+	  build/peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/speed/requirements.txt && \
+	  touch build/peers/.installed; }
+	@$(PY) benchmarks/bench.py --peers build/peers/bin/python --output docs/results/bench.md $(ARGS)
 
 lint: setup  ## style, formatting, types, and which package may import which
 	@$(PY) -m ruff check .

@@ -1,0 +1,42 @@
+"""What every decoding contestant shares: W3, 200 sentences in batches of 32, beam 4, 35 tokens out."""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from workloads import PAD, load
+
+SENTENCES, ROWS, BEAM, ALPHA, LENGTH = 200, 32, 4, 0.6, 35
+
+
+def batches(path: Path) -> list[np.ndarray]:
+    """Sources of W2, sorted by length, padded, each row ending in EOS."""
+    rows = [row[row != PAD] for step in load(path) for row in step.source][:SENTENCES]
+    rows.sort(key=len, reverse=True)
+    found = []
+    for start in range(0, len(rows), ROWS):
+        chunk = rows[start : start + ROWS]
+        ids = np.full((len(chunk), max(map(len, chunk))), PAD)
+        for i, row in enumerate(chunk):
+            ids[i, : len(row)] = row
+        found.append(ids)
+    return found
+
+
+def main(make: Callable[[], Callable[[np.ndarray], list[int]]]) -> None:
+    """Translate and report: `make()` gives a function from a batch of sources to the lengths of the best outputs."""
+    p = argparse.ArgumentParser()
+    p.add_argument("batches", type=Path)
+    args = p.parse_args()
+    translate, sources = make(), batches(args.batches)
+    translate(sources[-1])
+    start = time.perf_counter()
+    lengths = [length for batch in sources for length in translate(batch)]
+    seconds = time.perf_counter() - start
+    wrong = [length for length in lengths if length != LENGTH]
+    if wrong:
+        raise SystemExit(f"{len(wrong)} outputs do not have {LENGTH} tokens, the first has {wrong[0]}")
+    print(json.dumps({"sentences_per_second": len(lengths) / seconds}))

@@ -1,0 +1,27 @@
+"""Our model, loss and optimiser in the plainest loop: what Lightning, logging and validation are compared with."""
+
+from contestant import Loss, main
+from torch import Tensor, nn
+from workloads import VOCABULARY, Workload
+
+from variations import models, performance
+from variations.config import Config, ModelConfig
+from variations.training.loss import Smoothing, cross_entropy
+
+
+def build(w: Workload) -> tuple[Loss, list[nn.Parameter]]:
+    """The plain Transformer under the performance profile of this machine."""
+    performance.apply("auto", "cpu", None)
+    config = Config(model=ModelConfig(N=w.N, d_model=w.d_model, d_ff=w.d_ff, h=w.h, dropout=0.1))
+    net = models.build(config, VOCABULARY).train()
+    smoothing = Smoothing(0.1)
+
+    def loss(source: Tensor, target: Tensor) -> Tensor:
+        total, _ = cross_entropy(net(source, target), net.output, target, smoothing)
+        return total / target.ne(0).sum()
+
+    return loss, list(net.parameters())
+
+
+if __name__ == "__main__":
+    main(build)
