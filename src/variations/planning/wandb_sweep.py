@@ -1,0 +1,106 @@
+"""A sweep as W&B's own agents take it: `python src/plan.py sweep=NAME format=wandb`.
+
+Each agent calls `train.py` with one combination, so that runs have the same folders, configurations and results as
+under `--multirun`; only who starts them differs. W&B keeps no leases and does not retry.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from variations.errors import ConfigError
+from variations.searching.definition import Definition, define, is_search
+from variations.searching.objectives import Objective
+from variations.searching.space import Dimension
+
+METHODS = {"grid": "grid", "random": "random", "tpe": "bayes", "gp": "bayes"}
+
+
+def sweep_yaml(arguments: Sequence[str], extra_folder: str | None = None) -> str:
+    """The YAML for `wandb sweep FILE`.
+
+    Args:
+        arguments: As for `train.py --multirun`, without the plan's own keys.
+        extra_folder: A further folder of configuration files, as `--config-dir` gives it.
+
+    Raises:
+        ConfigError: It is neither a table's sweep nor a search, is at fault, or W&B has no word for it.
+    """
+    own = [line for line in arguments if not line.startswith(("hydra/", "hydra."))]
+    if is_search(own, extra_folder):
+        facts = _search(define(tuple(own), extra_folder))
+    elif any(line.startswith("sweep=") for line in own):
+        facts = _table(own, extra_folder)
+    else:
+        raise ConfigError(["format=wandb writes a sweep: name one with sweep=NAME."])
+    return yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _table(arguments: list[str], extra_folder: str | None) -> dict[str, Any]:
+    from variations.compose import compose_run
+    from variations.sweeping.jobs import expand, table_rows
+
+    jobs = expand(arguments, extra_folder)
+    names = dict(table_rows(compose_run(arguments, extra_folder=extra_folder), extra_folder))
+    rows = list(dict.fromkeys(job.row for job in jobs))
+    seeds = list(dict.fromkeys(job.seed for job in jobs))
+    fixed = [line for line in jobs[0].overrides if not line.startswith(("variation=", "seed="))]
+    parameters = {"variation": {"values": [names[row] for row in rows]}, "seed": {"values": seeds}}
+    sweep = jobs[0].config.sweep
+    return _sweep(sweep.name or "", "grid", jobs[0].config.logger.project, fixed, parameters, None)
+
+
+def _search(definition: Definition) -> dict[str, Any]:
+    settings = definition.settings
+    if settings.sampler not in METHODS or len(definition.objectives) > 1:
+        raise ConfigError(
+            [
+                f"search.sampler={settings.sampler} with metrics {', '.join(settings.metrics)}: a sweep of W&B has one "
+                "metric and the methods grid, random and bayes; run this search with train.py --multirun."
+            ]
+        )
+    parameters: dict[str, Any] = {dimension.key: _parameter(dimension) for dimension in definition.dimensions}
+    parameters["seed"] = {"values": list(definition.seeds)}
+    # Without the sweep's own keys each run is a single one, with a folder named by its configuration.
+    fixed = [line for line in definition.overrides if not line.startswith(("sweep=", "sweep.", "name="))]
+    method = METHODS[settings.sampler]
+    objective, project = definition.objectives[0], definition.base.logger.project
+    facts = _sweep(definition.name, method, project, fixed, parameters, objective)
+    if method != "grid":
+        facts["run_cap"] = definition.total
+    if settings.pruner.kind == "hyperband":
+        trainer = definition.base.trainer
+        first = max(1, (trainer.max_steps // (trainer.val_every or trainer.max_steps)) // 10)
+        facts["early_terminate"] = {"type": "hyperband", "min_iter": first}  # counted in validations
+    return facts
+
+
+def _sweep(
+    name: str, method: str, project: str, fixed: list[str], parameters: dict[str, Any], objective: Objective | None
+) -> dict[str, Any]:
+    command = ["${env}", "${interpreter}", "${program}", *fixed, "${args_no_hyphens}"]
+    facts: dict[str, Any] = {"name": name, "project": project, "program": "src/train.py", "method": method}
+    if objective is not None:
+        facts["metric"] = {"name": metric_name(objective.key), "goal": objective.direction}
+    return facts | {"parameters": parameters, "command": command}
+
+
+def metric_name(key: str) -> str:
+    """What W&B calls one of our metrics: `dev/bleu`, `dev/ppl`, `parameters`."""
+    return {"dev_ppl": "dev/ppl", "dev_nll": "dev/nll"}.get(key, key.replace(".", "/", 1))
+
+
+def _parameter(dimension: Dimension) -> dict[str, Any]:
+    if dimension.kind == "choice":
+        return {"values": ["null" if choice is None else choice for choice in dimension.choices]}  # None is a word
+    ends: dict[str, Any] = {"min": dimension.low, "max": dimension.high}
+    if dimension.kind == "int" and dimension.log:
+        return {"distribution": "q_log_uniform_values", **ends, "q": 1}
+    if dimension.step is not None and (dimension.kind, dimension.step) != ("int", 1):
+        cells = dimension.cells() or 1
+        values = [dimension.low + index * dimension.step for index in range(cells)]
+        return {"values": [round(value, 12) for value in values]}  # quantised distributions may leave the interval
+    if dimension.kind == "int":
+        return {"distribution": "int_uniform", **ends}
+    return {"distribution": "log_uniform_values" if dimension.log else "uniform", **ends}

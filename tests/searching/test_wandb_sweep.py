@@ -1,0 +1,80 @@
+"""Sweeps written for W&B's agents: W&B's schema holds, and every combination is a run that train.py takes."""
+
+import importlib.util
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from variations.compose import compose_run
+from variations.config import Config
+from variations.errors import ConfigError
+from variations.naming import run_folder
+from variations.planning.wandb_sweep import sweep_yaml
+from variations.preflight import preflight
+from variations.sweeping.jobs import expand
+
+
+def written(*arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(sweep_yaml(arguments))
+    return found
+
+
+def line(facts: dict[str, Any], **values: Any) -> list[str]:
+    """What an agent types after `python src/train.py`."""
+    fixed = [word for word in facts["command"] if not word.startswith("${")]
+    return [*fixed, *(f"{key}={value}" for key, value in values.items())]
+
+
+def test_a_table_is_a_grid_of_rows_and_seeds_with_the_same_folders_as_under_multirun() -> None:
+    arguments = ("sweep=quickstart", "seeds=[1,2]", "rows=[transformer,uniform]", "trainer.max_steps=500")
+    facts = written(*arguments)
+    assert (facts["method"], facts["program"], facts["name"]) == ("grid", "src/train.py", "quickstart")
+    assert facts["parameters"] == {
+        "variation": {"values": ["quickstart/transformer", "quickstart/uniform"]},
+        "seed": {"values": [1, 2]},
+    }
+    combinations = itertools.product(facts["parameters"]["variation"]["values"], facts["parameters"]["seed"]["values"])
+    lines = [line(facts, variation=row, seed=seed) for row, seed in combinations]
+    jobs = expand(arguments)
+    assert {run_folder(compose_run(words)) for words in lines} == {job.folder for job in jobs}
+    assert {compose_run(words).trainer.max_steps for words in lines} == {500}
+    for words in lines:
+        assert preflight(words, Config, "train", runs_models=True) == []
+
+
+def test_a_search_keeps_its_space_its_metric_and_its_total() -> None:
+    facts = written("sweep=search_toy", "model.N=range(1,4)", "model.d_k=null,16")
+    assert (facts["method"], facts["run_cap"]) == ("bayes", 12)
+    assert facts["metric"] == {"name": "dev/bleu", "goal": "maximize"}
+    found = facts["parameters"]
+    assert found["model.dropout"] == {"distribution": "uniform", "min": 0.0, "max": 0.3}
+    assert found["recipe.lr"] == {"distribution": "log_uniform_values", "min": 0.1, "max": 2.0}
+    assert found["recipe.warmup"] == {"values": [50, 100, 150, 200, 250, 300, 350, 400]}
+    assert found["model.norm"] == {"values": ["post", "pre"]}
+    assert found["model.N"] == {"distribution": "int_uniform", "min": 1, "max": 3}
+    assert found["model.d_k"] == {"values": ["null", 16]}
+    words = line(facts, **{"model.dropout": 0.1, "recipe.lr": 1.0, "model.norm": "pre", "model.d_k": "null", "seed": 1})
+    assert preflight(words, Config, "train", runs_models=True) == []
+    assert compose_run(words).model.d_k is None
+
+
+def test_what_wandb_has_no_word_for_is_said() -> None:
+    with pytest.raises(ConfigError, match="one metric"):
+        sweep_yaml(["sweep=search_pareto"])
+    with pytest.raises(ConfigError, match="name one with sweep=NAME"):
+        sweep_yaml(["model=weighted"])
+
+
+@pytest.mark.parametrize("name", ["quickstart", "attention_table3", "weighted_claims", "search_toy", "search_dropout"])
+def test_wandbs_own_schema_holds(name: str) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    found = importlib.util.find_spec("sweeps")
+    if found is None or found.origin is None:
+        pytest.skip("W&B's package `sweeps`, which holds the schema, is not installed")
+    schema = json.loads((Path(found.origin).parent / "config" / "schema.json").read_text())
+    faults = [error.message for error in jsonschema.Draft7Validator(schema).iter_errors(written(f"sweep={name}"))]
+    assert faults == []
