@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from variations.dashboard import sweeps
-from variations.dashboard.store import Store, revision
+from variations.dashboard.store import Found, Store, revision
 from variations.errors import UserError
 from variations.experiments.atomic import plain
 
@@ -51,9 +51,10 @@ class Api:
         raise MissingError(f"There is no /api/{path}.")
 
     def _sweep(self, name: str, *, significance: bool) -> bytes:
-        runs = self.store.snapshot().sweeps().get(name)
-        if not runs:
-            raise MissingError(f"The run store has no sweep {name!r}.")
+        try:
+            runs = self.store.sweep(name)
+        except KeyError:
+            raise MissingError(f"The run store has no sweep {name!r}.") from None
         return self._cached(
             ("sweep", name, str(significance)),
             revision(runs),
@@ -61,10 +62,7 @@ class Api:
         )
 
     def _of_run(self, name: str, identifier: str, query: Mapping[str, str]) -> bytes:
-        try:
-            run = self.store.find(identifier)
-        except KeyError:
-            raise MissingError(f"The run store has no run {identifier!r}.") from None
+        run = self._find(identifier)
         if name == "curves":
             points = query.get("points")
             if points is not None and not (points.isascii() and points.isdigit() and 2 <= int(points) <= 1_000_000):
@@ -72,14 +70,17 @@ class Api:
             return document(_OF_RUNS[name](self.store, run, int(points) if points else None))
         return document(_OF_RUNS[name](self.store, run))
 
+    def _find(self, identifier: str) -> Found:
+        try:
+            return self.store.find(identifier)
+        except KeyError:
+            raise MissingError(f"The run store has no run {identifier!r}.") from None
+
     def _compare(self, ids: str) -> bytes:
         names = list(dict.fromkeys(unquote(part) for part in ids.split(",") if part))
         if not 2 <= len(names) <= MOST_COMPARED:
             raise UserError(f"Compare 2 to {MOST_COMPARED} runs: ids=RUN,RUN; here are {len(names)}.")
-        known = self.store.snapshot().runs
-        if unknown := [name for name in names if name not in known]:
-            raise MissingError(f"The run store has no run {', '.join(map(repr, unknown))}.")
-        runs = [known[name] for name in names]
+        runs = [self._find(name) for name in names]
         from variations.dashboard.compare import compare
 
         stamp = ",".join(run.stamp for run in runs)

@@ -15,6 +15,7 @@ from typing import Any
 
 from variations.dashboard.metrics import Metrics
 from variations.errors import UserError
+from variations.experiments.collect import misfit
 from variations.experiments.ledger import RunFolder
 from variations.experiments.run_folder import SEED_FOLDER
 
@@ -100,7 +101,13 @@ class Store:
 
     def find(self, identifier: str) -> Found:
         """A run by its identifier. Raises KeyError where there is none."""
-        return self.snapshot().runs[identifier]
+        known = self.snapshot().runs
+        return known[identifier] if identifier in known else self.snapshot(fresh=True).runs[identifier]
+
+    def sweep(self, name: str) -> list[Found]:
+        """The runs of a sweep. Raises KeyError where there are none."""
+        known = self.snapshot().sweeps()
+        return known[name] if name in known else self.snapshot(fresh=True).sweeps()[name]
 
     def summary(self, run: Found) -> Summary:
         """Configuration, status and result of a run; never raises for a damaged one."""
@@ -226,7 +233,8 @@ def _summary(run: Found) -> Summary:
         found.result = run.folder.result() or {}
     except UserError as error:
         found.fault = str(error)
-    else:
-        if run.state == "finished" and not found.result:
-            found.fault = "finished without result.json"
+    if found.fault is None and (fault := misfit(found.config, found.result)):
+        return Summary(fault=fault)
+    if found.fault is None and run.state == "finished" and not found.result:
+        found.fault = "finished without result.json"
     return found

@@ -65,14 +65,20 @@ def _entry(name: str, runs: list[Found]) -> payload.SweepEntry:
 
 def sweep(store: Store, name: str, *, significance: bool = False) -> payload.Sweep:
     """A sweep's table and runs. Raises KeyError where the store has no such sweep."""
-    runs = store.snapshot().sweeps()[name]
+    runs = store.sweep(name)
     table: Table | None = None
     fault = None
     try:
         definition = definition_of(store, name, runs)
         settings = SignificanceConfig(show=significance, n=DRAWS)
         table = _table(definition, store, settings)
-    except (UserError, ValueError, TypeError) as error:  # a configuration of another kind than today's
+    except (
+        UserError,
+        ValueError,
+        TypeError,
+        KeyError,
+        AttributeError,
+    ) as error:  # a configuration of another kind than today's
         fault = clean(str(error))
         definition = SweepDefinition(name, tuple(RowDefinition(row, row) for row in dict.fromkeys(r.row for r in runs)))
     colours = _colours(definition, runs)
@@ -344,7 +350,7 @@ def log_tail(run: Found, state: str, reason: str | None) -> list[str]:
     if state not in ENDED_BADLY:
         return []
     lines = str(reason).splitlines() if reason else []
-    logs = [path for path in run.folder.path.glob("*.log") if path.is_file() and not path.is_symlink()]
+    logs = [path for path in (run.folder.log, *run.folder.path.glob("*.log")) if path.is_file() and not path.is_symlink()]
     if logs:
         newest = max(logs, key=lambda path: path.stat().st_mtime)
         with newest.open("rb") as file:

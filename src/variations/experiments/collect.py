@@ -1,6 +1,7 @@
 """Reads a table's runs from the store: for each row and seed its newest finished attempt, or why there is none."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -12,6 +13,9 @@ from variations.experiments.rows import RowDefinition, SweepDefinition, row_defi
 
 BUDGET = {"steps": 0.0, "source_tokens": 0.01, "target_tokens": 0.01, "dropped_pairs": 0.0}
 """What must be equal between a row and its base row, and the relative difference that is let pass."""
+
+GROUPS = ("model", "positions", "branch", "data", "recipe", "trainer", "decode", "debug", "variation", "sweep")
+"""Parts of a configuration that hold keys of their own."""
 
 
 @dataclass(frozen=True)
@@ -122,12 +126,22 @@ def strangers(sweep: SweepDefinition, store: Path) -> list[str]:
     )
 
 
+def misfit(config: Mapping[str, Any], result: Mapping[str, Any] | None) -> str | None:
+    """Why stored files are not those of a run, although they can be read; None if they are."""
+    for name, content, keys in (("config.yaml", config, GROUPS), ("result.json", result or {}, ("scores", "loss"))):
+        for key in keys:
+            if not isinstance(content.get(key) or {}, Mapping):
+                return f"{name}: {key} holds no keys and values"
+    return None
+
+
 def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path) -> Row:
     seeds = () if definition.quoted else sweep.seeds
     runs = [_seed_run(run_home(store, sweep=sweep.name, row=definition.row, seed=seed), seed) for seed in seeds]
     row = Row(definition, runs)
     if definition.label == definition.row and row.config.get("variation", {}).get("label"):
-        row.definition = row_definition(definition.row, row.config["variation"])
+        found = row_definition(definition.row, row.config["variation"])
+        row.definition = replace(found, base=definition.base or found.base)
     return row
 
 
@@ -140,6 +154,8 @@ def _seed_run(home: Path, seed: int) -> SeedRun:
         state = folder.state()
     except UserError as error:
         return SeedRun(seed, "broken", str(error), folder.path)
+    if fault := misfit(config, result):
+        return SeedRun(seed, "broken", fault, folder.path)
     if state == "finished" and not result:
         return SeedRun(seed, "broken", "finished without result.json", folder.path, config)
     reason, step = (status.reason, status.step) if status else (None, None)
