@@ -8,8 +8,9 @@ main = command(
     schema=PlanConfig,
     config_name="plan",
     examples=[
-        "python src/plan.py                                      every row of both papers",
-        "python src/plan.py sweep=attention_table3               one table",
+        "python src/plan.py                                      every row of both papers, counted",
+        "python src/plan.py sweep=quickstart                     one table: sizes, time, memory, disk, of what is left",
+        "python src/plan.py sweep=attention_table3 measure=false counted only",
         "python src/plan.py sweep=attention_table3 recipe=multi30k data=multi30k",
         "python src/plan.py model=weighted size=big              one run",
         "python src/plan.py sweep=weighted_table2 format=json    one JSON document (also csv, markdown)",
