@@ -56,6 +56,8 @@ class TranslateConfig:
     """Lines of a group; sorted by length inside."""
     accelerator: str = choice("auto", "auto", "cpu", "gpu")
     """`auto`: a GPU where there is one."""
+    decoder: str = choice("torch", "torch", "ctranslate2")
+    """`ctranslate2`: that library's beam search on the CPU, for the plain Transformer."""
     attention: bool = False
     """Write the cross-attention of each translation: into its JSON document (format=json), and into out=DIR."""
     attention_layer: int | None = number(None, ge=1)
@@ -77,8 +79,10 @@ class Line:
 def translate(config: TranslateConfig) -> None:
     """Translate standard input line by line with a trained run, to standard output.
 
-    Any line is accepted and answered by one line, in order; what had to be cut is said on standard error. Without such
-    a run, or when keys do not fit together, a UserError says so.
+    Any line is accepted and answered by one line, in order; what had to be cut is said on standard error.
+
+    Raises:
+        UserError: There is no such run, or keys do not fit together.
     """
     check_attention(config)
     translator = load(config)
@@ -134,7 +138,12 @@ def load(config: TranslateConfig) -> "Translator":
         model.to(device).eval()
     rows = run_config.positions.max_length if run_config.positions.kind == "learned" else None
     max_source = min(run_config.data.max_length, rows or run_config.data.max_length)
-    return Translator(cast(Any, model), subwords, decode, device=device, max_source=max_source, max_target=rows)
+    limits = {"max_source": max_source, "max_target": rows}
+    if config.decoder == "ctranslate2":
+        from variations.exporting import ExportedTranslator
+
+        return ExportedTranslator(cast(Any, model), subwords, decode, device="cpu", **limits)
+    return Translator(cast(Any, model), subwords, decode, device=device, **limits)
 
 
 def search_config(config: TranslateConfig, run: Config) -> DecodeConfig:
