@@ -58,7 +58,7 @@ SHARED = {
 GOOD = tuple(row for row in ROWS if row != "broken")
 TIMED = ("seconds", "decoding_seconds", "speed", "flops_paper_rule", "hardware")
 """Parts of a result that tell of the clock and of the machine."""
-WAIT = 240.0
+WAIT = 600.0
 ALONE = """
 import sys
 from variations.run import execute

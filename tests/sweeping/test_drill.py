@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from drill import Drill
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def test_every_good_row_is_done_exactly_once_whatever_happens(tmp_path: Path) -> None:
