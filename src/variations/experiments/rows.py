@@ -69,7 +69,8 @@ def define(
     folder = conf / "variation" / (sweep.table or name)
     references = list(sweep.rows) or sorted(path.stem for path in folder.glob("*.yaml"))
     if not references and store is not None and (store / name).is_dir():
-        references = sorted(path.name for path in (store / name).iterdir() if path.is_dir())
+        found = (path.name for path in (store / name).iterdir() if path.is_dir())
+        references = sorted(name for name in found if not name.startswith("."))  # a search keeps its leases there
     if not references:
         raise UserError(f"Sweep {name!r} has no rows yet: run it with `python src/train.py --multirun sweep={name}`.")
     names = [reference.rsplit("/", 1)[-1] for reference in references]

@@ -134,6 +134,13 @@ def table_rows(config: Config, extra_folder: str | None = None) -> list[tuple[st
         raise ConfigError(
             ["sweep.name is not set: the file in sweeps/ must name the sweep, as its runs' folder is called so."]
         )
+    if sweep.search.space or sweep.search.trials is not None:
+        raise ConfigError(
+            [
+                f"sweep={sweep.name} is a search and has no rows: its trials are chosen one after the other. Start it with "
+                "train.py --multirun, or plan the row it starts from with variation=TABLE/ROW."
+            ]
+        )
     table = sweep.table or sweep.name
     in_table = options(found, f"variation/{table}")
     if not in_table and not any("/" in row for row in sweep.rows):
