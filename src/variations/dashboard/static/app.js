@@ -43,7 +43,7 @@ window.V = window.V || {};
 
   /** A state with its sign: never by colour alone. */
   V.stateMark = (state, count) => {
-    const signs = { finished: "✓", running: "▶", failed: "✕", interrupted: "‖", broken: "!", missing: "○", absent: "○" };
+    const signs = { finished: "✓", running: "▶", failed: "✕", interrupted: "‖", pruned: "⊘", broken: "!", missing: "○", absent: "○" };
     const text = state === "absent" ? "missing" : state;
     return V.el("span", { class: `state ${state}` }, V.el("span", { "aria-hidden": "true", text: signs[state] || "·" }), ` ${count === undefined ? "" : `${V.whole(count)} `}${text}`);
   };
@@ -78,6 +78,7 @@ window.V = window.V || {};
         header(null);
         V.replace(node("nav"));
         V.replace(node("main"), nothing());
+        document.documentElement.dataset.shown = `nothing:${++drawn}`;
         return;
       }
       const sweep = V.model(await payload(name));

@@ -26,7 +26,7 @@ window.V = window.V || {};
 
   V.chart = {
     /** A figure. `large` axes print 12k for 12,000. */
-    figure: ({ height = 400, x, y, xLog = false, yLog = false, xRange, yRange, tools, grid = true }) => {
+    figure: ({ height = 400, x, y, xLog = false, yLog = false, xRange, yRange, tools, grid = true, wholeX = false, room = 0 }) => {
       const ink = V.ink();
       const fig = Bokeh.Plotting.figure({
         height,
@@ -49,7 +49,8 @@ window.V = window.V || {};
       }
       axis(fig.xaxis, x, ink);
       axis(fig.yaxis, y, ink);
-      if (!xLog && !xRange) fig.xaxis.formatter = new Bokeh.NumeralTickFormatter({ format: "0,0.[000]" });
+      if (wholeX && !xLog) fig.xaxis.formatter = new Bokeh.NumeralTickFormatter({ format: "0,0" });
+      for (const range of [fig.x_range, fig.y_range]) if (room && range.type === "DataRange1d") range.range_padding = room;
       for (const lines of [fig.xgrid, fig.ygrid]) {
         lines.grid_line_color = grid ? ink.grid : null;
         lines.grid_line_alpha = 0.7;

@@ -3,7 +3,7 @@
 window.V = window.V || {};
 
 (() => {
-  const STATES = ["finished", "running", "failed", "interrupted", "broken", "missing"];
+  const STATES = ["finished", "running", "failed", "interrupted", "pruned", "broken", "missing"];
   const NO_TABLE = { metric: "test.bleu", measures: [], columns: [], rows: [], notes: [], footnotes: [], missing: [], level: 0.95, tested: true };
 
   V.model = (payload) => {

@@ -47,7 +47,7 @@ V.views = V.views || {};
   function curve(found, layer, weight) {
     const high = Math.max(...found.layers.flatMap((item) => item[weight].flatMap((values) => values || [0])));
     const yRange = new Bokeh.Range1d({ start: -0.02 * high, end: 1.06 * high }); // one scale for all layers
-    const fig = V.chart.figure({ height: 215, x: V.axis("step", found.steps[found.steps.length - 1]).label, y: WEIGHTS[weight], yRange, tools: "" });
+    const fig = V.chart.figure({ height: 215, x: V.axis("step", found.steps[found.steps.length - 1]).label, y: WEIGHTS[weight], yRange, tools: "", wholeX: true });
     const ink = V.ink();
     const branches = Math.max(...layer[weight].map((values) => (values || []).length));
     const lines = [];

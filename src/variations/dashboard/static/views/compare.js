@@ -62,7 +62,7 @@ V.views = V.views || {};
       return { index: sample.index, source: sample.source, reference: sample.reference, hypotheses: all.map((item) => item.hypothesis), scores: all.map((item) => item.score), difference: shifts.reduce((a, b) => (Math.abs(b) > Math.abs(a) ? b : a), 0) };
     });
     return {
-      config: differing("config").filter(({ key }) => !/^(run|runs|row|sweep)\b/.test(key)),
+      config: differing("config").filter(({ key }) => !/^(run|runs|name|seed$|sweep|logger|variation\.(row|label|base|table|published|provenance|note|group))/.test(key)),
       environment: differing("environment"),
       scores,
       sentences: sentences.filter(Boolean).sort((a, b) => Math.abs(b.difference) - Math.abs(a.difference)),

@@ -60,7 +60,7 @@ V.views = V.views || {};
   const columns = (points, factor) => ({ x: points.map((point) => point.x / factor), y: points.map((point) => point.y) });
 
   function draw(all, chosen, { factor, label }) {
-    const fig = V.chart.figure({ height: 470, x: label, y: V.metricName(chosen.metric), xLog: chosen.logX, yLog: chosen.logY });
+    const fig = V.chart.figure({ height: 470, x: label, y: V.metricName(chosen.metric), xLog: chosen.logX, yLog: chosen.logY, wholeX: chosen.axis === "step" && factor === 1 });
     const sources = [];
     const hovered = [];
     const add = (values) => {

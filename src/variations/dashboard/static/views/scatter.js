@@ -22,7 +22,7 @@ V.views = V.views || {};
   function draw(points, front, chosen) {
     const { key, cost, measure, logX } = chosen;
     const { factor, label: xLabel } = V.axis(key, Math.max(...points.map((point) => point.x)));
-    const fig = V.chart.figure({ height: 500, x: xLabel, y: `${measure.label} (mean over seeds)`, xLog: logX });
+    const fig = V.chart.figure({ height: 500, x: xLabel, y: `${measure.label} (mean over seeds)`, xLog: logX, room: 0.16 });
     const ink = V.ink();
     const spread = points.filter((point) => V.known(point.sd));
     if (spread.length) fig.segment({ x0: spread.map((p) => p.x / factor), x1: spread.map((p) => p.x / factor), y0: spread.map((p) => p.y - p.sd), y1: spread.map((p) => p.y + p.sd), line_color: ink.soft, line_width: 1.2 });

@@ -4,8 +4,8 @@ window.V = window.V || {};
 V.views = V.views || {};
 
 (() => {
-  const ORDER = ["failed", "broken", "interrupted", "running", "missing", "finished"];
-  const TITLES = { failed: "Failed", broken: "Cannot be read", interrupted: "Interrupted: go on where they stopped when the sweep is started again", running: "Running", missing: "Not begun", finished: "Finished" };
+  const ORDER = ["failed", "broken", "interrupted", "running", "missing", "finished", "pruned"];
+  const TITLES = { failed: "Failed", broken: "Cannot be read", interrupted: "Interrupted: go on where they stopped when the sweep is started again", running: "Running", missing: "Not begun", pruned: "Pruned: stopped early by a search", finished: "Finished" };
 
   const state = (run) => (run.state === "absent" ? "missing" : run.state);
 

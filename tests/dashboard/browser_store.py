@@ -1,0 +1,181 @@
+"""Run stores for the browser to look at: fabricated, in a moment, with everything a view can show."""
+
+import copy
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from variations.config import Config
+from variations.experiments.ledger import RunFolder, run_home
+
+STEPS = 1200
+LAYERS = ("encoder.0.self", "encoder.1.self", "decoder.0.cross", "decoder.1.cross")
+WORDS = [
+    "der",
+    "die",
+    "das",
+    "Hund",
+    "Park",
+    "Ball",
+    "Kind",
+    "Haus",
+    "läuft",
+    "spielt",
+    "sieht",
+    "im",
+    "am",
+    "rot",
+    "blau",
+    "groß",
+    "klein",
+    "heute",
+]
+ROWS = {
+    "transformer": ("Transformer", None, 88.0),
+    "learned_positions": ("Transformer, learned positions", "transformer", 85.5),
+    "weighted": ("Weighted Transformer", "transformer", 83.0),
+    "uniform": ("Weighted, all weights 1/M", "transformer", 80.0),
+}
+"""The rows of sweeps/quickstart.yaml: label, base row, BLEU."""
+
+
+def line(step: int, bleu: float, *, branched: bool = False, dead: bool = False) -> dict[str, Any]:
+    """One line of metrics of a run that will reach `bleu`."""
+    part = step / STEPS
+    found: dict[str, Any] = {"step": step, "epoch": 0, "seconds": 0.1 * step, "flops": 6e9 * step}
+    found |= {"source_tokens": 900 * step, "target_tokens": 950 * step, "padded_tokens": 1900 * step, "lr": 1e-3}
+    found |= {"dev/bleu": bleu * (1 - math.exp(-4 * part)), "dev/nll": 0.4 + 5 * math.exp(-4 * part)}
+    found["train/loss"] = 1.5 + 6 * math.exp(-4 * part)
+    if branched:
+        for k, layer in enumerate(LAYERS):
+            drift = (1 + k) * 0.05 * part
+            kappa = [0.25 + drift, 0.25 + drift / 2, 0.25 - drift / 2, 0.25 - drift]
+            if dead and layer == "encoder.1.self" and part == 1:
+                kappa = [0.5, 0.3, 0.2, 0.0]
+            found |= {f"branch/{layer}.kappa": kappa, f"branch/{layer}.alpha": kappa[::-1]}
+        found["branch/dead"] = int(dead and part == 1)
+    return found
+
+
+def attention() -> dict[str, Any]:
+    """What attention.json holds: one sentence, one layer of each kind, two heads."""
+    source, target = ["the", "dog", "runs", "⟨end⟩"], ["der", "Hund", "läuft", "⟨end⟩"]
+    peaked = [[[0.85 if q == k else 0.05 for k in range(4)] for q in range(4)] for _ in range(2)]
+    peaked[1] = [row[::-1] for row in peaked[0]]
+    axes = {"encoder": ("source", "source"), "decoder": ("target", "before"), "cross": ("target", "source")}
+    layers = [
+        {"name": f"{kind}.0", "label": f"{kind}, layer 1", "kind": kind, "heads": 2, "queries": q, "keys": k}
+        | {"weights": peaked}
+        for kind, (q, k) in axes.items()
+    ]
+    sentence = {"source": "the dog runs", "target": "der Hund läuft", "source_tokens": source, "target_tokens": target}
+    return {"schema": 1, "sentences": [sentence | {"before_tokens": ["⟨start⟩", *target[:-1]], "layers": layers}]}
+
+
+def sentences(count: int, wrong: int) -> tuple[list[str], list[str], list[str]]:
+    """Sources, references, and translations of which every `wrong`-th has two words changed."""
+    references = [" ".join(WORDS[(i * k + k) % len(WORDS)] for k in range(3, 11)) for i in range(count)]
+    sources = [f"source sentence {i + 1}" for i in range(count)]
+    words = [text.split() for text in references]
+    outputs = [
+        " ".join([*w[:3], "falsch", "anders", *w[5:]]) if i % wrong == 0 else " ".join(w) for i, w in enumerate(words)
+    ]
+    return sources, references, outputs
+
+
+def write(
+    store: Path,
+    row: str,
+    seed: int = 1,
+    *,
+    sweep: str = "quickstart",
+    label: str | None = None,
+    base: str | None = "transformer",
+    bleu: float = 80.0,
+    state: str = "finished",
+    reason: str | None = None,
+    until: int = STEPS,
+    branched: bool = False,
+    texts: tuple[list[str], list[str], list[str]] | None = None,
+    parameters: int = 1_046_528,
+    points: int = 12,
+    **changes: Any,
+) -> RunFolder:
+    """Write one run that has come to step `until`. `changes`: dotted keys of its configuration (`model__h=2`)."""
+    config = copy.deepcopy(asdict(Config()))
+    config["variation"] |= {"table": sweep, "row": row, "label": label or row, "base": base if base != row else None}
+    config["trainer"]["max_steps"] = STEPS
+    config["seed"] = seed
+    for name, value in changes.items():
+        *path, last = name.split("__")
+        node = config
+        for part in path:
+            node = node[part]
+        node[last] = value
+    folder = RunFolder(run_home(store, sweep=sweep, row=row, seed=seed)).create(config)
+    steps = range(STEPS // points, until + 1, STEPS // points)
+    text = "".join(json.dumps(line(step, bleu, branched=branched, dead=branched)) + "\n" for step in steps)
+    folder.metrics.write_text(text)
+    if state == "finished":
+        scores = {"bleu": {"value": bleu, "convention": "sacreBLEU", "signature": "nrefs:1|tok:13a"}}
+        scores["exact_match"] = {"value": bleu / 2, "convention": "percent of lines"}
+        result = {"schema": 1, "scores": {"test": scores}, "loss": {"dev_nll": 0.5, "dev_ppl": 1.65}}
+        result |= {
+            "parameters": parameters,
+            "steps": STEPS,
+            "flops": 7.2e12 - 1e10 * (88 - bleu),
+            "seconds": 120.0 + seed,
+        }
+        result |= {"source_tokens": 1_000_000, "target_tokens": 1_100_000, "padded_tokens": 50_000, "dropped_pairs": 0}
+        result["hardware"] = {"accelerator": "cpu", "device": "CPU", "devices": 1, "threads": 2}
+        folder.write_result(result)
+    for kind, lines in zip(("src", "ref", "hyp"), texts or (), strict=False):
+        (folder.hypotheses / f"test.{kind}").write_text("".join(f"{item}\n" for item in lines), encoding="utf-8")
+    folder.set_status(state, reason, step=until)
+    return folder
+
+
+def quickstart(store: Path, seeds: int = 2) -> Path:
+    """The four rows of the quickstart sweep, all finished but one that failed."""
+    for at, (row, (label, base, bleu)) in enumerate(ROWS.items()):
+        branched = row in ("weighted", "uniform")
+        for seed in range(1, seeds + 1):
+            if row == "learned_positions" and seed == 2:
+                folder = write(
+                    store, row, seed, label=label, state="failed", reason="The loss is not finite.", until=500
+                )
+                folder.log.write_text("step 400 loss 5.1\nstep 500 loss nan\nThe loss is not finite.\n")
+                continue
+            kind = {"model__kind": "weighted"} if branched else {}
+            texts = sentences(30, 9 - 2 * at)
+            folder = write(
+                store,
+                row,
+                seed,
+                label=label,
+                base=base,
+                bleu=bleu + 0.4 * seed,
+                branched=branched,
+                texts=texts,
+                parameters=1_046_528 - 1504 * branched,
+                **kind,
+            )
+            (folder.path / "attention.json").write_text(json.dumps(attention()))
+    return store
+
+
+def many(store: Path, rows: int = 200) -> Path:
+    """A sweep of `rows` rows of one seed each."""
+    for at in range(rows):
+        write(
+            store,
+            f"row{at:03d}",
+            sweep="many",
+            label=f"Row {at}",
+            base="row000",
+            bleu=70 + (at * 37 % 199) / 10,
+            points=40,
+        )
+    return store
