@@ -204,7 +204,10 @@ def training_table(w: Workload, players: Sequence[Contestant], ceiling: dict[str
 
 def decoders(peers: Path | None) -> dict[str, list[str]]:
     """Who translates W3."""
-    found = {"ours": [sys.executable, str(SPEED / "decode_ours.py")]}
+    found = {
+        "ours": [sys.executable, str(SPEED / "decode_ours.py")],
+        "CTranslate2, fp32": [sys.executable, str(SPEED / "decode_ctranslate2.py")],
+    }
     if peers is None:
         return found
     return found | {"Hugging Face generate": [str(peers), str(SPEED / "decode_marian.py")]}
