@@ -137,8 +137,8 @@ def table_rows(config: Config, extra_folder: str | None = None) -> list[tuple[st
     if sweep.search.space or sweep.search.trials is not None:
         raise ConfigError(
             [
-                f"sweep={sweep.name} is a search and has no rows: its trials are chosen one after the other. Start it with "
-                "train.py --multirun, or plan the row it starts from with variation=TABLE/ROW."
+                f"sweep={sweep.name} is a search and has no rows: its trials are chosen one after the other. Start it "
+                "with train.py --multirun, or plan the row it starts from with variation=TABLE/ROW."
             ]
         )
     table = sweep.table or sweep.name
