@@ -1,6 +1,6 @@
 """Reads a table's runs from the store: for each row and seed its newest finished attempt, or why there is none."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -110,9 +110,13 @@ def paired(row: dict[int, float], base: dict[int, float]) -> Summary | None:
     return summary([row[seed] - base[seed] for seed in sorted(row.keys() & base.keys())])
 
 
-def collect(sweep: SweepDefinition, store: Path) -> list[Row]:
-    """Every row of `sweep` with one SeedRun for each wanted seed. Broken runs are named in their cell."""
-    return [_row(definition, sweep, store) for definition in sweep.rows]
+Refusal = Callable[[Path], str | None]
+"""Why a run's folder must not be read; None if it may."""
+
+
+def collect(sweep: SweepDefinition, store: Path, refusal: Refusal = lambda path: None) -> list[Row]:
+    """Every row of `sweep` with one SeedRun for each wanted seed. Broken and refused runs are named in their cell."""
+    return [_row(definition, sweep, store, refusal) for definition in sweep.rows]
 
 
 def strangers(sweep: SweepDefinition, store: Path) -> list[str]:
@@ -120,7 +124,7 @@ def strangers(sweep: SweepDefinition, store: Path) -> list[str]:
     folder = store / sweep.name
     known = {row.row for row in sweep.rows}
     return (
-        sorted(item.name for item in folder.iterdir() if item.is_dir() and item.name not in known)
+        sorted(item.name for item in folder.iterdir() if item.is_dir() and item.name not in known | {".searches"})
         if folder.is_dir()
         else []
     )
@@ -135,9 +139,10 @@ def misfit(config: Mapping[str, Any], result: Mapping[str, Any] | None) -> str |
     return None
 
 
-def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path) -> Row:
+def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path, refusal: Refusal) -> Row:
     seeds = () if definition.quoted else sweep.seeds
-    runs = [_seed_run(run_home(store, sweep=sweep.name, row=definition.row, seed=seed), seed) for seed in seeds]
+    homes = {seed: run_home(store, sweep=sweep.name, row=definition.row, seed=seed) for seed in seeds}
+    runs = [_seed_run(home, seed, refusal) for seed, home in homes.items()]
     row = Row(definition, runs)
     if definition.label == definition.row and row.config.get("variation", {}).get("label"):
         found = row_definition(definition.row, row.config["variation"])
@@ -145,10 +150,12 @@ def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path) -> Row:
     return row
 
 
-def _seed_run(home: Path, seed: int) -> SeedRun:
+def _seed_run(home: Path, seed: int, refusal: Refusal) -> SeedRun:
     folder = latest(home)
     if folder is None:
         return SeedRun(seed, "absent")
+    if reason := refusal(folder.path):
+        return SeedRun(seed, "broken", reason, folder.path)
     try:
         status, config, result = folder.status(), folder.config(), folder.result()
         state = folder.state()

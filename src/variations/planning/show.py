@@ -20,7 +20,7 @@ OWN_KEYS = ("format", "vocabulary", "measure", "devices", "limit", "fresh")
 class PlanConfig(Config):
     """Keys of `src/plan.py`: all of `src/train.py`'s, and its own."""
 
-    format: str = choice("terminal", "terminal", "markdown", "csv", "json")
+    format: str = choice("terminal", "terminal", "markdown", "csv", "json", "wandb")
     vocabulary: int | None = number(None, ge=4)
     """Count with so many sub-words; null: data.vocabulary of each row."""
     measure: bool | None = None
@@ -55,6 +55,10 @@ def render(overrides: list[str], config: PlanConfig, extra_folder: str | None = 
     Raises:
         ConfigError: The faults of all rows.
     """
+    if config.format == "wandb":
+        from variations.planning.wandb_sweep import sweep_yaml
+
+        return sweep_yaml([text for text in overrides if text.partition("=")[0] not in OWN_KEYS], extra_folder)
     from variations.planning.rows import plan_rows
 
     wanted = [text for text in overrides if text.partition("=")[0].lstrip("+") not in OWN_KEYS]
