@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from variations import naming, processes, surroundings
 from variations.compose import load, to_dict
 from variations.config import Config
+from variations.data.changes import changed_texts
 from variations.errors import ConfigError, ExitCode, Interrupted, Pruned, RunFailedError, UserError
 from variations.experiments import ledger
 from variations.experiments.lease import hold
@@ -44,6 +45,8 @@ def execute(config: Config) -> Path:
     folder.create(to_dict(config))  # refuses if the folder holds another configuration
     if folder.state() == "finished":
         print("This run is finished already; force=true makes a new attempt beside it.")
+        for warning in changed_texts(folder, config.data):
+            print(f"warning: {warning}", file=sys.stderr)
     else:
         run(folder.path)
     print(folder.path)

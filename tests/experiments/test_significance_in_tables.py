@@ -18,6 +18,8 @@ from variations.config import SweepConfig
 from variations.errors import UserError
 from variations.experiments.agreement import Agreement, ranks, spearman
 from variations.experiments.chance import SignificanceConfig
+from variations.experiments.collect import SeedRun
+from variations.experiments.costs import device_hours
 from variations.experiments.difference import compare
 from variations.experiments.formats import FORMATS, render, terminal
 from variations.experiments.grid import Cell, Grid, lay_out
@@ -316,6 +318,13 @@ def test_device_hours_name_the_device(
 ) -> None:
     make_run("papers", "base", 1, 30.0, seconds=1800.0, hardware=hardware)
     assert cells(lay_out(read(seeds=(1,))), title)[0].text == text
+
+
+def test_devices_of_a_result_are_those_of_all_nodes() -> None:
+    config = {"trainer": {"accelerator": "gpu", "devices": 4, "nodes": 2}}
+    measured = {"seconds": 3600.0, "hardware": {"accelerator": "gpu", "devices": 8}}
+    assert device_hours(SeedRun(1, "finished", config=config, result=measured)) == 8
+    assert device_hours(SeedRun(1, "finished", config=config, result={"seconds": 3600.0})) == 8
 
 
 def test_rows_on_different_devices_name_theirs(make_run: Any, read: Callable[..., Table]) -> None:

@@ -246,6 +246,7 @@ def test_latex_escapes_every_special_character() -> None:
         "50\\% of a\\_b \\& c\\# \\$x \\{y\\} \\textbackslash{} \\textasciitilde{} \\textasciicircum{}"
     )
     assert latex_escape("±−×→κ") == "$\\pm$$-$$\\times$$\\rightarrow$$\\kappa$"
+    assert latex_escape("λ, β ≤ Ω; Α") == "$\\lambda$, $\\beta$ $\\leq$ $\\Omega$; $\\mathrm{A}$"
 
 
 def test_latex_is_a_booktabs_table_with_a_rule_between_groups(full: Table) -> None:

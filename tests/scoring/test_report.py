@@ -109,3 +109,21 @@ def test_keys_that_do_not_fit_together_are_refused(files):
         score(ScoreConfig(hyp=str(files / "out.txt")))
     with pytest.raises(UserError, match="not both: leave out hyp, ref or run"):
         score(config(files, run=str(files)))
+
+
+def test_a_signature_is_never_cut_on_a_narrow_terminal(files, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    score(config(files))
+    assert "…" not in capsys.readouterr().out
+
+
+def test_references_too_short_for_bleu_are_mentioned(tmp_path, capsys):
+    (tmp_path / "out.txt").write_text("a b\n", encoding="utf-8")
+    (tmp_path / "test.de").write_text("a b\n", encoding="utf-8")
+    found = document(capsys, config(tmp_path))
+    assert found["notes"] == ["No reference has 4 words, so BLEU says nothing here: look at `exact_match`."]
+
+
+def test_a_set_without_a_run_is_refused(files):
+    with pytest.raises(UserError, match="set=dev is a set of a run"):
+        score(config(files, set="dev"))

@@ -24,8 +24,9 @@ def device_hours(run: SeedRun) -> float | None:
     if not isinstance(seconds, int | float):
         return None
     trainer, hardware = run.config.get("trainer") or {}, run.result.get("hardware")
-    devices = hardware.get("devices") if isinstance(hardware, dict) else None
-    return seconds / 3600 * _count(devices or trainer.get("devices")) * _count(trainer.get("nodes"))
+    measured = hardware.get("devices") if isinstance(hardware, dict) else None  # of all nodes together
+    configured = _count(trainer.get("devices")) * _count(trainer.get("nodes"))
+    return seconds / 3600 * (_count(measured) if measured else configured)
 
 
 def row_hours(row: Row) -> tuple[float, str] | None:

@@ -2,6 +2,8 @@
 
 import csv
 import io
+import re
+import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
@@ -206,7 +208,23 @@ FORMATS: dict[str, Callable[[Table], str]] = {
 
 def latex_escape(text: str) -> str:
     """Text that LaTeX prints as it stands; mathematical signs become mathematics."""
-    return "".join(_LATEX.get(character, character) for character in text)
+    return "".join(_LATEX.get(character) or _greek(character) or character for character in text)
+
+
+def _greek(character: str) -> str | None:
+    """`$\\beta$` and the like, for the labels of one's own rows; None for other letters."""
+    match = re.fullmatch(r"GREEK (SMALL|CAPITAL) LETTER (FINAL )?([A-Z]+)", unicodedata.name(character, ""))
+    if match is None:
+        return None
+    name = {"LAMDA": "lambda"}.get(match[3], match[3].lower())
+    if match[1] == "SMALL":
+        return "$o$" if name == "omicron" else f"$\\{name}$"
+    return f"$\\mathrm{{{_LATIN[name]}}}$" if name in _LATIN else f"$\\{name.capitalize()}$"
+
+
+_GREEK = ["alpha", "beta", "epsilon", "zeta", "eta", "iota", "kappa", "mu", "nu", "omicron", "rho", "tau", "chi"]
+_LATIN = dict(zip(_GREEK, "ABEZHIKMNOPTX", strict=True))
+"""Capitals that LaTeX has no command for, as they look like Latin ones."""
 
 
 _LATEX = {
@@ -227,6 +245,13 @@ _LATEX = {
     "ρ": "$\\rho$",
     "†": "\\textdagger{}",
     "…": "\\ldots{}",
+    "≤": "$\\leq$",
+    "≥": "$\\geq$",
+    "≠": "$\\neq$",
+    "≈": "$\\approx$",
+    "·": "$\\cdot$",
+    "√": "$\\surd$",
+    "∞": "$\\infty$",
     "\n": " ",
 }
 

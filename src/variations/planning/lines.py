@@ -62,7 +62,7 @@ def line(planned: Planned, vocabulary: int | None, price: Price | None = None) -
     state = "to train"
     if config.variation.task != "translation":
         state = f"waits for {config.variation.task}"
-    elif config.variation.reuse:
+    elif config.variation.reuse and config.sweep.reuse:
         state = f"tests the checkpoint of {config.variation.reuse}"
     if planned.launches and not any(launch.left for launch in planned.launches):
         state = "finished"

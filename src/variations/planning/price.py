@@ -72,7 +72,7 @@ def bill(rows: Sequence[Planned], places: int | None, limit: float, *, fresh: bo
 
 def reuses(row: Planned) -> bool:
     """Whether the row only tests another row's checkpoint."""
-    return row.config is not None and row.config.variation.reuse is not None
+    return row.config is not None and row.config.variation.reuse is not None and row.config.sweep.reuse
 
 
 def _name(row: Planned) -> str:
@@ -116,7 +116,7 @@ def _pieces(row: Planned, price: Price, rows: Sequence[Planned]) -> list[Piece]:
         return []
     variation = _config(row).variation
     bases = {other.config.variation.base for other in rows if other.config is not None}
-    leader = f"{row.table}/{variation.reuse}" if variation.reuse else None
+    leader = f"{row.table}/{variation.reuse}" if reuses(row) else None
     return [
         Piece(
             f"{_name(row)} seed {run.seed}",

@@ -18,14 +18,14 @@ class Launch:
 
     seed: int
     state: str
-    """`finished`, `running`, `interrupted`, `failed`, or `absent`."""
+    """`finished`, `pruned`, `running`, `interrupted`, `failed`, or `absent`."""
     done: float = 0.0
     """Share of the updates that its newest checkpoint has behind it."""
 
     @property
     def left(self) -> bool:
         """Whether the same command would do anything for it."""
-        return self.state != "finished"
+        return self.state not in ("finished", "pruned")
 
 
 def launch(config: Config) -> Launch:

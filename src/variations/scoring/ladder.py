@@ -59,6 +59,8 @@ def tokenised(hypotheses: Sequence[str], references: Sequence[str], language: st
     return [_multi_bleu(hypotheses, references, name, language) for name in names]
 
 
+LONGEST_NGRAM = 4
+"""Words of the longest n-grams that BLEU counts."""
 _TOKENISED = {
     "bleu_tok": "multi-bleu on text tokenised by Moses ({language}), case-sensitive, not smoothed.",
     "bleu_tok_lc": "multi-bleu on text that is lower-cased, punctuation-normalised and then tokenised by Moses "
@@ -132,4 +134,6 @@ def remarks(hypotheses: Sequence[str], references: Sequence[str]) -> list[str]:
                 f"The {side} look tokenised already (lines end in ' .'): `bleu`, `bleu_lc` and `chrf` are meant for "
                 "detokenised text."
             )
+    if not any(len(line.split()) >= LONGEST_NGRAM for line in references):
+        found.append(f"No reference has {LONGEST_NGRAM} words, so BLEU says nothing here: look at `exact_match`.")
     return found

@@ -85,6 +85,10 @@ def _files(config: ScoreConfig) -> dict[str, Path]:
         if config.hyp is None or config.ref is None:
             missing = " and ".join(f"{key}=FILE" for key in ("hyp", "ref") if plain[key] is None)
             raise UserError(f"Nothing to score: give run=FOLDER, or hyp=FILE ref=FILE (missing: {missing}).")
+        if config.set != "test":
+            raise UserError(
+                f"set={config.set} is a set of a run: leave it out with hyp=FILE ref=FILE, or give run=FOLDER."
+            )
         named = {"hypothesis": config.hyp, "reference": config.ref, "source": config.src}
         return {what: Path(name).expanduser() for what, name in named.items() if name is not None}
     if given := [key for key, value in plain.items() if value is not None]:
@@ -176,7 +180,7 @@ def show(texts: Texts, scores: list[Score], notes: list[str]) -> None:
     table = Table(title=None, box=None, pad_edge=False)
     table.add_column("score", no_wrap=True)
     table.add_column("value", justify="right", no_wrap=True)
-    table.add_column("what it is")
+    table.add_column("what it is", overflow="fold")  # a signature is never cut
     for item in scores:
         meaning = Text(item.convention)
         if item.signature:
