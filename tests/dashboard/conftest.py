@@ -142,7 +142,9 @@ def write_run(
     status |= {"started": "2026-01-01T10:00:00+00:00", "updated": "2026-01-01T10:10:00+00:00"}
     status |= {"pid": os.getpid(), "host": socket.gethostname()}
     lines = [line for line in _metrics(score, points, branches, steps) if step is None or line["step"] <= step]
-    (folder / "config.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
+    (folder / "config.yaml").write_text(
+        yaml.dump(document, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper)), encoding="utf-8"
+    )
     (folder / "environment.json").write_text(json.dumps(environment or ENVIRONMENT), encoding="utf-8")
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     if state == "finished":

@@ -10,7 +10,9 @@ _NAMES = re.compile(
     re.IGNORECASE,
 )
 _SHAPES = (
-    re.compile(r"(?i)\b((?:[\w\-]*api[_\-]?key|secret|password|passwd|token|authorization)\s*[=:]\s*)([^\s,;&'\"]+)"),
+    re.compile(
+        r"(?i)\b((?:[\w\-]*api[_\-]?key|secret|password|passwd|token|authorization)['\"]?\s*[=:]\s*['\"]?)([^\s,;&'\"]+)"
+    ),
     re.compile(r"(\w+://[^\s/:@]*:)([^\s/@]+)(?=@)"),
     re.compile(r"()\b((?:wandb_v1_|hf_|sk-|ghp_|gho_|github_pat_|xox[abp]-|AKIA)[A-Za-z0-9_\-]{12,})"),
 )

@@ -1,20 +1,20 @@
 """The list of sweeps, and one sweep: its table as `table.py` makes it, and its runs."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from variations.config import SweepConfig
 from variations.dashboard import payload
-from variations.dashboard.hidden import clean, without_secrets
+from variations.dashboard.hidden import clean
 from variations.dashboard.metrics import NO_METRICS, glance, ordered
 from variations.dashboard.store import Found, Store, Summary, revision
+from variations.dashboard.tables import agreement, table_document
 from variations.errors import UserError
 from variations.experiments.chance import SignificanceConfig
-from variations.experiments.grid import lay_out
 from variations.experiments.measures import Measure
-from variations.experiments.rows import RowDefinition, SweepDefinition, changes, define, differences, symbol
-from variations.experiments.table import Line, Table, build, convention
+from variations.experiments.rows import RowDefinition, SweepDefinition, define
+from variations.experiments.table import Table, build
 
 SINGLE = "single"
 """The sweep of runs outside a sweep: its rows are not compared with one another."""
@@ -87,11 +87,11 @@ def sweep(store: Store, name: str, *, significance: bool = False) -> payload.Swe
         "name": name,
         "title": "Runs outside a sweep" if name == SINGLE else name,
         "revision": revision(runs),
-        "table": _document(table, colours, tested=significance) if table else None,
+        "table": table_document(table, colours, tested=significance) if table else None,
         "fault": fault,
         "runs": entries,
         "metrics": ordered(metrics),
-        "rank_correlation": [_agreement(item) for item in table.agreements] if table else [],
+        "rank_correlation": [agreement(item) for item in table.agreements] if table else [],
         "broken": [
             {"path": entry["id"], "reason": entry["reason"] or ""} for entry in entries if entry["state"] == "broken"
         ],
@@ -127,6 +127,13 @@ def definition_of(store: Store, name: str, runs: Iterable[Found]) -> SweepDefini
     return replace(found, rows=(*found.rows, *more), seeds=tuple(sorted(seeds)))
 
 
+def _leaves(stored: dict[str, Any]) -> bool:
+    """Whether a stored sweep names files outside the folders of rows."""
+    rows = stored.get("rows") or []
+    names = [*(rows if isinstance(rows, list) else [rows]), stored.get("table") or ""]
+    return any(not isinstance(name, str) or ".." in name or "\\" in name or name.startswith("/") for name in names)
+
+
 def _row(store: Store, row: str, runs: list[Found], base: str | None) -> RowDefinition:
     config = next((c for run in runs if run.row == row and (c := store.summary(run).config)), {})
     variation = config.get("variation") or {}
@@ -137,7 +144,7 @@ def _row(store: Store, row: str, runs: list[Found], base: str | None) -> RowDefi
 def _frozen(store: Store, name: str, runs: list[Found]) -> SweepConfig | None:
     for run in sorted(runs, key=_changed, reverse=True):
         stored = store.summary(run).config.get("sweep")
-        if isinstance(stored, dict) and stored.get("name") == name:
+        if isinstance(stored, dict) and stored.get("name") == name and not _leaves(stored):
             known = {item.name for item in fields(SweepConfig)}
             return SweepConfig(**{key: value for key, value in stored.items() if key in known and value is not None})
     return None
@@ -145,7 +152,8 @@ def _frozen(store: Store, name: str, runs: list[Found]) -> SweepConfig | None:
 
 def _table(definition: SweepDefinition, store: Store, settings: SignificanceConfig) -> Table:
     """The table; of runs outside a sweep, seeds that were never asked for are no gaps."""
-    table = build(definition, store.root, settings)
+    known = {run.folder.path: run.fault for run in store.sweep(definition.name)}
+    table = build(definition, store.root, settings, lambda path: known.get(path, "is reached by a link: not followed"))
     if definition.name == SINGLE:
         for line in table.lines:
             line.row.runs = [run for run in line.row.runs if run.state != "absent"]
@@ -156,128 +164,6 @@ def _colours(definition: SweepDefinition, runs: Iterable[Found]) -> dict[str, in
     """A number for each row, those of the table first."""
     names = dict.fromkeys([*(row.row for row in definition.rows), *(run.row for run in runs)])
     return {name: number for number, name in enumerate(names)}
-
-
-# The table as JSON ----------------------------------------------------------------------------------------------------
-
-
-def _document(table: Table, colours: dict[str, int], *, tested: bool) -> payload.Table:
-    grid = lay_out(table)
-    compared = any(line.base for line in table.lines)
-    shown = [i for i, column in enumerate(grid.columns) if compared or column.key != "delta"]
-    better = {measure.key: measure.higher_is_better for measure in table.measures}
-    better |= dict.fromkeys(("delta",), table.primary.higher_is_better)
-    return {
-        "title": grid.title,
-        "metric": table.primary.key,
-        "measures": [
-            {
-                "key": measure.key,
-                "label": measure.label,
-                "convention": convention(table, measure),
-                "higher_is_better": measure.higher_is_better,
-            }
-            for measure in table.measures
-        ],
-        "columns": [
-            {
-                "key": column.key,
-                "title": column.title,
-                "right": column.right,
-                "marks": list(column.marks),
-                "rank": column.rank,
-                "higher_is_better": better.get(column.key),
-            }
-            for column in (grid.columns[i] for i in shown)
-        ],
-        "rows": [
-            _line(line, table, cells, colours)
-            for line, cells in zip(table.lines, _cells(grid.rows, shown), strict=True)
-        ],
-        "notes": [{"mark": mark, "text": text} for mark, text in grid.notes],
-        "footnotes": [note for note in table.remarks if tested or "significance.show" not in note],
-        "missing": [clean(gap) for gap in table.gaps],
-        "level": table.significance.level,
-        "tested": tested,
-    }
-
-
-def _cells(rows: list[list[Any]], shown: list[int]) -> list[list[payload.Cell]]:
-    picked = [[row[i] for i in shown] for row in rows]
-    return [[{"text": cell.text, "marks": list(cell.marks), "value": cell.value} for cell in row] for row in picked]
-
-
-def _line(line: Line, table: Table, cells: list[payload.Cell], colours: dict[str, int]) -> payload.Row:
-    definition, test = line.row.definition, line.test
-    size = line.published.get("params_millions")
-    marks = ["*" if test.counts_seeds else "†"] if test and test.significant else []
-    words, keys = _changes(line, table)
-    return {
-        "row": definition.row,
-        "label": definition.label,
-        "group": definition.group,
-        "base": line.base,
-        "quoted": definition.quoted,
-        "color_index": colours[definition.row],
-        "cells": cells,
-        "changes": words,
-        "changed_keys": keys,
-        "published": {key: _figure(figure) for key, figure in line.published.items()},
-        "measured": {key: _mean(value) for key, value in line.measured.items()},
-        "delta": {key: _mean(value) for key, value in line.delta.items()},
-        "ci": [test.across.low, test.across.high] if test else None,
-        "p": test.across.p if test else None,
-        "significant": test.significant if test else None,
-        "marks": marks,
-        "not_tested": line.untested,
-        "parameters": line.row.parameters,
-        "parameters_published": size.value if size else None,
-        "cost": line.costs,
-        "device_hours": line.hours[0] if line.hours else None,
-        "device": line.hours[1] if line.hours else None,
-        "seeds": line.seeds,
-        "missing": [clean(gap) for gap in line.gaps],
-        "notes": list(line.notes),
-        "provenance": definition.provenance,
-    }
-
-
-def _changes(line: Line, table: Table) -> tuple[list[str], list[payload.Change]]:
-    """What a row changes in its base row: in the table's words, and key by key."""
-    base = next((other for other in table.lines if other.row.definition.row == line.base), None)
-    if base is None or not base.row.config or not line.row.config:
-        return [], []
-    found = changes(base.row.config, line.row.config)
-    text = differences(base.row.config, line.row.config)
-    return (text.split(", ") if found else []), [
-        {"key": key, "symbol": symbol(key), "old": without_secrets(old, key), "new": without_secrets(new, key)}
-        for key, (old, new) in found.items()
-    ]
-
-
-def _figure(figure: Any) -> payload.Figure:
-    return {
-        "value": figure.value,
-        "recalled": figure.recalled,
-        "measure": figure.measure,
-        "difference": figure.difference,
-        "notes": list(figure.notes),
-    }
-
-
-def _mean(value: Any) -> payload.Mean:
-    return {"mean": value.mean, "sd": value.sd, "n": value.n}
-
-
-def _agreement(item: Any) -> payload.Agreement:
-    found = asdict(item)
-    return {
-        "published": found["published"],
-        "measure": found["measure"],
-        "rho": found["rho"],
-        "rows": list(found["rows"]),
-        "sentence": item.sentence,
-    }
 
 
 # Runs -----------------------------------------------------------------------------------------------------------------
@@ -350,7 +236,9 @@ def log_tail(run: Found, state: str, reason: str | None) -> list[str]:
     if state not in ENDED_BADLY:
         return []
     lines = str(reason).splitlines() if reason else []
-    logs = [path for path in (run.folder.log, *run.folder.path.glob("*.log")) if path.is_file() and not path.is_symlink()]
+    logs = [
+        path for path in (run.folder.log, *run.folder.path.glob("*.log")) if path.is_file() and not path.is_symlink()
+    ]
     if logs:
         newest = max(logs, key=lambda path: path.stat().st_mtime)
         with newest.open("rb") as file:

@@ -9,7 +9,7 @@ from typing import Any
 
 from variations.experiments.agreement import Agreement, spearman
 from variations.experiments.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
-from variations.experiments.collect import Row, Summary, collect, paired, summary
+from variations.experiments.collect import Refusal, Row, Summary, collect, paired, summary
 from variations.experiments.costs import row_hours
 from variations.experiments.measures import (
     Measure,
@@ -103,11 +103,19 @@ class Table:
         return [gap for line in self.lines for gap in line.gaps]
 
 
-def build(sweep: SweepDefinition, store: Path, significance: SignificanceConfig | None = None) -> Table:
-    """The table of `sweep` from the runs below `store`, its differences tested as `significance` says."""
+def build(
+    sweep: SweepDefinition,
+    store: Path,
+    significance: SignificanceConfig | None = None,
+    refusal: Refusal = lambda path: None,
+) -> Table:
+    """The table of `sweep` from the runs below `store`, its differences tested as `significance` says.
+
+    `refusal` says why a run's folder must not be read.
+    """
     from variations.experiments.footnotes import remarks
 
-    rows = collect(sweep, store)
+    rows = collect(sweep, store, refusal)
     measures = _measures(sweep, rows)
     by_name = {row.definition.row: row for row in rows}
     table = Table(sweep, store, measures, [], significance or SignificanceConfig())

@@ -1,0 +1,131 @@
+"""A table of a sweep as JSON: cells as `table.py` lays them out, with what they are sorted by."""
+
+from dataclasses import asdict
+from typing import Any
+
+from variations.dashboard import payload
+from variations.dashboard.hidden import clean, without_secrets
+from variations.experiments.grid import lay_out
+from variations.experiments.rows import changes, differences, symbol
+from variations.experiments.table import Line, Table, convention
+
+
+def table_document(table: Table, colours: dict[str, int], *, tested: bool) -> payload.Table:
+    """The table of a sweep; `colours` by row, `tested`: whether differences were tested."""
+    grid = lay_out(table)
+    compared = any(line.base for line in table.lines)
+    shown = [i for i, column in enumerate(grid.columns) if compared or column.key != "delta"]
+    better = {measure.key: measure.higher_is_better for measure in table.measures}
+    better |= dict.fromkeys(("delta",), table.primary.higher_is_better)
+    return {
+        "title": grid.title,
+        "metric": table.primary.key,
+        "measures": [
+            {
+                "key": measure.key,
+                "label": measure.label,
+                "convention": convention(table, measure),
+                "higher_is_better": measure.higher_is_better,
+            }
+            for measure in table.measures
+        ],
+        "columns": [
+            {
+                "key": column.key,
+                "title": column.title,
+                "right": column.right,
+                "marks": list(column.marks),
+                "rank": column.rank,
+                "higher_is_better": better.get(column.key),
+            }
+            for column in (grid.columns[i] for i in shown)
+        ],
+        "rows": [
+            _line(line, table, cells, colours)
+            for line, cells in zip(table.lines, _cells(grid.rows, shown), strict=True)
+        ],
+        "notes": [{"mark": mark, "text": text} for mark, text in grid.notes],
+        "footnotes": [note for note in table.remarks if tested or "significance.show" not in note],
+        "missing": [clean(gap) for gap in table.gaps],
+        "level": table.significance.level,
+        "tested": tested,
+    }
+
+
+def _cells(rows: list[list[Any]], shown: list[int]) -> list[list[payload.Cell]]:
+    picked = [[row[i] for i in shown] for row in rows]
+    return [[{"text": cell.text, "marks": list(cell.marks), "value": cell.value} for cell in row] for row in picked]
+
+
+def _line(line: Line, table: Table, cells: list[payload.Cell], colours: dict[str, int]) -> payload.Row:
+    definition, test = line.row.definition, line.test
+    size = line.published.get("params_millions")
+    marks = ["*" if test.counts_seeds else "†"] if test and test.significant else []
+    words, keys = _changes(line, table)
+    return {
+        "row": definition.row,
+        "label": definition.label,
+        "group": definition.group,
+        "base": line.base,
+        "quoted": definition.quoted,
+        "color_index": colours[definition.row],
+        "cells": cells,
+        "changes": words,
+        "changed_keys": keys,
+        "published": {key: _figure(figure) for key, figure in line.published.items()},
+        "measured": {key: _mean(value) for key, value in line.measured.items()},
+        "delta": {key: _mean(value) for key, value in line.delta.items()},
+        "ci": [test.across.low, test.across.high] if test else None,
+        "p": test.across.p if test else None,
+        "significant": test.significant if test else None,
+        "marks": marks,
+        "not_tested": line.untested,
+        "parameters": line.row.parameters,
+        "parameters_published": size.value if size else None,
+        "cost": line.costs,
+        "device_hours": line.hours[0] if line.hours else None,
+        "device": line.hours[1] if line.hours else None,
+        "seeds": line.seeds,
+        "missing": [clean(gap) for gap in line.gaps],
+        "notes": list(line.notes),
+        "provenance": definition.provenance,
+    }
+
+
+def _changes(line: Line, table: Table) -> tuple[list[str], list[payload.Change]]:
+    """What a row changes in its base row: in the table's words, and key by key."""
+    base = next((other for other in table.lines if other.row.definition.row == line.base), None)
+    if base is None or not base.row.config or not line.row.config:
+        return [], []
+    found = changes(base.row.config, line.row.config)
+    text = differences(base.row.config, line.row.config)
+    return (text.split(", ") if found else []), [
+        {"key": key, "symbol": symbol(key), "old": without_secrets(old, key), "new": without_secrets(new, key)}
+        for key, (old, new) in found.items()
+    ]
+
+
+def _figure(figure: Any) -> payload.Figure:
+    return {
+        "value": figure.value,
+        "recalled": figure.recalled,
+        "measure": figure.measure,
+        "difference": figure.difference,
+        "notes": list(figure.notes),
+    }
+
+
+def _mean(value: Any) -> payload.Mean:
+    return {"mean": value.mean, "sd": value.sd, "n": value.n}
+
+
+def agreement(item: Any) -> payload.Agreement:
+    """A rank correlation."""
+    found = asdict(item)
+    return {
+        "published": found["published"],
+        "measure": found["measure"],
+        "rho": found["rho"],
+        "rows": list(found["rows"]),
+        "sentence": item.sentence,
+    }

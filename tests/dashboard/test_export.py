@@ -1,0 +1,153 @@
+"""An exported file holds the page and its data, fits into a letter, and nothing in the data can become a script."""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from variations.dashboard.api import Api
+from variations.dashboard.export import page
+from variations.dashboard.show import DashboardConfig, show
+from variations.dashboard.store import Store
+from variations.errors import UserError
+
+HOSTILE = "</script><script>alert(1)</script><!-- <img src=x onerror=alert(2)> &amp; \u2028"
+
+
+class Page(HTMLParser):
+    """Scripts, payloads and addresses of a page, as a browser's parser sees them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.scripts: list[str] = []
+        self.payloads: dict[str, Any] = {}
+        self.addresses: list[str] = []
+        self.policy = ""
+        self._open: dict[str, str | None] | None = None
+        self._text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag == "script":
+            self._open, self._text = found, ""
+        if tag == "meta" and found.get("http-equiv") == "Content-Security-Policy":
+            self.policy = found["content"] or ""
+
+    def handle_data(self, data: str) -> None:
+        self._text += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "script" and self._open is not None:
+            if self._open.get("type") == "application/json":
+                self.payloads[str(self._open["data-path"])] = json.loads(self._text)
+            else:
+                self.scripts.append(self._text)
+            self._open = None
+
+
+@pytest.fixture
+def exported(root: Path) -> Callable[..., Page]:
+    return lambda names=None: Page(page(Api(Store(root)), names))
+
+
+@pytest.mark.usefixtures("pair")
+def test_the_file_holds_every_payload_of_the_sweep_and_no_other(
+    exported: Callable[..., Page], run: Callable[..., Path]
+) -> None:
+    run("other", "a", 1)
+    found = exported(["q"])
+    ids = ["q/base/seed1", "q/base/seed2", "q/wide/seed1", "q/wide/seed2"]
+    wanted = {"/api/index", "/api/sweep/q"} | {f"/api/{kind}/{one}" for kind in ("run", "curves") for one in ids}
+    wanted |= {f"/api/{kind}/{one}" for kind in ("branches", "attention") for one in ids[2:]}
+    assert set(found.payloads) == wanted
+    assert [entry["name"] for entry in found.payloads["/api/index"]["sweeps"]] == ["q"]
+    assert found.payloads["/api/index"]["live"] is False
+    assert found.payloads["/api/sweep/q"]["table"]["tested"] is True
+    assert "/api/sweep/other" in exported().payloads
+
+
+@pytest.mark.usefixtures("pair")
+def test_nothing_is_loaded_and_only_the_scripts_named_by_hash_may_run(exported: Callable[..., Page]) -> None:
+    found = exported()
+    assert [address for address in found.addresses if not address.startswith(("data:", "#"))] == []
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in found.scripts]
+    rules = dict(rule.strip().split(" ", 1) for rule in found.policy.split(";"))
+    assert rules["default-src"] == "'none'" and "connect-src" not in rules
+    assert rules["script-src"].split() == [f"'sha256-{item}'" for item in hashes]
+    assert len(hashes) > 5
+
+
+def test_text_of_the_runs_cannot_leave_its_element(
+    exported: Callable[..., Page], run: Callable[..., Path], root: Path
+) -> None:
+    folder = run("q", "base", 1, label=HOSTILE, environment={"cpu": HOSTILE})
+    for side in ("src", "ref", "hyp"):
+        (folder / "hypotheses" / f"test.{side}").write_text(HOSTILE.replace("\u2028", "") + "\n", encoding="utf-8")
+    run("q", "bad", 1, state="failed", reason=HOSTILE)
+    (root / "q" / 'a"><script>').mkdir()
+    text = page(Api(Store(root)))
+    found = Page(text)
+    scripts = len(found.scripts)
+    assert found.payloads["/api/run/q/base/seed1"]["label"] == HOSTILE
+    assert found.payloads["/api/run/q/base/seed1"]["samples"][0]["hypothesis"] == HOSTILE.replace("\u2028", "")
+    assert found.payloads["/api/run/q/bad/seed1"]["reason"] == HOSTILE
+    assert not any("alert(" in script for script in found.scripts)
+    assert "<script>alert" not in text and "<img" not in text and "\u2028" not in text
+    (folder / "environment.json").write_text("{}", encoding="utf-8")
+    assert len(Page(page(Api(Store(root)))).scripts) == scripts
+
+
+@pytest.mark.usefixtures("pair")
+def test_what_a_colleague_need_not_know_stays_here(root: Path, run: Callable[..., Path]) -> None:
+    run("q", "own", 1, environment={"host": "my-machine", "git": {"diff": "+my unpublished idea", "commit": "abc"}})
+    text = page(Api(Store(root)))
+    assert str(root) not in text and "my-machine" not in text and "unpublished" not in text
+    assert Page(text).payloads["/api/run/q/own/seed1"]["environment"] == {"git.commit": "abc"}
+
+
+@pytest.mark.slow
+def test_60_runs_fit_into_3_megabytes(root: Path, fabricate: Callable[..., list[str]]) -> None:
+    ids = fabricate(20, 3, points=600, steps=60_000, sentences=30)
+    text = page(Api(Store(root)))
+    assert len(text.encode()) < 3_000_000
+    payloads = Page(text).payloads
+    assert all(f"/api/curves/{one}" in payloads and f"/api/run/{one}" in payloads for one in ids)
+    assert len(payloads[f"/api/curves/{ids[0]}"]["metrics"]["dev/bleu"][0]) >= 25
+    rows = payloads["/api/sweep/big"]["table"]["rows"]
+    assert all(row["ci"] for row in rows[1:])
+
+
+def test_the_command_writes_the_file_and_prints_its_name(
+    root: Path, run: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("q", "base", 1)
+    show(DashboardConfig(runs=str(root), export=str(tmp_path / "out" / "q.html")))
+    assert capsys.readouterr().out == f"{tmp_path / 'out' / 'q.html'}\n"
+    assert re.match(r"<!doctype html>", (tmp_path / "out" / "q.html").read_text(encoding="utf-8"))
+
+
+def test_nothing_to_export_a_wrong_sweep_and_a_folder_are_told(
+    root: Path, run: Callable[..., Path], tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match="nothing to export"):
+        show(DashboardConfig(runs=str(root), export=str(tmp_path / "x.html")))
+    run("q", "base", 1)
+    with pytest.raises(UserError, match="is a folder: give a file"):
+        show(DashboardConfig(runs=str(root), export=str(tmp_path)))
+    with pytest.raises(UserError, match="has no sweep 'none'; it has: q"):
+        page(Api(Store(root)), ["none"])
+
+
+@pytest.mark.usefixtures("pair")
+def test_the_server_offers_the_file(client: Any) -> None:
+    status, headers, body = client.ask("/api/export?sweep=q")
+    assert status == 200 and headers["content-disposition"] == 'attachment; filename="q.html"'
+    assert "/api/sweep/q" in Page(body.decode()).payloads

@@ -1,0 +1,153 @@
+"""The server gives out the run store and nothing else, to this machine and nobody else."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from variations.dashboard.api import Api
+from variations.dashboard.hidden import HIDDEN, clean, is_secret, without_secrets
+from variations.dashboard.server import POLICY, Server
+from variations.dashboard.store import Store
+
+SECRET = "the-content-of-another-file"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../secret.txt",
+        "/%2e%2e/secret.txt",
+        "/static/../server.py",
+        "/static/%2e%2e/server.py",
+        "/static/..%2fserver.py",
+        "/static/%2e%2e%2f%2e%2e%2frun.py",
+        "/static/..%5cserver.py",
+        "/static//etc/passwd",
+        "/static/%00",
+        "/bokeh/../../../../../../etc/passwd",
+        "/bokeh/bokeh.js",
+        "/bokeh/..%2fbokeh.min.js",
+        "/api/run/../../secret.txt",
+        "/api/run/q/base/seed1/../../../../secret.txt",
+        "/api/run/q/base/seed1%2f..%2f..%2f..%2f..%2fsecret.txt",
+        "/api/run/%2e%2e/%2e%2e/secret.txt",
+        "/api/run//etc/passwd",
+        "/api/attention/q/base/..%252f..%252fsecret.txt",
+        "/api/sweep/..",
+        "/api/sweep/%2e%2e%2f",
+        "/api/config.yaml",
+        "/q/base/seed1/config.yaml",
+        "//evil.example/",
+        "http://127.0.0.1/api/index",
+    ],
+)
+def test_paths_out_of_the_store_lead_nowhere(client: Any, run: Callable[..., Path], root: Path, path: str) -> None:
+    run("q", "base", 1)
+    (root.parent / "secret.txt").write_text(SECRET, encoding="utf-8")
+    status, _, body = client.ask(path)
+    assert status == 404
+    assert SECRET.encode() not in body and b"root:" not in body and b"import" not in body
+
+
+def test_links_out_of_the_store_are_named_and_not_followed(client: Any, run: Callable[..., Path], root: Path) -> None:
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text(f"secret: {SECRET}\n", encoding="utf-8")
+    (run("q", "config", 1) / "config.yaml").unlink()
+    (root / "q/config/seed1/config.yaml").symlink_to(outside / "secret")
+    (root / "q" / "folder").symlink_to(outside, target_is_directory=True)
+    texts = run("q", "texts", 1) / "hypotheses"
+    (texts / "test.src").unlink()
+    (texts / "test.src").symlink_to(outside / "secret")
+    broken = {item["path"]: item["reason"] for item in client.json("/api/index")["broken"]}
+    assert broken["q/folder"] == "is a link to another folder: links are not followed"
+    assert broken["q/config/seed1"] == "config.yaml is a link: links are not followed"
+    for path in ("run/q/config/seed1", "run/q/texts/seed1", "sweep/q", "compare?ids=q/config/seed1,q/texts/seed1"):
+        assert SECRET not in str(client.json(f"/api/{path}"))
+    assert client.json("/api/run/q/texts/seed1")["samples"] == []
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8484", "127.0.0.1.evil.example", "", "[::1", "10.0.0.1"]
+)
+def test_requests_that_name_another_host_are_refused(client: Any, host: str) -> None:
+    status, _, body = client.ask("/api/index", Host=host)
+    assert status == 403 and b"sweeps" not in body
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost:9000", "LOCALHOST", "[::1]:8484", "localhost."])
+def test_requests_that_name_this_machine_are_answered_also_through_a_tunnel(client: Any, host: str) -> None:
+    assert client.ask("/api/index", Host=host)[0] == 200
+
+
+def test_a_server_told_to_listen_elsewhere_knows_addresses_but_no_strange_names(root: Path) -> None:
+    server = Server(Api(Store(root)), "0.0.0.0")
+    try:
+        assert server.knows("192.168.1.7:8484") and server.knows("localhost")
+        assert not server.knows("evil.example:8484")
+        assert server.url.startswith("http://127.0.0.1:")
+    finally:
+        server.server_close()
+
+
+def test_the_server_is_bound_to_loopback(client: Any) -> None:
+    assert client.server.server_address[0] == "127.0.0.1"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_other_methods_are_refused(client: Any, method: str) -> None:
+    status, headers, _ = client.ask("/api/index", method)
+    assert (status, headers["allow"]) == (405, "GET, HEAD")
+
+
+@pytest.mark.parametrize("path", ["/", "/static/api.js", "/bokeh/bokeh.min.js", "/api/index", "/nothing"])
+def test_every_answer_carries_the_headers_that_restrain_a_browser(client: Any, path: str) -> None:
+    _, headers, _ = client.ask(path)
+    assert headers["content-security-policy"] == POLICY
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cross-origin-resource-policy"] == "same-origin"
+    assert "access-control-allow-origin" not in headers
+
+
+def test_the_policy_allows_our_scripts_alone() -> None:
+    rules = dict(rule.strip().split(" ", 1) for rule in POLICY.split(";"))
+    assert rules["default-src"] == "'none'" and rules["script-src"] == "'self'"
+    assert "unsafe-eval" not in POLICY and rules["frame-ancestors"] == "'none'"
+
+
+def test_secrets_never_leave(client: Any, run: Callable[..., Path]) -> None:
+    key = "0123456789abcdef0123456789abcdef01234567"
+    folder = run(
+        "q",
+        "base",
+        1,
+        state="failed",
+        reason=f"login failed: WANDB_API_KEY={key}",
+        config={"logger": {"kind": "wandb", "api_key": key, "token": key, "tags": ["a"]}},
+        environment={
+            "env": {"MY_SECRET": key},
+            "git": {"remote": f"https://me:{key}@host/x.git", "diff": f"+password = '{key}'"},
+        },
+    )
+    (folder / "train.log").write_text(f"using token: {key}\n", encoding="utf-8")
+    run("q", "other", 1)
+    for path in ("index", "sweep/q", "run/q/base/seed1", "compare?ids=q/other/seed1,q/base/seed1"):
+        assert key.encode() not in client.ask(f"/api/{path}")[2], path
+    config = client.json("/api/run/q/base/seed1")["config"]
+    assert (config["logger.api_key"], config["logger.kind"]) == (HIDDEN, "wandb")
+
+
+def test_names_of_secrets_are_told_from_names_like_them() -> None:
+    assert all(map(is_secret, ["api_key", "logger.api_key", "WANDB_API_KEY", "password", "x.access_token", "HF_TOKEN"]))
+    assert not any(map(is_secret, ["recipe.batch_tokens", "model.h", "data.tokenizer", "target_tokens", "key"]))
+    assert without_secrets({"a": [{"password": "x"}], "seed": 1}) == {"a": [{"password": HIDDEN}], "seed": 1}
+    assert clean("a sentence about a password: it is long") != "" and clean("batch_tokens=4096") == "batch_tokens=4096"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_may_not_be_read_is_named(client: Any, root: Path) -> None:
+    (root / "closed").mkdir(mode=0)
+    assert "cannot be read" in client.json("/api/index")["broken"][0]["reason"]

@@ -1,0 +1,117 @@
+"""The verb and its server: addresses, following, ports, the end."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from variations.dashboard.api import Api
+from variations.dashboard.assets import BOKEH, bokeh_file
+from variations.dashboard.server import Server
+from variations.dashboard.show import DashboardConfig, show
+from variations.dashboard.store import Store
+from variations.errors import UserError
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def test_the_page_and_its_files_are_served(client: Any) -> None:
+    status, headers, body = client.ask("/")
+    assert status == 200 and headers["content-type"] == "text/html; charset=utf-8"
+    for name in [part.split('"')[0] for part in body.decode().split('src="')[1:]]:
+        status, headers, script = client.ask(name)
+        assert (status, headers["content-type"]) == (200, "text/javascript; charset=utf-8"), name
+        assert len(script) == int(headers["content-length"])
+
+
+def test_bokehs_scripts_come_from_the_installed_package() -> None:
+    assert all(bokeh_file(name).is_file() for name in BOKEH)
+    with pytest.raises(KeyError):
+        bokeh_file("bokeh.js")
+
+
+def test_head_answers_without_a_body(client: Any) -> None:
+    status, headers, body = client.ask("/api/index", "HEAD")
+    assert status == 200 and int(headers["content-length"]) > 0 and body == b""
+
+
+def test_one_connection_serves_several_requests(client: Any) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=60)
+    for path, status in (("/api/index", 200), ("/nothing", 404), ("/api/index", 200)):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        assert (answer.status, bool(json.loads(answer.read()))) == (status, True)
+    connection.close()
+
+
+def test_a_follower_is_told_of_every_change(client: Any, run: Callable[..., Path]) -> None:
+    folder = run("q", "base", 1, state="running", step=300)
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=60)
+    connection.request("GET", "/api/events")
+    answer = connection.getresponse()
+    assert answer.getheader("Content-Type") == "text/event-stream; charset=utf-8"
+    first = _event(answer)
+    with (folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"step": 400, "seconds": 200.0, "dev/bleu": 50.5}\n')
+    assert _event(answer) != first
+    assert client.json("/api/sweep/q")["runs"][0]["live_score"] == 50.5
+    assert client.json("/api/curves/q/base/seed1")["metrics"]["dev/bleu"][1][-1] == 50.5
+    connection.close()
+
+
+def _event(answer: http.client.HTTPResponse) -> str:
+    lines = []
+    while line := answer.readline().decode().strip():
+        lines.append(line)
+    assert lines[0] == "event: revision"
+    return lines[1].removeprefix("data: ")
+
+
+def test_a_port_that_is_taken_is_told_in_a_sentence(root: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(
+            UserError, match=rf"^Port {port} of 127\.0\.0\.1 is in use: give another one with port=NUMBER"
+        ):
+            Server(Api(Store(root)), port=port)
+
+
+def test_an_address_that_is_not_ours_is_told_in_a_sentence(root: Path) -> None:
+    with pytest.raises(UserError, match=r"^Cannot listen on host=192\.0\.2\.1"):
+        Server(Api(Store(root)), "192.0.2.1")
+
+
+def test_a_file_or_a_single_run_is_no_store(tmp_path: Path, run: Callable[..., Path]) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(UserError, match="is a file: give the folder that holds the runs"):
+        show(DashboardConfig(runs=str(tmp_path / "file")))
+    with pytest.raises(UserError, match="is the folder of one run"):
+        show(DashboardConfig(runs=str(run("q", "base", 1))))
+
+
+def test_the_command_prints_its_address_and_ends_quietly_at_ctrl_c(root: Path, run: Callable[..., Path]) -> None:
+    run("q", "base", 1)
+    command = [sys.executable, str(PROJECT / "src" / "dashboard.py"), f"runs={root}", "port=0"]
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        url = process.stdout.readline().strip()
+        host, _, port = url.removeprefix("http://").rstrip("/").partition(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=60)
+        connection.request("GET", "/api/index")
+        assert json.loads(connection.getresponse().read())["sweeps"][0]["name"] == "q"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
+        assert process.stderr.read() == ""
