@@ -230,6 +230,26 @@ def test_a_full_disk_stops_the_run_and_leaves_the_last_checkpoint_usable(
     same_run(RunFolder(naming.run_folder(whole)), folder)
 
 
+def test_the_status_names_the_step_of_the_newest_checkpoint(
+    small: Any, made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where no metrics are logged at that step, and a run that dies later cannot say so any more."""
+    config = small("trainer.checkpoint_every=3", "trainer.log_every=100", "trainer.val_every=12")
+    folder, original = made(config, "dies"), Translation.training_step
+
+    def training_step(self: Translation, batch: Any, batch_idx: int) -> Any:
+        if self.global_step == 7:
+            raise RuntimeError("dies")
+        return original(self, batch, batch_idx)
+
+    monkeypatch.setattr(Translation, "training_step", training_step)
+    with pytest.raises(RuntimeError, match="dies"):
+        fit(config, folder, Interrupt())
+    status = folder.status()
+    assert checkpoints.newest(folder.checkpoints) == folder.checkpoints / "step6.ckpt"
+    assert status is not None and status.step == 6
+
+
 def test_a_run_without_a_checkpoint_cannot_be_tested(small: Any) -> None:
     folder = RunFolder(naming.run_folder(small())).create(to_dict(small()))
     with pytest.raises(UserError, match="holds no checkpoint that can be read: train the run first"):
