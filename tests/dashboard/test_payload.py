@@ -359,6 +359,7 @@ def test_the_revision_changes_with_any_file_of_a_run_and_only_then(run: Maker, r
     assert len(set(seen)) == 3
 
 
+@pytest.mark.slow
 def test_the_first_view_of_200_runs_tests_nothing_and_reads_no_curve(
     fabricate: Callable[..., list[str]], client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,11 +4,13 @@ import sys
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
 from variations.config import SweepConfig, number
 from variations.dashboard.api import Api
 from variations.dashboard.server import Server
 from variations.dashboard.store import Store
+from variations.dashboard.sweeps import index
 from variations.errors import UserError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -46,8 +48,9 @@ def show(config: DashboardConfig) -> None:
     if config.export is not None:
         _export(Api(store), config)
         return
-    server = Server(Api(store, sweep=config.sweep.name), config.host, config.port)
-    threading.Thread(target=_warm, args=(store,), daemon=True, name="first look").start()
+    api = Api(store, sweep=config.sweep.name)
+    server = Server(api, config.host, config.port)
+    threading.Thread(target=_warm, args=(api,), daemon=True, name="first look").start()
     _announce(server, config, store)
     try:
         server.serve_forever(poll_interval=0.2)
@@ -71,10 +74,12 @@ def _announce(server: Server, config: DashboardConfig, store: Store) -> None:
         webbrowser.open(server.url)
 
 
-def _warm(store: Store) -> None:
-    """Read all runs once, before the browser asks."""
-    for run in store.snapshot().runs.values():
-        store.summary(run)
+def _warm(api: Api) -> None:
+    """Make the first view before the browser asks for it."""
+    known = [entry["name"] for entry in index(api.store)["sweeps"]]
+    first = api.sweep if api.sweep in known else next(iter(known), None)
+    if first is not None:
+        api.answer(f"sweep/{quote(first, safe='')}")
 
 
 def _export(api: Api, config: DashboardConfig) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from variations.dashboard import payload
 from variations.dashboard.hidden import clean, without_secrets
 from variations.experiments.grid import lay_out
-from variations.experiments.rows import changes, differences, symbol
+from variations.experiments.rows import changes, symbol
 from variations.experiments.table import Line, Table, convention
 
 
@@ -98,7 +98,7 @@ def _changes(line: Line, table: Table) -> tuple[list[str], list[payload.Change]]
     if base is None or not base.row.config or not line.row.config:
         return [], []
     found = changes(base.row.config, line.row.config)
-    text = differences(base.row.config, line.row.config)
+    text = (line.changes or "").partition("; parameters ")[0]
     return (text.split(", ") if found else []), [
         {"key": key, "symbol": symbol(key), "old": without_secrets(old, key), "new": without_secrets(new, key)}
         for key, (old, new) in found.items()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,7 @@ def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tup
     Widths left to the default (d_k = d_v = d_model / h, M = h) are compared by the value they take. Branch settings
     count only where the row's model has branches.
     """
-    order = flatten(asdict(Config()))
+    order = _schema()
     before, after = _effective(base), _effective(config)
     found = {}
     for key in [*order, *sorted((before.keys() | after.keys()) - order.keys())]:
@@ -158,6 +159,11 @@ def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tup
         if old != new and not silent and not (key.startswith("branch.") and after.get("model.kind") != "weighted"):
             found[key] = (old, new)
     return found
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    return flatten(asdict(Config()))
 
 
 def differences(
