@@ -107,12 +107,12 @@ class Probe:
             "vocabulary": self.data.subwords.size,
             "threads": torch.get_num_threads(),
             "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
-            "memory_bytes": self._peak(),
             "room_bytes": torch.cuda.get_device_properties(0).total_memory if device == "cuda" else None,
             "oom_splits": self.task.budget.oom_splits,
         }
         self.answer |= decoding_time.measure(self.config, self.task, self.data, self.limit)
         self.answer |= self._saving()
+        self.answer["memory_bytes"] = self._peak()  # the test needs its share as well
         return self.answer
 
     def _set_up(self) -> None:
