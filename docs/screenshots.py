@@ -22,16 +22,18 @@ sys.path.insert(0, str(ROOT / "src"))
 SCREEN = {"width": 1366, "height": 768}
 """A laptop's."""
 SWEEP = "quickstart"
+SHOWN = 'html[data-shown^="{}:"]'
 VIEWS: dict[str, dict[str, Any]] = {
     "table": {"open": "weighted"},
     "curves": {},
     "compare": {"ids": [f"{SWEEP}/transformer/seed1", f"{SWEEP}/weighted/seed1"]},
+    "sentences": {"view": "compare", "ids": [f"{SWEEP}/transformer/seed1", f"{SWEEP}/weighted/seed1"]},
     "branches": {"run": f"{SWEEP}/weighted/seed1"},
     "attention": {"run": f"{SWEEP}/transformer/seed1"},
     "sweep": {},
     "scatter": {"cost": "flops"},
 }
-"""Each view, and what is chosen in it."""
+"""Each view, and what is chosen in it; `sentences` is further down in `compare`."""
 
 
 def main() -> None:
@@ -71,13 +73,16 @@ def main() -> None:
 
 def picture(context: Any, url: str, view: str, keys: dict[str, Any]) -> bytes:
     """One view as PNG, after its charts and the tests of significance have come."""
+    keys = {"view": view, **keys}
     page = context.new_page()
     page.set_default_timeout(120_000)
-    page.goto(f"{url}#{urlencode({'sweep': SWEEP, 'view': view, **keys}, doseq=True)}", wait_until="commit")
-    page.wait_for_selector(f'html[data-shown^="{view}:"]', state="attached")
+    page.goto(f"{url}#{urlencode({'sweep': SWEEP, **keys}, doseq=True)}", wait_until="commit")
+    page.wait_for_selector(SHOWN.format(keys["view"]), state="attached")
     if view != "sweep":
         page.wait_for_selector(".chart[data-drawn]")
     page.wait_for_timeout(1500)
+    if view == "sentences":
+        page.locator("h3", has_text="Sentences").evaluate("node => node.scrollIntoView()")
     found: bytes = page.screenshot()
     page.close()
     return found

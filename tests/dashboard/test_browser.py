@@ -201,7 +201,8 @@ def test_smoothing_moves_by_key_and_hover_tells_the_run(tab: Tab, url: str) -> N
         tab.page.wait_for_timeout(150)
         if tips.count():
             break
-    assert "mean of 2 seeds" in tips.first.inner_text()
+    assert "step:" in tips.first.inner_text()
+    assert "Transformer" in tips.first.inner_text()
 
 
 def test_two_runs_are_compared_by_what_differs(tab: Tab, url: str) -> None:
@@ -440,8 +441,8 @@ def test_two_hundred_runs_are_listed_filtered_and_drawn_by_the_best(
     best = max(range(200), key=lambda at: at * 37 % 199)
     assert tab.page.locator(f"#row-row{best:03d}").is_checked()
     tab.page.locator("#filter").fill("Row 19")
-    tab.page.wait_for_function("() => document.querySelectorAll('.rows li').length === 11")
+    tab.page.wait_for_function("() => document.querySelectorAll('.rows li').length === 12")
     tab.page.locator("#top-all").click()
-    tab.page.wait_for_function("() => document.querySelectorAll('.rows input:checked').length === 11")
+    tab.page.wait_for_function("() => document.querySelectorAll('.rows input:checked').length === 12")
     tab.page.locator("#nav-scatter").click()
     tab.drawn("scatter")

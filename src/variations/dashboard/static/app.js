@@ -8,6 +8,7 @@ window.V = window.V || {};
 
   const done = new Map(); // tests that have arrived, and of which version
   let index = null;
+  let first = null;
   let revision = "";
   let turn = 0;
   let drawn = 0;
@@ -135,6 +136,7 @@ window.V = window.V || {};
   }
 
   async function changed(next) {
+    await first; // the stream speaks at once, perhaps before the page has read what it speaks of
     if (index && next === index.revision) return;
     revision = next;
     index = null;
@@ -174,5 +176,5 @@ window.V = window.V || {};
     answering = answers;
     follow(answers);
   });
-  render();
+  first = render();
 })();

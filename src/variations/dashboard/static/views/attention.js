@@ -42,7 +42,7 @@ V.views = V.views || {};
       query: cells.map((cell) => queries[cell.q]),
       key: cells.map((cell) => keys[cell.k]),
     });
-    const shown = fig.rect({ field: "x" }, { field: "y" }, 1, 1, { source, fill_color: { field: "value", transform: mapper }, line_color: null });
+    const shown = fig.rect({ field: "x" }, { field: "y" }, 1, 1, { source, fill_color: { field: "value", transform: mapper }, line_color: { field: "value", transform: mapper } });
     V.chart.hover(fig, [shown], [["looking", "@query"], ["looked at", "@key"], ["weight", "@value{0.000}"]]);
     return fig;
   }
@@ -94,7 +94,7 @@ V.views = V.views || {};
         "div",
         { class: "controls" },
         V.select("run", "Run", runs.map((item) => [item.id, item.title]), run.id, (id) => V.state.set({ run: id })),
-        V.select("sentence", "Sentence", found.sentences.map((item, k) => [k + 1, `${k + 1}: ${V.clip(item.source, 48)}`]), number, (value) => V.state.set({ sentence: value })),
+        V.select("sentence", "Sentence", found.sentences.map((item, k) => [k + 1, `${k + 1}: ${V.clip(item.source, 36)}`]), number, (value) => V.state.set({ sentence: value })),
         V.select("layer", "Layer", layers.map((item) => [item.name, item.label]), layer.name, (value) => V.state.set({ layer: value })),
         heads(layer, chosen),
       ),
@@ -106,7 +106,7 @@ V.views = V.views || {};
         V.el(
           "section",
           {},
-          V.el("h3", { text: "Who looks at whom: one colour a head, the darker the more" }),
+          V.el("h3", { text: "Who looks at whom: one colour a head, the stronger the line the more" }),
           V.el("div", { class: "scroll", "data-scroll": "bipartite" }, V.bipartite(tokens[layer.queries], tokens[layer.keys], layer.weights, chosen, { left: AXES[layer.queries], right: AXES[layer.keys] })),
           V.el("p", { class: "hint", text: "Point at a word, or go there with Tab and the arrow keys, to see its lines alone. Weights below 0.05 are left out." }),
         ),

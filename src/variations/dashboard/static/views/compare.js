@@ -146,7 +146,7 @@ V.views = V.views || {};
     return V.el(
       "article",
       { class: "sample" },
-      V.el("h4", { text: `Sentence ${item.index + 1}: ${V.signed(item.difference, 1)} ${kind}` }),
+      V.el("h4", { text: `Sentence ${item.index + 1}: ${V.signed(item.difference, 1)} ${kind} against ${runs[0].title}` }),
       V.el("table", {}, line("source", item.source, ""), line("reference", item.reference, kind), runs.map((run, at) => line(run.title, marked(item.hypotheses[at], item.reference), V.fixed(item.scores[at], 1), V.swatch(run.color_index)))),
     );
   }

@@ -77,12 +77,12 @@ V.views = V.views || {};
       hovered.push(glyph);
       if (!line.thin) fig.scatter({ field: "x" }, { field: "y" }, { source: add(columns(V.some(line.points), factor)), marker: look.marker, size: 7, fill_color: look.marker === "plus" ? null : look.colour, line_color: look.colour });
     }
-    V.chart.hover(
-      fig,
-      hovered,
-      [["", "@name"], ["step", "@step{0,0}"], [chosen.metric, "@y{0.0000}"], ...(all.some((line) => line.band) ? [["seeds from", "@low{0.0000} to @high{0.0000}"]] : [])],
-      { line_policy: "nearest" },
-    );
+    const tips = [["", "@name"], ["step", "@step{0,0}"], [chosen.metric, "@y{0.0000}"]];
+    const spread = ["seeds from", "@low{0.0000} to @high{0.0000}"];
+    for (const band of [true, false]) {
+      const mine = hovered.filter((_, k) => all[k].band === band);
+      if (mine.length) V.chart.hover(fig, mine, band ? [...tips, spread] : tips, { line_policy: "nearest" });
+    }
     return { fig, sources };
   }
 
@@ -121,7 +121,7 @@ V.views = V.views || {};
     }).filter((line) => line.points.length);
     const axis = V.axis(chosen.axis, Math.max(0, ...all.map((line) => line.points[line.points.length - 1].x)));
     const key = JSON.stringify([V.theme(), axis, sweep.name, chosen, all.map((line) => [line.name, line.band, Boolean(line.raw)])]);
-    const title = `${V.metricName(chosen.metric)} against ${V.AXES[chosen.axis][0]}`;
+    const title = `${V.metricName(chosen.metric)} against ${V.AXES[chosen.axis][0]}: ${V.count(rows.length, "row")}`;
     const keep = drawing && drawing.key === key && drawing.node.isConnected;
     const node = keep ? drawing.node : V.el("div", { class: "plot" });
     const best = chosen.band ? "a band reaches from the lowest to the highest seed" : "one line a seed";
