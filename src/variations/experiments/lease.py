@@ -33,6 +33,9 @@ NAME = re.compile(r"lease-(\d+)\.json")
 KEY_SECONDS = 3.0
 """So long a started run waits for the sweep to note under which key it was submitted."""
 
+_held: set[str] = set()
+"""Tokens of the leases that this process holds: its file may say otherwise where a disk was full."""
+
 Alive = Callable[[str, str], bool | None]
 """Of a pool's name and a key: whether that job waits or runs; None if unknown."""
 
@@ -131,6 +134,7 @@ class Lease:
         if not lease.held():
             lease.path.unlink(missing_ok=True)
             return None
+        _held.add(record.token)
         for lower in _numbers(folder):
             if lower < number:
                 (folder / f"lease-{lower}.json").unlink(missing_ok=True)
@@ -155,6 +159,7 @@ class Lease:
 
     def release(self) -> None:
         """Give the lease back, if it is still in force."""
+        _held.discard(self.record.token)
         if self.held():
             self.record = replace(self.record, state="released")
             self._write()
@@ -197,6 +202,8 @@ class Watch:
     def free(self, folder: Path, record: Record | None) -> bool | None:
         """Return whether a lease may be taken over; None: not yet known, ask again."""
         if record is None or record.state == "released":
+            return True
+        if record.process == Process.of() and record.token not in _held:
             return True
         process_alive = record.process.alive()
         if record.state == "running" and process_alive is not None:
