@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-SCREEN = {"width": 1366, "height": 768}
+SCREEN: Any = {"width": 1366, "height": 768}
 """A laptop's."""
 SWEEP = "quickstart"
 SHOWN = 'html[data-shown^="{}:"]'
