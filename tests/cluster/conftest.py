@@ -2,6 +2,7 @@
 
 import random
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,5 +35,9 @@ def place(tmp_path: Path, small_corpus: Path, words: list[str]) -> Iterator[Plac
     yield made
     for process in made.started:
         if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
+            process.send_signal(signal.SIGTERM)  # so that it ends what it has started
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

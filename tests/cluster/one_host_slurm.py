@@ -55,7 +55,12 @@ MinJobAge=300
 GresTypes=gpu
 NodeName=first NodeHostname={host} NodeAddr=127.0.0.1 Port={first} CPUs=8 RealMemory=4000 Gres=gpu:2
 NodeName=second NodeHostname={host} NodeAddr=127.0.0.1 Port={second} CPUs=8 RealMemory=4000 Gres=gpu:2
-PartitionName=batch Nodes=first,second Default=YES MaxTime=INFINITE DefaultTime=10 State=UP
+# Jobs of the partition urgent take machines away from those of batch, which get 20 s of grace and are queued again.
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=DEFAULT Nodes=first,second MaxTime=INFINITE DefaultTime=10 State=UP
+PartitionName=batch Default=YES PriorityTier=1 PreemptMode=REQUEUE GraceTime=20
+PartitionName=urgent PriorityTier=2 PreemptMode=OFF
 """
 GRES = "NodeName=first,second Name=gpu File={folder}/gpu[0-1]\n"
 
@@ -154,7 +159,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _idle(environment: dict[str, str]) -> bool:
-    command = ["sinfo", "--noheader", "--Node", "--format=%N %T"]
+    command = ["sinfo", "--noheader", "--Node", "--partition=batch", "--format=%N %T"]
     done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=20)
     return sorted(done.stdout.split()) == ["first", "idle", "idle", "second"]
 

@@ -34,6 +34,26 @@ def wait_for(what: Callable[[], object], told: str, seconds: float = SECONDS) ->
         time.sleep(0.05)
 
 
+class Sweep(subprocess.Popen[bytes]):
+    """A sweep's process."""
+
+    def __init__(self, line: list[str], environment: dict[str, str], output: Path) -> None:
+        self.output = output
+        with output.open("wb") as file:
+            super().__init__(line, env=environment, stdout=file, stderr=subprocess.STDOUT)
+
+    @property
+    def text(self) -> str:
+        """What it has printed so far."""
+        return self.output.read_text(errors="replace")
+
+    def takes_up(self, count: int) -> None:
+        """Wait until it watches so many runs that were at work before it."""
+        told = f"the sweep does not find its runs:\n{self.text}"
+        wait_for(lambda: self.text.count("another process is at it") == count or self.poll() is not None, told)
+        assert self.poll() is None, self.text
+
+
 @dataclass
 class Place:
     """A run store, the faults of its runs, and the sweeps that were started on it."""
@@ -42,7 +62,7 @@ class Place:
     corpus: Path
     words: list[str]
     """Words of each command line that choose the launcher."""
-    started: list["subprocess.Popen[str]"] = field(default_factory=list)
+    started: list["Sweep"] = field(default_factory=list)
 
     def run(self, store: str, seed: int) -> RunFolder:
         """The run with that seed in the store; there may be none yet."""
@@ -57,7 +77,7 @@ class Place:
         file.touch()
         return file
 
-    def sweep(self, store: str, *words: str) -> "subprocess.Popen[str]":
+    def sweep(self, store: str, *words: str) -> Sweep:
         """Start a sweep whose runs are kept in `store`."""
         line = [*self.words, *TINY, f"data.root={self.corpus}", f"runs={self.folder / store}", *words]
         (self.folder / "faults").mkdir(parents=True, exist_ok=True)
@@ -68,23 +88,20 @@ class Place:
             "VARIATIONS_TEST_FAULTS": str(self.folder / "faults"),
             "COLUMNS": "300",
         }
-        process = subprocess.Popen(
-            [sys.executable, str(ROOT / "src/train.py"), "--multirun", *line],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        output = self.folder / f"sweep{len(self.started)}.txt"
+        process = Sweep([sys.executable, str(ROOT / "src/train.py"), "--multirun", *line], environment, output)
         self.started.append(process)
         return process
 
-    def end(self, process: "subprocess.Popen[str]") -> str:
+    def end(self, process: Sweep, seconds: float = SECONDS) -> str:
         """Wait for a sweep; return what it printed."""
         try:
-            return process.communicate(timeout=SECONDS)[0]
+            process.wait(seconds)
         except subprocess.TimeoutExpired:
             process.kill()
-            pytest.fail(f"the sweep did not end:\n{process.communicate()[0]}\n{self.logs()}")
+            process.wait()
+            pytest.fail(f"the sweep did not end:\n{process.text}\n{self.logs()}")
+        return process.text
 
     def logs(self) -> str:
         """The end of each run's log, for a failed test's message."""

@@ -1,6 +1,5 @@
 """Sweeps on a real Slurm of this machine: two nodes, one pretended, of two pretended GPUs each."""
 
-import os
 import signal
 import subprocess
 import time
@@ -103,16 +102,15 @@ def test_jobs_outlive_the_sweep_and_the_same_line_finds_them_again(place: Place)
     killed.wait()
 
     left = place.sweep("kept", *words)
-    time.sleep(6)  # it has nothing to do but to watch
-    assert left.poll() is None, left.communicate()[0]
+    left.takes_up(2)
     left.send_signal(signal.SIGINT)
-    text = left.communicate(timeout=60)[0]
+    text = place.end(left)
     assert left.returncode == 130, text
     assert "2 runs stay in Slurm's queue and go on" in text and "scancel" in text, text
     assert sorted(squeue().values()) == ["RUNNING", "RUNNING"]
 
     last = place.sweep("kept", *words)
-    time.sleep(4)
+    last.takes_up(2)
     for hold in holds:
         hold.unlink()
     text = place.end(last)
@@ -120,6 +118,21 @@ def test_jobs_outlive_the_sweep_and_the_same_line_finds_them_again(place: Place)
     for seed in (1, 2):
         assert starts(place.run("kept", seed)) == 1, place.logs()
         assert steps(place.run("kept", seed)) == list(range(1, STEPS + 1))
+
+
+def test_a_row_whose_machine_is_taken_by_a_more_urgent_job_goes_on_at_the_exact_step(place: Place) -> None:
+    hold = place.fault(1, "hold", 5)
+    process = place.sweep("taken", "seed=1")
+    wait_for(lambda: 5 in steps(place.run("taken", 1)), "the row does not start")
+    urgent = ["sbatch", "--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 1"]
+    subprocess.run(urgent, check=True, capture_output=True, cwd=place.folder)
+    time.sleep(2)
+    hold.unlink()
+    text = place.end(process)
+    assert process.returncode == 0, f"{text}\n{place.logs()}"
+    assert "Stopped at step 6; the same command continues from there" in place.run("taken", 1).log.read_text()
+    assert starts(place.run("taken", 1)) == 2
+    assert steps(place.run("taken", 1)) == list(range(1, STEPS + 1))
 
 
 def test_rows_on_two_processes_and_on_two_machines(place: Place) -> None:
@@ -164,7 +177,7 @@ def test_a_job_asks_for_what_the_settings_say(slurm: None, tmp_path: Path) -> No
     assert all(pool.alive(key) for key in keys)
     job = said[0].rpartition(" ")[2].rstrip(".")
     text = subprocess.run(["scontrol", "show", "job", f"{job}_1"], capture_output=True, text=True, check=True).stdout
-    for fact in ("TimeLimit=00:07:00", "MinMemoryNode=1536M", "CPUs/Task=2", "gpu:2", "Requeue=1"):
+    for fact in ("TimeLimit=00:07:00", "MinMemoryNode=1.50G", "CPUs/Task=2", "gpu:2", "Requeue=1"):
         assert fact in text, (fact, text)
     pool.stop()
     assert f"scancel {job}_0 {job}_1" in said[-1]
@@ -178,7 +191,7 @@ def test_a_job_asks_for_what_the_settings_say(slurm: None, tmp_path: Path) -> No
 
 
 def test_the_whole_drill(slurm: None, words: list[str], tmp_path: Path) -> None:
-    drill = Drill(tmp_path, words, environment=dict(os.environ))
+    drill = Drill(tmp_path, words, cut_off=1)  # jobs outlive their sweep
     try:
         drill.undisturbed()
         drill.disturbed()

@@ -7,10 +7,10 @@ failed is for the sweep to say, and no run is done twice.
 import logging
 import os
 import secrets
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ LOOK = 1.0
 """Seconds between questions to Ray."""
 MOST = 256
 """Runs that wait or run in a cluster at once."""
+STARTS = 3
 STORE_BYTES = 100 * 1024**2
 """Object store of a Ray of this machine: runs exchange nothing through it."""
 
@@ -186,6 +187,8 @@ def connected(settings: RaySettings) -> Any:
         UserError: Ray is not installed, or does not answer.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if settings.address is not None and _has_token():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")  # Ray uses no token unasked when it joins a cluster
     try:
         import ray
     except ImportError as error:
@@ -193,6 +196,25 @@ def connected(settings: RaySettings) -> Any:
     common = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
     try:
         if settings.address is None:
+            _start(ray, settings, common)
+        else:
+            _reach(settings.address, settings.start_s)
+            # What the cluster has must not be said anew: no object_store_memory here.
+            ray.init(address=settings.address, **common)
+    except Exception as error:  # Ray raises many kinds, also Exception itself
+        where = settings.address or "this machine"
+        raise UserError(
+            f"hydra/launcher=ray: Ray on {where} does not answer ({_first_line(error)}): start one with `ray start "
+            "--head`, name its hydra.launcher.address, or leave the address out for a Ray of this machine. A cluster "
+            "with tokens wants its own in RAY_AUTH_TOKEN or ~/.ray/auth_token."
+        ) from error
+    return ray
+
+
+def _start(ray: Any, settings: RaySettings, common: dict[str, Any]) -> None:
+    """Start a Ray of this machine. It gives itself 30 s, too little where other work is at the cores: then again."""
+    for more in range(STARTS - 1, -1, -1):
+        try:
             ray.init(
                 address="local",
                 num_cpus=settings.num_cpus,
@@ -201,25 +223,23 @@ def connected(settings: RaySettings) -> Any:
                 object_store_memory=STORE_BYTES,
                 **common,
             )
-        else:
-            with _limit(settings.start_s):
-                # What the cluster has must not be said anew: no object_store_memory here.
-                ray.init(address=settings.address, **common)
-    except (ConnectionError, RuntimeError, TimeoutError, ValueError, OSError) as error:
-        where = settings.address or "this machine"
-        raise UserError(
-            f"hydra/launcher=ray: Ray on {where} does not answer ({_first_line(error)}): start one with `ray start "
-            "--head`, name its hydra.launcher.address, or leave the address out for a Ray of this machine. A cluster "
-            "with tokens wants its own in RAY_AUTH_TOKEN or ~/.ray/auth_token, and RAY_AUTH_MODE=token."
-        ) from error
-    return ray
+            return
+        except Exception as error:
+            ray.shutdown()
+            if not more or "timed out during startup" not in str(error):
+                raise
 
 
-@contextmanager
-def _limit(seconds: float) -> Iterator[None]:
-    """Let Ray wait no longer than this for a cluster."""
-    os.environ.setdefault("RAY_gcs_server_request_timeout_seconds", str(max(1, int(seconds))))
-    yield
+def _has_token() -> bool:
+    places = [os.environ.get("RAY_AUTH_TOKEN_PATH"), str(Path("~/.ray/auth_token").expanduser())]
+    return bool(os.environ.get("RAY_AUTH_TOKEN")) or any(place and Path(place).is_file() for place in places)
+
+
+def _reach(address: str, seconds: float) -> None:
+    """See whether anything listens at `host:port`: Ray itself would go on asking for many minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit() and "//" not in host:
+        socket.create_connection((host, int(port)), timeout=seconds).close()
 
 
 def _variables(settings: RaySettings) -> dict[str, str]:

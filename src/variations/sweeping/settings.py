@@ -107,7 +107,7 @@ class RaySettings:
     detach: bool = True
     """On a cluster, Ctrl-C leaves runs at work; false: it lets them save and end, as on a Ray of this machine."""
     start_s: float = 60.0
-    """Seconds that Ray may take to answer at the start."""
+    """Seconds in which a cluster at `host:port` must answer."""
 
     def faults(self) -> list[str]:
         """Return what is wrong with the values."""

@@ -49,9 +49,12 @@ def work(order: Order) -> None:
     keep_lease(folder.path, order.key)
     before = _newest(folder)
     code = supervise.run(folder.path, meeting_place(nodes), give_up=lambda: _other_failed(note, nodes) is not None)
-    if code in (ExitCode.PREEMPTED, ExitCode.TERMINATED) and keep_lease(folder.path, order.key):
-        # After SIGTERM it is for Slurm to say whether the job is queued again or cancelled.
-        code, reason = _again(folder, note, before) if code == ExitCode.PREEMPTED else (code, "")
+    if code == ExitCode.TERMINATED and _runs_on():
+        # SIGTERM, yet the job was not cancelled: it is being preempted, and has some seconds of grace. A job that ends
+        # within them counts as ended, and Slurm would not queue it again.
+        code = ExitCode.PREEMPTED
+    if code == ExitCode.PREEMPTED and keep_lease(folder.path, order.key):
+        code, reason = _again(folder, note, before)
     else:
         code, reason = _with_others(folder, code, _other_failed(note, nodes))
     write_json(note, {"code": code, "reason": reason, "job": job_id()})
@@ -145,6 +148,12 @@ def _again(folder: RunFolder, note: Path, before: str) -> tuple[int, str]:
         return int(ExitCode.PREEMPTED), f"Slurm did not queue job {job_id()} again: {' '.join(done.stderr.split())}"
     time.sleep(600)  # Slurm ends this process, and starts it again where there is room
     return int(ExitCode.PREEMPTED), f"Slurm did not end job {job_id()} that it was asked to queue again"
+
+
+def _runs_on() -> bool:
+    """Whether Slurm takes this job for running still: neither cancelled nor out of time."""
+    done = subprocess.run(["scontrol", "show", "job", "--oneliner", job_id()], capture_output=True, text=True)
+    return "JobState=RUNNING" in done.stdout.split()
 
 
 def _rename_job(name: str) -> None:
