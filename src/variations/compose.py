@@ -8,8 +8,8 @@ YAML files may use three resolvers:
 - `${steps:N}`: N times `recipe.scale.steps`, rounded, at least 1;
 - `${divide:a,b}`: a / b, rounded down, at least 1.
 
-Rows of the papers' tables write widths, depths and lengths with the first three, so that a recipe scales all rows alike. A
-value typed on the command line replaces the expression, so it is never scaled.
+Rows of the papers' tables write widths, depths and lengths with the first three: a recipe scales all rows alike.
+A value typed on the command line replaces the expression, so it is never scaled.
 """
 
 import dataclasses

@@ -54,7 +54,7 @@ class DataError(UserError):
     """A corpus that cannot be used as it is: the message names file and line."""
 
 
-class Pruned(Exception):
+class Pruned(Exception):  # noqa: N818 - no error
     """The search to which a run belongs has given it up: neither a failure nor a result."""
 
 

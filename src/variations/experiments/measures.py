@@ -179,7 +179,7 @@ def incomparable(kind: Published, config: Mapping[str, Any]) -> str | None:
 def caveats(kind: Published, measure: str, config: Mapping[str, Any]) -> list[str]:
     """What else differs between two figures on the same text: convention, scale, amount of data."""
     found = []
-    recipe, data = config.get("recipe") or {}, config.get("data") or {}
+    data = config.get("data") or {}
     if measure != kind.measures[0]:
         found.append(f"published as {kind.convention}, measured as {Measure(measure).label}")
     if scale_name(config) != "full scale":
