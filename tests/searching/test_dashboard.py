@@ -1,7 +1,6 @@
 """optuna-dashboard on the storage of a search."""
 
 import json
-import shutil
 import socket
 import subprocess
 import sys
@@ -14,43 +13,82 @@ from typing import Any
 import pytest
 
 from variations.searching.definition import Definition
-from variations.searching.study import Study
+from variations.searching.study import Study, open_storage
 
 PROGRAM = Path(sys.executable).with_name("optuna-dashboard")
+PATIENCE = 300
+"""Seconds, in all, that the server may take to start on a busy machine; it is asked until it answers."""
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not PROGRAM.exists() and shutil.which("optuna-dashboard") is None, reason="it is not installed")
-@pytest.mark.parametrize("kind", ["journal", "sqlite"])
-def test_it_serves_the_study(defined: Callable[..., Definition], tmp_path: Path, kind: str) -> None:
-    where = f"sqlite:///{tmp_path}/s.db" if kind == "sqlite" else "null"
-    definition = defined(sweep__search__storage=where, sweep__search__trials=3)
+def finished(definition: Definition) -> None:
+    """Three trials with the values 0, 1, 2."""
     study = Study(definition)
     while (reserved := study.reserve("me")) is not None:
         study.tell(reserved[0], "COMPLETE", [float(reserved[0])])
+
+
+def check(ask: Callable[[str], Any]) -> None:
+    """What the dashboard's own pages ask for."""
+    (found,) = ask("/api/studies")["study_summaries"]
+    assert (found["study_name"], found["directions"]) == ("probe", ["maximize"])
+    trials = ask(f"/api/studies/{found['study_id']}")["trials"]
+    assert [trial["values"] for trial in trials] == [[0.0], [1.0], [2.0]]
+    assert trials[0]["params"][0]["name"] == "model.dropout"
+
+
+@pytest.mark.parametrize("kind", ["journal", "sqlite"])
+def test_it_reads_the_study(defined: Callable[..., Definition], tmp_path: Path, kind: str) -> None:
+    dashboard = pytest.importorskip("optuna_dashboard")
+    where = f"sqlite:///{tmp_path}/s.db" if kind == "sqlite" else "null"
+    definition = defined(sweep__search__storage=where, sweep__search__trials=3)
+    finished(definition)
+    app = dashboard.wsgi(open_storage(definition.storage))
+    check(lambda path: _call(app, path))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PROGRAM.exists(), reason="optuna-dashboard is not installed")
+def test_the_line_of_the_documentation_serves_the_study(defined: Callable[..., Definition], tmp_path: Path) -> None:
+    definition = defined(sweep__search__trials=3)
+    finished(definition)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    program = str(PROGRAM) if PROGRAM.exists() else "optuna-dashboard"
-    server = subprocess.Popen([program, "--port", str(port), definition.storage], stderr=subprocess.DEVNULL)
+    log = tmp_path / "server.txt"
+    with log.open("wb") as file:
+        server = subprocess.Popen([PROGRAM, "--port", str(port), definition.storage], stdout=file, stderr=file)
     try:
-        (found,) = _ask(f"http://127.0.0.1:{port}/api/studies")["study_summaries"]
-        assert (found["study_name"], found["directions"]) == ("probe", ["maximize"])
-        trials = _ask(f"http://127.0.0.1:{port}/api/studies/{found['study_id']}")["trials"]
-        assert [trial["values"] for trial in trials] == [[0.0], [1.0], [2.0]]
-        assert trials[0]["params"][0]["name"] == "model.dropout"
+        _wait(f"http://127.0.0.1:{port}/api/studies", server, log)
+        check(lambda path: _get(f"http://127.0.0.1:{port}{path}"))
     finally:
-        server.terminate()
+        server.kill()
         server.wait()
 
 
-def _ask(url: str) -> Any:
-    deadline = time.monotonic() + 120
+def _call(app: Any, path: str) -> Any:
+    """A WSGI application's answer, without a server."""
+    from wsgiref.util import setup_testing_defaults
+
+    environ: dict[str, Any] = {"PATH_INFO": path}
+    setup_testing_defaults(environ)
+    heads: list[str] = []
+    answer = b"".join(app(environ, lambda status, headers, exc_info=None: heads.append(status)))
+    assert heads == ["200 OK"]
+    return json.loads(answer)
+
+
+def _get(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+        return json.load(answer)
+
+
+def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
-                return json.load(answer)
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
+            _get(url)
+            return
+        except OSError as error:
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"optuna-dashboard does not answer: {log.read_text()}") from error
             time.sleep(0.3)
