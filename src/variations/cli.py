@@ -20,10 +20,11 @@ from typing import Any, NoReturn
 import hydra
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
+from hydra.errors import ConfigCompositionException
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from variations.compose import CONF, VERSION_BASE, register_resolvers, register_schema, to_config
+from variations.compose import CONF, VERSION_BASE, composition_fault, register_resolvers, register_schema, to_config
 from variations.errors import ConfigError, ExitCode, UserError
 from variations.help import help_text
 from variations.preflight import preflight
@@ -112,6 +113,8 @@ def _run(task: Callable[[Any], Any], schema: type[Any], config_name: str) -> Non
         hydra.main(version_base=VERSION_BASE, config_path=str(CONF), config_name=config_name)(typed)()
     except UserError as error:
         fail(error)
+    except ConfigCompositionException as error:  # in hydra.launcher, say; the other keys were looked at before
+        fail(ConfigError([composition_fault(error)]))
     except KeyboardInterrupt as stop:
         again = shlex.join(["python", *sys.argv])
         sys.stderr.write(f"\nInterrupted. To continue, run the same line again:\n  {again}\n")

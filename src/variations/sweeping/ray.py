@@ -124,7 +124,7 @@ class RayPool:
         options: dict[str, Any] = {
             "num_cpus": chosen.cpus * task.devices,
             "num_gpus": int(gpus) if gpus >= 1 else gpus,
-            "resources": dict(chosen.resources),
+            "resources": dict(chosen.resources or {}),
             "runtime_env": {"env_vars": _variables(chosen)},
         }
         if chosen.mem_gb is not None:
@@ -193,7 +193,7 @@ def connected(settings: RaySettings) -> Any:
         import ray
     except ImportError as error:
         raise UserError("hydra/launcher=ray: Ray is not installed here: pip install '.[ray]'.") from error
-    common = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
+    common: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
     try:
         if settings.address is None:
             _start(ray, settings, common)
@@ -246,7 +246,11 @@ def _variables(settings: RaySettings) -> dict[str, str]:
     source = str(Path(__file__).resolve().parents[2])
     paths = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
     threads = str(max(1, int(settings.cpus)))
-    return {"PYTHONPATH": paths, "OMP_NUM_THREADS": threads, **settings.environment}
+    return {
+        "PYTHONPATH": paths,
+        "OMP_NUM_THREADS": threads,
+        **{name: str(value) for name, value in (settings.environment or {}).items()},
+    }
 
 
 def _first_line(error: BaseException) -> str:

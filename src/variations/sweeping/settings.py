@@ -32,9 +32,9 @@ class SlurmSettings:
     """Seconds before the end of a job's time in which a run finishes its update and saves."""
     modules: list[str] = field(default_factory=list)
     """For `module load`, in this order."""
-    environment: dict[str, str] = field(default_factory=dict)
-    """Variables to set."""
-    additional: dict[str, Any] = field(default_factory=dict)
+    environment: Any = None
+    """Variables to set, as {NAME: value}."""
+    additional: Any = None
     """Further options of sbatch, such as {constraint: a100}."""
     poll_s: float = 10.0
     """Seconds between questions to Slurm; one question is for all runs."""
@@ -56,24 +56,21 @@ class SlurmSettings:
                 f"{at}signal_delay_s={self.signal_delay_s}: is not less than time_min={self.time_min} minutes."
             )
         found += [f"{at}modules: '{m}' cannot be the name of a module." for m in self.modules if not _is(MODULE, m)]
-        found += [
-            f"{at}environment: '{name}' cannot be the name of a variable."
-            for name in self.environment
-            if not _is(VARIABLE, name)
-        ]
+        found += _variable_faults(self.environment)
         return found + self._option_faults(at)
 
     def _option_faults(self, at: str) -> list[str]:
-        found = []
-        values = {"partition": self.partition, "account": self.account, "qos": self.qos} | self.additional
+        found = _table_faults("additional", self.additional)
+        additional = {} if found else dict(self.additional or {})
+        values = {"partition": self.partition, "account": self.account, "qos": self.qos} | additional
         for name, value in values.items():
             key = str(name).replace("_", "-")
-            where = f"{at}{name}" if name not in self.additional else f"{at}additional: {name}"
+            where = f"{at}{name}" if name not in additional else f"{at}additional: {name}"
             if not _is(OPTION, key):
                 found.append(
                     f"{where}: is no option of sbatch; write it as sbatch's manual has it, without the dashes."
                 )
-            elif name in self.additional and key in OURS:
+            elif name in additional and key in OURS:
                 found.append(f"{where}: is set by the launcher itself; leave it out.")
             elif not isinstance(value, str | int | float | bool | None) or "\n" in str(value):
                 found.append(f"{where}: must be a word, a number or true, on one line.")
@@ -82,6 +79,22 @@ class SlurmSettings:
 
 def _is(pattern: re.Pattern[str], text: object) -> bool:
     return isinstance(text, str) and pattern.fullmatch(text) is not None
+
+
+def _table_faults(name: str, value: object) -> list[str]:
+    # These keys are untyped, as Hydra would take no new name into a typed table that is empty.
+    good = value is None or (isinstance(value, dict) and all(isinstance(key, str) for key in value))
+    return [] if good else [f"hydra.launcher.{name}={value}: write names and values, as {{name: value}}."]
+
+
+def _variable_faults(value: object) -> list[str]:
+    found = _table_faults("environment", value)
+    if isinstance(value, dict) and not found:
+        wrong = [name for name in value if not _is(VARIABLE, name)]
+        found += [f"hydra.launcher.environment: '{name}' cannot be the name of a variable." for name in wrong]
+        wrong = [name for name, text in value.items() if not isinstance(text, str | int | float)]
+        found += [f"hydra.launcher.environment: {name} must be a word or a number." for name in wrong]
+    return found
 
 
 @dataclass
@@ -96,14 +109,14 @@ class RaySettings:
     """GPUs of each device, as 0.5 for two runs on one GPU; null: 1 for runs with trainer.accelerator=gpu, else none."""
     mem_gb: float | None = None
     """Memory that Ray sets aside for a run; null: none."""
-    resources: dict[str, float] = field(default_factory=dict)
+    resources: Any = None
     """Further resources that the cluster's machines offer, as {a100: 1}."""
     num_cpus: int | None = None
     """Of a Ray of this machine: cores it may use; null: all."""
     num_gpus: int | None = None
     """Of a Ray of this machine: GPUs it may use; null: all."""
-    environment: dict[str, str] = field(default_factory=dict)
-    """Variables to set."""
+    environment: Any = None
+    """Variables to set, as {NAME: value}."""
     detach: bool = True
     """On a cluster, Ctrl-C leaves runs at work; false: it lets them save and end, as on a Ray of this machine."""
     start_s: float = 60.0
@@ -123,10 +136,9 @@ class RaySettings:
             found.append(
                 f"{at}num_cpus and num_gpus: are for a Ray of this machine; a cluster's are known: leave them out."
             )
-        found += [f"{at}resources: {name}={n}: must be above 0." for name, n in self.resources.items() if n <= 0]
-        found += [
-            f"{at}environment: '{name}' cannot be the name of a variable."
-            for name in self.environment
-            if not _is(VARIABLE, name)
-        ]
+        found += _table_faults("resources", self.resources)
+        if isinstance(self.resources, dict):
+            wrong = [name for name, n in self.resources.items() if not isinstance(n, int | float) or n <= 0]
+            found += [f"{at}resources: {name} must be a number above 0." for name in wrong]
+        found += _variable_faults(self.environment)
         return found

@@ -205,7 +205,9 @@ class SlurmPool:
             "setup": _setup(chosen),
             "srun_args": [f"--cpus-per-task={chosen.cpus * devices}"],  # srun has not inherited it since Slurm 22.05
         }
-        options = {key.replace("_", "-"): value for key, value in chosen.additional.items() if value is not None}
+        options = {
+            key.replace("_", "-"): value for key, value in (chosen.additional or {}).items() if value is not None
+        }
         return {
             **{key: value for key, value in values.items() if value is not None},
             "wckey": None,  # submitit's own would be refused where such keys are kept
@@ -288,7 +290,7 @@ def _setup(settings: SlurmSettings) -> list[str]:
     """Return lines of the batch script, of checked names and quoted values only."""
     source = str(Path(__file__).resolve().parents[2])
     paths: Mapping[str, str] = {"PYTHONPATH": os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))}
-    exports = {**paths, "OMP_NUM_THREADS": str(settings.cpus), **settings.environment}
+    exports = {**paths, "OMP_NUM_THREADS": str(settings.cpus), **(settings.environment or {})}
     return [
         *(f"module load {name}" for name in settings.modules),
         *(f"export {name}={shlex.quote(str(value))}" for name, value in exports.items()),

@@ -1,0 +1,115 @@
+"""What can be told without a cluster: faults of settings, what squeue prints, and the sentences for what is absent."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from variations.errors import UserError
+from variations.sweeping import slurm_queue
+from variations.sweeping.settings import RaySettings, SlurmSettings
+from variations.sweeping.slurm import _setup
+
+TRAIN = Path(__file__).parents[2] / "src" / "train.py"
+
+
+def test_all_faults_of_slurm_settings_are_told_at_once() -> None:
+    settings = SlurmSettings(
+        time_min=1,
+        signal_delay_s=60,
+        mem_gb=0,
+        cpus=0,
+        modules=["cuda/12.8", "x; rm -rf ~"],
+        environment={"A B": "1"},
+        additional={"constraint": "a100", "array": "0-3", "mail user": "x", "comment_": "a\nb"},
+        partition="a\nb",
+    )
+    at = "hydra.launcher."
+    assert settings.faults() == [
+        f"{at}cpus=0: must be at least 1.",
+        f"{at}mem_gb=0: must be greater than 0.",
+        f"{at}signal_delay_s=60: is not less than time_min=1 minutes.",
+        f"{at}modules: 'x; rm -rf ~' cannot be the name of a module.",
+        f"{at}environment: 'A B' cannot be the name of a variable.",
+        f"{at}partition: must be a word, a number or true, on one line.",
+        f"{at}additional: array: is set by the launcher itself; leave it out.",
+        f"{at}additional: mail user: is no option of sbatch; write it as sbatch's manual has it, without the dashes.",
+        f"{at}additional: comment_: must be a word, a number or true, on one line.",
+    ]
+    assert SlurmSettings(additional={"constraint": "a100", "exclusive": True}).faults() == []
+    assert SlurmSettings(additional="constraint").faults() == [  # type: ignore[arg-type]
+        f"{at}additional=constraint: write names and values, as {{name: value}}."
+    ]
+
+
+def test_all_faults_of_ray_settings_are_told_at_once() -> None:
+    settings = RaySettings(address="auto", num_cpus=2, cpus=-1, gpus=1.5, resources={"a100": 0}, environment={"1": "x"})
+    at = "hydra.launcher."
+    assert settings.faults() == [
+        f"{at}cpus=-1: must not be less than 0.",
+        f"{at}gpus=1.5: more than one GPU cannot be shared: write a whole number.",
+        f"{at}num_cpus and num_gpus: are for a Ray of this machine; a cluster's are known: leave them out.",
+        f"{at}resources: a100 must be a number above 0.",
+        f"{at}environment: '1' cannot be the name of a variable.",
+    ]
+    assert RaySettings(gpus=0.5).faults() == []
+
+
+def test_values_never_become_commands_of_the_batch_script() -> None:
+    lines = _setup(SlurmSettings(modules=["gcc/13"], environment={"NAME": "a'b; $(rm -rf ~)"}))
+    assert lines[0] == "module load gcc/13"
+    assert lines[-1] == "export NAME='a'\"'\"'b; $(rm -rf ~)'"
+
+
+def test_our_jobs_are_found_by_their_comment() -> None:
+    def line(*cells: str) -> str:
+        return "".join(cell.ljust(width) for cell, width in zip(cells, slurm_queue.WIDTHS, strict=True))
+
+    printed = [
+        line("17", "0", "RUNNING", "None", "variations:0123456789"),
+        line("17", "1", "PENDING", "JobArrayTaskLimit", "variations:0123456789"),
+        line("18", "N/A", "OUT_OF_MEMORY", "OutOfMemory", "variations:abcdef0123"),
+        line("19", "N/A", "RUNNING", "None", "(null)"),
+    ]
+    found = slurm_queue.parse(printed)
+    assert found == {
+        ("0123456789", 0): slurm_queue.Seen("17_0", "RUNNING", "None"),
+        ("0123456789", 1): slurm_queue.Seen("17_1", "PENDING", "JobArrayTaskLimit"),
+        ("abcdef0123", 0): slurm_queue.Seen("18", "OUT_OF_MEMORY", "OutOfMemory"),
+    }
+    assert [seen.live for seen in found.values()] == [True, True, False]
+
+
+def test_a_question_that_slurm_does_not_answer_is_no_answer() -> None:
+    def silent() -> dict[tuple[str, int], slurm_queue.Seen]:
+        raise slurm_queue.NoAnswerError("Socket timed out")
+
+    queue = slurm_queue.Queue(look=silent)
+    assert not queue.refresh()
+    assert queue.fault == "Socket timed out"
+
+
+def test_without_slurm_the_sentence_says_where_to_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(
+        UserError, match=r"sbatch, squeue, srun, scontrol not found on this machine: start .* login node"
+    ):
+        slurm_queue.cluster()
+
+
+def test_without_ray_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    from variations.sweeping.ray import connected
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UserError, match=r"Ray is not installed here: pip install '\.\[ray\]'"):
+        connected(RaySettings())
+
+
+@pytest.mark.parametrize("word", ["hydra.launcher.partitoin=gpu", "hydra.launcher.cpus=many"])
+def test_a_wrong_key_or_value_of_a_launcher_is_no_traceback(word: str) -> None:
+    line = [sys.executable, str(TRAIN), "--multirun", "hydra/launcher=slurm", word, "seed=1,2"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert word.partition("=")[0] in done.stderr
