@@ -15,7 +15,7 @@ from typing import Any
 
 from variations.dashboard.metrics import Metrics
 from variations.errors import UserError
-from variations.experiments.collect import misfit
+from variations.experiments.collect import NO_RESULT, Stored, misfit
 from variations.experiments.ledger import RunFolder
 from variations.experiments.run_folder import SEED_FOLDER
 
@@ -117,6 +117,13 @@ class Store:
                 known = (run.stamp, _summary(run))
                 self._summaries[run.id] = known
             return known[1]
+
+    def stored(self, run: Found) -> Stored:
+        """What a table needs of a run, from its summary. Raises UserError for one that cannot be read."""
+        known = self.summary(run)
+        if known.fault and known.fault != NO_RESULT:
+            raise UserError(known.fault)
+        return Stored(run.state, known.config, known.result, known.status.get("reason"), known.status.get("step"))
 
     def metrics(self, run: Found) -> Metrics:
         """What a run measured; only what was appended since the last call is read."""
@@ -236,5 +243,5 @@ def _summary(run: Found) -> Summary:
     if found.fault is None and (fault := misfit(found.config, found.result)):
         return Summary(fault=fault)
     if found.fault is None and run.state == "finished" and not found.result:
-        found.fault = "finished without result.json"
+        found.fault = NO_RESULT
     return found

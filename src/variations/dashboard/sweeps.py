@@ -12,6 +12,8 @@ from variations.dashboard.store import Found, Store, Summary, revision
 from variations.dashboard.tables import agreement, table_document
 from variations.errors import UserError
 from variations.experiments.chance import SignificanceConfig
+from variations.experiments.collect import Stored
+from variations.experiments.ledger import RunFolder
 from variations.experiments.measures import Measure
 from variations.experiments.rows import RowDefinition, SweepDefinition, define
 from variations.experiments.table import Table, build
@@ -152,8 +154,14 @@ def _frozen(store: Store, name: str, runs: list[Found]) -> SweepConfig | None:
 
 def _table(definition: SweepDefinition, store: Store, settings: SignificanceConfig) -> Table:
     """The table; of runs outside a sweep, seeds that were never asked for are no gaps."""
-    known = {run.folder.path: run.fault for run in store.sweep(definition.name)}
-    table = build(definition, store.root, settings, lambda path: known.get(path, "is reached by a link: not followed"))
+    known = {run.folder.path: run for run in store.sweep(definition.name)}
+
+    def read(folder: RunFolder) -> Stored:
+        if folder.path not in known:
+            raise UserError("is reached by a link: not followed")
+        return store.stored(known[folder.path])
+
+    table = build(definition, store.root, settings, read)
     if definition.name == SINGLE:
         for line in table.lines:
             line.row.runs = [run for run in line.row.runs if run.state != "absent"]

@@ -7,12 +7,14 @@ from statistics import fmean, stdev
 from typing import Any
 
 from variations.errors import UserError
-from variations.experiments.ledger import latest, run_home
+from variations.experiments.ledger import RunFolder, latest, run_home
 from variations.experiments.measures import Measure
 from variations.experiments.rows import RowDefinition, SweepDefinition, row_definition
 
 BUDGET = {"steps": 0.0, "source_tokens": 0.01, "target_tokens": 0.01, "dropped_pairs": 0.0}
 """What must be equal between a row and its base row, and the relative difference that is let pass."""
+
+NO_RESULT = "finished without result.json"
 
 GROUPS = ("model", "positions", "branch", "data", "recipe", "trainer", "decode", "debug", "variation", "sweep")
 """Parts of a configuration that hold keys of their own."""
@@ -110,13 +112,33 @@ def paired(row: dict[int, float], base: dict[int, float]) -> Summary | None:
     return summary([row[seed] - base[seed] for seed in sorted(row.keys() & base.keys())])
 
 
-Refusal = Callable[[Path], str | None]
-"""Why a run's folder must not be read; None if it may."""
+@dataclass(frozen=True)
+class Stored:
+    """What a table needs of a run's files."""
+
+    state: str
+    config: dict[str, Any]
+    result: dict[str, Any]
+    reason: str | None = None
+    step: int | None = None
 
 
-def collect(sweep: SweepDefinition, store: Path, refusal: Refusal = lambda path: None) -> list[Row]:
-    """Every row of `sweep` with one SeedRun for each wanted seed. Broken and refused runs are named in their cell."""
-    return [_row(definition, sweep, store, refusal) for definition in sweep.rows]
+def stored(folder: RunFolder) -> Stored:
+    """Read a run's files. Raises UserError where they cannot be read, or are not those of a run."""
+    status, config, result = folder.status(), folder.config(), folder.result()
+    if fault := misfit(config, result):
+        raise UserError(fault)
+    reason, step = (status.reason, status.step) if status else (None, None)
+    return Stored(folder.state(), config, result or {}, reason, step)
+
+
+Reader = Callable[[RunFolder], Stored]
+"""Reads a run as `stored` does; raises UserError for one that cannot or must not be read."""
+
+
+def collect(sweep: SweepDefinition, store: Path, read: Reader = stored) -> list[Row]:
+    """Every row of `sweep` with one SeedRun for each wanted seed. A run that `read` refuses is named in its cell."""
+    return [_row(definition, sweep, store, read) for definition in sweep.rows]
 
 
 def strangers(sweep: SweepDefinition, store: Path) -> list[str]:
@@ -139,10 +161,10 @@ def misfit(config: Mapping[str, Any], result: Mapping[str, Any] | None) -> str |
     return None
 
 
-def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path, refusal: Refusal) -> Row:
+def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path, read: Reader) -> Row:
     seeds = () if definition.quoted else sweep.seeds
     homes = {seed: run_home(store, sweep=sweep.name, row=definition.row, seed=seed) for seed in seeds}
-    runs = [_seed_run(home, seed, refusal) for seed, home in homes.items()]
+    runs = [_seed_run(home, seed, read) for seed, home in homes.items()]
     row = Row(definition, runs)
     if definition.label == definition.row and row.config.get("variation", {}).get("label"):
         found = row_definition(definition.row, row.config["variation"])
@@ -150,20 +172,14 @@ def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path, refusal
     return row
 
 
-def _seed_run(home: Path, seed: int, refusal: Refusal) -> SeedRun:
+def _seed_run(home: Path, seed: int, read: Reader) -> SeedRun:
     folder = latest(home)
     if folder is None:
         return SeedRun(seed, "absent")
-    if reason := refusal(folder.path):
-        return SeedRun(seed, "broken", reason, folder.path)
     try:
-        status, config, result = folder.status(), folder.config(), folder.result()
-        state = folder.state()
+        run = read(folder)
     except UserError as error:
         return SeedRun(seed, "broken", str(error), folder.path)
-    if fault := misfit(config, result):
-        return SeedRun(seed, "broken", fault, folder.path)
-    if state == "finished" and not result:
-        return SeedRun(seed, "broken", "finished without result.json", folder.path, config)
-    reason, step = (status.reason, status.step) if status else (None, None)
-    return SeedRun(seed, state, reason, folder.path, config, result or {}, step)
+    if run.state == "finished" and not run.result:
+        return SeedRun(seed, "broken", NO_RESULT, folder.path, run.config)
+    return SeedRun(seed, run.state, run.reason, folder.path, run.config, run.result, run.step)

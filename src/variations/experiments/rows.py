@@ -155,8 +155,9 @@ def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tup
     found = {}
     for key in [*order, *sorted((before.keys() | after.keys()) - order.keys())]:
         old, new = before.get(key, order.get(key)), after.get(key, order.get(key))
-        silent = is_incidental(key) or covered(key, _SILENT)
-        if old != new and not silent and not (key.startswith("branch.") and after.get("model.kind") != "weighted"):
+        if old == new or is_incidental(key) or covered(key, _SILENT):
+            continue
+        if not key.startswith("branch.") or after.get("model.kind") == "weighted":
             found[key] = (old, new)
     return found
 

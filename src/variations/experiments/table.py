@@ -9,7 +9,7 @@ from typing import Any
 
 from variations.experiments.agreement import Agreement, spearman
 from variations.experiments.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
-from variations.experiments.collect import Refusal, Row, Summary, collect, paired, summary
+from variations.experiments.collect import Reader, Row, Summary, collect, paired, stored, summary
 from variations.experiments.costs import row_hours
 from variations.experiments.measures import (
     Measure,
@@ -107,15 +107,15 @@ def build(
     sweep: SweepDefinition,
     store: Path,
     significance: SignificanceConfig | None = None,
-    refusal: Refusal = lambda path: None,
+    read: Reader = stored,
 ) -> Table:
     """The table of `sweep` from the runs below `store`, its differences tested as `significance` says.
 
-    `refusal` says why a run's folder must not be read.
+    `read` reads a run's files, or says why it must not.
     """
     from variations.experiments.footnotes import remarks
 
-    rows = collect(sweep, store, refusal)
+    rows = collect(sweep, store, read)
     measures = _measures(sweep, rows)
     by_name = {row.definition.row: row for row in rows}
     table = Table(sweep, store, measures, [], significance or SignificanceConfig())
