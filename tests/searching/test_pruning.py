@@ -1,5 +1,6 @@
 """Runs that report to their study while they train, and end when it gives them up."""
 
+import binascii
 import json
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from variations.naming import run_folder
 from variations.run import run
 from variations.searching.definition import Definition
 from variations.searching.study import Study
-from variations.training.pruning import Pruning
+from variations.training.pruning import Pruning, Reporter
 
 Make = Callable[..., Definition]
 SMALL = {
@@ -87,6 +88,37 @@ def test_a_run_ahead_of_the_median_reports_every_validation_and_finishes(defined
     assert folder.state() == "finished"
     assert sorted(study.trials()[2].intermediate_values) == [3, 6, 9, 12]
     assert result["loss"]["dev_ppl"] == pytest.approx(study.trials()[2].intermediate_values[12])
+
+
+def test_hyperband_ends_those_behind_at_the_steps_of_their_bracket(defined: Make) -> None:
+    """Validations at 3, 6, 9, 12 and the factor 3 make two brackets: one halts at 3 and 9, the other at 9.
+
+    Optuna deals trials by crc32("probe_<n>") modulo 5: below 3 to the first (3 = ceil(2 * 3 / 2)), else to the second.
+    """
+    study = Study(defined("sweep.search.metrics=[dev_ppl]", **SMALL | {"sweep__search__pruner__kind": "hyperband"}))
+    ended: dict[int, int] = {}
+    for n in range(6):  # each is worse than those before it
+        number, values = study.reserve("me") or (0, {})
+        reporter = Reporter(study.definition.configs(number, values)[0])
+        given_up = (step for step in (3, 6, 9, 12) if reporter.report({step: 10.0 + n}, ask=True))
+        ended[number] = next(given_up, 12)
+    assert [binascii.crc32(f"probe_{n}".encode()) % 5 < 3 for n in range(6)] == [False, True, False, False, True, True]
+    assert ended == {0: 12, 1: 12, 2: 9, 3: 9, 4: 3, 5: 3}
+
+
+@pytest.mark.slow
+def test_hyperband_ends_a_run_that_is_behind(defined: Make) -> None:
+    pruner = {"sweep__search__pruner__kind": "hyperband", "trainer__val_every": 2}
+    study = Study(defined("sweep.search.metrics=[dev_ppl]", **SMALL | pruner))
+    for _ in range(4):  # of every bracket, and better than any run of 12 steps
+        number, values = study.reserve("me") or (0, {})
+        reporter = Reporter(study.definition.configs(number, values)[0])
+        assert not any(reporter.report({step: 1.0}, ask=True) for step in (2, 4, 6, 8, 10, 12))
+        study.tell(number, "COMPLETE", [1.0])
+    folder = begin(study)
+    run(folder.path)
+    assert folder.state() == "pruned"
+    assert sorted(study.trials()[4].intermediate_values)[-1] < 12
 
 
 @pytest.mark.slow

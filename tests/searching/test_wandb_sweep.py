@@ -48,7 +48,7 @@ def test_a_table_is_a_grid_of_rows_and_seeds_with_the_same_folders_as_under_mult
 
 def test_a_search_keeps_its_space_its_metric_and_its_total() -> None:
     facts = written("sweep=search_toy", "model.N=range(1,4)", "model.d_k=null,16")
-    assert (facts["method"], facts["run_cap"]) == ("bayes", 12)
+    assert (facts["method"], facts["run_cap"]) == ("bayes", 8)
     assert facts["metric"] == {"name": "dev/bleu", "goal": "maximize"}
     found = facts["parameters"]
     assert found["model.dropout"] == {"distribution": "uniform", "min": 0.0, "max": 0.3}
@@ -60,6 +60,15 @@ def test_a_search_keeps_its_space_its_metric_and_its_total() -> None:
     words = line(facts, **{"model.dropout": 0.1, "recipe.lr": 1.0, "model.norm": "pre", "model.d_k": "null", "seed": 1})
     assert preflight(words, Config, "train", runs_models=True) == []
     assert compose_run(words).model.d_k is None
+
+
+@pytest.mark.parametrize(("metric", "ends_early"), [("dev.bleu", True), ("dev_ppl", True), ("dev.chrf", False)])
+def test_hyperband_is_wandbs_own_from_the_first_validation_if_validations_log_the_metric(
+    metric: str, ends_early: bool
+) -> None:
+    facts = written("sweep=search_toy", "sweep.search.pruner.kind=hyperband", f"sweep.search.metrics=[{metric}]")
+    expected = {"type": "hyperband", "min_iter": 1, "eta": 3} if ends_early else None
+    assert facts.get("early_terminate") == expected
 
 
 def test_what_wandb_has_no_word_for_is_said() -> None:

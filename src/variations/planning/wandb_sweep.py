@@ -15,6 +15,8 @@ from variations.searching.objectives import Objective
 from variations.searching.space import Dimension
 
 METHODS = {"grid": "grid", "random": "random", "tpe": "bayes", "gp": "bayes"}
+VALIDATED = ("dev.bleu", "dev_ppl", "dev_nll")
+"""Metrics that validations log too; W&B ends runs early by these."""
 
 
 def sweep_yaml(arguments: Sequence[str], extra_folder: str | None = None) -> str:
@@ -69,10 +71,9 @@ def _search(definition: Definition) -> dict[str, Any]:
     facts = _sweep(definition.name, method, project, fixed, parameters, objective)
     if method != "grid":
         facts["run_cap"] = definition.total
-    if settings.pruner.kind == "hyperband":
-        trainer = definition.base.trainer
-        first = max(1, (trainer.max_steps // (trainer.val_every or trainer.max_steps)) // 10)
-        facts["early_terminate"] = {"type": "hyperband", "min_iter": first}  # counted in validations
+    if settings.pruner.kind == "hyperband" and objective.key in VALIDATED:
+        # W&B counts the values of the metric that a run has logged, one a validation; eta is 3 as in Optuna.
+        facts["early_terminate"] = {"type": "hyperband", "min_iter": 1, "eta": 3}
     return facts
 
 
