@@ -34,6 +34,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from variations.config import Config
 from variations.errors import ConfigError
+from variations.suggestions import did_you_mean
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 VERSION_BASE = "1.3"
@@ -149,7 +150,11 @@ def composition_fault(error: BaseException) -> str:
     lines = [line.strip() for line in written.splitlines() if line.strip() and "while composing config" not in line]
     text = lines[0] if lines else type(cause).__name__
     if match := re.match(r"Key '(.+)' not in '(.+)'", text):
-        text = f"unknown key '{full_key or match[1]}'"
+        from variations.overrides import leaf_keys
+
+        key = full_key or match[1]
+        near = did_you_mean(key, list(leaf_keys(Config)))
+        text = f"unknown key '{key}'." + near if near else f"unknown key '{key}'"
     elif full_key and full_key not in text:
         text = f"{full_key}: {text}"
     where = re.match(r"(In '[^']+')", str(error))

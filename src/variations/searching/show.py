@@ -18,6 +18,8 @@ ENOUGH = 10
 """Finished trials from which the importance of keys is estimated."""
 SHOWN = 5
 """Trials in the summary, the best first."""
+WIDE = 400
+"""Columns where no terminal limits them: keys are not cut off in a log."""
 
 
 class Show(Overview):
@@ -60,6 +62,8 @@ class Show(Overview):
 def summary(study: Study) -> None:
     """Print the best trial or the Pareto front, what mattered, what failed, and where all is kept."""
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = WIDE
     trials = study.trials()
     complete = [trial for trial in trials if trial.state.name == "COMPLETE"]
     if complete:
