@@ -19,7 +19,7 @@ V.views = V.views || {};
     const sum = (key, list = sweep.runs) => list.reduce((total, run) => total + (V.known(run[key]) ? run[key] : 0), 0);
     const running = runs.filter((run) => run.state === "running");
     const etas = running.map((run) => run.eta_seconds).filter(V.known);
-    const left = wanted - (sweep.states.finished || 0) - running.length;
+    const left = wanted - (sweep.states.finished || 0) - (sweep.states.pruned || 0) - running.length;
     const trouble = (sweep.states.failed || 0) + (sweep.states.broken || 0);
     return V.el(
       "div",
