@@ -157,6 +157,7 @@ def test_what_ray_cannot_do_is_told_in_one_sentence(place: Place) -> None:
     assert nowhere.returncode == 2
 
 
+@pytest.mark.timeout(900)
 def test_the_whole_drill(tmp_path: Path) -> None:
     drill = Drill(tmp_path, ["hydra/launcher=ray", "hydra.launcher.num_cpus=4"])
     try:
