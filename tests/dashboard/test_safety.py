@@ -71,7 +71,20 @@ def test_links_out_of_the_store_are_named_and_not_followed(client: Any, run: Cal
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8484", "127.0.0.1.evil.example", "", "[::1", "10.0.0.1"]
+    "host",
+    [
+        "evil.example",
+        "evil.example:8484",
+        "127.0.0.1.evil.example",
+        "",
+        "[::1",
+        "10.0.0.1",
+        "a@localhost",
+        "evil.example@127.0.0.1",
+        "localhost/evil",
+        "localhost#evil.example",
+        "localhost:x",
+    ],
 )
 def test_requests_that_name_another_host_are_refused(client: Any, host: str) -> None:
     status, _, body = client.ask("/api/index", Host=host)

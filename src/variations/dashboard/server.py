@@ -8,6 +8,7 @@ thread. What a framework would protect against is decided below in one place: me
 
 import errno
 import ipaddress
+import re
 import socket
 import sys
 import threading
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import unquote_plus, urlsplit
+from urllib.parse import unquote_plus
 
 from variations.dashboard import assets
 from variations.dashboard.api import Api, MissingError, document, segment
@@ -41,6 +42,8 @@ LOOK = 1.0
 """Seconds between two looks at the store for those who follow it."""
 BEAT = 15.0
 """Seconds after which a silent stream says that it is alive."""
+HOST = re.compile(r"(\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(:\d{1,5})?")
+"""A Host header: a name or an address, and perhaps a port."""
 NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -75,10 +78,10 @@ class Server(ThreadingHTTPServer):
         A page on the internet can point its own name at this machine (DNS rebinding), but it cannot choose what the
         browser then sends here: that name. So only names of this machine are answered; the port may be a tunnel's.
         """
-        try:
-            name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
-        except ValueError:
+        found = HOST.fullmatch(host.strip().lower())
+        if found is None:
             return False
+        name = (found["six"] or found["name"]).rstrip(".")
         if name in NAMES or name == self.bound.lower():
             return True
         if self.bound in NAMES:

@@ -167,15 +167,19 @@ def quickstart(store: Path, seeds: int = 2) -> Path:
 
 
 def many(store: Path, rows: int = 200) -> Path:
-    """A sweep of `rows` rows of one seed each."""
-    for at in range(rows):
-        write(
-            store,
-            f"row{at:03d}",
-            sweep="many",
-            label=f"Row {at}",
-            base="row000",
-            bleu=70 + (at * 37 % 199) / 10,
-            points=40,
-        )
+    """A sweep of `rows` rows of one seed each, the first written and the others made from its text."""
+    first = write(store, "row000", sweep="many", label="Row 000", base="row000", bleu=70.0)
+    texts = {name: (first.path / name).read_text() for name in ("config.yaml", "status.json", "result.json")}
+    for at in range(1, rows):
+        home = run_home(store, sweep="many", row=f"row{at:03d}", seed=1)
+        home.mkdir(parents=True)
+        bleu = 70 + (at * 37 % 199) / 10
+        config = texts["config.yaml"].replace("row: row000", f"row: row{at:03d}").replace("Row 000", f"Row {at}")
+        result = json.loads(texts["result.json"])
+        result["scores"]["test"]["bleu"]["value"] = bleu
+        (home / "config.yaml").write_text(config.replace("base: null", "base: row000"))
+        (home / "status.json").write_text(texts["status.json"])
+        (home / "result.json").write_text(json.dumps(result))
+        steps = range(STEPS // 12, STEPS + 1, STEPS // 12)
+        (home / "metrics.jsonl").write_text("".join(json.dumps(line(step, bleu)) + "\n" for step in steps))
     return store

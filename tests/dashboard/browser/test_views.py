@@ -1,0 +1,206 @@
+"""Every view in headless Chromium: what it shows, sorting, selecting, hovering, keys, themes."""
+
+from typing import Any
+
+import pytest
+from browser_store import ROWS
+
+pytestmark = pytest.mark.slow
+
+VIEWS = ["table", "curves", "compare", "branches", "attention", "sweep", "scatter"]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_view_is_drawn_in_both_themes_without_a_fault(browser: Any, fresh_tab: Any, url: str, theme: str) -> None:
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme=theme)
+    tab = fresh_tab(context)
+    tab.open(url)
+    for view in VIEWS:
+        tab.go(view)
+        assert tab.page.locator("html").get_attribute("data-theme") == theme
+        assert tab.page.locator("nav a[aria-current=page]").inner_text().lower() == view
+        assert tab.page.locator(".empty").count() == 0, tab.texts(".empty")
+        if view != "sweep":
+            tab.page.wait_for_selector(".chart[data-drawn]")  # that of the table comes with the tests of significance
+            charts = tab.page.locator(".chart[data-drawn]")
+            assert all(charts.nth(k).get_attribute("aria-label") for k in range(charts.count()))
+        wide = tab.page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, f"{view} is wider than the screen"
+    context.close()
+    assert tab.faults == []
+
+
+def test_the_table_says_what_matters_and_names_what_is_missing(tab: Any, url: str) -> None:
+    tab.open(url, view="table")
+    tab.page.wait_for_selector("sup.mark:not(:empty)")  # tests of significance come after the first view
+    labels = [label for label, _, _ in ROWS.values()]
+    assert sorted(tab.texts("table.results th[scope=row] .label")) == sorted(labels)
+    assert tab.page.locator("h2").first.inner_text().startswith("Best test BLEU: Transformer, 88.60.")
+    assert "88.60 ± 0.28" in tab.page.locator("#line-transformer").inner_text()
+    assert "1/2 ✕ failed" in tab.page.locator("#line-learned_positions").inner_text()
+    tab.page.locator("#line-weighted").click()
+    assert "transformer→weighted" in tab.page.locator("tr.detail").inner_text()
+    assert "open=weighted" in tab.page.url
+
+
+def test_columns_sort_by_click_and_by_enter_and_the_back_button_undoes_it(tab: Any, url: str) -> None:
+    tab.open(url, view="table")
+    names = "table.results th[scope=row] .label"
+    own = tab.texts(names)
+    tab.page.locator("[id='sort-test.bleu']").click()
+    down = tab.texts(names)
+    assert down == [
+        "Transformer",
+        "Transformer, learned positions",
+        "Weighted Transformer",
+        "Weighted, all weights 1/M",
+    ]
+    tab.page.locator("[id='sort-test.bleu']").focus()
+    tab.page.keyboard.press("Enter")
+    assert tab.texts(names) == down[::-1]
+    assert tab.page.locator("th[aria-sort=ascending]").count() == 1
+    tab.page.go_back()
+    tab.page.wait_for_selector("th[aria-sort=descending]")
+    assert tab.texts(names) == down
+    tab.page.go_back()
+    tab.page.wait_for_selector("th[aria-sort=descending]", state="detached")
+    assert tab.texts(names) == own
+
+
+def test_curves_keep_what_was_chosen_in_the_address(tab: Any, url: str) -> None:
+    tab.open(url, view="curves")
+    assert tab.page.locator(".rows input:checked").count() == 4
+    tab.page.locator("#row-uniform").uncheck()
+    tab.page.locator("#metric").select_option("train/loss")
+    tab.page.locator("#x").select_option("flops")
+    tab.page.locator("#logy").check()
+    tab.page.locator("#seeds-each").click()
+    tab.page.locator(
+        "h2", has_text="training loss (nats per sub-word, label-smoothed) against training FLOPs"
+    ).wait_for()
+    address = tab.page.url
+    tab.page.goto("about:blank")
+    tab.page.goto(address)
+    tab.drawn("curves")
+    assert tab.page.locator("#row-uniform").is_checked() is False
+    assert tab.page.locator("#row-weighted").is_checked() is True
+    assert tab.page.locator("#metric").input_value() == "train/loss"
+    assert tab.page.locator("#logy").is_checked() is True
+    assert tab.page.locator("#seeds-each").get_attribute("aria-pressed") == "true"
+
+
+def test_smoothing_moves_by_key_and_hover_tells_the_run(tab: Any, url: str) -> None:
+    tab.open(url, view="curves")
+    tab.page.locator("#smooth").focus()
+    for _ in range(4):
+        tab.page.keyboard.press("ArrowRight")
+    assert "smooth=0.2" in tab.page.url
+    assert tab.page.evaluate("() => document.activeElement.id") == "smooth"
+    tab.drawn("curves")
+    box = tab.page.locator(".plot").bounding_box()
+    tips = tab.page.locator(".bk-tooltip-content")
+    for k in range(30):  # somewhere on the way up there is a line
+        tab.page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + box["height"] * (0.02 + 0.02 * k), steps=2)
+        tab.page.wait_for_timeout(150)
+        if tips.count():
+            break
+    assert "step:" in tips.first.inner_text()
+    assert "Transformer" in tips.first.inner_text()
+
+
+def test_two_runs_are_compared_by_what_differs(tab: Any, url: str) -> None:
+    ids = ["quickstart/transformer/seed1", "quickstart/weighted/seed1"]
+    tab.open(url, view="compare", ids=ids)
+    keys = tab.texts("#config tbody th")
+    assert "model.kind" in keys
+    assert not any(key.startswith("trainer") for key in keys)
+    scores = tab.page.locator("#scores").inner_text()
+    assert "88.40" in scores and "83.40" in scores and "−5.00" in scores
+    assert tab.page.locator(".sample").count() >= 5
+    assert tab.page.locator(".sample mark", has_text="falsch").count() > 0
+    tab.page.locator("#add-run").select_option("quickstart/uniform/seed1")
+    tab.page.locator("h2", has_text="2 runs compared with Transformer").wait_for()
+
+
+def test_branches_show_the_dead_one_and_follow_the_step(tab: Any, url: str) -> None:
+    tab.open(url, view="branches", run="quickstart/weighted/seed1")
+    note = tab.page.locator("p.note").inner_text()
+    assert note.startswith("1 dead branch in Weighted Transformer") or "dead branches in Weighted" in note
+    assert "encoder layer 2, self branch 4" in note
+    assert tab.page.locator(".small .chart[data-drawn]").count() == 4
+    tab.page.locator("#at").focus()
+    tab.page.keyboard.press("Home")
+    tab.page.locator("h3", has_text="step 100").first.wait_for()
+    tab.page.locator("#weight-alpha").click()
+    tab.page.locator("h4", has_text="α of each branch").first.wait_for()
+
+
+def test_attention_picks_layer_and_heads(tab: Any, url: str) -> None:
+    tab.open(url, view="attention")
+    assert tab.page.locator("#layer").input_value() == "cross.0"
+    lines = tab.page.locator("svg.bipartite line")
+    both = lines.count()
+    tab.page.locator("#head-2").click()
+    tab.page.locator("h3", has_text="Heat map: head 1").wait_for()
+    assert lines.count() == both // 2
+    word = tab.page.locator("svg.bipartite text[data-side=q]").nth(1)
+    assert word.get_attribute("aria-label") == "Hund looks most at dog, weight 0.85"
+    word.hover()
+    assert tab.page.locator("svg.bipartite line.off").count() == lines.count() * 3 // 4
+    tab.page.locator("#layer").select_option("encoder.0")
+    tab.page.locator("h2", has_text="encoder, layer 1").wait_for()
+
+
+def test_the_sweep_shows_failures_with_their_log(tab: Any, url: str) -> None:
+    tab.open(url, view="sweep")
+    assert tab.page.locator("h2").inner_text() == "quickstart: 7 finished, 1 failed"
+    assert "The loss is not finite." in tab.page.locator(".reason").inner_text()
+    assert "step 500 loss nan" in tab.page.locator("pre.log").inner_text()
+
+
+def test_the_scatter_names_its_front(tab: Any, url: str) -> None:
+    tab.open(url, view="scatter")
+    front = tab.page.locator("p.hint").inner_text()
+    assert "Weighted Transformer → Transformer." in front
+    tab.page.locator("#cost-flops").click()
+    tab.page.locator("h2", has_text="test BLEU against FLOPs: 4 rows").wait_for()
+
+
+def test_everything_is_reached_by_keyboard(tab: Any, url: str) -> None:
+    tab.open(url)
+    for at, view in enumerate(VIEWS):
+        tab.page.keyboard.press(str(at + 1))
+        tab.drawn(view)
+    tab.page.keyboard.press("?")
+    assert tab.page.locator("dialog[open] kbd").count() >= 8
+    tab.page.keyboard.press("Escape")
+    assert tab.page.locator("dialog[open]").count() == 0
+    tab.page.keyboard.press("2")
+    tab.drawn("curves")
+    tab.page.keyboard.press("/")
+    assert tab.page.evaluate("() => document.activeElement.id") == "filter"
+    tab.page.keyboard.type("weighted")
+    tab.page.wait_for_function("() => document.querySelectorAll('.rows li').length === 2")
+    assert tab.page.evaluate("() => document.activeElement.id") == "filter"
+    tab.page.keyboard.press("Escape")
+    tab.page.keyboard.press("1")
+    tab.drawn("table")
+    tab.page.locator("#filter, tr.line").first.focus()
+    first, second = (tab.page.locator("tr.line").nth(k).get_attribute("id") for k in (0, 1))
+    assert tab.page.evaluate("() => document.activeElement.id") == first
+    tab.page.keyboard.press("ArrowDown")
+    assert tab.page.evaluate("() => document.activeElement.id") == second
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_selector("tr.line[aria-expanded=true]")
+    assert tab.page.evaluate("() => document.activeElement.id") == second
+
+
+def test_the_theme_switches_and_is_remembered(tab: Any, url: str) -> None:
+    tab.open(url, view="curves")
+    light = tab.page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    tab.page.keyboard.press("t")
+    tab.page.wait_for_selector("html[data-theme=dark]")
+    assert tab.page.evaluate("() => getComputedStyle(document.body).backgroundColor") != light
+    tab.page.reload()
+    tab.drawn("curves")
+    assert tab.page.locator("html").get_attribute("data-theme") == "dark"
