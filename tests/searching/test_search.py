@@ -55,6 +55,14 @@ def test_the_total_counts_over_two_invocations(defined: Make, tmp_path: Path) ->
     assert len((tmp_path / "probe/order.txt").read_text().splitlines()) == 5
 
 
+def test_the_best_of_an_earlier_invocation_is_still_the_best(defined: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    study = Study(defined(sweep__search__trials=1, **SHORT))
+    study.reserve("me")
+    study.tell(0, "COMPLETE", [99.0])
+    Search(defined(sweep__search__trials=2, **SHORT), QuickPool()).run()
+    assert "(best 99.00)" in capsys.readouterr().err
+
+
 def test_two_searches_at_once_share_the_total(defined: Make, tmp_path: Path) -> None:
     definition = defined(sweep__search__trials=8, **SHORT)
     searches = [Search(definition, QuickPool()) for _ in range(2)]

@@ -51,6 +51,7 @@ class Search:
         self.definition, self.pool = definition, pool
         self.study = Study(definition)
         self.show = show or Show(definition)
+        self.show.begins(self.study)
         self.control = Control(pool, [], self.show)
         self.trials: list[Trial] = []
         self.owner = secrets.token_hex(6)

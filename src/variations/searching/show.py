@@ -30,6 +30,12 @@ class Show(Overview):
         self.definition = definition
         self.best: float | None = None
 
+    def begins(self, study: Study) -> None:
+        """What was found before is still the best to beat."""
+        complete = [trial for trial in study.trials() if trial.state.name == "COMPLETE"]
+        if complete and len(study.objectives) == 1:
+            self.best = float(_ranked(study, complete)[0].value)
+
     def started(self, outcomes: Sequence[Outcome], outcome: Outcome) -> None:
         """Said by `began`."""
 
