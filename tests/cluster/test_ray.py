@@ -51,7 +51,7 @@ def cluster(token: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env=os.environ | {"RAY_AUTH_MODE": "token"},
+            env=os.environ | {"RAY_AUTH_MODE": "token", "RAY_worker_niceness": "0"},
         )
         try:
             wait_for(lambda: "Ray runtime started" in (log.seek(0), log.read())[1], "Ray does not start", 90)

@@ -149,3 +149,13 @@ def test_the_command_line_ends_with_the_signals_code_and_continues(
         step = folder.read_metrics()[-1]["step"]
         assert checkpoints.full(folder.checkpoints)[-1][0] == step < 400
     assert [line["step"] for line in folder.read_metrics()] == list(range(1, step + 1))
+
+
+def test_the_same_signal_again_does_not_break_off_what_the_first_has_begun() -> None:
+    with Interrupt() as interrupt:
+        with pytest.raises(Interrupted) as stopped:
+            os.kill(os.getpid(), signal.SIGUSR2)
+        os.kill(os.getpid(), signal.SIGUSR2)  # Slurm sends it to a run and to its supervisor, which passes it on
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert interrupt.received == signal.SIGUSR2
+    assert stopped.value.exit_code == ExitCode.PREEMPTED

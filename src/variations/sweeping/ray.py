@@ -187,6 +187,7 @@ def connected(settings: RaySettings) -> Any:
         UserError: Ray is not installed, or does not answer.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's own 15 starves rows where anything else is at work
     if settings.address is not None and _has_token():
         os.environ.setdefault("RAY_AUTH_MODE", "token")  # Ray uses no token unasked when it joins a cluster
     try:

@@ -61,5 +61,7 @@ class Interrupt:
             return  # a loader process: Ctrl-C reaches it too, and it is needed until the update is done
         again = self.received is not None
         self.received = self.received or signal.Signals(number)
-        if not self._deferred or (again and number == signal.SIGINT):
+        if (number == signal.SIGINT) if again else not self._deferred:
             raise Interrupted(self.received)
+        # Any other signal again changes nothing: a cluster sends it to a run and to what supervises the run, and the
+        # second must not break off what the first has begun.
