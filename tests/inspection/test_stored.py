@@ -87,6 +87,17 @@ def test_the_file_has_a_limit_and_says_what_it_left_out(
     assert document["note"].startswith("1 of 3 sentences")
 
 
+def test_a_run_whose_translations_are_all_too_long_stores_maps_with_references(
+    model: Transformer, folder: RunFolder
+) -> None:
+    (folder.hypotheses / "dev.ref").write_text((folder.hypotheses / "dev.hyp").read_text())
+    (folder.hypotheses / "dev.hyp").write_text("x " * 40 + "\n" + "x " * 40 + "\n" * 4)
+    store_maps(folder, model, Words(), 2)
+    document = read(folder)
+    assert [item["target"] for item in document["sentences"]] == ["eins zwei drei", "fünf sechs sieben acht"]
+    assert document["note"].startswith("The targets are references")
+
+
 def test_none_are_stored_where_none_are_wanted_or_nothing_was_translated(
     model: Transformer, folder: RunFolder, tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """Attention maps that a tested run leaves in its folder, for the dashboard: attention.json.
 
-A few short sentences with the run's own translations, every layer and head, weights to three decimals.
+A few short sentences with the run's own translations, every layer and head, weights to three decimals. A run that has
+learned little may have no short translation: its attention is stored with references.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ MOST = 200_000
 """Weights in all, some 1 MB: a sentence that would pass it is left out, so that deep networks store fewer."""
 AXES = {"encoder": ("source", "source"), "decoder": ("target", "before"), "cross": ("target", "source")}
 SETS = ("dev", "test")
+REFERENCES = "The targets are references: no stored translation of this run is short enough to be drawn."
 
 
 def store_maps(folder: RunFolder, model: Transformer, subwords: Any, count: int) -> None:
@@ -30,8 +32,21 @@ def store_maps(folder: RunFolder, model: Transformer, subwords: Any, count: int)
         subwords: Its vocabulary.
         count: Sentences, at most.
     """
-    sentences, room = [], MOST
-    for source, target in _pairs(folder) if count else ():
+    for side, note in (("hyp", None), ("ref", REFERENCES)) if count else ():
+        sentences = _sentences(_pairs(folder, side), model, subwords, count)
+        if sentences:
+            if note is None and len(sentences) < count:
+                note = f"{len(sentences)} of {count} sentences: the others were too long, or would need too much room."
+            document = {"schema": 1, "sentences": sentences} | ({"note": note} if note else {})
+            write_text(folder.path / "attention.json", json_text(document, indent=None) + "\n")
+            return
+
+
+def _sentences(pairs: Sequence[tuple[str, str]], model: Transformer, subwords: Any, count: int) -> list[dict[str, Any]]:
+    """At most `count` of the pairs that are short, with their maps, as long as there is room."""
+    sentences: list[dict[str, Any]] = []
+    room = MOST
+    for source, target in pairs:
         ids = [subwords.encode([clean(text)])[0] for text in (source, target)]
         if not all(SHORTEST <= len(side) <= LONGEST for side in ids):
             continue
@@ -43,19 +58,13 @@ def store_maps(folder: RunFolder, model: Transformer, subwords: Any, count: int)
         sentences.append(_sentence(source, target, found))
         if len(sentences) == count:
             break
-    if sentences:
-        document: dict[str, Any] = {"schema": 1, "sentences": sentences}
-        if len(sentences) < count:
-            document["note"] = (
-                f"{len(sentences)} of {count} sentences: the others were too long, or would need too much room."
-            )
-        write_text(folder.path / "attention.json", json_text(document, indent=None) + "\n")
+    return sentences
 
 
-def _pairs(folder: RunFolder) -> list[tuple[str, str]]:
-    """Source sentences and translations of the dev set, else of the test set."""
+def _pairs(folder: RunFolder, side: str) -> list[tuple[str, str]]:
+    """Source sentences and their translations (`hyp`) or references (`ref`), of the dev set, else of the test set."""
     for name in SETS:
-        files = [folder.hypotheses / f"{name}.{side}" for side in ("src", "hyp")]
+        files = [folder.hypotheses / f"{name}.{ending}" for ending in ("src", side)]
         if all(path.is_file() for path in files):
             columns = [path.read_text(encoding="utf-8").removesuffix("\n").split("\n") for path in files]
             return list(zip(*columns, strict=True))

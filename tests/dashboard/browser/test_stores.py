@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 VIEWS = ["table", "curves", "compare", "branches", "attention", "sweep", "scatter"]
-EVIL = '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script> "\' {{7*7}} $$x$$ @x'
+EVIL = '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script> "\' {{7*7}} $$x$$ @x \u202e'
 
 
 def test_running_rows_and_new_rows_appear_and_the_selection_stays(
@@ -100,6 +100,7 @@ def test_text_from_runs_is_only_text(tab: Any, tmp_path: Path, serve: Callable[[
             if box.count():
                 box.hover()
             assert tab.page.evaluate("() => window.hacked") is None
+            assert "\u202e" not in tab.page.locator("body").inner_text()
             assert tab.page.locator("main img, main b, header img, main script").count() == 0
         assert EVIL.split("<script>")[0] in tab.page.content().replace("&lt;", "<").replace("&gt;", ">")
 

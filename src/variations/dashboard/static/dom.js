@@ -6,18 +6,22 @@ window.V = window.V || {};
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
 
+  /* Signs that turn the direction of all that follows: a name with one would turn the words around it. */
+  const TURNS = /[\u202a-\u202e\u2066-\u2069]/g;
+  const plain = (text) => String(text).replace(TURNS, "\ufffd");
+
   function fill(node, attributes, children) {
     for (const [name, value] of Object.entries(attributes || {})) {
       if (value === null || value === undefined || value === false) continue;
       if (name === "on") for (const [event, handler] of Object.entries(value)) node.addEventListener(event, handler);
-      else if (name === "text") node.textContent = String(value);
+      else if (name === "text") node.textContent = plain(value);
       else if (name === "style") for (const [key, text] of Object.entries(value)) node.style.setProperty(key, text);
       else if (name === "value") node.value = value;
       else node.setAttribute(name, value === true ? "" : String(value));
     }
     for (const child of children.flat(Infinity)) {
       if (child === null || child === undefined || child === false) continue;
-      node.append(child instanceof Node ? child : document.createTextNode(String(child)));
+      node.append(child instanceof Node ? child : document.createTextNode(plain(child)));
     }
     return node;
   }

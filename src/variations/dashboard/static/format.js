@@ -35,6 +35,9 @@ window.V = window.V || {};
     return String(Number(value.toPrecision(4))).replace("-", "−");
   };
 
+  /** A value of a measure of runs: scores in percent with two decimals, as in the table. */
+  V.measured = (key, value) => (/bleu|chrf|gleu|match/.test(key) ? V.fixed(value) : V.any(value));
+
   /** A duration: 45 s, 12 min, 3 h 20 min, 2 d 4 h. */
   V.duration = (seconds) => {
     if (!known(seconds)) return NONE;

@@ -8,7 +8,10 @@ window.V = window.V || {};
 
   /** Rows with something to draw, best first. */
   function ranked(sweep) {
-    const live = (row) => (V.known(row.runs[0].live_score) ? row.runs[0].live_score - 1e6 : -Infinity);
+    const live = (row) => {
+      const known = row.runs.map((run) => run.live_score).filter(V.known);
+      return known.length ? known.reduce((sum, value) => sum + value, 0) / known.length - 1e6 : -Infinity;
+    };
     const score = (row) => (row.score === null ? live(row) : sweep.primary.higher_is_better ? row.score : -row.score);
     return sweep.rows.filter((row) => row.runs.length).sort((a, b) => score(b) - score(a) || a.index - b.index);
   }

@@ -99,9 +99,9 @@ V.views = V.views || {};
     };
   }
 
-  function latest(all) {
+  function latest(all, metric) {
     const values = {};
-    for (const line of all) if (!line.thin && line.points.length) values[line.row.name] = V.any(line.points[line.points.length - 1].y);
+    for (const line of all) if (!line.thin && line.points.length) values[line.row.name] = V.measured(metric, line.points[line.points.length - 1].y);
     return values;
   }
 
@@ -130,7 +130,7 @@ V.views = V.views || {};
       V.el(
         "div",
         { class: "split" },
-        V.picker(sweep, latest(all)),
+        V.picker(sweep, latest(all, chosen.metric)),
         V.el(
           "section",
           {},
@@ -149,7 +149,7 @@ V.views = V.views || {};
     }
     const { fig, sources } = draw(all, chosen, axis);
     drawing = { key, node, fig, sources };
-    await V.chart.show(fig, node, `${title}: ${all.filter((line) => !line.thin).map((line) => `${line.name} ends at ${V.any(line.points[line.points.length - 1].y)}`).join("; ")}`);
+    await V.chart.show(fig, node, `${title}: ${all.filter((line) => !line.thin).map((line) => `${line.name} ends at ${V.measured(chosen.metric, line.points[line.points.length - 1].y)}`).join("; ")}`);
   }
 
   V.views.curves = { title: "Curves", hint: "Any measure while training", render };
