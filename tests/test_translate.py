@@ -16,7 +16,7 @@ import pytest
 from variations import translating
 from variations.config import Config, DecodeConfig
 from variations.errors import UserError
-from variations.translating import Line, SearchConfig, TranslateConfig, groups, one_line, read, search_config
+from variations.translating import Line, SearchConfig, TranslateConfig, ask, groups, one_line, read, search_config
 
 ROOT = Path(__file__).resolve().parents[1]
 PAD, BOS, EOS = 0, 1, 2
@@ -288,6 +288,20 @@ def test_terminal_gets_a_prompt_and_leaves_with_end_of_file(tmp_path):
         assert process.wait(timeout=60) == 0
         assert process.stderr.read() == b"> > \n"
     os.close(ours)
+
+
+def test_ctrl_c_at_the_prompt_drops_the_line_and_asks_again(monkeypatch, capsys):
+    typed = iter([KeyboardInterrupt(), "hello", EOFError()])
+
+    def answer(*_):
+        found = next(typed)
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    monkeypatch.setattr("builtins.input", answer)
+    assert [(line.number, line.text) for line in ask()] == [(1, "hello")]
+    assert "Ctrl-D ends." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -123,15 +123,17 @@ def _losses(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
 
 def _weights(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
     """One file for each row and seed: branch 1 of one seed has nothing to do with branch 1 of another."""
-    from variations.figures.weights import branch_weights, sublayers
+    from variations.figures.weights import branch_weights, moved, sublayers
 
     part = "decoder" if config.part == "cross" else config.part
     for row in rows:
         for seed, metrics in row.metrics.items():
             names = sublayers(metrics, part, config.layer)
-            if names:
+            if names and not moved(metrics, names):
+                sys.stderr.write(f"{row.label}, seed {seed}: its branch weights are constant, so they are not drawn.\n")
+            elif names:
                 stem = "-".join(["branch_weights", row.name, *_layer_words(config), f"seed{seed}"])
-                yield stem, branch_weights(metrics, names, config.window)
+                yield stem, branch_weights(metrics, names, config.window, f"{row.label}, seed {seed}")
 
 
 def _layer_words(config: FiguresConfig) -> list[str]:

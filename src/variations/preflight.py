@@ -1,6 +1,7 @@
 """All faults of a command line in one message, before Hydra runs anything and before any folder is made."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from variations.compose import compose_node, loader, to_config
@@ -59,7 +60,7 @@ def _single_faults(
         found = [fault for fault in found if len(fault.keys) == 1]  # other rules hold for its rows, not for this
     if runs_models and isinstance(config, Config):
         found += _run_faults(config)
-        found += _useless_branch(lines, [config])
+        found += _useless_branch(lines, [config]) or (_unequal_text([config]) if not found else [])
     return [fault.text for fault in found if not screened.doubts(fault.keys)]
 
 
@@ -78,6 +79,26 @@ def _multirun_faults(lines: Sequence[str], screened: Screened, extra_folder: str
     found = job_faults(jobs, screened.doubts)
     if not any(line.startswith("sweep=") for line in lines):
         found += [f.text for f in _useless_branch(lines, [j.config for j in jobs]) if not screened.doubts(f.keys)]
+    return found or _texts(_unequal_text([job.config for job in jobs]))
+
+
+def _texts(found: Sequence[Fault]) -> list[str]:
+    return [fault.text for fault in found]
+
+
+def _unequal_text(configs: Sequence[Config]) -> list[Fault]:
+    """Files of a user's own corpus whose numbers of lines differ, each pair once."""
+    from variations.data.textfiles import unequal_files
+
+    corpora = dict.fromkeys(
+        (c.data.root, (c.data.train, c.data.dev, c.data.test), c.data.source, c.data.target)
+        for c in configs
+        if c.data.kind == "folder" and c.data.root is not None
+    )
+    found = []
+    for root, stems, source, target in corpora:
+        for text in unequal_files(Path(str(root)).expanduser(), stems, source, target):
+            found.append(Fault(("data.root", "data.train", "data.dev", "data.test"), text))
     return found
 
 

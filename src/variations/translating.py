@@ -97,7 +97,12 @@ def translate(config: TranslateConfig) -> None:
     try:
         with torch.inference_mode():
             for group in ([line] for line in lines) if asking else groups(lines, config.batch):
-                answer(translator, group, config, sys.stdout)
+                try:
+                    answer(translator, group, config, sys.stdout)
+                except KeyboardInterrupt:
+                    if not asking:
+                        raise
+                    print("\nThat translation was given up. Ctrl-D ends.", file=sys.stderr)
     except BrokenPipeError:  # whoever read our output has enough, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes there at exit
 
@@ -196,6 +201,10 @@ def ask() -> Iterator[Line]:
         except EOFError:
             print(file=sys.stderr)
             return
+        except KeyboardInterrupt:  # as in a shell: what was typed is dropped
+            print("\nCtrl-D ends.", file=sys.stderr)
+            count -= 1
+            continue
         except UnicodeDecodeError:
             print("That line is not valid UTF-8; please type it again.", file=sys.stderr)
             continue

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from variations.config import DataConfig
+from variations.config import Config, DataConfig
 from variations.data import corpora, multi30k, wmt14
 from variations.data.corpora import Corpus, TextPair, load
 from variations.data.download import Patience
 from variations.data.transfer import Remote
 from variations.errors import DataError, UserError
+from variations.preflight import preflight
 
 LOCAL = Path(os.environ.get("VARIATIONS_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
 TEXT = {
@@ -478,3 +479,16 @@ def test_wmt14_is_read_from_a_local_copy(tmp_path: Path) -> None:
     files = {f"{names[stem]}.{language}": TEXT[f"{stem}.{language}"] for stem in names for language in ("en", "de")}
     corpus = load(wmt(tmp_path, target="de", root=str(write(tmp_path / "text", files))), progress=False)
     assert corpus.test.read() == (["Two cats."], ["Zwei Katzen."])
+
+
+def test_files_of_unequal_length_are_a_fault_of_the_command_line(tmp_path):
+    for stem, lengths in {"train": (3, 2), "valid": (2, 2), "test": (2, 1)}.items():
+        for language, length in zip(("en", "de"), lengths, strict=True):
+            (tmp_path / f"{stem}.{language}").write_text("\n".join(["a"] * length), encoding="utf-8")
+    lines = ["data=files", f"data.root={tmp_path}"]
+    for several in (False, True):
+        found = preflight(lines, Config, "train", multirun=several, runs_models=True)
+        assert [fault.split("; ")[0] for fault in found] == [
+            f"The files differ in length: {tmp_path}/train.en has 3 lines, {tmp_path}/train.de has 2",
+            f"The files differ in length: {tmp_path}/test.en has 2 lines, {tmp_path}/test.de has 1",
+        ]

@@ -8,7 +8,7 @@ import pytest
 
 from variations.config import SweepConfig
 from variations.errors import UserError
-from variations.experiments.rows import changes, define, differences, load_row
+from variations.experiments.rows import RowDefinition, changes, define, differences, load_row, told_apart
 
 Configure = Callable[..., dict[str, Any]]
 
@@ -96,3 +96,17 @@ def test_branch_settings_count_only_where_the_model_has_branches(configuration: 
 def test_seeds_places_and_names_are_no_difference(configuration: Configure) -> None:
     row = configuration(seed=3, runs="/x", name="n", logger__kind="none", trainer__threads=2, variation__label="x")
     assert changes(configuration(), row) == {}
+
+
+def test_no_two_rows_of_a_table_have_one_label() -> None:
+    rows = define(SweepConfig(name="weighted_table2", table="weighted_table2")).rows
+    labels = [row.label for row in rows]
+    assert len(set(labels)) == len(labels)
+    assert {"Transformer (N=4)", "Weighted Transformer (N=8)"} <= set(labels)
+
+
+def test_rows_with_equal_labels_get_their_group_or_their_name() -> None:
+    rows = [RowDefinition("a", "T", group="X"), RowDefinition("b", "T", group="Y"), RowDefinition("c", "T", group="Y")]
+    assert [row.label for row in told_apart(rows)] == ["T (X)", "T (Y) (b)", "T (Y) (c)"]
+    alone = define(SweepConfig(name="weighted_table2", table="weighted_table2"), rows=["N4_transformer"]).rows
+    assert [row.label for row in alone] == ["Transformer (N=4)"]  # whichever rows are shown

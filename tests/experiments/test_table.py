@@ -13,7 +13,7 @@ import pytest
 
 from variations.config import SweepConfig
 from variations.experiments.collect import Summary, paired, summary
-from variations.experiments.formats import FORMATS, latex_escape, render, terminal
+from variations.experiments.formats import FORMATS, _fitting, latex_escape, render, terminal
 from variations.experiments.grid import Notebook, delta, duration, lay_out, millions, scientific
 from variations.experiments.rows import define
 from variations.experiments.table import Table, build, document
@@ -275,12 +275,17 @@ def test_terminal_shows_rows_marks_and_notes(full: Table) -> None:
     assert "\x1b" not in text
 
 
-@pytest.mark.parametrize(("width", "all_columns"), [(60, False), (80, False), (100, False), (220, True)])
+@pytest.mark.parametrize(
+    ("width", "all_columns"), [(60, False), (80, False), (100, False), (120, False), (140, False), (220, True)]
+)
 def test_a_narrow_terminal_drops_columns_and_never_cuts_a_number(full: Table, width: int, all_columns: bool) -> None:
     text = terminal(full, width=width)
     assert max(map(len, text.splitlines())) <= width
     assert "33.00 ± 2.65" in text
     assert "…" not in text
+    grid = lay_out(full)
+    shown = [i for i in _fitting(grid, width) if grid.columns[i].right]
+    assert all(row[i].text in text for row in grid.rows for i in shown)  # whole, or not at all
     assert ("1.2e14" in text) == all_columns
     assert ("A wider terminal, or format=markdown, also shows:" in " ".join(text.split())) != all_columns
 

@@ -47,10 +47,13 @@ def sweep(make_run: Callable[..., RunFolder]) -> None:
     """Base row `a` and row `w`, two seeds each; `w` has branch weights in three sub-layers."""
     for seed in (1, 2):
         make_run("a", seed, [measured(step, 10 * step / 100 + seed) for step in (100, 200, 300, 400)])
-        weights = {
-            f"branch/{name}.{letter}": [0.2, 0.3, 0.5]
+        names = [
+            f"{name}.{letter}"
             for name in ("encoder.0.self", "encoder.1.self", "decoder.1.cross")
             for letter in ("kappa", "alpha")
-        }
-        lines = [measured(step, 12 * step / 100 + seed, pace=1.1, **weights) for step in (100, 200, 300, 400)]
+        ]
+        lines = []
+        for step in (100, 200, 300, 400):
+            weights = {f"branch/{name}": [0.2 + step / 4000, 0.3 - step / 4000, 0.5] for name in names}
+            lines.append(measured(step, 12 * step / 100 + seed, pace=1.1, **weights))
         make_run("w", seed, lines)

@@ -48,7 +48,7 @@ def test_all_figures_of_a_sweep_stand_in_its_folder(sweep, store, capsys):
     assert "training loss, nats per sub-word (dropout on)" in texts(files[1])
     weights = texts(files[2])
     assert "encoder layer 2, self-attention: κ" in weights and "decoder layer 2, cross-attention: α" in weights
-    assert "Mean filter over 5 measurements, 500 steps" in weights
+    assert "Mean filter over 5 measurements, 500 steps" in weights and "w, seed 1" in weights
     change = json.loads(files[5].read_text(encoding="utf-8"))["rows"][0]["change"]
     assert change["step"] == pytest.approx(0.0) and change["seconds"] == pytest.approx(0.1)
 
@@ -169,3 +169,24 @@ def test_units_keep_numbers_short():
     assert unit_of("tokens", 2.5e6).name == "millions of source and target tokens"
     assert unit_of("flops", 3.2e13).factor == 1e13
     assert (unit_of("step", 100_000).factor, unit_of("step", 1200).name) == (1e3, "steps")
+
+
+def measured(step, **more):
+    """A line of metrics with a dev score and its costs."""
+    costs = {"source_tokens": 100 * step, "target_tokens": 110 * step, "seconds": 2 * step, "flops": 1e9 * step}
+    return {"step": step, "tokens": 210 * step, "dev/bleu": step / 10} | costs | more
+
+
+def test_constant_branch_weights_are_named_and_not_drawn(make_run, store, capsys):
+    weights = {"branch/encoder.0.self.kappa": [0.5, 0.5], "branch/encoder.0.self.alpha": [0.5, 0.5]}
+    make_run("w", 1, [measured(step, **weights) for step in (100, 200)])
+    draw(FiguresConfig(sweep=Q, runs=str(store)))
+    shown = capsys.readouterr()
+    assert "branch_weights" not in shown.out
+    assert "w, seed 1: its branch weights are constant, so they are not drawn." in shown.err
+
+
+def test_a_run_that_is_not_finished_is_named_below_its_curve():
+    lines = [measured(step) for step in (100, 200)]
+    rows = [Row("a", "A", metrics={1: lines}, results={1: {}}), Row("b", "B", metrics={1: lines})]
+    assert learning_curves(rows, "dev/bleu").get_supxlabel() == "One seed a row. Not finished: B."

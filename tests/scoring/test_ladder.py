@@ -114,12 +114,14 @@ def test_exact_match_counts_whole_lines():
 
 def test_empty_hypotheses_are_scored_and_mentioned():
     assert ladder(["", ""], ["a b c d e", "f"])["bleu"].value == 0
-    assert remarks(["", "a", " "], ["x", "y", "z"]) == ["2 of 3 hypotheses are empty lines; they count as they are."]
-    assert remarks(["a"], ["b"]) == []
+    long = "x y z u"  # below four words BLEU has a remark of its own
+    found = remarks(["", "a", " "], [long, long, long])
+    assert found == ["2 of 3 hypotheses empty (lines 1, 3); they count as they are."]
+    assert remarks(["a"], [long]) == []
 
 
 def test_tokenised_looking_text_is_mentioned():
-    (remark,) = remarks(["ein Haus ."], ["ein Haus."])
+    (remark,) = remarks(["das ist ein Haus ."], ["das ist ein Haus."])
     assert "hypotheses look tokenised" in remark
 
 

@@ -47,7 +47,7 @@ def test_json_is_one_document_with_every_score(files, capsys):
     assert found["scores"]["exact_match"]["value"] == 50
     assert found["scores"]["bleu"]["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a")
     assert (found["lines"], found["empty_hypotheses"], found["language"]) == (2, 1, "de")
-    assert found["notes"] == ["1 of 2 hypotheses are empty lines; they count as they are."]
+    assert found["notes"] == ["1 of 2 hypotheses empty (line 2); they count as they are."]
 
 
 def test_terminal_shows_names_values_and_conventions(files, capsys):
@@ -55,7 +55,7 @@ def test_terminal_shows_names_values_and_conventions(files, capsys):
     shown = capsys.readouterr().out
     assert "2 lines, target language de" in shown
     assert "exact_match" in shown and "50.00" in shown
-    assert "Note: 1 of 2 hypotheses are empty lines" in shown
+    assert "Note: 1 of 2 hypotheses empty (line 2)" in shown
 
 
 def test_language_comes_from_the_key_or_the_file_name_or_is_german(files, capsys):
@@ -127,3 +127,10 @@ def test_references_too_short_for_bleu_are_mentioned(tmp_path, capsys):
 def test_a_set_without_a_run_is_refused(files):
     with pytest.raises(UserError, match="set=dev is a set of a run"):
         score(config(files, set="dev"))
+
+
+def test_a_language_that_moses_does_not_know_is_said_and_a_word_is_refused(files, capsys):
+    assert any("no abbreviations of 'xx'" in note for note in document(capsys, config(files, lang="xx"))["notes"])
+    assert not any("abbreviations" in note for note in document(capsys, config(files, lang="fr"))["notes"])
+    with pytest.raises(UserError, match="lang=German is no language code"):
+        score(config(files, lang="German"))

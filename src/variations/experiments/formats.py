@@ -4,7 +4,7 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -38,7 +38,7 @@ def terminal(table: Table, *, width: int | None = None, colour: bool = False) ->
         highlight=False,
         legacy_windows=False,
     )
-    console.print(_drawn(grid, shown))
+    console.print(_drawn(grid, shown, _widths(grid, shown, width)))
     used = {mark for i in shown for marks in _marks(grid, i) for mark in marks}
     seen = replace(grid, notes=[note for note in grid.notes if note[0] in used])
     notes = _notes(seen, lambda mark: _superscripts("", (mark,)))
@@ -51,7 +51,7 @@ def terminal(table: Table, *, width: int | None = None, colour: bool = False) ->
     return "\n".join(line.rstrip() for line in file.getvalue().rstrip().split("\n")) + "\n"
 
 
-def _drawn(grid: Grid, shown: list[int]) -> Any:
+def _drawn(grid: Grid, shown: list[int], widths: Mapping[int, int]) -> Any:
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
@@ -61,7 +61,7 @@ def _drawn(grid: Grid, shown: list[int]) -> Any:
         column = grid.columns[i]
         title = Text(_superscripts(column.title, column.marks))
         side: Literal["left", "right"] = "right" if column.right else "left"
-        drawn.add_column(title, justify=side, vertical="bottom", min_width=_narrowest(grid, i))
+        drawn.add_column(title, justify=side, vertical="bottom", width=widths[i])
     for index, row in enumerate(grid.rows):
         following = grid.groups[index + 1] if index + 1 < len(grid.rows) else grid.groups[index]
         cells = [Text(_superscripts(row[i].text, row[i].marks), no_wrap=grid.columns[i].right) for i in shown]
@@ -77,6 +77,27 @@ def _fitting(grid: Grid, width: int) -> list[int]:
     return shown
 
 
+def _widths(grid: Grid, shown: list[int], width: int | None) -> dict[int, int]:
+    """Columns at their narrowest, then each in turn, labels first, with what room is left up to all it can use.
+
+    Rich alone would narrow the widest column first, be it one of numbers, and cut the table off at the right.
+    """
+    found = {i: _narrowest(grid, i) for i in shown}
+    room = 100_000 if width is None else width - sum(found.values()) - 3 * len(shown) + 1
+    for i in shown:
+        if room < 0 and not grid.columns[i].right:  # labels break at any blank where nothing else can give way
+            less = min(-room, found[i] - max(len(word) for row in grid.rows for word in row[i].text.split() or [""]))
+            found[i] -= less
+            room += less
+    for i in sorted(shown, key=lambda i: (grid.columns[i].right, i)):
+        texts = [_superscripts(item.text, item.marks) for item in (row[i] for row in grid.rows)]
+        wish = max(map(len, [_superscripts(grid.columns[i].title, grid.columns[i].marks), *texts]))
+        more = max(0, min(room, wish - found[i]))
+        found[i] += more
+        room -= more
+    return found
+
+
 def _marks(grid: Grid, index: int) -> list[tuple[str, ...]]:
     """Marks in a column: the heading's and each cell's."""
     return [grid.columns[index].marks, *(row[index].marks for row in grid.rows)]
@@ -84,7 +105,7 @@ def _marks(grid: Grid, index: int) -> list[tuple[str, ...]]:
 
 def _narrowest(grid: Grid, index: int) -> int:
     column, cells = grid.columns[index], [row[index] for row in grid.rows]
-    heading = [len(word) for word in f"{column.title}{','.join(column.marks)}".split()]
+    heading = [len(word) for word in _superscripts(column.title, column.marks).split()]
     texts = [len(_superscripts(cell.text, cell.marks)) for cell in cells]
     if not column.right:  # labels wrap between words
         texts = [min(18, text) for text in texts]

@@ -87,7 +87,7 @@ def lay_out(table: Table) -> Grid:
     for key in _published_keys(table):
         _published(table, key, f"{published_kind(key).label}, published", add, book)
         differences = [Cell(delta(value), value=value) for value in (line.published_delta.get(key) for line in lines)]
-        add(f"published_delta.{key}", "Δ base, published", differences, rank=3)
+        add(f"published_delta.{key}", "Δ base, published", differences, rank=2)
     for measure in table.measures:
         primary = measure is table.primary
         cells = [_measured(line, measure.key, book, primary=primary) for line in lines]
@@ -95,9 +95,9 @@ def lay_out(table: Table) -> Grid:
         if primary:
             _differences(table, add, book)
         _against_published(table, measure.key, add, book)
-    add("seeds", "seeds", [Cell(line.seeds, value=len(line.row.finished)) for line in lines], rank=3)
+    add("seeds", "seeds", [Cell(line.seeds, value=len(line.row.finished)) for line in lines], rank=2)
     plain("steps", "steps", lambda value: f"{value:,.0f}", lambda line: line.costs.get("steps"), 6)
-    plain("seconds", "time", duration, lambda line: line.costs.get("seconds"), 2)
+    plain("seconds", "time", duration, lambda line: line.costs.get("seconds"), 5)
     plain("flops", "FLOPs", scientific, lambda line: line.costs.get("flops"), 6)
     _hours(table, add)
     return Grid(

@@ -1,7 +1,8 @@
 """Rows of a table as the sweep file defines them, and what a row changes, in the table's words."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -78,11 +79,22 @@ def define(
     if unknown := [row for row in rows or () if row not in names]:
         raise UserError(f"Sweep {name!r} has no row {', '.join(map(repr, unknown))}; valid: {', '.join(names)}.")
     chosen = [item for item, row in zip(references, names, strict=True) if rows is None or row in rows]
-    definitions = tuple(load_row(reference, sweep.table or name, conf=conf) for reference in chosen)
+    definitions = tuple(load_row(reference, sweep.table or name, conf=conf) for reference in references)
+    named = zip(references, told_apart(definitions), strict=True)
+    definitions = tuple(definition for reference, definition in named if reference in chosen)
     if not sweep.rows:
         definitions = tuple(sorted(definitions, key=lambda row: row.base is not None))
     wanted = tuple(seeds if seeds is not None else sweep.seeds)
     return SweepDefinition(name, definitions, wanted, sweep.table, sweep.metric, sweep.note)
+
+
+def told_apart(rows: Sequence[RowDefinition]) -> tuple[RowDefinition, ...]:
+    """The rows with labels that no two share: the table's letter, or else the row's name, is added where they do."""
+    for part in ("group", "row"):
+        count = Counter(row.label for row in rows)
+        words = {row.row: getattr(row, part) for row in rows if count[row.label] > 1}
+        rows = [replace(row, label=f"{row.label} ({words[row.row]})") if words.get(row.row) else row for row in rows]
+    return tuple(rows)
 
 
 def load_row(reference: str, table: str, *, conf: Path = CONF) -> RowDefinition:

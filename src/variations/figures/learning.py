@@ -33,7 +33,7 @@ def learning_curves(rows: Sequence[Row], metric: str) -> Any | None:
         _plain_ticks([panel.yaxis for panel in panels])
     labels = [(number, row.label) for number, row in enumerate(rows) if found["step"][number]]
     seeds = max(item.seeds for item in found["step"] if item)
-    _legend(figure, labels, _band_words(seeds))
+    _legend(figure, labels, " ".join([_band_words(seeds), *_unfinished(rows)]))
     return figure
 
 
@@ -116,6 +116,11 @@ def _band_words(seeds: int) -> str:
     if seeds == 1:
         return "One seed a row."
     return f"Line: mean over up to {seeds} seeds at the same step; band: lowest to highest seed."
+
+
+def _unfinished(rows: Sequence[Row]) -> list[str]:
+    open_ = [row.label for row in rows if row.metrics.keys() - row.results.keys()]
+    return [f"Not finished: {', '.join(map(plain, open_))}."] if open_ else []
 
 
 def _plain_ticks(axes: Sequence[Any]) -> None:

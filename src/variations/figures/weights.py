@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from variations.errors import UserError
-from variations.figures.canvas import colour, dress, linestyle, new, unit_of
+from variations.figures.canvas import colour, dress, linestyle, new, plain, unit_of
 from variations.figures.traces import is_number, mean_filter
 
 KEY = re.compile(r"branch/((encoder|decoder)\.(\d+)(?:\.(\w+))?)\.(kappa|alpha)")
@@ -27,13 +27,20 @@ def sublayers(metrics: Sequence[Mapping[str, Any]], part: str = "all", layer: in
     return [match[1] for match in order if layer is None or int(match[3]) == layer - 1]
 
 
-def branch_weights(metrics: Sequence[Mapping[str, Any]], names: Sequence[str], window: int) -> Any:
+def moved(metrics: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bool:
+    """Whether any weight of these sub-layers ever changed; constant ones make no figure."""
+    keys = (f"branch/{name}.{letter}" for name in names for letter in ("kappa", "alpha"))
+    return any(max(ys) > min(ys) for key in keys for ys in trace(metrics, key)[1])
+
+
+def branch_weights(metrics: Sequence[Mapping[str, Any]], names: Sequence[str], window: int, title: str = "") -> Any:
     """One row of panels a sub-layer, κ on the left and α on the right, one line a branch.
 
     Args:
         metrics: Lines of metrics of one run; branches of different seeds are different branches and are never mixed.
         names: Sub-layers, from `sublayers`.
         window: Measurements in the mean filter.
+        title: Which run it is.
 
     Raises:
         UserError: `names` is empty.
@@ -62,6 +69,8 @@ def branch_weights(metrics: Sequence[Mapping[str, Any]], names: Sequence[str], w
         if len(steps) > 1:
             apart = (steps[-1] - steps[0]) / (len(steps) - 1)
     panels[0].set_ylim(bottom=0)
+    if title:
+        figure.suptitle(plain(title))
     _legend(figure, branches, _note(window, apart))
     return figure
 

@@ -24,6 +24,13 @@ def moses(language: str) -> Tokenise:
     return lru_cache(maxsize=100_000)(lambda line: str(tokenizer.tokenize(line, return_str=True)))
 
 
+def moses_languages() -> list[str]:
+    """Codes of the languages whose abbreviations Moses knows."""
+    from sacremoses.corpus import NonbreakingPrefixes
+
+    return sorted(set(NonbreakingPrefixes().available_langs.values()))
+
+
 @lru_cache(maxsize=8)
 def multi30k_tokens(language: str) -> Tokenise:
     """Lower-case, normalise punctuation, tokenise: in this order, the preparation behind published Multi30k figures.

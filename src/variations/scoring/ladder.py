@@ -127,8 +127,10 @@ def remarks(hypotheses: Sequence[str], references: Sequence[str]) -> list[str]:
     """What a reader of the scores should know about the text: one sentence each, none when all is usual."""
     found = []
     for side, lines in (("hypotheses", hypotheses), ("references", references)):
-        if empty := sum(not line.strip() for line in lines):
-            found.append(f"{empty} of {len(lines)} {side} are empty lines; they count as they are.")
+        if empty := [str(number) for number, line in enumerate(lines, start=1) if not line.strip()]:
+            where = ", ".join(empty[:5]) + (", …" if len(empty) > 5 else "")
+            noun = "line" if len(empty) == 1 else "lines"
+            found.append(f"{len(empty)} of {len(lines)} {side} empty ({noun} {where}); they count as they are.")
         if lines and sum(line.endswith(" .") for line in lines) > len(lines) / 4:
             found.append(
                 f"The {side} look tokenised already (lines end in ' .'): `bleu`, `bleu_lc` and `chrf` are meant for "

@@ -9,6 +9,7 @@ from typing import Any
 
 from variations.config import choice
 from variations.errors import DataError, UserError
+from variations.scoring.bleu import moses_languages
 from variations.scoring.ladder import remarks, score_all
 from variations.scoring.score import Score, as_dict
 from variations.scoring.textfiles import read_lines
@@ -57,7 +58,7 @@ def score(config: ScoreConfig) -> None:
     scores = score_all(texts.hypotheses, texts.references, texts.language)
     if config.run is not None:
         scores += stored_perplexities(Path(config.run), config.set)
-    notes = remarks(texts.hypotheses, texts.references) + copied(texts)
+    notes = remarks(texts.hypotheses, texts.references) + copied(texts) + unlisted(texts.language)
     if config.format == "json":
         print(json.dumps(document(texts, scores, notes), ensure_ascii=False, indent=2))
     else:
@@ -67,6 +68,8 @@ def score(config: ScoreConfig) -> None:
 def read_texts(config: ScoreConfig) -> Texts:
     """Find and read the files that `config` means, all of equal length."""
     files = _files(config)
+    if config.lang is not None and not re.fullmatch("[a-z]{2,3}", config.lang):
+        raise UserError(f"lang={config.lang} is no language code: give two or three small letters, such as lang=de.")
     lines = {what: read_lines(path, f"{what} file") for what, path in files.items()}
     for what, others in lines.items():
         if len(others) != len(lines["reference"]):
@@ -155,6 +158,17 @@ def copied(texts: Texts) -> list[str]:
     pairs = zip(texts.hypotheses, texts.source, strict=True)
     count = sum(ours.strip() == theirs.strip() != "" for ours, theirs in pairs)
     return [f"{count} of {len(texts.hypotheses)} hypotheses repeat their source unchanged."] if count else []
+
+
+def unlisted(language: str) -> list[str]:
+    """A remark when Moses has no rules of its own for the language, as for a mistyped one."""
+    known = moses_languages()
+    if language in known:
+        return []
+    return [
+        f"Moses has no abbreviations of {language!r}, so tokenised scores use the English ones; "
+        f"it has those of {', '.join(known)}."
+    ]
 
 
 def document(texts: Texts, scores: list[Score], notes: list[str]) -> dict[str, Any]:
