@@ -182,7 +182,7 @@ def test_constant_branch_weights_are_named_and_not_drawn(make_run, store, capsys
     make_run("w", 1, [measured(step, **weights) for step in (100, 200)])
     draw(FiguresConfig(sweep=Q, runs=str(store)))
     shown = capsys.readouterr()
-    assert "branch_weights" not in shown.out
+    assert "branch_weights-" not in shown.out
     assert "w, seed 1: its branch weights are constant, so they are not drawn." in shown.err
 
 

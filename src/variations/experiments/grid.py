@@ -127,7 +127,7 @@ def _published(table: Table, key: str, title: str, add: Callable[..., None], boo
         else:
             marks = book.mark(n for n in _figure_notes(figure) if n not in common)
             cells.append(Cell(_as_printed(figure.value), marks, figure.value))
-    add(f"published.{key}", title, cells, marks=book.mark(common), rank=4 if key == "params_millions" else 0)
+    add(f"published.{key}", title, cells, marks=book.mark(common), rank=4 if key == "params_millions" else 1)
 
 
 def _against_published(table: Table, key: str, add: Callable[..., None], book: Notebook) -> None:

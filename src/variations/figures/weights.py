@@ -69,9 +69,7 @@ def branch_weights(metrics: Sequence[Mapping[str, Any]], names: Sequence[str], w
         if len(steps) > 1:
             apart = (steps[-1] - steps[0]) / (len(steps) - 1)
     panels[0].set_ylim(bottom=0)
-    if title:
-        figure.suptitle(plain(title))
-    _legend(figure, branches, _note(window, apart))
+    _legend(figure, branches, _note(window, apart), title)
     return figure
 
 
@@ -97,10 +95,12 @@ def _note(window: int, apart: float) -> str:
     return f"Mean filter over {span}, centred, narrower at both ends. Dotted: all branches alike."
 
 
-def _legend(figure: Any, branches: int, note: str) -> None:
+def _legend(figure: Any, branches: int, note: str, title: str) -> None:
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], color=colour(b), ls=linestyle(b), lw=1.6) for b in range(branches)]
     names = [f"branch {b + 1}" for b in range(branches)]
-    figure.legend(handles, names, loc="outside upper center", ncols=min(8, max(1, branches)))
+    figure.legend(
+        handles, names, loc="outside upper center", ncols=min(8, max(1, branches)), title=plain(title) or None
+    )
     figure.supxlabel(note, fontsize=8, color="#555555")
