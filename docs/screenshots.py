@@ -1,6 +1,6 @@
 """Makes the pictures of the dashboard in docs/images: every view, light and dark, of a stored quickstart sweep.
 
-    python src/train.py --multirun sweep=quickstart
+    python src/train.py --multirun sweep=quickstart 'seeds=[1,2]'
     python docs/screenshots.py runs
 
 Needs Chromium and the Python package playwright. The store is only read.

@@ -1,4 +1,4 @@
-"""A picture of TensorBoard for docs/wandb.md: `python docs/screenshots_tensorboard.py runs/quickstart`.
+"""Pictures of TensorBoard for docs/wandb.md: `python docs/screenshots_tensorboard.py runs/quickstart`.
 
 The folder holds runs made with logger=tensorboard. Needs Chromium and the Python package playwright.
 """
@@ -10,11 +10,11 @@ import time
 import urllib.request
 from pathlib import Path
 
-IMAGE = Path(__file__).parent / "images" / "tensorboard.png"
+IMAGES = Path(__file__).parent / "images"
 
 
 def main(runs: str) -> None:
-    """Serve the runs on this machine, open the curves, and save what is seen."""
+    """Serve the runs on this machine, open the curves and the table of HParams, and save what is seen."""
     from playwright.sync_api import sync_playwright
 
     with socket.socket() as free:
@@ -32,10 +32,18 @@ def main(runs: str) -> None:
             page.wait_for_selector("card-view")
             page.get_by_role("button", name="Settings").last.click()  # closes them
             page.get_by_role("combobox", name="Filter tags (regex)").fill("train/loss|dev/|dead")
+            runs_filter = page.get_by_role("textbox", name="Filter runs (regex)").last
+            runs_filter.press_sequentially("seed1")  # one colour a row
+            runs_filter.press("Enter")
             page.mouse.click(700, 870)  # closes the list of suggestions
             page.wait_for_timeout(8_000)
-            IMAGE.parent.mkdir(exist_ok=True)
-            page.screenshot(path=str(IMAGE))
+            IMAGES.mkdir(exist_ok=True)
+            page.screenshot(path=str(IMAGES / "tensorboard.png"))
+            page.goto("about:blank")
+            page.set_viewport_size({"width": 1900, "height": 620})
+            page.goto(f"http://127.0.0.1:{port}/?darkMode=false#hparams")
+            page.wait_for_timeout(8_000)
+            page.screenshot(path=str(IMAGES / "tensorboard-hparams.png"))
             browser.close()
     finally:
         server.terminate()

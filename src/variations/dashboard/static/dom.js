@@ -10,6 +10,9 @@ window.V = window.V || {};
   const TURNS = /[\u202a-\u202e\u2066-\u2069]/g;
   const plain = (text) => String(text).replace(TURNS, "\ufffd");
 
+  /** Text of at most `length` signs, for labels in charts. */
+  V.clip = (text, length) => (text.length > length ? `${plain(text).slice(0, length - 1)}…` : plain(text));
+
   function fill(node, attributes, children) {
     for (const [name, value] of Object.entries(attributes || {})) {
       if (value === null || value === undefined || value === false) continue;

@@ -89,8 +89,8 @@ window.V = window.V || {};
 
   function runTitle(run, runs) {
     const parts = [run.home.label];
-    if (runs.some((other) => other.row === run.row && other.seed !== run.seed)) parts.push(`seed ${run.seed}`);
-    if (run.attempt > 1) parts.push(`attempt ${run.attempt}`);
+    if (runs.some((other) => other.row === run.row && other.seed !== run.seed)) parts.push(`seed\u00a0${run.seed}`);
+    if (run.attempt > 1) parts.push(`attempt\u00a0${run.attempt}`);
     return parts.join(", ");
   }
 

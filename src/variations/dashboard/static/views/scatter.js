@@ -36,9 +36,8 @@ V.views = V.views || {};
         {
           source: V.chart.source({ x: [point.x / factor], y: [point.y], name: [point.row.label], score: [V.fixed(point.y)], cost: [V.short(point.x)], sd: [V.known(point.sd) ? `± ${V.fixed(point.sd)}` : ""], front: [best ? "on the Pareto front" : ""] }),
           marker: look.marker,
-          size: best ? 13 : 9,
+          size: (best ? 13 : 10) * (look.marker === "diamond" ? 1.3 : 1),
           fill_color: look.colour,
-          fill_alpha: best ? 1 : 0.55,
           line_color: best ? ink.ink : look.colour,
           line_width: best ? 1.5 : 1,
         },
@@ -49,7 +48,7 @@ V.views = V.views || {};
     return fig;
   }
 
-  /** Names beside the points, those of the front first, and none where it would stand upon another. */
+  /** Names beside the points, those of the front first; none where it would stand upon another, or nearer to another point. */
   function label(fig, points, front, ink, logX, factor) {
     const place = (value, all, log) => {
       const f = log ? Math.log : (v) => v;
@@ -68,20 +67,19 @@ V.views = V.views || {};
       const y = place(point.y, ys, false) * 360;
       const right = place(point.x, xs, logX) < 0.6;
       const own = boxes[points.indexOf(point)];
+      const near = points.filter((item) => item !== point && Math.abs(place(item.x, xs, logX) * 820 - x) < 60).map((item) => place(item.y, ys, false) * 360);
       const free = (!front.includes(point) ? [0, 16, -16] : right ? [-15, 15, 0] : [15, 0, -15]).find((shift) => {
         const mine = box(x + (right ? 12 + width / 2 : -12 - width / 2), y + shift, width, 15);
-        return [...drawn, ...boxes.filter((item) => item !== own)].every((other) => apart(mine, other));
+        return near.every((other) => Math.abs(y + shift - other) >= Math.abs(shift)) && [...drawn, ...boxes.filter((item) => item !== own)].every((other) => apart(mine, other));
       });
       if (free === undefined) continue;
       drawn.push(box(x + (right ? 12 + width / 2 : -12 - width / 2), y + free, width, 15));
-      fig.add_layout(new Bokeh.Label({ x: point.x / factor, y: point.y, x_offset: right ? 11 : -11, y_offset: free, text, text_align: right ? "left" : "right", text_baseline: "middle", text_color: ink.ink, text_font: V.chart.font, text_font_size: "12px" }));
+      fig.add_layout(new Bokeh.Label({ x: point.x / factor, y: point.y, x_offset: right ? 11 : -11, y_offset: free, text, text_align: right ? "left" : "right", text_baseline: "middle", text_color: ink.ink, text_font: V.chart.font, text_font_size: "12px", background_fill_color: ink.page, background_fill_alpha: 0.8 }));
     }
   }
 
   const box = (x, y, width, height) => ({ left: x - width / 2, right: x + width / 2, low: y - height / 2, high: y + height / 2 });
   const apart = (a, b) => a.right < b.left || b.right < a.left || a.high < b.low || b.high < a.low;
-
-  V.clip = (text, length) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
 
   async function render(root, { sweep }) {
     const key = COSTS[V.state.get("cost")] ? V.state.get("cost") : "parameters";
