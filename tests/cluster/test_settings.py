@@ -1,13 +1,17 @@
 """What can be told without a cluster: faults of settings, what squeue prints, and the sentences for what is absent."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from variations.errors import UserError
+from variations.experiments.proc import Process
 from variations.sweeping import slurm_queue
+from variations.sweeping.pool import Ended, Task
 from variations.sweeping.settings import RaySettings, SlurmSettings
 from variations.sweeping.slurm import _setup
 
@@ -104,6 +108,24 @@ def test_without_ray_the_sentence_says_what_to_install(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UserError, match=r"Ray is not installed here: pip install '\.\[ray\]'"):
         connected(RaySettings())
+
+
+def test_two_sweeps_with_a_ray_each_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from variations.sweeping import ray
+
+    nothing = SimpleNamespace(util=SimpleNamespace(list_named_actors=list))
+    monkeypatch.setattr(ray, "connected", lambda settings: nothing)
+    pool = ray.RayPool(RaySettings(), tmp_path)
+    task = Task(tmp_path / "row", "row")
+    living = f"{Process.of(os.getppid()).key}#0123"  # another process, which has a Ray of its own
+    pool.adopt(task, living)
+    assert pool.alive(living) is True
+    assert pool.ended() == []
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "0123.json").write_text('{"code": 0, "reason": ""}')
+    assert pool.ended() == [Ended(task, 0)]
+    assert pool.alive(f"{Process.of().key}#4567") is False  # ours, and gone
+    assert pool.alive("10.0.0.1:6379#4567") is None  # on a cluster that we have not joined
 
 
 @pytest.mark.parametrize("word", ["hydra.launcher.partitoin=gpu", "hydra.launcher.cpus=many"])

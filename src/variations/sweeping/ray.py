@@ -84,11 +84,14 @@ class RayPool:
 
     def alive(self, key: str) -> bool | None:
         """See `Pool`."""
+        if self._note(key.rpartition("#")[2]).exists():
+            return False
         word = self._word(key)
         if word is not None:
             self._look()
             return word in self._alive
-        other = Process.from_key(key.partition("#")[0])  # the Ray of another sweep on some machine
+        # The Ray of another sweep: it lives as long as that, and maybe that waits for one of ours.
+        other = Process.from_key(key.partition("#")[0])
         return None if other is None else other.alive()
 
     def adopt(self, task: Task, key: str) -> None:

@@ -25,6 +25,8 @@ from variations.sweeping.supervise import read_note, uses_gpus
 
 MOST_WAITING = 1000
 """Runs in the queue at once; Slurm's default MaxArraySize allows no larger array."""
+JOB = "job.json"
+"""File beside Slurm's, once an array was handed over: its number, and its runs."""
 PATIENCE = 30.0
 """Seconds until a submission that Slurm did not take just now is tried again."""
 PASSING = ("socket timed out", "unable to contact", "temporarily", "try again", "connection refused", "limit")
@@ -100,7 +102,11 @@ class SlurmPool:
             return True
         if not self._queue.refresh(at_most=min(2.0, self.settings.poll_s)):
             return None
-        return self._is_live((name, number))
+        if self._is_live((name, number)):
+            return True
+        # Another sweep may not have handed it over yet: then whether that sweep lives decides.
+        known = (self._folder / name / JOB).exists() or self._note(name, number).exists()
+        return False if known else None
 
     def adopt(self, task: Task, key: str) -> None:
         """See `Pool`."""
@@ -180,7 +186,7 @@ class SlurmPool:
         except (FailedJobError, FailedSubmissionError) as error:
             return _last_line(str(error))
         number = jobs[0].job_id.partition("_")[0]
-        write_json(folder / "job.json", {"job": number, "runs": [order.folder for order in orders]})
+        write_json(folder / JOB, {"job": number, "runs": [order.folder for order in orders]})
         count = len(orders)
         self.say(f"{count} run{'s' if count > 1 else ''} in Slurm's queue as job {number}.")
         return None
