@@ -24,7 +24,7 @@ def main(storage: str) -> None:
         with sync_playwright() as play:
             browser = play.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
             page = browser.new_page(viewport={"width": 1400, "height": 1000})
-            page.set_default_timeout(120_000)
+            page.set_default_timeout(400_000)  # a busy machine
             page.goto(f"http://127.0.0.1:{port}/dashboard/studies/0", wait_until="commit")
             page.wait_for_selector(".js-plotly-plot .main-svg")
             page.wait_for_timeout(8_000)
