@@ -6,6 +6,7 @@ starts inherit it. Nothing heavy is imported here: tests of the torch-free parts
 
 import os
 import random
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,10 @@ for _variable in [name for name in os.environ if name.startswith("SLURM_")]:
     del os.environ[_variable]
 for _variable in ("WANDB_API_KEY", "FORCE_COLOR", "CLICOLOR_FORCE", "HYDRA_FULL_ERROR"):
     os.environ.pop(_variable, None)
+
+# A shell that starts the suite in the background lets it, and all it starts, ignore Ctrl-C.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Generated examples are the same each time, and a slow moment of the machine is no failure.
 settings.register_profile("variations", deadline=None, derandomize=True)
