@@ -82,8 +82,9 @@ def test_what_wandb_has_no_word_for_is_said() -> None:
 def test_wandbs_own_schema_holds(name: str) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     found = importlib.util.find_spec("sweeps")
-    if found is None or found.origin is None:
+    path = Path(found.origin or "").parent / "config" / "schema.json" if found else Path()
+    if not path.is_file():  # a module of ours may bear the package's name
         pytest.skip("W&B's package `sweeps`, which holds the schema, is not installed")
-    schema = json.loads((Path(found.origin).parent / "config" / "schema.json").read_text())
+    schema = json.loads(path.read_text())
     faults = [error.message for error in jsonschema.Draft7Validator(schema).iter_errors(written(f"sweep={name}"))]
     assert faults == []
