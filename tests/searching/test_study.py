@@ -114,7 +114,8 @@ def test_a_study_keeps_its_space_its_metric_and_the_rest_of_its_trials(
 
 def test_a_study_may_change_its_length_its_sampler_and_its_pruner(defined: Make) -> None:
     Study(defined())
-    Study(defined(sweep__search__trials=60, sweep__search__sampler="tpe", sweep__search__pruner__kind="median"))
+    changed = defined(sweep__search__trials=60, sweep__search__sampler="tpe", sweep__search__pruner__kind="median")
+    assert Study(changed).trials() == []
 
 
 def test_trials_without_their_study_are_not_mixed_with_a_new_one(tmp_path: Path, defined: Make) -> None:

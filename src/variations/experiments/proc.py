@@ -49,7 +49,7 @@ class Process:
         if self.place != here():
             return None
         if not Path("/proc/self/stat").exists():
-            return _answers(self.pid)
+            return answers(self.pid)
         return _born(self.pid) == self.born
 
 
@@ -74,7 +74,8 @@ def _born(pid: int) -> int | None:
     return None if fields[0] in ("Z", "X") else int(fields[19])
 
 
-def _answers(pid: int) -> bool:
+def answers(pid: int) -> bool:
+    """Return whether the system knows a process of that number here."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -29,6 +29,7 @@ import yaml
 from variations.errors import UserError
 from variations.experiments.atomic import json_text, plain, read_yaml, write_json, write_text, write_yaml
 from variations.experiments.identity import changed_keys, config_hash, covered
+from variations.experiments.proc import answers
 
 STATES = ("running", "finished", "failed", "interrupted", "pruned")
 SEED_FOLDER = re.compile(r"seed(\d+)(?:-attempt(\d+))?")
@@ -204,7 +205,11 @@ class RunFolder:
         status = self.status()
         if status is None:
             return "absent"
-        if status.state == "running" and status.host == socket.gethostname() and not _alive(status.pid):
+        if (
+            status.state == "running"
+            and status.host == socket.gethostname()
+            and not (status.pid and answers(status.pid))
+        ):
             return "interrupted"
         return status.state
 
@@ -284,18 +289,6 @@ class RunFolder:
             data = file.read()
             if data and not data.endswith(b"\n"):
                 file.truncate(data.rfind(b"\n") + 1)
-
-
-def _alive(pid: int | None) -> bool:
-    if pid is None:
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _other_configuration(path: Path, changes: Mapping[str, tuple[Any, Any]]) -> str:
