@@ -18,7 +18,7 @@ from pathlib import Path
 from common import ROOT, deliver, header, load
 from rich.console import Console
 
-STEPS = {"tiny": 300, "small": 60}
+STEPS = {"tiny": 200, "small": 40}
 """Updates of a row, so that the whole takes some minutes on two cores."""
 SHORT = ["logger=none", "trainer.progress=false", "trainer.val_bleu=0", "trainer.limit_test=100"]
 GOALS = {"cpu": 1.3, "gpu": 3.0}
@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--sizes", nargs="+", default=list(STEPS), help="of conf/size/")
     p.add_argument("--device", choices=list(GOALS), default="cpu")
     p.add_argument("--at-once", type=int, help="rows packed; default: the cores")
-    p.add_argument("--rows", type=int, help="rows of a sweep; default: 4, or --at-once if that is more")
+    p.add_argument("--rows", type=int, help="rows of a sweep; default: as many as are packed")
     p.add_argument("--steps", type=int, help=f"updates of a row; default: by size, {STEPS}, else 60")
     p.add_argument("--rounds", type=int, default=2)
     p.add_argument("--output", type=Path, help="write the report to this Markdown file too")
@@ -80,7 +80,8 @@ def sweep(words: list[str], place: Path, rows: int, at_once: int, device: str) -
         seeds = ",".join(str(seed) for seed in range(1, rows + 1))
         command = [sys.executable, str(ROOT / "src" / "train.py"), "--multirun", *words]
         command += [f"seed={seeds}", packing, f"runs={store}"]
-        environment = {**os.environ, "VARIATIONS_CACHE": str(place / "cache")}
+        environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+        environment["VARIATIONS_CACHE"] = str(place / "cache")
         began = time.monotonic()
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         hours = (time.monotonic() - began) / 3600
@@ -122,14 +123,14 @@ def main() -> None:
     at_once = args.at_once or cores()
     if at_once < 2:
         sys.exit("There is one core, so nothing can be packed: name --at-once.")
-    rows, before, console = args.rows or max(4, at_once), load(), Console(stderr=True, highlight=False)
+    rows, before, console = args.rows or at_once, load(), Console(stderr=True, highlight=False)
     lines = []
     with tempfile.TemporaryDirectory(prefix="variations-packed-") as name:
         for size in args.sizes:
             steps = args.steps or STEPS.get(size, 60)
             words = [f"size={size}", "data=toy", "recipe=quick", f"trainer={args.device}", *SHORT, *args.overrides]
             console.print(f"{size}: preparing")
-            sweep([*words, "trainer.max_steps=2"], Path(name), 1, 1, args.device)  # the corpus, once
+            sweep([*words, "trainer.max_steps=2", "trainer.limit_test=1"], Path(name), 1, 1, args.device)  # the corpus
             words += [f"trainer.max_steps={steps}", f"trainer.val_every={steps}"]
             found: dict[int, list[Sweep]] = {1: [], at_once: []}
             for r in range(args.rounds):
