@@ -16,13 +16,14 @@ FP32_TOLERANCE = 1e-5
 """Largest relative error of a product that still counts as float32 (bfloat16 would give about 1e-2)."""
 
 
-def apply(profile: str, device: str, threads: int | None) -> dict[str, Any]:
+def apply(profile: str, device: str, threads: int | None, attention: str = "sdpa") -> dict[str, Any]:
     """Set up the process and report what was chosen.
 
     Args:
         profile: `auto` or `reference`.
         device: `cpu` or `cuda`.
         threads: CPU threads; None leaves torch's choice.
+        attention: How a GPU computes it, in words.
 
     Returns:
         Names and values of the settings in force.
@@ -37,7 +38,7 @@ def apply(profile: str, device: str, threads: int | None) -> dict[str, Any]:
         chosen |= {"attention": "bmm up to 512 x 512, else sdpa", "dropout_masks": "bytes", "adam": "fused"}
     elif profile == "auto":
         torch.set_float32_matmul_precision("high")
-        chosen |= {"matmul_precision": "high", "attention": "sdpa", "adam": "fused"}
+        chosen |= {"matmul_precision": "high", "attention": attention, "adam": "fused"}
     return chosen
 
 

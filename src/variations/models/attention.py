@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from variations.config import ModelConfig
 from variations.models.kernels import Reference
+from variations.models.segments import Mask, Packed, near
 
 
 @dataclass
@@ -70,13 +71,13 @@ class Heads(nn.Module):
         return KeyValue(k, v)
 
     def self_attend(
-        self, x: Tensor, mask: Tensor | None, *, causal: bool, past: KeyValue | None = None
+        self, x: Tensor, mask: Mask, *, causal: bool, past: KeyValue | None = None
     ) -> tuple[Tensor, KeyValue]:
         """Heads of self-attention.
 
         Args:
             x: (B, T, d), the positions after `past`.
-            mask: True where a key may be seen, broadcastable to (B, h, T, S).
+            mask: Who may be seen.
             causal: Whether a position sees only itself and earlier ones.
             past: Keys and values of earlier positions.
 
@@ -87,15 +88,18 @@ class Heads(nn.Module):
         seen = past.append(k, v) if past is not None else KeyValue(k, v)
         return self.attend(q, seen, mask, causal=causal), seen
 
-    def cross_attend(self, x: Tensor, memory: KeyValue, mask: Tensor | None) -> Tensor:
+    def cross_attend(self, x: Tensor, memory: KeyValue, mask: Mask) -> Tensor:
         """Heads (B, h, T, d_v) of attention from `x` (B, T, d) to projected `memory`."""
         return self.attend(self._split(self.query(x)), memory, mask, causal=False)
 
-    def attend(self, q: Tensor, seen: KeyValue, mask: Tensor | None, *, causal: bool) -> Tensor:
+    def attend(self, q: Tensor, seen: KeyValue, mask: Mask, *, causal: bool) -> Tensor:
         """softmax(q kᵀ / √d_k) v for every head; see `kernels.Reference.attention`."""
-        return self.kernels.attention(q, seen.k, seen.v, mask, causal, self.dropout if self.training else 0.0)
+        dropout = self.dropout if self.training else 0.0
+        if isinstance(mask, Packed):
+            return self.kernels.packed_attention(q, seen.k, seen.v, mask, causal, dropout)
+        return self.kernels.attention(q, seen.k, seen.v, mask, causal, dropout)
 
-    def weights(self, q: Tensor, seen: KeyValue, mask: Tensor | None, *, causal: bool) -> Tensor:
+    def weights(self, q: Tensor, seen: KeyValue, mask: Mask, *, causal: bool) -> Tensor:
         """The attention weights (B, h, T, S) themselves, for pictures: attend to one-hot values."""
         S = seen.k.size(2)
         one_hot = torch.eye(S, device=q.device, dtype=q.dtype).expand(q.size(0), q.size(1), S, S)
@@ -111,14 +115,13 @@ class RestrictedHeads(Heads):
             raise ValueError("restricted attention needs model.neighbourhood")
         self.r = config.neighbourhood
 
-    def attend(self, q: Tensor, seen: KeyValue, mask: Tensor | None, *, causal: bool) -> Tensor:
+    def attend(self, q: Tensor, seen: KeyValue, mask: Mask, *, causal: bool) -> Tensor:
         """As in `Heads`, each query confined to keys at most r positions away."""
+        if isinstance(mask, Packed):
+            return super().attend(q, seen, Packed(mask.queries, mask.keys, window=self.r), causal=causal)
         T, S = q.size(2), seen.k.size(2)
-        distance = torch.arange(S - T, S, device=q.device)[:, None] - torch.arange(S, device=q.device)[None, :]
-        near = distance.abs() <= self.r
-        # Padding far from any real token still sees itself: a softmax over nothing is NaN, and spreads to every token.
-        seeable = near if mask is None else (mask & near) | (distance == 0)
-        return super().attend(q, seen, seeable, causal=causal)
+        everyone = torch.ones((), dtype=torch.bool, device=q.device) if mask is None else mask
+        return super().attend(q, seen, near(self.r, T, S, everyone), causal=causal)
 
 
 class AdditiveHeads(Heads):
@@ -129,8 +132,11 @@ class AdditiveHeads(Heads):
         self.energy = nn.Parameter(torch.empty(h, self.d_k))
         nn.init.xavier_uniform_(self.energy)
 
-    def attend(self, q: Tensor, seen: KeyValue, mask: Tensor | None, *, causal: bool) -> Tensor:
+    def attend(self, q: Tensor, seen: KeyValue, mask: Mask, *, causal: bool) -> Tensor:
         """As in `Heads`, with additive scores; needs B·h·T·S·d_k memory."""
+        if isinstance(mask, Packed):
+            padded = lambda q, k, v, real: self.attend(q, KeyValue(k, v), real, causal=causal)  # noqa: E731
+            return mask.apart(padded, q, seen.k, seen.v)
         scores = torch.einsum("bhtsd,hd->bhts", torch.tanh(q[:, :, :, None] + seen.k[:, :, None]), self.energy)
         T, S = scores.shape[-2:]
         if causal:

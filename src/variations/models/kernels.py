@@ -5,7 +5,6 @@ model uses is decided once, when it is built (`profile=auto|reference`), and nev
 """
 
 import importlib
-import logging
 import math
 from types import ModuleType
 from typing import Any
@@ -14,9 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from variations.models import branch_sum
-
-log = logging.getLogger(__name__)
+from variations.models import branch_sum, trial
+from variations.models.segments import Packed
 
 
 class Reference:
@@ -42,6 +40,10 @@ class Reference:
         if causal and (mask is not None or q.size(2) != k.size(2)):
             mask, causal = _with_causal(mask, q, k), False
         return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal=causal)
+
+    def packed_attention(self, q: Tensor, k: Tensor, v: Tensor, packed: Packed, causal: bool, dropout: float) -> Tensor:
+        """`attention` within each segment: (1, h, N, ·) to (1, h, N, d_v); here by padding once more."""
+        return packed.apart(lambda q, k, v, mask: self.attention(q, k, v, mask, causal, dropout), q, k, v)
 
     def dropout(self, x: Tensor, rate: float) -> Tensor:
         """Zero elements of `x` at `rate` and scale the others by 1 / (1 - rate); call it in training only."""
@@ -77,7 +79,8 @@ class FastCPU(Reference):
 
 
 class FusedGPU(Reference):
-    """The sum over branches in one Triton kernel per pass, where Triton is installed and the kernel proves right."""
+    """Attention without padding by FlashAttention; and the sum over branches in one Triton kernel per pass, where
+    Triton is installed and the kernel proves right."""
 
     name = "fused_gpu"
     WIDEST = 128
@@ -85,6 +88,27 @@ class FusedGPU(Reference):
 
     def __init__(self) -> None:
         self._works: dict[tuple[object, ...], bool] = {}
+
+    def packed_attention(self, q: Tensor, k: Tensor, v: Tensor, packed: Packed, causal: bool, dropout: float) -> Tensor:
+        """See `Reference.packed_attention`; only where `packing.packs` found that it works.
+
+        torch's public `varlen_attn` is the same operator, but offers no dropout.
+        """
+        queries, keys = packed.queries, packed.keys
+        left, right = packed.window, 0 if causal else packed.window
+        out: Tensor = torch.ops.aten._flash_attention_forward(
+            *(x[0].transpose(0, 1) for x in (q, k, v)),  # (N, h, d_k), as the projections wrote them
+            queries.starts,
+            keys.starts,
+            queries.longest,
+            keys.longest,
+            dropout,
+            causal and packed.window is None,
+            return_debug_mask=False,
+            window_size_left=left,
+            window_size_right=None if left is None else right,
+        )[0]
+        return out.transpose(0, 1)[None]
 
     def branch_sum(
         self, heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None, alpha: Tensor, dropout: float
@@ -113,32 +137,17 @@ def _triton() -> ModuleType:
 
 def _agrees(heads: Tensor, C: Tensor, *, exact: bool) -> bool:
     """Whether the fused kernel gives the values and gradients of torch's form on a few random tokens."""
-    generator = torch.Generator(heads.device).manual_seed(0)  # leaves the run's random numbers alone
+    draw = trial.drawing(heads.device, heads.dtype)
     (M, _, w), f, n = heads.shape, C.size(2), 80
-
-    def drawn(*shape: int) -> Tensor:
-        values = torch.randn(shape, generator=generator, device=heads.device)
-        return values.to(heads.dtype).requires_grad_()
-
-    def results(form: Any) -> list[Tensor]:
-        with torch.enable_grad(), torch.autocast(heads.device.type, enabled=False):
-            out = form(*tensors)
-            return [out.detach(), *torch.autograd.grad(out.float().square().sum(), tensors)]
-
-    tensors = drawn(M, n, w), drawn(M, w, f), drawn(1, f), drawn(n, f), drawn(1, M)
-    try:
-        found = results(_triton().branch_sum)
-    except Exception as fault:  # noqa: BLE001 - compilers and drivers fail in many ways, and there is another form
-        log.warning("The fused kernel for branches does not run here (%s); torch's products take its place.", fault)
-        return False
     # Where z is near 0 rounding decides the ReLU's slope: one in 10^3 with 8 or 10 bits, whose share of a norm is 3 %.
-    most = 0.01 if exact else 0.1
-    pairs = zip(found, results(branch_sum.branch_sum), strict=True)
-    errors = [float((a - b).float().norm() / b.float().norm()) for a, b in pairs]
-    if all(error <= most for error in errors):  # not if one is NaN
-        return True
-    log.warning("The fused kernel for branches is wrong here (errors %s); torch's products take its place.", errors)
-    return False
+    return trial.agrees(
+        lambda *tensors: _triton().branch_sum(*tensors),
+        branch_sum.branch_sum,
+        [draw(M, n, w), draw(M, w, f), draw(1, f), draw(n, f), draw(1, M)],
+        0.01 if exact else 0.1,
+        what="The fused kernel for branches",
+        instead="torch's products take its place",
+    )
 
 
 def choose(profile: str, device: str) -> Reference:

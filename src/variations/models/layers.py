@@ -9,6 +9,7 @@ from variations.config import ModelConfig
 from variations.models.attention import Concatenate, KeyValue, heads
 from variations.models.feed_forward import FeedForward
 from variations.models.kernels import Reference
+from variations.models.segments import Mask, among_queries
 
 
 @dataclass
@@ -48,8 +49,8 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(config, kernels)
         self.residuals = nn.ModuleList(Residual(config, kernels) for _ in range(2))
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """(B, S, d) to (B, S, d); `mask` is True at real tokens, (B, 1, 1, S)."""
+    def forward(self, x: Tensor, mask: Mask) -> Tensor:
+        """(B, S, d) to (B, S, d); `mask` is True at real tokens, (B, 1, 1, S), or tells them by segments."""
         x = self.residuals[0](x, lambda y: self.self_output(self.self_heads.self_attend(y, mask, causal=False)[0]))
         x = self.residuals[1](x, self.feed_forward)
         return x
@@ -71,14 +72,14 @@ class DecoderLayer(nn.Module):
         """State before the first target position: `memory` (B, S, d) is projected once."""
         return LayerState(self.cross_heads.project(memory))
 
-    def self_attend(self, x: Tensor, state: LayerState) -> Tensor:
-        """Heads (B, h, T, d_v) of masked self-attention; the state takes in the new positions."""
-        attended, state.past = self.self_heads.self_attend(x, None, causal=True, past=state.past)
+    def self_attend(self, x: Tensor, state: LayerState, mask: Mask) -> Tensor:
+        """Heads (B, h, T, d_v) of masked self-attention; `mask` is that of the source. The state takes `x` in."""
+        attended, state.past = self.self_heads.self_attend(x, among_queries(mask), causal=True, past=state.past)
         return attended
 
-    def forward(self, x: Tensor, state: LayerState, mask: Tensor | None) -> Tensor:
-        """(B, T, d) to (B, T, d); `mask` is True at real source tokens, (B, 1, 1, S)."""
-        x = self.residuals[0](x, lambda y: self.self_output(self.self_attend(y, state)))
+    def forward(self, x: Tensor, state: LayerState, mask: Mask) -> Tensor:
+        """(B, T, d) to (B, T, d); `mask` is True at real source tokens, (B, 1, 1, S), or tells them by segments."""
+        x = self.residuals[0](x, lambda y: self.self_output(self.self_attend(y, state, mask)))
         x = self.residuals[1](x, lambda y: self.cross_output(self.cross_heads.cross_attend(y, state.memory, mask)))
         x = self.residuals[2](x, self.feed_forward)
         return x

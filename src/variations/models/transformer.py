@@ -14,6 +14,7 @@ from variations.config import ModelConfig, PositionsConfig
 from variations.models import positions as position_codes
 from variations.models.kernels import Reference
 from variations.models.layers import DecoderLayer, EncoderLayer, LayerState
+from variations.models.segments import Mask, Packed, Segments
 
 
 @dataclass
@@ -21,8 +22,8 @@ class Cache:
     """State of decoding: one row per unfinished hypothesis."""
 
     layers: list[LayerState]
-    mask: Tensor | None
-    """(R, 1, 1, S): True at real source tokens."""
+    mask: Mask
+    """(R, 1, 1, S): True at real source tokens; or by segments, which are never decoded."""
     length: int = 0
     """Target positions so far."""
 
@@ -31,7 +32,7 @@ class Cache:
         for layer in self.layers:
             layer.memory = layer.memory.select(rows)
             layer.past = None if layer.past is None else layer.past.select(rows)
-        self.mask = None if self.mask is None else self.mask.index_select(0, rows)
+        self.mask = self.mask.index_select(0, rows) if isinstance(self.mask, Tensor) else None
 
 
 class Transformer(nn.Module):
@@ -75,36 +76,50 @@ class Transformer(nn.Module):
     def _embedding(self, rows: int) -> nn.Parameter:
         return nn.Parameter(torch.randn(rows, self.config.d_model) * self.config.d_model**-0.5)
 
-    def embed(self, ids: Tensor, table: Tensor, positions: nn.Module, start: int = 0) -> Tensor:
+    def embed(
+        self, ids: Tensor, table: Tensor, positions: nn.Module, start: int = 0, segments: Segments | None = None
+    ) -> Tensor:
         """drop(√d · E[ids] + PE); padding embeds to zero (section 3.4). (B, T) to (B, T, d)."""
         x = F.embedding(ids, table) * math.sqrt(self.config.d_model)
-        x = x * ids.ne(self.pad).unsqueeze(-1) + positions(start, ids.size(1))
+        if segments is None:
+            codes = positions(start, ids.size(1))
+        else:
+            codes = positions(0, segments.longest)[segments.positions]
+        x = x * ids.ne(self.pad).unsqueeze(-1) + codes
         if self.task is not None and positions is self.source_positions:
             x = x + self.task[0]
         return self.kernels.dropout(x, self.config.dropout) if self.training else x
 
-    def encode(self, source: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Encoder output (B, S, d) and the mask (B, 1, 1, S) of real tokens, None when nothing is padded."""
+    def encode(self, source: Tensor, packed: Packed | None = None) -> tuple[Tensor, Mask]:
+        """Encoder output (B, S, d), and what attention to it must know.
+
+        That is `packed`; else the mask (B, 1, 1, S) of real tokens, None when nothing is padded.
+        """
+        mask = self._mask(source) if packed is None else packed
+        segments, own = (None, mask) if packed is None else (packed.keys, Packed(packed.keys, packed.keys))
+        x = self.embed(source, self.source_embedding, self.source_positions, segments=segments)
+        for layer in self.encoder:
+            x = layer(x, own)
+        return self.encoder_norm(x), mask
+
+    def _mask(self, source: Tensor) -> Mask:
         real = source.ne(self.pad)
         # On a GPU the question would wait for the device, so there the mask is always kept.
-        mask = None if source.device.type == "cpu" and bool(real.all()) else real[:, None, None, :]
-        x = self.embed(source, self.source_embedding, self.source_positions)
-        for layer in self.encoder:
-            x = layer(x, mask)
-        return self.encoder_norm(x), mask
+        return None if source.device.type == "cpu" and bool(real.all()) else real[:, None, None, :]
 
     def decode(self, inputs: Tensor, cache: Cache) -> Tensor:
         """Hidden states (R, T, d) of the next T positions, whose inputs are `inputs` (R, T); extends the cache."""
-        x = self.embed(inputs, self.target_embedding, self.target_positions, cache.length)
+        segments = cache.mask.queries if isinstance(cache.mask, Packed) else None
+        x = self.embed(inputs, self.target_embedding, self.target_positions, cache.length, segments)
         for layer, state in zip(self.decoder, cache.layers, strict=True):
             x = layer(x, state, cache.mask)
         cache.length += inputs.size(1)
         out: Tensor = self.decoder_norm(x)
         return out
 
-    def start_cache(self, source: Tensor) -> Cache:
+    def start_cache(self, source: Tensor, packed: Packed | None = None) -> Cache:
         """Encode `source` (B, S) and prepare to decode one row per sentence."""
-        memory, mask = self.encode(source)
+        memory, mask = self.encode(source, packed)
         layers = [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]  # tells mypy what they are
         return Cache([layer.start(memory) for layer in layers], mask)
 
@@ -112,10 +127,17 @@ class Transformer(nn.Module):
         """Logits (R, V) of the position after `tokens` (R,), the last ones decoded (`start_id` at first)."""
         return self.logits(self.decode(tokens[:, None], cache)[:, 0])
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Hidden states (B, T, d) that predict `target` (B, T), each from what stands before it."""
-        start = target.new_full((target.size(0), 1), self.start_id)
-        return self.decode(torch.cat([start, target[:, :-1]], dim=1), self.start_cache(source))
+    def forward(self, source: Tensor, target: Tensor, packed: Packed | None = None) -> Tensor:
+        """Hidden states (B, T, d) that predict `target` (B, T), each from what stands before it.
+
+        Source and target may be laid end to end in one row each; `packed` then tells the sentences.
+        """
+        if packed is None:
+            start = target.new_full((target.size(0), 1), self.start_id)
+            inputs = torch.cat([start, target[:, :-1]], dim=1)
+        else:
+            inputs = target.roll(1, dims=1).masked_fill(packed.queries.positions == 0, self.start_id)
+        return self.decode(inputs, self.start_cache(source, packed))
 
     def logits(self, hidden: Tensor) -> Tensor:
         """h Eᵀ, no bias: (…, d) to (…, V)."""

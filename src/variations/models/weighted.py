@@ -15,6 +15,7 @@ from variations.models.branch_weights import BranchWeights
 from variations.models.branched import KINDS
 from variations.models.kernels import Reference
 from variations.models.layers import DecoderLayer, EncoderLayer, LayerState, Residual
+from variations.models.segments import Mask
 from variations.models.transformer import Transformer
 
 
@@ -41,7 +42,7 @@ class WeightedEncoderLayer(nn.Module):
         self.self_heads = heads(config, kernels, cross=False, h=weights.M)
         self.branched = Branched(config, branch, kernels, weights)
 
-    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, mask: Mask) -> Tensor:
         """See `EncoderLayer.forward`."""
         out: Tensor = self.branched(x, lambda y: self.self_heads.self_attend(y, mask, causal=False)[0])
         return out
@@ -75,11 +76,11 @@ class WeightedDecoderLayer(DecoderLayer):
     def _heads(branched: Branched | None) -> int | None:
         return None if branched is None else branched.feed_forward.M
 
-    def forward(self, x: Tensor, state: LayerState, mask: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, state: LayerState, mask: Mask) -> Tensor:
         """See `DecoderLayer.forward`."""
 
         def self_attend(y: Tensor) -> Tensor:
-            return self.self_attend(y, state)
+            return self.self_attend(y, state, mask)
 
         def cross_attend(y: Tensor) -> Tensor:
             return self.cross_heads.cross_attend(y, state.memory, mask)

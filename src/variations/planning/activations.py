@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from variations.config import Config
 from variations.models import build
-from variations.training.loss import CHUNK_ELEMENTS
+from variations.training.loss import chunk_elements
 
 ADAM_COPIES = 4
 """Of every weight: itself, its gradient, and Adam's two moments."""
@@ -63,8 +63,8 @@ def activation_bytes(config: Config, vocabulary: int, pairs: int, source: int, t
 
 def _loss_bytes(config: Config, vocabulary: int, tokens: int) -> int:
     """The loss keeps the gradients of the hidden states and of the output matrix, and two pieces of the logits."""
-    d = config.model.d_model
-    return _width(config) * (tokens * d + vocabulary * d + 2 * min(CHUNK_ELEMENTS, tokens * vocabulary))
+    d, piece = config.model.d_model, chunk_elements("cpu" if config.trainer.accelerator == "cpu" else "cuda")
+    return _width(config) * (tokens * d + vocabulary * d + 2 * min(piece, tokens * vocabulary))
 
 
 def state_bytes(config: Config, parameters: int) -> int:

@@ -12,6 +12,7 @@ from variations import models
 from variations.config import Config
 from variations.data.batching import Batch
 from variations.errors import UserError
+from variations.models import packing, segments
 from variations.models.flops import training_flops
 from variations.models.weighted import WeightedTransformer
 from variations.training import budget, memory, schedule
@@ -32,20 +33,24 @@ class Translation(pl.LightningModule):
     def __init__(self, config: Config, vocabulary: int, device: str = "cpu") -> None:
         super().__init__()
         self.config = config
-        # torch.compile makes kernels of its own from torch's, and cannot look into ours.
-        kernels = dataclasses.replace(config, profile="reference") if config.trainer.compile else config
+        # torch.compile makes kernels of its own from torch's, and cannot look into ours for a CPU.
+        plain = config.trainer.compile and device == "cpu"
+        kernels = dataclasses.replace(config, profile="reference") if plain else config
         self.model = models.build(kernels, vocabulary, device)
         self.smoothing = Smoothing(config.recipe.label_smoothing, config.recipe.smoothing)
         self.average = MovingAverage(config.recipe.ema) if config.recipe.ema else None
         self.budget = budget.Budget()
         self.window = Window()
         self.update = Update()
+        self.packs = False
+        """Whether training batches go through the network without padding."""
         self._graph: Tensor | None = None
         self._skipped = False
 
     def on_fit_start(self) -> None:
-        """Meet the other ranks."""
+        """Meet the other ranks, and see what the device can do."""
         self.ranks = Ranks(self.trainer.world_size)
+        self.packs = packing.packs(self.config, self.device, self.model.kernels)
         self.guard = Guard(self.config.trainer.max_nan_steps, self.device.type == "cpu", self.ranks)
         if self.average is not None:
             self.average.start(self.model)
@@ -72,8 +77,14 @@ class Translation(pl.LightningModule):
 
     def loss(self, batch: Batch) -> Tensor:
         """Sum of the smoothed cross-entropy over a batch's target tokens, in nats; noted in the update's sums."""
-        hidden = self.model(batch.source, batch.target)
-        loss, nll = cross_entropy(hidden, self.model.output, batch.target, self.smoothing)
+        if self.packs:
+            tokens = batch.source_tokens, batch.target_tokens
+            source, target, packed = segments.pack(batch.source, batch.target, tokens, pad=self.model.pad)
+            hidden = self.model(source, target, packed)
+        else:
+            target = batch.target
+            hidden = self.model(batch.source, target)
+        loss, nll = cross_entropy(hidden, self.model.output, target, self.smoothing)
         self.update.sums.append(torch.stack([loss.detach(), nll]).double())
         return loss
 

@@ -21,6 +21,7 @@ from variations.experiments.atomic import write_json
 from variations.experiments.environment import environment
 from variations.experiments.ledger import RunFolder
 from variations.experiments.reuse import trained_in
+from variations.models import packing
 from variations.tasks.translation import Translation
 from variations.training import checkpoints, memory
 from variations.training.interrupt import Interrupt
@@ -46,7 +47,7 @@ class Trained:
 def fit(config: Config, folder: RunFolder, interrupt: Interrupt) -> Trained:
     """Train from the newest checkpoint of the folder, or from the start, up to `trainer.max_steps`."""
     device = device_type(config)
-    chosen = performance.apply(config.profile, device, config.trainer.threads)
+    chosen = performance.apply(config.profile, device, config.trainer.threads, packing.described(config, device))
     data = TranslationData(config)
     data.prepare_data()
     data.setup()

@@ -17,7 +17,14 @@ import torch
 from torch import Tensor
 
 CHUNK_ELEMENTS = 1 << 23
-"""Logits held at a time."""
+"""Logits held at a time on a CPU."""
+GPU_CHUNKS = 8
+"""So many times as many on a GPU, where small pieces take less time than their launch."""
+
+
+def chunk_elements(device: str) -> int:
+    """Logits held at a time on a device type."""
+    return CHUNK_ELEMENTS * (1 if device == "cpu" else GPU_CHUNKS)
 
 
 @dataclass(frozen=True)
@@ -89,7 +96,7 @@ class _CrossEntropy(torch.autograd.Function):
         loss, nll = hidden.new_zeros((), dtype=wide), hidden.new_zeros((), dtype=wide)
         output_sum = output.sum(0, dtype=wide)
         output_t = output.t()
-        rows = max(1, CHUNK_ELEMENTS // V)
+        rows = max(1, chunk_elements(hidden.device.type) // V)
         for start in range(0, hidden.size(0), rows):
             h, t, r = (x[start : start + rows] for x in (hidden, target, real))
             z = h @ output_t  # (rows, V)
