@@ -18,20 +18,22 @@ from variations.models.layers import DecoderLayer, EncoderLayer, LayerState
 
 @dataclass
 class Cache:
-    """State of decoding: one row per unfinished hypothesis."""
+    """State of decoding: one row per unfinished hypothesis, those of a sentence together."""
 
     layers: list[LayerState]
     mask: Tensor | None
-    """(R, 1, 1, S): True at real source tokens."""
+    """(B, 1, 1, S): True at real source tokens."""
     length: int = 0
     """Target positions so far."""
 
-    def select(self, rows: Tensor) -> None:
-        """Keep, reorder or repeat rows, in place; `rows` (R',) are indices into the present rows."""
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
+        """Keep, reorder or repeat rows and sentences, in place; see `decoding.protocol.Cache.select`."""
         for layer in self.layers:
-            layer.memory = layer.memory.select(rows)
+            if sentences is not None:
+                layer.memory = layer.memory.select(sentences)
             layer.past = None if layer.past is None else layer.past.select(rows)
-        self.mask = None if self.mask is None else self.mask.index_select(0, rows)
+        if sentences is not None and self.mask is not None:
+            self.mask = self.mask.index_select(0, sentences)
 
 
 class Transformer(nn.Module):
