@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from variations.config import DataConfig
-from variations.data.batching import Batch, TokenBatchSampler, collate
+from variations.data.batching import Batch, TokenBatchSampler, _split, collate
 from variations.data.special import EOS, PAD
 from variations.data.subwords import subwords_for
 from variations.data.tokens import tokens_for
@@ -125,6 +126,18 @@ def test_without_shuffling_epochs_are_alike_and_long_sentences_come_first() -> N
 def test_indices_restrict_the_pairs() -> None:
     chosen = np.array([5, 900, 17, 3, 1999])
     assert sorted(i for batch in sampler(indices=chosen) for i in batch) == [3, 5, 17, 900, 1999]
+
+
+@given(rows=st.lists(st.integers(1, 9), min_size=1, max_size=12), more=st.integers(0, 12))
+def test_the_batch_of_most_rows_is_halved_in_its_place(rows: list[int], more: int) -> None:
+    edges = np.cumsum([0, *rows])
+    plain = [np.arange(a, b) for a, b in pairwise(edges)]
+    wanted = min(len(plain) + more, int(edges[-1]))
+    found = [batch.tolist() for batch in _split(plain, wanted)]
+    while len(plain) < wanted:
+        most = max(range(len(plain)), key=lambda i: len(plain[i]))
+        plain[most : most + 1] = [plain[most][::2], plain[most][1::2]]
+    assert found == [batch.tolist() for batch in plain]
 
 
 def test_no_pairs_make_no_batches() -> None:

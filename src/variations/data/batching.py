@@ -10,6 +10,7 @@ that common order, and a checkpoint can go on with any number of devices.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -233,10 +234,17 @@ class TokenBatchSampler(Sampler[list[int]]):
 
 
 def _split(batches: list[Indices], wanted: int) -> list[Indices]:
-    """Halve the batch of most rows until there are `wanted` of them (or none has two rows)."""
-    batches = list(batches)
-    while len(batches) < wanted:
-        most = max(range(len(batches)), key=lambda i: len(batches[i]))
-        # Every other row, so that the halves are alike in length.
-        batches[most : most + 1] = [batches[most][::2], batches[most][1::2]]
-    return batches
+    """Halve the batch of most rows (the first of several) until there are `wanted` of them."""
+    # A part's key is the place of its batch and which half it is of what: sorted, they are in the batches' order.
+    parts: dict[tuple[int, ...], Indices] = {(place,): batch for place, batch in enumerate(batches)}
+    heap: list[tuple[int, tuple[int, ...]]] = [(-len(batch), key) for key, batch in parts.items()]
+    heapify(heap)
+    while len(parts) < wanted:
+        _, most = heappop(heap)
+        batch = parts.pop(most)
+        for half in (0, 1):
+            # Every other row, so that the halves are alike in length.
+            key = (*most, half)
+            parts[key] = batch[half::2]
+            heappush(heap, (-len(parts[key]), key))
+    return [parts[key] for key in sorted(parts)]

@@ -51,16 +51,16 @@ class TokenPairs:
         self._dtype = str(meta["dtype"])
         self._open()
         self.source_lengths, self.target_lengths = (np.diff(starts).astype(np.int32) for starts in self._starts)
-        self.kept_index: NDArray[np.int64] = np.load(folder / "kept.npy")
 
     def _open(self) -> None:
-        self._starts = [np.load(self.folder / f"{side}.npy") for side in SIDES]
+        self._starts = [_mapped_array(self.folder / f"{side}.npy") for side in SIDES]
+        self.kept_index: NDArray[np.int64] = _mapped_array(self.folder / "kept.npy")
         # Plain array views: slicing numpy.memmap itself costs several times as much.
         self._ids = [_mapped(self.folder / f"{side}.bin", self._dtype) for side in SIDES]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the maps: a loader process opens the files itself and shares their pages."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_ids", "_starts")}
+        """Without what is mapped: a loader process opens the files itself and shares their pages."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_ids", "_starts", "kept_index")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -157,6 +157,10 @@ def _mapped(path: Path, dtype: str) -> Ids:
     if path.stat().st_size == 0:  # an empty file cannot be mapped
         return np.zeros(0, dtype)
     return np.asarray(np.memmap(path, dtype=dtype, mode="r"))
+
+
+def _mapped_array(path: Path) -> Ids:
+    return np.asarray(np.load(path, mmap_mode="r"))
 
 
 def _reported(pairs: Iterable[tuple[str, str]], text: str, progress: bool) -> Iterator[tuple[str, str]]:
