@@ -104,14 +104,14 @@ def trained(precision: str, logger: str, *more: str) -> Callable[[Workload, Path
 
     def run(w: Workload, folder: Path) -> Outcome:
         runs = Path(tempfile.mkdtemp(dir=folder))
-        last, every = w.warmup + w.steps, 2
+        last = w.warmup + w.steps
         command = [
             sys.executable,
             str(ROOT / "src" / "train.py"),
             *overrides(w.name, folder / "text", folder / "cache"),
         ]
         command += [f"trainer.precision={precision}", f"logger={logger}", f"runs={runs}", "name=bench"]
-        command += [f"trainer.log_every={every}", "trainer.max_steps=100000", *more]
+        command += ["trainer.log_every=1", "trainer.max_steps=100000", *more]
         with (runs / "log.txt").open("w") as log:
             start = time.monotonic()
             process = subprocess.Popen(command, stdout=log, stderr=log, env=environment(folder), cwd=runs)
@@ -138,9 +138,7 @@ def watched(process: "subprocess.Popen[bytes]", path: Path, last: int, start: fl
     while process.poll() is None and time.monotonic() - start < PATIENCE:
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         lines = [json.loads(line) for line in text.splitlines() if line.endswith("}")]
-        if lines and not first:
-            # The run's clock starts with its first batch: so the first line's own seconds, less the later steps'.
-            first = time.monotonic() - start - lines[0]["seconds"] * (1 - 1 / lines[0]["step"])
+        first = first or (time.monotonic() - start if lines else 0.0)
         if lines and lines[-1]["step"] >= last:
             return first, lines
         time.sleep(0.01)

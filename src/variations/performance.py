@@ -38,7 +38,20 @@ def apply(profile: str, device: str, threads: int | None) -> dict[str, Any]:
     elif profile == "auto":
         torch.set_float32_matmul_precision("high")
         chosen |= {"matmul_precision": "high", "attention": "sdpa", "adam": "fused"}
+    else:
+        torch.set_float32_matmul_precision("highest")  # as torch comes, also after another run of this process
     return chosen
+
+
+def told(chosen: dict[str, Any]) -> str:
+    """One line for the terminal."""
+    rest = {name: value for name, value in chosen.items() if name not in ("profile", "device", "threads")}
+    words = [f"profile {chosen['profile']} on {chosen['device']}", f"{chosen['threads']} threads"]
+    words += [
+        name.replace("_", " ") if value is True else f"{name.replace('_', ' ')}: {value}"
+        for name, value in rest.items()
+    ]
+    return " · ".join(words)
 
 
 def _matmul_precision() -> str:

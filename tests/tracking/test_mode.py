@@ -56,7 +56,9 @@ def test_the_configuration_wins_over_wandb_mode_and_that_over_the_login(
 
 def test_disabled_means_no_logger_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WANDB_MODE", "disabled")
-    assert not trackers(Config(logger=LoggerConfig(kind="wandb")), RunFolder(tmp_path))
+    opened = trackers(Config(logger=LoggerConfig(kind="wandb")), RunFolder(tmp_path))
+    opened.start(RunFolder(tmp_path))
+    assert not opened.any
     assert list(tmp_path.iterdir()) == []
 
 

@@ -5,7 +5,7 @@ the first one that the logger does not have; so nothing is missing there and not
 run was interrupted. Nothing of a library is imported before a run uses it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from variations import processes
@@ -34,22 +34,35 @@ class Tracker(Protocol):
 
 
 class Trackers:
-    """The loggers of a run; usually one, none on ranks other than 0. `start` and `close` may be called again."""
+    """The loggers of a run; usually one, none on ranks other than 0. `start` and `close` may be called again.
 
-    def __init__(self, trackers: Sequence[Tracker] = ()) -> None:
-        self._trackers = list(trackers)
-        self._waiting = True
+    They are opened by the first `start`, which a run calls after its first update: a library that takes seconds to
+    load, or a service that takes seconds to answer, keeps nobody from seeing that training works.
+    """
 
-    def __bool__(self) -> bool:
+    def __init__(self, opening: Callable[[], Sequence[Tracker]] = tuple) -> None:
+        self._opening: Callable[[], Sequence[Tracker]] | None = opening
+        self._trackers: list[Tracker] = []
+
+    @property
+    def any(self) -> bool:
+        """Whether there are loggers, once they have started."""
         return bool(self._trackers)
 
     def start(self, folder: RunFolder) -> None:
-        """Tell what the run has measured so far."""
-        if self._trackers and self._waiting:
+        """Open the loggers and tell them what the run has measured so far.
+
+        Raises:
+            UserError: logger.mode=online, and W&B lets nobody in.
+        """
+        if self._opening is None:
+            return
+        opening, self._opening = self._opening, None
+        self._trackers.extend(opening())
+        if self._trackers:
             lines = folder.read_metrics()
             for tracker in self._trackers:
                 tracker.start(lines)
-        self._waiting = False
 
     def line(self, line: Line) -> None:
         """Tell a measurement."""
@@ -71,27 +84,27 @@ _open: list[Trackers] = []
 
 
 def trackers(config: Config, folder: RunFolder) -> Trackers:
-    """Open the loggers that the configuration names; none on ranks other than 0.
+    """The loggers that the configuration names; none on ranks other than 0."""
+    found = Trackers(lambda: _opened(config, folder))
+    _open.append(found)
+    return found
 
-    Raises:
-        UserError: logger.mode=online, and W&B lets nobody in.
-    """
-    found: list[Tracker] = []
-    if processes.global_rank() == 0:
-        if config.logger.kind == "wandb":
-            from variations.tracking.mode import chosen_mode
 
-            if (mode := chosen_mode(config.logger.mode)) != "disabled":
-                from variations.tracking.weights_and_biases import WeightsAndBiases
+def _opened(config: Config, folder: RunFolder) -> Sequence[Tracker]:
+    if processes.global_rank() != 0:
+        return []
+    if config.logger.kind == "tensorboard":
+        from variations.tracking.event_files import EventFiles
 
-                found.append(WeightsAndBiases(config, folder, mode))
-        elif config.logger.kind == "tensorboard":
-            from variations.tracking.event_files import EventFiles
+        return [EventFiles(config, folder)]
+    if config.logger.kind == "wandb":
+        from variations.tracking.mode import chosen_mode
 
-            found.append(EventFiles(config, folder))
-    opened = Trackers(found)
-    _open.append(opened)
-    return opened
+        if (mode := chosen_mode(config.logger.mode)) != "disabled":
+            from variations.tracking.weights_and_biases import WeightsAndBiases
+
+            return [WeightsAndBiases(config, folder, mode)]
+    return []
 
 
 def close(exit_code: int) -> None:

@@ -53,6 +53,7 @@ class Loop(pl.Callback):
         """Step and metrics of the latest validation."""
         self._last_step = -1
         self._last_save = 0.0
+        self._tracked = False
 
     def on_train_start(self, trainer: pl.Trainer, task: Any) -> None:
         """Forget metrics and checkpoints beyond the step from which training goes on."""
@@ -64,7 +65,6 @@ class Loop(pl.Callback):
         if trainer.is_global_zero:
             self.folder.set_status("running", step=step, epoch=trainer.current_epoch)
             self.folder.truncate_metrics(step)
-            self.trackers.start(self.folder)
             checkpoints.drop_after(self.folder.checkpoints, step)
             self.progress.start(step, self.config.trainer.max_steps)
         self.interrupt.defer()
@@ -97,6 +97,11 @@ class Loop(pl.Callback):
             self._save_weights(trainer, task, checkpoints.WEIGHTS, step)
         if saved:
             self._save_full(trainer, step)
+        if trainer.is_global_zero and not self._tracked:
+            self._tracked = True
+            task.budget.stop_clock()  # connecting to a service is no training
+            self.trackers.start(self.folder)
+            task.budget.start_clock()
 
     def _agree(self, trainer: pl.Trainer, task: Any, last: bool) -> bool:
         """Decide on all ranks alike whether to stop and whether a checkpoint's time has come: True if it has."""

@@ -90,7 +90,7 @@ def outcome(config: Config, folder: RunFolder, trained: Trained) -> dict[str, An
         "deterministic": determinism(config),
         "debug": config.debug.name,
     } | _costs(config, trained)
-    if trained.trackers:
+    if trained.trackers.any:
         pictures = attention_pictures(folder, task.model, data.subwords)
         trained.trackers.end(Final(result, samples(folder), pictures))
     return result
