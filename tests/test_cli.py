@@ -102,6 +102,10 @@ def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path:
         ("model.h=null", "model.h=null: a value is needed"),
         ("deterministic=2", "deterministic=2: must be true or false."),
         ("rows=a", "rows=a: must be a list such as [a,b] or null."),
+        ("sweep.at_once=0", "sweep.at_once=0: must be a whole number, at least 1, or auto."),
+        ("sweep.at_once=1.5", "sweep.at_once=1.5: must be a whole number, at least 1, or auto."),
+        ("sweep.at_once=lots", "sweep.at_once=lots: must be a whole number, at least 1, or auto."),
+        ("sweep.at_once=[2]", "sweep.at_once=[2]: must be a whole number, at least 1, or auto."),
         ("sweep.seeds=[1,x]", "must be a list of whole numbers such as [1,2]."),
         ("model.kind=[a]", "model.kind=['a']: must be one of transformer, weighted."),
         ("logger.mode=onlin", "logger.mode=onlin: valid choices are online, offline, disabled. Did you mean 'online'?"),
@@ -133,6 +137,8 @@ def test_one_bad_override_gives_one_fault(line: str, message: str) -> None:
         ["sweep=quickstart", "variation=quickstart/uniform"],
         ["model.d_model=${model.d_ff}"],
         ["hydra.verbose=true"],
+        ["sweep.at_once=auto"],
+        ["sweep.at_once=null"],
     ],
 )
 def test_good_overrides_have_no_fault(lines: list[str]) -> None:

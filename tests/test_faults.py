@@ -23,7 +23,11 @@ def configured(**changes: Any) -> Config:
 
 
 WEIGHTED = {"model__kind": "weighted"}
+AT_ONCE = "must be a whole number, at least 1, or auto."
 CASES: dict[str, tuple[dict[str, Any], str]] = {
+    "no row at once": ({"sweep__at_once": 0}, f"sweep.at_once=0: {AT_ONCE}"),
+    "lots at once": ({"sweep__at_once": "lots"}, f"sweep.at_once=lots: {AT_ONCE}"),
+    "nearly auto": ({"sweep__at_once": "atuo"}, f"sweep.at_once=atuo: {AT_ONCE} Did you mean 'auto'?"),
     "heads": ({"model__h": 3}, "model.h=3 does not divide model.d_model=512: choose model.h among 1, 2, 4, 8"),
     "heads with d_k only": ({"model__h": 3, "model__d_k": 64}, "or set model.d_v explicitly"),
     "odd width": ({"model__d_model": 63, "model__h": 1}, "model.d_model=63 is odd"),

@@ -31,6 +31,15 @@ def number(
     return field(default=default, metadata={"bounds": bounds})
 
 
+AUTO = "auto"
+"""A number that is found by measuring."""
+
+
+def number_or_auto(default: int | None, *, ge: int) -> Any:
+    """Whole number with a lower bound, or AUTO."""
+    return field(default=default, metadata={"bounds": {"ge": ge}, "words": (AUTO,)})
+
+
 def default_cache() -> str:
     """Return `$VARIATIONS_CACHE`, else the user's cache folder."""
     home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
@@ -387,8 +396,9 @@ class SweepConfig:
     seeds: list[int] = field(default_factory=lambda: [1])
     overrides: list[str] = field(default_factory=list)
     """Applied to every row alike."""
-    at_once: int | None = number(None, ge=1)
-    """Most rows at the same time; null: what the launcher has room for (on this machine's CPU, one)."""
+    at_once: int | str | None = number_or_auto(None, ge=1)
+    """Most rows at the same time; null: what the launcher has room for (on this machine's CPU, one); `auto`: so many
+    as are quickest on this machine's CPU, measured first."""
     retries: int = number(1, ge=0)
     """How often a failed row is tried again before the sweep ends."""
     reuse: bool = True
@@ -398,6 +408,11 @@ class SweepConfig:
     metric: str = "bleu"
     note: str | None = None
     search: SearchConfig = field(default_factory=SearchConfig)
+
+    @property
+    def most(self) -> int | None:
+        """`at_once` where it is a number; None: the pool knows how many it has room for."""
+        return self.at_once if isinstance(self.at_once, int) else None
 
 
 @dataclass

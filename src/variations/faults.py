@@ -59,6 +59,10 @@ def value_fault(key: str, value: Any, metadata: Mapping[str, Any]) -> str | None
         valid = list(dict.fromkeys(choices))
         if value not in valid:
             return f"{key}={value}: valid choices are {', '.join(valid)}.{did_you_mean(str(value), valid)}"
+    elif words := metadata.get("words"):
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if value not in words and not (whole and _inside(value, metadata["bounds"])):
+            return f"{key}={value}: must be {bounded_or_word(metadata)}.{did_you_mean(str(value), words)}"
     elif isinstance(value, float) and not math.isfinite(value):
         return f"{key}={value}: must be a finite number."
     elif (bounds := metadata.get("bounds")) and not _inside(value, bounds):
@@ -72,6 +76,11 @@ def _inside(value: float, bounds: dict[str, float]) -> bool:
         and ("gt" not in bounds or value > bounds["gt"])
         and ("lt" not in bounds or value < bounds["lt"])
     )
+
+
+def bounded_or_word(metadata: Mapping[str, Any]) -> str:
+    """Say what a field takes that is a number or a word: `a whole number, at least 1, or auto`."""
+    return f"a whole number, {bounds_text(metadata['bounds'])}, or {' or '.join(metadata['words'])}"
 
 
 def bounds_text(bounds: dict[str, float]) -> str:

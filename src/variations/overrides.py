@@ -13,7 +13,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, QuotedString
 from hydra.errors import HydraException
 
-from variations.faults import bounds_text, value_fault
+from variations.faults import bounded_or_word, bounds_text, value_fault
 from variations.suggestions import options, options_text, unknown_key, walk_groups
 
 EVERYTHING = "*"
@@ -193,6 +193,8 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _kind_text(kinds: tuple[Any, ...], item: Key) -> str:
+    if "words" in item.metadata:
+        return bounded_or_word(item.metadata)
     words = {
         int: "a whole number",
         float: "a number",

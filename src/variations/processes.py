@@ -89,6 +89,20 @@ def environment(place: Mapping[str, str]) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **place}
 
 
+def cores() -> int:
+    """Return the CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def threads_each(runs: int) -> int | None:
+    """Return the CPU threads of each of so many runs that share this machine; None: no limit."""
+    if runs == 1:
+        return None
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    share = max(1, cores() // runs)
+    return min(share, int(given)) if given.isdigit() and int(given) > 0 else share
+
+
 def _meeting_place(nodes: int) -> dict[str, str]:
     if nodes == 1:
         with socket.socket() as free:

@@ -40,7 +40,7 @@ def known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, values: dict[str, Any
         return Measured(values)
 
     monkeypatch.setattr(measuring, "_measure", answer)
-    monkeypatch.setenv("VARIATIONS_CACHE", str(tmp_path))
+    monkeypatch.setattr(measuring, "_place", lambda shape, key: tmp_path / "plan" / f"{key}.json")
     return asked
 
 

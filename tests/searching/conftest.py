@@ -23,6 +23,7 @@ class QuickPool:
 
     at_once: int = 2
     name: str = "quick"
+    outlives: bool = False
     started: list[str] = field(default_factory=list)
     most: int = 0
     processes: dict[Path, tuple[Task, subprocess.Popen[bytes]]] = field(default_factory=dict)

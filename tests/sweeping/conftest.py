@@ -35,6 +35,7 @@ class FakePool:
 
     most: int = 2
     name: str = "fake"
+    outlives: bool = False
     running: dict[str, Task] = field(default_factory=dict)
     adopted: list[str] = field(default_factory=list)
     submitted: list[str] = field(default_factory=list)
@@ -62,7 +63,7 @@ class FakePool:
         return over
 
     def stop(self) -> None:
-        for name in list(self.running):
+        for name in [] if self.outlives else list(self.running):
             self.end(name, "interrupted", 130)
 
     def end(self, name: str, state: str | None, code: int | None = 0, reason: str = "") -> None:

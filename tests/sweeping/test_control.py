@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from variations.compose import to_dict
 from variations.experiments.lease import Lease, read
 from variations.experiments.ledger import RunFolder
 from variations.sweeping import control as module
@@ -185,6 +186,49 @@ def test_stopping_ends_the_rows_and_gives_everything_back(rows: Any, control: An
     assert states(outcomes) == ["interrupted", "interrupted", "pending"]
     for outcome in outcomes[:2]:
         assert read(outcome.folder.path).state == "released"  # type: ignore[union-attr]
+
+
+def test_after_a_stop_only_what_a_queue_keeps_is_submitted(rows: Any, control: Any, pool: Any) -> None:
+    pool.outlives = True
+    outcomes = rows("kept", "dropped", "waits")
+    sweep = control(outcomes)
+    sweep.step()
+    del pool.running["dropped-seed1"]  # not handed over yet
+    sweep.stop()
+    assert states(outcomes) == ["submitted", "pending", "pending"]
+    held = [read(outcome.folder.path) for outcome in outcomes]
+    assert [record and record.state for record in held] == ["queued", "released", None]
+
+
+def test_after_a_stop_the_run_of_another_sweep_is_elsewhere(
+    rows: Any, control: Any, pool: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control(rows("a")).step()
+    again = rows("a", "b")
+    second = control(again)
+    second.step()
+    monkeypatch.setattr(pool, "stop", lambda: pool.end("b-seed1", "interrupted", 130))
+    second.stop()
+    assert states(again) == ["elsewhere", "interrupted"]
+
+
+def test_the_summary_has_the_seconds_of_all_launches(
+    rows: Any, finished: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    outcomes = rows("a", "b", "c", changes=["trainer=ddp", "trainer.devices=4"])
+    finished(outcomes[0]).write_result({"seconds": 7200.0})
+    outcomes[0].state, outcomes[0].seconds = "finished", 12.0  # of the last launch
+    stopped = RunFolder(outcomes[1].folder.path).create(to_dict(outcomes[1].job.config))
+    for seconds in (10.0, 31.2):
+        stopped.append_metrics({"step": seconds, "seconds": seconds})
+    outcomes[1].state, outcomes[1].seconds = "interrupted", 5.0
+    summary(outcomes)
+    lines = [line.replace("│", " ").split() for line in capsys.readouterr().out.splitlines()]
+    cells = {line[0]: line[3:5] for line in lines if line and line[0] in ("a", "b", "c")}
+    assert cells["a"] == ["7200", "8"]
+    assert cells["b"] == ["31", "0.035"]
+    assert cells["c"][0].endswith("seed1") or "c/seed1" in cells["c"][0]
 
 
 def test_force_makes_one_new_attempt_and_goes_on_with_it(rows: Any, control: Any, pool: Any, finished: Any) -> None:

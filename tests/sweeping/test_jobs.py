@@ -112,6 +112,22 @@ def test_finished_rows_are_skipped_and_nothing_is_started(tmp_path: Path) -> Non
     assert not list(tmp_path.rglob("log.txt"))
 
 
+@pytest.mark.parametrize("value", ["0", "lots", "1.5"])
+def test_a_number_of_rows_on_a_gpu_that_is_none(tmp_path: Path, value: str) -> None:
+    done = sweep(tmp_path, "sweep=quickstart", f"hydra.launcher.per_gpu={value}")
+    assert done.returncode == 2
+    fault = f"hydra.launcher.per_gpu={value}: must be a whole number, at least 1, or auto."
+    assert done.stderr == f"error: 1 fault in the configuration:\n  - {fault}\n"
+
+
+@pytest.mark.parametrize("launcher", ["slurm", "ray"])
+def test_a_cluster_is_not_measured(tmp_path: Path, launcher: str) -> None:
+    done = sweep(tmp_path, "sweep=quickstart", "sweep.at_once=auto", f"hydra/launcher={launcher}")
+    assert done.returncode == 2
+    assert "sweep.at_once=auto measures this machine: with hydra/launcher=" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_launcher_that_has_no_pool_is_refused(tmp_path: Path) -> None:
     done = sweep(tmp_path, "sweep=quickstart", "hydra/launcher=basic")
     assert done.returncode == 2

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from variations import processes
 from variations.errors import UserError
 from variations.experiments.proc import Process
-from variations.sweeping import local
 from variations.sweeping.local import LocalPool
 from variations.sweeping.pool import Ended, Task
 
@@ -102,7 +102,7 @@ def test_a_killed_run_says_so(make: Make, tmp_path: Path) -> None:
 def test_runs_share_the_cores_and_get_nothing_of_a_surrounding_rank(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "cores", lambda: 6)
+    monkeypatch.setattr(processes, "cores", lambda: 6)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "4")

@@ -20,12 +20,30 @@ class PoolLauncher(Launcher):
         """Needs nothing of these: a run is a process that reads its folder."""
 
     @abstractmethod
-    def pool(self, configs: "Sequence[Config]") -> "Pool":
+    def pool(self, configs: "Sequence[Config]", runs: int | None = None) -> "Pool":
         """Return the pool for runs with these configurations (one at least), of which none has been started.
+
+        Args:
+            configs: The base row's first.
+            runs: How many runs there will be; None: one for each configuration.
 
         Raises:
             UserError: The pool cannot be had, or cannot take these runs.
         """
+
+    def refuse_auto(self, configs: "Sequence[Config]") -> None:
+        """Turn `sweep.at_once=auto` down where rows run on other machines than this.
+
+        Raises:
+            ConfigError: It is asked for.
+        """
+        from variations.config import AUTO
+        from variations.errors import ConfigError
+
+        if configs[0].sweep.at_once == AUTO:
+            name = type(self).__name__.lower()
+            text = f"sweep.at_once=auto measures this machine: with hydra/launcher={name} write a number, or null."
+            raise ConfigError([text])
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Any:
         """Hydra's own sweepers call this; the runs here need ours.

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hydra.core.config_store import ConfigStore
 
 from hydra_plugins.variations_launcher.base import PoolLauncher
+from variations.config import AUTO, number_or_auto
 
 if TYPE_CHECKING:
     from variations.config import Config
@@ -20,8 +21,8 @@ class LocalConf:
     _target_: str = "hydra_plugins.variations_launcher.local.Local"
     gpus: list[str] | None = None
     """GPUs to use, as CUDA_VISIBLE_DEVICES names them; null: all that this process sees."""
-    per_gpu: int = 1
-    """Rows that share a GPU."""
+    per_gpu: Any = number_or_auto(1, ge=1)  # untyped, as Hydra would refuse 1.5 in its own words
+    """Rows that share a GPU; `auto`: so many as are quickest together, measured first."""
 
 
 ConfigStore.instance().store(group="hydra/launcher", name="local", node=LocalConf, provider="variations")
@@ -30,18 +31,20 @@ ConfigStore.instance().store(group="hydra/launcher", name="local", node=LocalCon
 class Local(PoolLauncher):
     """A pool of this machine's GPUs, or of its cores."""
 
-    def __init__(self, gpus: Sequence[str] | None = None, per_gpu: int = 1) -> None:
+    def __init__(self, gpus: Sequence[str] | None = None, per_gpu: int | str = 1) -> None:
         self.gpus, self.per_gpu = gpus, per_gpu
 
-    def pool(self, configs: "Sequence[Config]") -> "LocalPool":
+    def pool(self, configs: "Sequence[Config]", runs: int | None = None) -> "LocalPool":
         """See `PoolLauncher`."""
         from variations import surroundings
         from variations.errors import ConfigError
+        from variations.faults import value_fault
         from variations.sweeping.local import LocalPool, visible_gpus
 
         found = list(dict.fromkeys(fault for config in configs for fault in surroundings.faults(config)))
-        if self.per_gpu < 1:
-            found.append(f"hydra.launcher.per_gpu={self.per_gpu}: must be at least 1.")
+        bounds = LocalConf.__dataclass_fields__["per_gpu"].metadata
+        if fault := value_fault("hydra.launcher.per_gpu", self.per_gpu, bounds):
+            found.append(fault)
         if found:
             raise ConfigError(found)
         accelerator = next((c.trainer.accelerator for c in configs if c.trainer.accelerator != "cpu"), "cpu")
@@ -51,5 +54,14 @@ class Local(PoolLauncher):
                 named, here = ", ".join(map(str, wrong)), ", ".join(gpus)
                 raise ConfigError([f"hydra.launcher.gpus: there is no GPU {named} here; there are {here}."])
             gpus = [str(gpu) for gpu in self.gpus]
-        devices = max(config.trainer.devices for config in configs)
-        return LocalPool(configs[0].sweep.at_once, gpus, self.per_gpu, devices if gpus else 1)
+        devices = max(config.trainer.devices for config in configs) if gpus else 1
+        pool = LocalPool(configs[0].sweep.most, gpus, self.per_gpu if isinstance(self.per_gpu, int) else 1, devices)
+        if (self.per_gpu if gpus else configs[0].sweep.at_once) == AUTO:
+            from variations.planning.packing import packed
+
+            chosen = packed(configs[0], runs or len(configs), gpus)
+            if gpus:
+                pool.per_gpu = chosen
+            else:
+                pool.at_once = chosen
+        return pool

@@ -31,13 +31,14 @@ class Ray(PoolLauncher):
     def __init__(self, **settings: Any) -> None:
         self.settings = RaySettings(**settings)
 
-    def pool(self, configs: "Sequence[Config]") -> "RayPool":
+    def pool(self, configs: "Sequence[Config]", runs: int | None = None) -> "RayPool":
         """See `PoolLauncher`."""
         from pathlib import Path
 
         from variations.errors import ConfigError
         from variations.sweeping.ray import RayPool
 
+        self.refuse_auto(configs)
         if any(config.trainer.nodes > 1 for config in configs):
             raise ConfigError(
                 [

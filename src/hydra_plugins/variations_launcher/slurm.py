@@ -31,10 +31,11 @@ class Slurm(PoolLauncher):
     def __init__(self, **settings: Any) -> None:
         self.settings = SlurmSettings(**settings)
 
-    def pool(self, configs: "Sequence[Config]") -> "SlurmPool":
+    def pool(self, configs: "Sequence[Config]", runs: int | None = None) -> "SlurmPool":
         """See `PoolLauncher`."""
         from pathlib import Path
 
         from variations.sweeping.slurm import SlurmPool
 
+        self.refuse_auto(configs)
         return SlurmPool(self.settings, Path(configs[0].runs))

@@ -66,10 +66,12 @@ class VariationsSweeper(Sweeper):
         if is_search(arguments, self.extra_folder):
             return search(arguments, self.launcher, self.extra_folder)
         outcomes = [Outcome.of(job) for job in expand(arguments, self.extra_folder)]
-        pool = self.launcher.pool([outcome.job.config for outcome in outcomes])
+        left = not all(outcome.ended for outcome in outcomes)
+        pool = self.launcher.pool([outcome.job.config for outcome in outcomes]) if left else None
         try:
-            with Interrupt():
-                Control(pool, outcomes, Overview()).run()
+            if pool is not None:
+                with Interrupt():
+                    Control(pool, outcomes, Overview()).run()
         finally:
             summary(outcomes)
         if not all(outcome.ok for outcome in outcomes):

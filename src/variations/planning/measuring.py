@@ -16,7 +16,7 @@ from variations.compose import to_dict
 from variations.config import Config
 from variations.errors import UserError
 from variations.experiments.atomic import write_json
-from variations.planning.shape import Shape, cores, machine_bytes
+from variations.planning.shape import Shape, machine_bytes
 from variations.processes import PARENT
 
 PATIENCE = 900.0
@@ -96,16 +96,35 @@ def one_device(config: Config) -> Config:
 
 def _measure(shape: Shape, limit: float) -> Measured:
     """Ask as many processes at the same time as runs will share the machine; times are means, memory the largest."""
-    with tempfile.TemporaryDirectory(prefix="variations-plan-") as folder:
+    with tempfile.TemporaryDirectory(prefix="variations-plan-") as name:
+        folder = Path(name)
         request = {"config": to_dict(one_device(shape.config)), "limit": limit, "memory": _room(shape)}
-        processes = [_Child(Path(folder) / str(i), request, shape) for i in range(shape.at_once)]
+        meeting = {"folder": str(folder), "count": shape.at_once}
+        children: list[_Child] = []
         try:
-            answers = [process.answer(limit) for process in processes]
+            for number in range(shape.at_once):
+                children.append(_Child(folder / str(number), {**request, "meeting": meeting}, shape))
+            return _awaited(children, PATIENCE + 20 * limit)
         finally:
-            for process in processes:
-                process.end()
-    fault = next((answer for answer in answers if answer.fault is not None), None)
-    return fault or Measured(_merged([answer.values for answer in answers if answer.values is not None]))
+            for child in children:
+                child.end()
+
+
+def _awaited(children: Sequence["_Child"], patience: float) -> Measured:
+    """Wait for all, or for the first fault: the others would wait for it in vain."""
+    deadline, waiting = time.monotonic() + patience, list(children)
+    found: list[Mapping[str, Any]] = []
+    while waiting:
+        if time.monotonic() > deadline:
+            return Measured(fault=f"it did not end within {patience:.0f} s")
+        for child in [child for child in waiting if child.popen.poll() is not None]:
+            waiting.remove(child)
+            answer = child.answer()
+            if answer.values is None:
+                return answer
+            found.append(answer.values)
+        time.sleep(0.02)
+    return Measured(_merged(found))
 
 
 def _merged(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -136,8 +155,10 @@ class _Child:
         source = str(Path(__file__).resolve().parents[2])
         paths = [source, *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), PARENT: str(os.getpid())}
-        if shape.at_once > 1:
-            environment["OMP_NUM_THREADS"] = str(max(1, cores() // shape.at_once))
+        if shape.threads is not None:
+            environment["OMP_NUM_THREADS"] = str(shape.threads)
+        if shape.gpu is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = shape.gpu
         self.log = folder / "log"
         with self.log.open("wb") as log:
             self.popen = subprocess.Popen(
@@ -148,16 +169,12 @@ class _Child:
                 stderr=subprocess.STDOUT,
             )
 
-    def answer(self, limit: float) -> Measured:
-        """Wait for the answer."""
-        try:
-            code = self.popen.wait(timeout=PATIENCE + 20 * limit)
-        except subprocess.TimeoutExpired:
-            return Measured(fault=f"it did not end within {PATIENCE + 20 * limit:.0f} s")
+    def answer(self) -> Measured:
+        """What it has found out, once it has ended."""
         try:
             found = json.loads(self.place.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return self._without_answer(code)
+            return self._without_answer(self.popen.returncode)
         if "ok" in found:
             return Measured(found["ok"])
         return Measured(fault=found["fault"], exhausted=found["memory"])

@@ -1,11 +1,12 @@
 """The cost of every row of a plan, the total of what is left, and how long that takes on so many devices."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from variations.config import Config
+from variations.config import AUTO, Config
 from variations.planning.cost import Cost, preparation, run_cost
 from variations.planning.measuring import Measured, measured
+from variations.planning.packing import packed
 from variations.planning.rows import Planned
 from variations.planning.schedule import Path, Piece, longest_first
 from variations.planning.shape import Shape, machine_bytes
@@ -50,6 +51,7 @@ def bill(rows: Sequence[Planned], places: int | None, limit: float, *, fresh: bo
         limit: Seconds of updates for each shape.
         fresh: Measure again what is known.
     """
+    rows = _packed(rows, limit, fresh=fresh)
     shapes = {_name(row): _shape(row) for row in rows if _counts(row)}
     found = measured(shapes, limit, fresh=fresh)
     prices = [_price(row, found[shapes[_name(row)].key()]) if _name(row) in shapes else Price() for row in rows]
@@ -73,6 +75,15 @@ def bill(rows: Sequence[Planned], places: int | None, limit: float, *, fresh: bo
 def reuses(row: Planned) -> bool:
     """Whether the row only tests another row's checkpoint."""
     return row.config is not None and row.config.variation.reuse is not None and row.config.sweep.reuse
+
+
+def _packed(rows: Sequence[Planned], limit: float, *, fresh: bool) -> Sequence[Planned]:
+    """The rows with as many at once as the launch would choose by measuring, where it is to."""
+    base = next((row.config for row in rows if _counts(row)), None)
+    if base is None or base.sweep.at_once != AUTO or base.trainer.accelerator != "cpu":
+        return rows
+    chosen = packed(base, sum(len(row.launches) for row in rows), limit=limit, fresh=fresh)
+    return [replace(row, at_once=chosen) for row in rows]
 
 
 def _name(row: Planned) -> str:

@@ -33,6 +33,7 @@ from variations.experiments.environment import environment
 from variations.experiments.ledger import RunFolder
 from variations.models import count_parameters
 from variations.planning import decoding_time
+from variations.planning.meeting import Meeting
 from variations.planning.sample import PRICED, InventedData, evenly, is_here, prices, reduced
 from variations.tasks.translation import Translation
 from variations.training import checkpoints, memory
@@ -91,6 +92,8 @@ class Probe:
     folder: RunFolder
     fits: int | None
     """Bytes of memory that there are; None: not known."""
+    meeting: Meeting
+    """With the runs that share the machine."""
     whole: int | None = None
     prepared: float = 0.0
     answer: dict[str, Any] = field(default_factory=dict)
@@ -99,9 +102,12 @@ class Probe:
         """Measure everything; `spawned` is when the process was started (seconds since the epoch)."""
         self._set_up()
         device = self.device
+        waited = self.meeting.at("ready")
         sighted = self._sight()
-        self.answer["startup_seconds"] = max(0.0, sighted - spawned - self.prepared)
+        self.answer["startup_seconds"] = max(0.0, sighted - spawned - self.prepared - waited)
+        self.meeting.at("training")
         self._train()
+        self.meeting.at("decoding")
         self.answer |= {
             "parameters": count_parameters(self.task.model),
             "vocabulary": self.data.subwords.size,
@@ -273,7 +279,8 @@ def main() -> int:
     config = from_dict(request["config"], Config)
     with tempfile.TemporaryDirectory(prefix="variations-plan-") as folder:
         try:
-            probe = Probe(config, request["limit"], RunFolder(folder), request["memory"])
+            meeting = Meeting(Path(request["meeting"]["folder"]), request["meeting"]["count"])
+            probe = Probe(config, request["limit"], RunFolder(folder), request["memory"], meeting)
             answer: dict[str, Any] = {"ok": probe.measure(request["spawned"])}
         except (RuntimeError, MemoryError, UserError) as error:
             exhausted = memory.is_exhausted(error) or str(error).startswith("out of memory")

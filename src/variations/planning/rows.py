@@ -40,7 +40,7 @@ class Planned:
     launches: tuple[Launch, ...] = ()
     """Its runs; none in the list of both papers' rows, which is no launch."""
     at_once: int = 1
-    """Runs that share the machine."""
+    """Runs that share the machine; for `sweep.at_once=auto` 1, until that is measured."""
 
 
 def all_rows(tables: Sequence[str] | None = None, *, trainable: bool = False) -> list[tuple[str, str]]:
@@ -133,7 +133,8 @@ def _sweep(overrides: Sequence[str], extra_folder: str | None) -> list[Planned]:
         else:
             planned = _planned(jobs[row].config, configs, jobs[row].overrides, extra_folder)
             launches = tuple(launch(job.config) for job in every if job.row == row)
-            found.append(replace(planned, launches=launches, at_once=head.sweep.at_once or 1))
+            at_once = head.sweep.most or 1 if head.trainer.accelerator == "cpu" else 1
+            found.append(replace(planned, launches=launches, at_once=at_once))
     return found
 
 

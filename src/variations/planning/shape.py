@@ -12,8 +12,9 @@ from typing import Any
 from variations.compose import to_dict
 from variations.config import Config
 from variations.experiments.environment import cpu_model, gpu_names, versions
+from variations.processes import cores, threads_each
 
-SPEEDY = ("models", "tasks", "training", "decoding", "scoring", "data", "planning", "performance.py", "tracking.py")
+SPEEDY = ("models", "tasks", "training", "decoding", "scoring", "data", "planning", "performance.py", "tracking")
 """Code of this package that decides how fast a run is: another text is measured anew."""
 RATES = ("dropout", "attention_dropout", "relu_dropout")
 
@@ -24,11 +25,21 @@ class Shape:
 
     config: Config
     at_once: int = 1
-    """Runs that share the machine."""
+    """Runs that share the machine, or its GPU `gpu`."""
+    gpu: str | None = None
+    """As CUDA_VISIBLE_DEVICES names it; None: the first, if the run uses any."""
+    busy: int | None = None
+    """Runs on the whole machine, where other GPUs have theirs; None: `at_once`."""
+
+    @property
+    def threads(self) -> int | None:
+        """CPU threads of each run; None: no limit."""
+        return threads_each(self.busy or self.at_once)
 
     def key(self) -> str:
         """Return the name of its measurement: another hardware, torch or code is another one."""
-        parts = {"run": _telling(self.config), "at_once": self.at_once, "here": _here()}
+        shared = {"at_once": self.at_once, "threads": self.threads}
+        parts = {"run": _telling(self.config), **shared, "here": _here()}
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:20]
 
 
@@ -84,11 +95,6 @@ def _code() -> str:
         for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-def cores() -> int:
-    """CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def machine_bytes() -> int | None:

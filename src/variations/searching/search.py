@@ -99,7 +99,7 @@ class Search:
     def _room(self) -> int:
         waiting = [o for trial in self.trials for o in trial.outcomes if o.state == "pending"]
         at_work = [o for trial in self.trials for o in trial.outcomes if o.state == "submitted"]
-        most = self.definition.base.sweep.at_once
+        most = self.definition.base.sweep.most
         room = self.pool.room() if most is None else min(self.pool.room(), most - len(at_work))
         return room - len(waiting)
 

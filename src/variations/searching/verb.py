@@ -25,7 +25,7 @@ def search(arguments: Sequence[str], launcher: Any, extra_folder: str | None = N
     if not isinstance(launcher, PoolLauncher):
         raise ConfigError(["hydra/launcher: trials are run by local, slurm or ray; leave it out for local."])
     definition = define(tuple(arguments), extra_folder)
-    pool = launcher.pool([definition.base])
+    pool = launcher.pool([definition.base], definition.total * len(definition.seeds))
     from variations.searching.search import Search
     from variations.searching.show import summary
     from variations.training.interrupt import Interrupt

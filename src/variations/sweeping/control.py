@@ -74,9 +74,19 @@ class Control:
         for ended in self.pool.ended():
             self._settle(ended)
         for outcome in self.outcomes:
-            lease = outcome.lease
-            if lease is not None and not (lease.record.key and self.pool.alive(lease.record.key)):
-                lease.release()
+            if outcome.state == "submitted":
+                self._left_behind(outcome)
+            elif outcome.lease is not None:
+                outcome.lease.release()
+
+    def _left_behind(self, outcome: Outcome) -> None:
+        """Say where a run is that has not ended: in a queue that keeps it, with another sweep, or nowhere."""
+        record = outcome.lease.record if outcome.lease is not None else read(outcome.folder.path)
+        if record is None or not (record.key and self.pool.alive(record.key)):
+            self._give_back(outcome)
+            outcome.state = "pending"
+        elif not self.pool.outlives:
+            outcome.state = "elsewhere"
 
     # Starting -------------------------------------------------------------------------------------------------------
 
@@ -92,7 +102,7 @@ class Control:
                     self._end(outcome, "failed", str(error))
 
     def _full(self, outcome: Outcome) -> bool:
-        most = outcome.job.config.sweep.at_once
+        most = outcome.job.config.sweep.most
         return most is not None and sum(other.state == "submitted" for other in self.outcomes) >= most
 
     def _start(self, outcome: Outcome) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from variations.errors import UserError
 from variations.experiments.ledger import RunFolder
 from variations.experiments.proc import Process
-from variations.processes import PARENT, environment
+from variations.processes import PARENT, environment, threads_each
 from variations.sweeping.pool import Ended, Task
 
 PLACES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK")
@@ -41,6 +41,7 @@ class LocalPool:
     devices: int = 1
     """GPUs that a run takes."""
     name: str = "local"
+    outlives: bool = False
     own: list[_Own] = field(default_factory=list)
     adopted: dict[str, Task] = field(default_factory=dict)
 
@@ -64,12 +65,7 @@ class LocalPool:
 
     def threads(self) -> int | None:
         """Return each run's CPU threads when several share the cores; None: no limit."""
-        most = self.at_once or len(self.gpus) * self.per_gpu // self.devices or 1
-        if most == 1:
-            return None
-        given = os.environ.get("OMP_NUM_THREADS", "")
-        share = max(1, cores() // most)
-        return min(share, int(given)) if given.isdigit() and int(given) > 0 else share
+        return threads_each(self.at_once or len(self.gpus) * self.per_gpu // self.devices or 1)
 
     def submit(self, task: Task) -> str:
         """See `Pool`."""
@@ -126,11 +122,6 @@ class LocalPool:
 
     def _load(self, gpu: str) -> int:
         return sum(gpu in one.gpus for one in self.own)
-
-
-def cores() -> int:
-    """Return the CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def visible_gpus(accelerator: str) -> list[str]:

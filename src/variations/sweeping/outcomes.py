@@ -28,7 +28,7 @@ class Outcome:
     """`pending`; `queued` or running in the pool (`submitted`); `elsewhere`: another process is at it; or ENDED."""
     reason: str = ""
     seconds: float | None = None
-    """Wall-clock time of this sweep's launches, or of the run itself if it was skipped."""
+    """Wall-clock time of this sweep's launches, start and test included; of the training if it was skipped."""
     by_other: bool = False
     """Done by another sweep meanwhile."""
     failures: int = 0
@@ -87,6 +87,17 @@ class Outcome:
             return self.folder.status()
         except UserError:
             return None
+
+    def trained(self) -> float | None:
+        """Return the seconds of training over all launches, as the run itself counts them; None: not known."""
+        try:
+            if not (self.ok or self.same()):
+                return None
+            last = self.folder.result() or next(iter(self.folder.read_metrics()[-1:]), {})
+        except UserError:
+            return None
+        seconds = last.get("seconds")
+        return float(seconds) if isinstance(seconds, int | float) else None
 
     def score(self) -> str:
         """Return the score of the sweep's metric, as `27.31`, or nothing."""

@@ -171,14 +171,16 @@ def _time(seconds: float | None) -> str:
 
 
 def summary(outcomes: Sequence[Outcome]) -> None:
-    """Print a table of all runs, then each failure's reason and log."""
+    """Print a table of all runs with what their training took in all, then each failure's reason and log."""
     console = Console(highlight=False)
     metric = outcomes[0].job.config.sweep.metric if outcomes else "bleu"
-    table = Table("row", "seed", "state", metric.upper(), "seconds", "folder")
+    table = Table("row", "seed", "state", metric.upper(), "training, s", "device-hours", "folder")
     for o in outcomes:
         state = f"[{COLOURS.get(o.state, 'default')}]{o.state}[/]"
-        seconds = "" if o.seconds is None else f"{o.seconds:.0f}"
-        table.add_row(escape(o.job.row), str(o.job.seed), state, o.score(), seconds, escape(str(o.folder.path)))
+        seconds, trainer = o.trained(), o.job.config.trainer
+        hours = None if seconds is None else seconds * trainer.devices * trainer.nodes / 3600
+        costs = ("", "") if seconds is None or hours is None else (f"{seconds:.0f}", f"{hours:.2g}")
+        table.add_row(escape(o.job.row), str(o.job.seed), state, o.score(), *costs, escape(str(o.folder.path)))
     console.print(table)
     counts = Counter(o.state for o in outcomes)
     others = sum(o.by_other and o.ok for o in outcomes)

@@ -41,6 +41,11 @@ class Pool(Protocol):
 
     name: str
 
+    @property
+    def outlives(self) -> bool:
+        """Whether runs are kept when the sweep that submitted them ends."""
+        ...
+
     def room(self) -> int:
         """Return how many more runs can be submitted now."""
         ...

@@ -62,6 +62,11 @@ class RayPool:
         where = Process.of().key if self._own else str(self._ray.get_runtime_context().gcs_address)
         self._cluster = f"{where}#"
 
+    @property
+    def outlives(self) -> bool:
+        """See `Pool`: on a cluster, unless `detach` is off."""
+        return not self._own and self.settings.detach
+
     def room(self) -> int:
         """See `Pool`."""
         return MOST - len(self._watched)
@@ -104,7 +109,7 @@ class RayPool:
 
     def stop(self) -> None:
         """See `Pool`: on a cluster, runs go on unless `detach` is off."""
-        if not self._own and self.settings.detach:
+        if self.outlives:
             if count := len(self._watched):
                 self.say(
                     f"{count} run{'s' if count > 1 else ''} go{'' if count > 1 else 'es'} on in the Ray cluster. The "

@@ -63,6 +63,7 @@ class SlurmPool:
     """Root of the run store; Slurm's files are kept in `.slurm/` below it. All machines must see it."""
     say: Callable[[str], None] = _say
     name: str = slurm_job.POOL
+    outlives: bool = True
     _open: list[_Batch] = field(default_factory=list)
     _watched: dict[str, Task] = field(default_factory=dict)
 

@@ -1,0 +1,128 @@
+"""How many runs at once do most rows an hour, on this machine's cores or on one of its GPUs: `sweep.at_once=auto`.
+
+For 1, 2, 4 … runs as many probes take updates at the same time, each with its share of the cores, until more of them
+do less together or find no memory. Measurements stand in the cache that `plan.py` uses.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from variations.config import Config
+from variations.planning.cost import Cost, run_cost
+from variations.planning.measuring import Measured, measured
+from variations.planning.shape import Shape, machine_bytes
+from variations.processes import cores
+
+LIMIT = 5.0
+"""Seconds of updates for each number of runs; start and decoding come on top."""
+GPU_OVERHEAD = 600_000_000
+"""Bytes of a GPU's memory that a process takes beside what torch reserves: CUDA's context, libraries."""
+
+Measure = Callable[[Shape], Measured]
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What so many runs do together."""
+
+    at_once: int
+    steps: float
+    """A minute."""
+    rows: float
+    """An hour: whole rows, from their start to their scores."""
+
+    def __str__(self) -> str:
+        return f"{self.at_once} at once {_figure(self.steps)} steps/min, {_figure(self.rows)} rows/h"
+
+
+def packed(config: Config, runs: int, gpus: Sequence[str] = (), *, limit: float = LIMIT, fresh: bool = False) -> int:
+    """Measure how many runs at once are quickest, and say so on standard error.
+
+    Args:
+        config: Of the runs' base row, whose shape stands for all.
+        runs: How many there are.
+        gpus: GPUs that the runs may use, as CUDA_VISIBLE_DEVICES names them; empty: they use the CPU.
+        limit: Seconds of updates for each number of runs.
+        fresh: Measure again what is known.
+
+    Returns:
+        Runs at once: of the machine, or of each of its GPUs.
+
+    Raises:
+        UserError: The cache cannot be written.
+    """
+    key = "per_gpu" if gpus else "at_once"
+    most = largest(config, runs, len(gpus))
+    if most == 1:
+        sys.stderr.write(f"{key}: 1 (of {runs} run{'s' * (runs != 1)}, on {cores()} core{'s' * (cores() != 1)})\n")
+        return 1
+
+    def measure(shape: Shape) -> Measured:
+        name = f"{shape.at_once} at once"
+        return measured({name: shape}, limit, fresh=fresh)[shape.key()]
+
+    rates, end = tried(config, most, gpus, measure)
+    if not rates:
+        sys.stderr.write(f"{key}: 1 (more could not be measured; {end})\n")
+        return 1
+    chosen = best(rates)
+    told = "; ".join(str(rate) for rate in rates) + (f"; {end}" if end else "")
+    sys.stderr.write(f"{key}: {chosen} ({told})\n")
+    return chosen
+
+
+def largest(config: Config, runs: int, gpus: int = 0) -> int:
+    """Return the most runs at once that are worth a look: a core for each process, and no more than there are."""
+    devices = config.trainer.devices
+    places = max(1, gpus)
+    return max(1, min(cores() // places // (1 if gpus else devices), -(-runs * (devices if gpus else 1) // places)))
+
+
+def candidates(most: int) -> list[int]:
+    """1, 2, 4 … and `most` itself."""
+    return [*(k for k in (2**i for i in range(most.bit_length())) if k < most), most]
+
+
+def best(rates: Sequence[Rate]) -> int:
+    """Return the number of runs that does most rows an hour; the smaller one of equals."""
+    return max(rates, key=lambda rate: (rate.rows, -rate.at_once)).at_once
+
+
+def tried(config: Config, most: int, gpus: Sequence[str], measure: Measure) -> tuple[list[Rate], str]:
+    """Measure ever more runs at once until they do less together, and say why it ended before `most`, if for a fault.
+
+    Args:
+        config: Of each run.
+        most: Runs at once at most.
+        gpus: GPUs that share the cores; the first is measured.
+        measure: Measures a shape.
+    """
+    whole = replace(config, trainer=replace(config.trainer, max_minutes=None))  # less training is no gain
+    found: list[Rate] = []
+    for k in candidates(most):
+        gpu, busy = (gpus[0], max(1, k * len(gpus) // config.trainer.devices)) if gpus else (None, None)
+        answer = measure(Shape(config, k, gpu, busy))
+        if answer.values is None:
+            return found, f"{k} at once: {'memory ran out' if answer.exhausted else answer.fault}"
+        total = machine_bytes()
+        cost = run_cost(whole, answer.values, None if total is None else total // k)
+        if not fits(cost, k, on_gpu=bool(gpus)):
+            return found, f"{k} at once need more memory than there is"
+        found.append(Rate(k, 60 * k / answer.values["update_seconds"], 3600 * k / cost.seconds))
+        if best(found) != k:
+            break
+        if gpus and not fits(cost, min(2 * k, most), on_gpu=True):
+            return found, "no memory for more"
+    return found, ""
+
+
+def fits(cost: Cost, at_once: int, *, on_gpu: bool) -> bool:
+    """Whether so many runs of this cost find memory; of a GPU's, each has taken what `cost` says."""
+    if cost.room is None:
+        return True
+    return at_once * (cost.memory + GPU_OVERHEAD) <= cost.room if on_gpu else cost.memory <= cost.room
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
