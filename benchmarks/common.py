@@ -1,16 +1,24 @@
-"""What the benchmarks share: sizes, forms, and a header that says what was measured on what."""
+"""What the benchmarks share: sizes, forms, training steps, and a header that says what was measured on what."""
 
 import os
 import platform
 import shlex
 import sys
 import tempfile
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import torch
 import yaml
 
+from variations import models
 from variations.config import BranchConfig, Config, ModelConfig, RecipeConfig
+from variations.models.flops import Tokens, training_flops
+from variations.models.weighted import WeightedTransformer
+from variations.training import schedule
+from variations.training.loss import Smoothing, cross_entropy
 
 ROOT = Path(__file__).resolve().parents[1]
 FORMS = ("baseline", "naive", "sum_first", "composed", "split")
@@ -32,12 +40,72 @@ def sizes() -> list[str]:
     return sorted(path.stem for path in (ROOT / "conf" / "size").glob("*.yaml") if not path.stem.startswith("table_"))
 
 
+def training_step(
+    config: Config,
+    vocabulary: int,
+    sentences: int,
+    length: int,
+    *,
+    device: str = "cpu",
+    precision: str = "32-true",
+) -> tuple[Callable[[], None], int, int]:
+    """A function that takes one training step on a batch of so many pairs of `length` + `length` sub-words.
+
+    Returns:
+        The function, the model's parameters, and the counted FLOPs of the step.
+    """
+    torch.manual_seed(1)
+    model = models.build(config, vocabulary, device).to(device).train()
+    optimizer, rates = schedule.optimizer(model, config)
+    generator = torch.Generator().manual_seed(2)
+    shape = (sentences, length)
+    source, target = (torch.randint(4, vocabulary, shape, generator=generator).to(device) for _ in range(2))
+    smoothing = Smoothing(config.recipe.label_smoothing, config.recipe.smoothing)
+
+    def context() -> AbstractContextManager[object]:
+        return torch.autocast(device, torch.bfloat16) if precision == "bf16-mixed" else nullcontext()
+
+    def step() -> None:
+        with context():
+            loss, _ = cross_entropy(model(source, target), model.output, target, smoothing)
+        (loss / target.numel()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        rates.step()
+        if isinstance(model, WeightedTransformer):
+            model.constrain()
+
+    tokens, pairs = source.numel(), sentences * length**2
+    flops = training_flops(config, Tokens(tokens, tokens, pairs, pairs, pairs), vocabulary)
+    return step, models.count_parameters(model), flops
+
+
+def timed(step: Callable[[], None], device: str = "cpu") -> float:
+    """Milliseconds of one step."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    step()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return (time.perf_counter() - start) * 1e3
+
+
+def resident(which: str) -> int:
+    """Bytes of this process in memory now (VmRSS), or at most so far (VmHWM).
+
+    Not `resource.getrusage`: its peak of a child begins with what the parent held when it started the child.
+    """
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(which))
+
+
 def header(title: str, settings: dict[str, object]) -> list[str]:
     """Title, command, versions and processor, without any path of the machine."""
     arguments, skip = [], False
     for argument in sys.argv[1:]:
         if not skip and not argument.startswith("--output"):
-            arguments.append(argument)
+            arguments.append(Path(argument).name if Path(argument).is_absolute() else argument)
         skip = argument == "--output"
     command = f"PYTHONPATH=src python benchmarks/{Path(sys.argv[0]).name} {shlex.join(arguments)}".strip()
     device = torch.cuda.get_device_name() if settings.get("device") == "cuda" else "none used"

@@ -9,26 +9,20 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import torch
-from common import FORMS, configuration, deliver, header, load, sizes
+from common import FORMS, configuration, deliver, header, load, resident, sizes, timed, training_step
 from rich.console import Console
 from rich.progress import track
 
-from variations import models, performance
+from variations import performance
 from variations.models.attention import Concatenate
 from variations.models.branch_weights import BranchWeights
 from variations.models.branched import KINDS
 from variations.models.feed_forward import FeedForward
-from variations.models.flops import Tokens, training_flops
 from variations.models.kernels import choose
-from variations.models.weighted import WeightedTransformer
-from variations.training import schedule
-from variations.training.loss import Smoothing, cross_entropy
 
 MEMORY_TOKENS, MEMORY_D, MEMORY_FF = 4096, 512, 2048
 
@@ -56,50 +50,13 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
-def stepper(form: str, args: argparse.Namespace, precision: str) -> tuple[Callable[[], None], int, int]:
-    """A function that takes one training step, the parameters, and the counted FLOPs of the step."""
-    config = configuration(form, args.size, args.profile)
-    torch.manual_seed(1)
-    model = models.build(config, args.vocabulary, args.device).to(args.device).train()
-    optimizer, rates = schedule.optimizer(model, config)
-    generator = torch.Generator().manual_seed(2)
-    shape = (args.sentences, args.length)
-    source, target = (torch.randint(4, args.vocabulary, shape, generator=generator).to(args.device) for _ in range(2))
-    smoothing = Smoothing(config.recipe.label_smoothing, config.recipe.smoothing)
-
-    def context() -> AbstractContextManager[object]:
-        return torch.autocast(args.device, torch.bfloat16) if precision == "bf16-mixed" else nullcontext()
-
-    def step() -> None:
-        with context():
-            loss, _ = cross_entropy(model(source, target), model.output, target, smoothing)
-        (loss / target.numel()).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        rates.step()
-        if isinstance(model, WeightedTransformer):
-            model.constrain()
-
-    tokens, pairs = source.numel(), args.sentences * args.length**2
-    flops = training_flops(config, Tokens(tokens, tokens, pairs, pairs, pairs), args.vocabulary)
-    return step, models.count_parameters(model), flops
-
-
-def timed(step: Callable[[], None], device: str) -> float:
-    """Milliseconds of one step."""
-    if device == "cuda":
-        torch.cuda.synchronize()
-    start = time.perf_counter()
-    step()
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return (time.perf_counter() - start) * 1e3
-
-
 def rounds(args: argparse.Namespace, precision: str, console: Console) -> list[str]:
     """The table of one precision."""
     forms = ["baseline", *args.forms]
-    built = {form: stepper(form, args, precision) for form in forms}
+    built = {}
+    for form in forms:
+        config, batch = configuration(form, args.size, args.profile), (args.sentences, args.length)
+        built[form] = training_step(config, args.vocabulary, *batch, device=args.device, precision=precision)
     times: dict[str, list[float]] = {form: [] for form in forms}
     total = args.warmup + args.rounds
     for r in track(range(total), f"{args.size}, {precision}", console=console, disable=not console.is_terminal):
@@ -151,18 +108,9 @@ def measure_memory(form: str, M: int) -> None:
     torch.set_num_threads(1)
     run = sublayer(form, M)
     run(32)  # loads the libraries and allocates the parameters' gradients
-    before = _resident("VmRSS")
+    before = resident("VmRSS")
     run(MEMORY_TOKENS)
-    sys.stdout.write(f"{_resident('VmHWM') - before}\n")
-
-
-def _resident(which: str) -> int:
-    """Bytes of this process in memory now (VmRSS), or at most so far (VmHWM).
-
-    Not `resource.getrusage`: its peak of a child begins with what the parent held when it started the child.
-    """
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(which))
+    sys.stdout.write(f"{resident('VmHWM') - before}\n")
 
 
 def memory(args: argparse.Namespace, console: Console) -> list[str]:

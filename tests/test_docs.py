@@ -2,10 +2,7 @@
 
 import ast
 import dataclasses
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -97,23 +94,3 @@ def test_keys_and_values_named_in_departures_md_exist() -> None:
             assert not value or allowed is None or value in allowed, f"{key}={value}"
             seen.add(key)
     assert {"model.norm", "branch.ffn", "branch.decoder", "recipe.smoothing", "profile"} <= seen
-
-
-@pytest.mark.slow
-def test_step_time_benchmark_reports_every_form(tmp_path: Path) -> None:
-    output = tmp_path / "report.md"
-    small = "--size tiny --rounds 3 --warmup 0 --sentences 2 --length 4 --vocabulary 50 --threads 1 --precision 32-true"
-    command = [sys.executable, str(ROOT / "benchmarks" / "step_time.py"), *small.split(), "--branches", "--output"]
-    done = subprocess.run(
-        [*command, str(output)],
-        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stderr
-    report = output.read_text(encoding="utf-8")
-    rows = [line.split("|")[1].strip() for line in report.splitlines() if line.startswith("| ")]
-    assert rows == ["form", "baseline", "naive", "sum_first", "composed", "split"]
-    assert "| baseline |" in report
-    assert str(tmp_path) not in report

@@ -260,11 +260,12 @@ def test_latex_is_a_booktabs_table_with_a_rule_between_groups(full: Table) -> No
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_latex_compiles(full: Table, tmp_path: Path) -> None:
-    document_ = "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\n%s\\end{document}\n"
+    document_ = "\\documentclass{article}\\usepackage{booktabs,graphicx}\\begin{document}\n%s\\end{document}\n"
     (tmp_path / "t.tex").write_text(document_ % render(full, "latex"), encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout
 
 
 def test_terminal_shows_rows_marks_and_notes(full: Table) -> None:

@@ -13,7 +13,7 @@ from variations.experiments.grid import Cell, Column, Grid, lay_out
 from variations.experiments.table import COSTS, Line, Table, document
 
 NARROW = 8
-"""Columns up to which a LaTeX table is set in a comfortable size."""
+"""Columns up to which a LaTeX table is set in its natural width; a wider one is scaled to the line."""
 
 
 def render(table: Table, format_: str) -> str:
@@ -137,19 +137,21 @@ def _raised(marks: tuple[str, ...]) -> str:
 
 
 def latex(table: Table) -> str:
-    """A `table` with booktabs rules; needs `\\usepackage{booktabs}` and UTF-8 input."""
+    """A `table` with booktabs rules; its first line says which packages it needs, beside UTF-8 input."""
     grid = lay_out(table)
+    wide = len(grid.columns) > NARROW
 
     def cell(item: Cell | Column) -> str:
         text = item.title if isinstance(item, Column) else item.text
         return latex_escape(text) + (_exponent(",".join(item.marks)) if item.marks else "")
 
     lines = [
-        "% needs \\usepackage{booktabs}",
+        "% needs \\usepackage{booktabs}" + ("\\usepackage{graphicx}" if wide else ""),
         "\\begin{table}",
         "\\centering",
-        "\\small" if len(grid.columns) <= NARROW else "\\scriptsize\\setlength{\\tabcolsep}{3pt}",
+        "\\setlength{\\tabcolsep}{3pt}" if wide else "\\small",
         f"\\caption{{{latex_escape(grid.title)}}}",
+        *(["\\resizebox{\\linewidth}{!}{%"] if wide else []),
         f"\\begin{{tabular}}{{{''.join('r' if column.right else 'l' for column in grid.columns)}}}",
         "\\toprule",
         " & ".join(cell(column) for column in grid.columns) + " \\\\",
@@ -159,7 +161,7 @@ def latex(table: Table) -> str:
         if index and grid.groups[index] != grid.groups[index - 1]:
             lines.append("\\midrule")
         lines.append(" & ".join(cell(item) for item in row) + " \\\\")
-    lines += ["\\bottomrule", "\\end{tabular}", ""]
+    lines += ["\\bottomrule", "\\end{tabular}" + ("}" if wide else ""), ""]
     notes = [*_notes(grid, lambda mark: f"\0{mark}\0"), *(f"No result: {gap}" for gap in grid.gaps)]
     lines += [f"\\par\\footnotesize {_latex_note(note)}" for note in notes]
     return "\n".join([*lines, "\\end{table}"]) + "\n"

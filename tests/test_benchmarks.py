@@ -1,0 +1,81 @@
+"""The benchmarks run, and say what they measured."""
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def series(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "growth"))
+    import series
+
+    return series
+
+
+def test_an_exponent_is_that_of_the_upper_half(series: Any) -> None:
+    steps = {n: float(max(n, 64) ** 2) for n in (1, 4, 16, 64, 256, 1024)}
+    assert series.exponent(steps) == pytest.approx(2.0)
+    assert series.exponent({n: 3.0 * n for n in (5, 7)}) == pytest.approx(1.0)
+    assert math.isnan(series.exponent({}))
+    assert math.isnan(series.exponent({1: 0.0, 2: 4.0}))
+
+
+def test_what_grows_faster_than_counted_is_named(series: Any) -> None:
+    xs = (1, 2, 4)
+    line = series.Line("naive", {x: [x**2.0] for x in xs}, dict.fromkeys(xs, 8.0), {x: 1.0 * x for x in xs})
+    text = "\n".join(series.summary([series.Axis("M", "branches M", "", lines=[line])]))
+    assert "| branches M, naive | 1 to 4 | 2.00 | 1.00 | 0.00 | – |" in text
+    assert "by more than 0.25: branches M, naive: time 2.00 for 1.00." in text
+
+
+def report(benchmark: str, words: str, output: Path) -> str:
+    """What a benchmark writes to `output`."""
+    command = [sys.executable, str(ROOT / "benchmarks" / benchmark), *words.split(), "--threads", "1"]
+    done = subprocess.run(
+        [*command, "--output", str(output)],
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert done.returncode == 0, done.stderr
+    written = output.read_text(encoding="utf-8")
+    assert str(output.parent) not in written
+    return written
+
+
+@pytest.mark.slow
+def test_step_time_benchmark_reports_every_form(tmp_path: Path) -> None:
+    small = "--size tiny --rounds 3 --warmup 0 --sentences 2 --length 4 --vocabulary 50 --precision 32-true --branches"
+    written = report("step_time.py", small, tmp_path / "report.md")
+    rows = [line.split("|")[1].strip() for line in written.splitlines() if line.startswith("| ")]
+    assert rows == ["form", "baseline", "naive", "sum_first", "composed", "split"]
+
+
+@pytest.mark.slow
+def test_the_scaling_benchmark_reports_every_axis_beside_theory(tmp_path: Path) -> None:
+    output = tmp_path / "scaling.md"
+    written = report("scaling.py", "--quick --rounds 3", output)
+    rows = [line.split(" | ") for line in written.split("\n![")[0].splitlines() if line.startswith("| ")]
+    assert [row[0].removeprefix("| ") for row in rows[1:]] == [
+        "sentence length n",
+        "width d_model",
+        "layers N",
+        "vocabulary V",
+        "branches M, composed",
+        "branches M, naive",
+        "decoding, length n",
+        *(f"pairs, data preparation, {part}" for part in ("check", "sub-words", "encode", "batches", "open again")),
+        "pairs, epoch plans",
+    ]
+    assert "### 4.5M pairs" in written
+    assert "Goal: at most 30 minutes" in written
+    assert output.with_suffix(".svg").read_text(encoding="utf-8").startswith("<?xml")
