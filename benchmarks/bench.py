@@ -61,6 +61,8 @@ class Contestant:
     run: Callable[[Workload, Path], Outcome]
     unmodified: bool = False
     """A peer as its users have it: what ours is compared with."""
+    only: tuple[str, ...] = ()
+    """Workloads it takes part in; none: all."""
     found: dict[str, list[Outcome]] = field(default_factory=dict)
 
 
@@ -151,8 +153,8 @@ def contestants(peers: Path | None) -> list[Contestant]:
     found = [
         Contestant("ours: train.py", "fp32", trained("32-true", "wandb")),
         Contestant("ours: train.py", "bf16", trained("bf16-mixed", "wandb")),
-        Contestant("ours: without W&B", "fp32", trained("32-true", "none")),
-        Contestant("ours: validation every 4 steps", "fp32", trained("32-true", "wandb", *VALIDATING)),
+        Contestant("ours: without W&B", "fp32", trained("32-true", "none"), only=("W2",)),
+        Contestant("ours: validation every 4 steps", "fp32", trained("32-true", "wandb", *VALIDATING), only=("W2",)),
         Contestant("ours: bare loop", "fp32", script(ours, "train_bare.py", "--tuned")),
         Contestant("ours: bare loop", "bf16", script(ours, "train_bare.py", "--tuned", "--precision=bf16")),
     ]
@@ -188,7 +190,7 @@ def training_table(w: Workload, players: Sequence[Contestant], ceiling: dict[str
         "| contestant | precision | target tokens/s | ÷ best unmodified peer | of ceiling | first step, s | peak, GB |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
-    for c in players:
+    for c in (c for c in players if w.name in c.found):
         found = c.found[w.name]
         rates = [o.rate for o in found]
         share = statistics.median(o.flops / sum(o.seconds) / 1e9 / ceiling[c.precision] for o in found)
@@ -245,7 +247,8 @@ def measure(args: argparse.Namespace, console: Console) -> list[str]:
         ceilings = []
         for r in range(args.rounds):
             ceilings.append(finished([sys.executable, str(SPEED / "ceiling.py"), name], environment(folder))[0])
-            for c in players[r % len(players) :] + players[: r % len(players)]:
+            rotated = players[r % len(players) :] + players[: r % len(players)]
+            for c in (c for c in rotated if not c.only or name in c.only):
                 console.print(f"{name}, round {r + 1} of {args.rounds}: {c.name}, {c.precision}")
                 c.found.setdefault(name, []).append(c.run(w, folder))
         ceiling = {key: statistics.median(c[key] for c in ceilings) for key in ceilings[0]}

@@ -73,20 +73,26 @@ def test_decoding_step_by_step_equals_the_forward_pass(case):
 
 
 def test_cache_rows_are_kept_reordered_and_repeated(case):
+    """Of three sentences two stay, in another order, with two rows each; then one of them alone."""
     model = case.network(perturb=True).double().eval()
     prefix = torch.tensor([[12, 5], [7, 9], [44, 45]])
-    rows, then = torch.tensor([2, 0, 0, 1]), torch.tensor([[30, 31], [32, 33], [34, 35], [36, 37]])
+    rows, then = torch.tensor([2, 2, 0, 0]), torch.tensor([[30, 31], [32, 33], [34, 35], [36, 37]])
     with torch.no_grad():
         cache = model.start_cache(SOURCE)
         for token in (torch.full((3,), model.start_id), prefix[:, 0], prefix[:, 1]):
             last = model.decode_step(token, cache)
-        cache.select(rows)
-        steps = [last[rows], *(model.decode_step(then[:, t], cache) for t in range(2))]
-        shrunk_to = torch.tensor([3, 1])
-        cache.select(shrunk_to)
+        cache.select(rows, torch.tensor([2, 0]))
+        steps = [last[rows], model.decode_step(then[:, 0], cache)]
+        reordered = torch.tensor([1, 0, 3, 3])
+        cache.select(reordered)
+        steps.append(model.decode_step(then[:, 1], cache))
+        shrunk_to = torch.tensor([3, 2])
+        cache.select(shrunk_to, torch.tensor([1]))
         final = model.decode_step(torch.tensor([20, 21]), cache)
     target = torch.cat([prefix[rows], then, torch.zeros(4, 1, dtype=torch.long)], dim=1)
     expected = logits(model, SOURCE[rows], target)
-    torch.testing.assert_close(torch.stack(steps, 1), expected[:, 2:5], rtol=0, atol=1e-10)
-    longer = torch.cat([target[shrunk_to, :4], torch.tensor([[20, 2], [21, 2]])], dim=1)
+    torch.testing.assert_close(torch.stack(steps[:2], 1), expected[:, 2:4], rtol=0, atol=1e-10)
+    moved = torch.cat([prefix[rows], then[reordered, :1], then[:, 1:], torch.zeros(4, 1, dtype=torch.long)], dim=1)
+    torch.testing.assert_close(steps[2], logits(model, SOURCE[rows], moved)[:, 4], rtol=0, atol=1e-10)
+    longer = torch.cat([moved[shrunk_to, :4], torch.tensor([[20, 2], [21, 2]])], dim=1)
     torch.testing.assert_close(final, logits(model, SOURCE[rows][shrunk_to], longer)[:, 5], rtol=0, atol=1e-10)

@@ -16,7 +16,7 @@ class HashCache:
         self.state = state
         self.selects = 0
 
-    def select(self, rows: Tensor) -> None:
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
         self.state = self.state[rows]
         self.selects += 1
 
@@ -65,8 +65,13 @@ class PrefixCache:
 
     def __init__(self, source: Tensor) -> None:
         self.source, self.prefix = source.tolist(), [[] for _ in source]
+        self.sentences = len(source)
 
-    def select(self, rows: Tensor) -> None:
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
+        kept = list(range(self.sentences)) if sentences is None else sentences.tolist()
+        before, after = len(self.prefix) // self.sentences, len(rows) // len(kept)
+        assert [row // before for row in rows.tolist()] == [sentence for sentence in kept for _ in range(after)]
+        self.sentences = len(kept)
         self.source = [self.source[row] for row in rows.tolist()]
         self.prefix = [list(self.prefix[row]) for row in rows.tolist()]
 

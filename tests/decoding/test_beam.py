@@ -214,9 +214,9 @@ def test_cache_is_left_alone_while_rows_stay_in_place():
     selected = []
 
     class Counting(fakes.PrefixCache):
-        def select(self, rows):
+        def select(self, rows, sentences=None):
             selected.append(rows.tolist())
-            super().select(rows)
+            super().select(rows, sentences)
 
     model.start_cache = Counting
     search(model, [[3, EOS], [4, EOS]], beam=2, nbest=2, max_extra=20)

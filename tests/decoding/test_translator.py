@@ -28,7 +28,7 @@ class Rows:
     def __init__(self, source):
         self.source, self.at = source, 0
 
-    def select(self, rows):
+    def select(self, rows, sentences=None):
         self.source = self.source[rows]
 
 

@@ -21,7 +21,8 @@ class LocalConf:
     _target_: str = "hydra_plugins.variations_launcher.local.Local"
     gpus: list[str] | None = None
     """GPUs to use, as CUDA_VISIBLE_DEVICES names them; null: all that this process sees."""
-    per_gpu: Any = number_or_auto(1, ge=1)  # untyped, as Hydra would refuse 1.5 in its own words
+    # Untyped, as Hydra would refuse 1.5 in its own words.
+    per_gpu: Any = number_or_auto(1, ge=1)  # noqa: RUF009 - makes a dataclass field
     """Rows that share a GPU; `auto`: so many as are quickest together, measured first."""
 
 

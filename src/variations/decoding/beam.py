@@ -81,11 +81,11 @@ def beam_search(
     cache = model.start_cache(source)
     tokens = torch.full((source.size(0),), model.start_id, device=source.device)
     while True:
-        rows = search.advance(log_probabilities(model.decode_step(tokens, cache), never))
+        rows, sentences = search.advance(log_probabilities(model.decode_step(tokens, cache), never))
         if not search.places:
             return search.results
         if rows is not None:
-            cache.select(rows)
+            cache.select(rows, sentences)
         tokens = search.last_tokens()
 
 
@@ -117,14 +117,15 @@ class _Search:
         """(B·K,) the newest token of each alive hypothesis."""
         return self.tokens[:, :, self.step - 1].flatten()
 
-    def advance(self, log_p: Tensor) -> Tensor | None:
+    def advance(self, log_p: Tensor) -> tuple[Tensor | None, Tensor | None]:
         """Extend every hypothesis by one token and let complete sentences leave.
 
         Args:
             log_p: (B·width, V), where width is 1 at the first step and K later.
 
         Returns:
-            (B'·K,) the rows of the cache that go on, or None if all stay as they are.
+            (B'·K,) the rows of the cache that go on, or None if all stay as they are; (B',) the sentences that do, or
+            None if all do.
         """
         candidates, parents, tokens = self._expand(log_p)
         ends = tokens.eq(self.eos)
@@ -138,7 +139,7 @@ class _Search:
             first = stay[:, None] * width
         else:
             first = torch.arange(parents.size(0), device=parents.device)[:, None] * width
-        return None if same else (first + parents).flatten()
+        return None if same else (first + parents).flatten(), stay
 
     def _expand(self, log_p: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The 2K best continuations: log P, parent beam and token, each (B, 2K), best first."""

@@ -49,7 +49,7 @@ def greedy_search(
         if sum(done) * LEAVE_SHARE >= len(done):
             stay = torch.tensor([row for row, is_done in enumerate(done) if not is_done], device=source.device)
             rows.leave(stay)
-            cache.select(stay)
+            cache.select(stay, stay)
             tokens = tokens[stay]
     return rows.hypotheses(alpha)
 

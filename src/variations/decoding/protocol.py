@@ -1,6 +1,7 @@
 """What decoding needs to know of a model, and of its cache: nothing else.
 
-Rows: a cache has R rows, one hypothesis each. The searches keep the rows of a sentence together, best first.
+Rows: a cache has R rows, one hypothesis each, and B sentences. The searches keep the rows of a sentence together, best
+first, and equally many for each: what belongs to a sentence alone need not be kept for each of its rows.
 """
 
 from typing import Any, Protocol
@@ -14,13 +15,14 @@ PAD, BOS, EOS = 0, 1, 2
 class Cache(Protocol):
     """Keys and values of all positions so far, and whatever else a model keeps between steps."""
 
-    def select(self, rows: Tensor) -> None:
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
         """Make row i what row `rows[i]` was, for all i at once, in place.
 
-        Rows are dropped, reordered and duplicated.
+        Rows are dropped, reordered and duplicated, such that every sentence has equally many, one after the other.
 
         Args:
             rows: (R',) int64, each in [0, R).
+            sentences: (B',) int64, those of the present sentences to which the rows belong; None: all, in their order.
         """
         ...
 

@@ -20,9 +20,9 @@ class KeyValue:
     """Projected keys and values of one attention, kept between decoding steps."""
 
     k: Tensor
-    """(R, h, S, d_k), R rows that are being decoded."""
+    """(R, h, S, d_k), R rows that are being decoded; of the encoder's output (B, h, S, d_k), one for each sentence."""
     v: Tensor
-    """(R, h, S, d_v)."""
+    """(R, h, S, d_v), or (B, h, S, d_v)."""
 
     def append(self, k: Tensor, v: Tensor) -> "KeyValue":
         """With later positions added."""
@@ -68,7 +68,9 @@ class Heads(nn.Module):
     def project(self, memory: Tensor) -> KeyValue:
         """Keys and values of what cross-attention reads: (B, S, d) to (B, h, S, ·)."""
         k, v = (self._split(x) for x in self.inputs(memory).split(self.widths, dim=-1))
-        return KeyValue(k, v)
+        if torch.is_grad_enabled():
+            return KeyValue(k, v)
+        return KeyValue(k.contiguous(), v.contiguous())  # once, and not again in each step of decoding
 
     def self_attend(
         self, x: Tensor, mask: Mask, *, causal: bool, past: KeyValue | None = None
@@ -89,8 +91,18 @@ class Heads(nn.Module):
         return self.attend(q, seen, mask, causal=causal), seen
 
     def cross_attend(self, x: Tensor, memory: KeyValue, mask: Mask) -> Tensor:
-        """Heads (B, h, T, d_v) of attention from `x` (B, T, d) to projected `memory`."""
-        return self.attend(self._split(self.query(x)), memory, mask, causal=False)
+        """Heads (R, h, T, d_v) of attention from `x` (R, T, d) to projected `memory` of B sentences, R a multiple of B.
+
+        The rows of a sentence, which follow each other, are queries to the same keys.
+        """
+        q = self._split(self.query(x))
+        R, B, T = q.size(0), memory.k.size(0), q.size(2)
+        if R != B:
+            q = q.unflatten(0, (B, R // B)).transpose(1, 2).flatten(2, 3)  # (B, h, R/B·T, d_k)
+        attended = self.attend(q, memory, mask, causal=False)
+        if R != B:
+            attended = attended.unflatten(2, (R // B, T)).transpose(1, 2).flatten(0, 1)
+        return attended
 
     def attend(self, q: Tensor, seen: KeyValue, mask: Mask, *, causal: bool) -> Tensor:
         """softmax(q kᵀ / √d_k) v for every head; see `kernels.Reference.attention`."""

@@ -17,7 +17,7 @@ class LayerState:
     """What one decoder layer keeps while decoding."""
 
     memory: KeyValue
-    """Keys and values of the encoder's output, computed once."""
+    """Keys and values of the encoder's output, computed once; one entry for each sentence."""
     past: KeyValue | None = None
     """Keys and values of the target positions so far."""
 

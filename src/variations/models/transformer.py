@@ -19,20 +19,22 @@ from variations.models.segments import Mask, Packed, Segments
 
 @dataclass
 class Cache:
-    """State of decoding: one row per unfinished hypothesis."""
+    """State of decoding: one row per unfinished hypothesis, those of a sentence together."""
 
     layers: list[LayerState]
     mask: Mask
-    """(R, 1, 1, S): True at real source tokens; or by segments, which are never decoded."""
+    """(B, 1, 1, S): True at real source tokens; or by segments, which are never decoded."""
     length: int = 0
     """Target positions so far."""
 
-    def select(self, rows: Tensor) -> None:
-        """Keep, reorder or repeat rows, in place; `rows` (R',) are indices into the present rows."""
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
+        """Keep, reorder or repeat rows and sentences, in place; see `decoding.protocol.Cache.select`."""
         for layer in self.layers:
-            layer.memory = layer.memory.select(rows)
+            if sentences is not None:
+                layer.memory = layer.memory.select(sentences)
             layer.past = None if layer.past is None else layer.past.select(rows)
-        self.mask = self.mask.index_select(0, rows) if isinstance(self.mask, Tensor) else None
+        if sentences is not None and isinstance(self.mask, Tensor):
+            self.mask = self.mask.index_select(0, sentences)
 
 
 class Transformer(nn.Module):

@@ -34,8 +34,8 @@ class _Cache:
     """(R,) the step at which each row ends."""
     step: int = 0
 
-    def select(self, rows: Tensor) -> None:
-        self.inner.select(rows)
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
+        self.inner.select(rows, sentences)
         self.ends = self.ends.index_select(0, rows)
 
 

@@ -145,7 +145,7 @@ class Probe:
         self.task = Translation(config, self.data.subwords.size, self.device)
         if config.trainer.compile:
             self.task.model.compile()
-        self.logs = tracking.trackers(config, self.folder)
+        tracking.trackers(config, self.folder).start(self.folder)
         self._plan()
 
     def _plan(self) -> None:

@@ -3,6 +3,7 @@
 import logging
 import shutil
 import signal
+import sys
 import warnings
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,6 +49,8 @@ def fit(config: Config, folder: RunFolder, interrupt: Interrupt) -> Trained:
     """Train from the newest checkpoint of the folder, or from the start, up to `trainer.max_steps`."""
     device = device_type(config)
     chosen = performance.apply(config.profile, device, config.trainer.threads, packing.described(config, device))
+    if processes.global_rank() == 0 and config.trainer.progress:
+        print(performance.told(chosen), file=sys.stderr, flush=True)
     data = TranslationData(config)
     data.prepare_data()
     data.setup()

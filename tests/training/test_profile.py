@@ -1,0 +1,40 @@
+"""`profile=auto` and `profile=reference` train the same model; what was chosen is told and kept."""
+
+import json
+from typing import Any
+
+import pytest
+
+from variations import run
+from variations.experiments.ledger import RunFolder
+
+DROPOUT = ("model.dropout=0", "model.attention_dropout=0", "model.relu_dropout=0")
+STILL = (*DROPOUT, "trainer.max_steps=12", "trainer.log_every=1", "trainer.val_bleu=0")
+
+
+def losses(folder: RunFolder) -> list[float]:
+    return [line["train/loss"] for line in folder.read_metrics()]
+
+
+@pytest.mark.parametrize("kind", ["transformer", "weighted"])
+@pytest.mark.parametrize(("precision", "tolerance"), [("32-true", 1e-4), ("bf16-mixed", 5e-3)])
+def test_both_profiles_give_the_same_losses(kind: str, precision: str, tolerance: float, small: Any) -> None:
+    """Relative, in each of twelve updates; rounding grows with them."""
+    found = {}
+    for profile in ("reference", "auto"):
+        changes = (*STILL, f"model={kind}", f"trainer.precision={precision}", f"profile={profile}", f"name={profile}")
+        found[profile] = losses(RunFolder(run.execute(small(*changes))))
+    assert len(found["auto"]) == 12
+    assert found["auto"] == pytest.approx(found["reference"], rel=tolerance)
+    assert found["auto"][-1] < found["auto"][0]
+
+
+@pytest.mark.parametrize("profile", ["auto", "reference"])
+def test_the_profile_is_told_and_recorded(profile: str, small: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    folder = RunFolder(
+        run.execute(small(f"profile={profile}", "trainer.max_steps=1", "trainer.val_bleu=0", "trainer.progress=true"))
+    )
+    recorded = json.loads((folder.path / "environment.json").read_text())["performance"]
+    assert recorded["profile"] == profile
+    [told] = [line for line in capfd.readouterr().err.splitlines() if line.startswith(f"profile {profile}")]
+    assert all(str(value) in told for value in recorded.values() if not isinstance(value, bool))
