@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from variations.cli import command
 from variations.config import Config
 from variations.preflight import preflight
 
@@ -233,6 +234,22 @@ def test_ctrl_c_tells_how_to_continue(verb: Path, tmp_path: Path) -> None:
     assert done.returncode == 130
     assert done.stderr.endswith(f"run the same line again:\n  python {verb} what=stop count=2\n")
     assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_while_rows_are_composed_tells_how_to_continue(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> list[str]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("variations.cli.preflight", interrupted)
+    monkeypatch.setattr(sys, "argv", ["src/train.py", "--multirun", "sweep=quickstart"])
+    with pytest.raises(SystemExit) as stop:
+        command(lambda config: None, schema=Config, config_name="train", multirun=True)()
+    assert stop.value.code == 130
+    assert capsys.readouterr().err == (
+        "\nInterrupted. To continue, run the same line again:\n  python src/train.py --multirun sweep=quickstart\n"
+    )
 
 
 def test_flags_may_stand_anywhere(tmp_path: Path) -> None:

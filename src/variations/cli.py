@@ -9,11 +9,12 @@ The task gets the typed configuration. Exit codes are those of `errors.ExitCode`
 """
 
 import argparse
+import contextlib
 import functools
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -49,6 +50,7 @@ def command(
         examples: Lines shown by `--help`.
     """
 
+    @_told_when_interrupted()
     def main() -> None:
         register_resolvers()
         register_schema(schema, config_name)
@@ -77,6 +79,17 @@ def command(
         _run(task, schema, config_name)
 
     return main
+
+
+@contextlib.contextmanager
+def _told_when_interrupted() -> Iterator[None]:
+    """Tell how to continue after Ctrl-C, which may come while rows are still composed."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        again = shlex.join(["python", *sys.argv])
+        sys.stderr.write(f"\nInterrupted. To continue, run the same line again:\n  {again}\n")
+        sys.exit(getattr(stop, "exit_code", ExitCode.INTERRUPTED))
 
 
 def _arguments() -> argparse.Namespace:
@@ -115,10 +128,6 @@ def _run(task: Callable[[Any], Any], schema: type[Any], config_name: str) -> Non
         fail(error)
     except ConfigCompositionException as error:  # in hydra.launcher, say; the other keys were looked at before
         fail(ConfigError([composition_fault(error)]))
-    except KeyboardInterrupt as stop:
-        again = shlex.join(["python", *sys.argv])
-        sys.stderr.write(f"\nInterrupted. To continue, run the same line again:\n  {again}\n")
-        sys.exit(getattr(stop, "exit_code", ExitCode.INTERRUPTED))
 
 
 def fail(error: UserError) -> NoReturn:
