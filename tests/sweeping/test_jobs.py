@@ -11,6 +11,7 @@ from variations.compose import compose_run, to_dict
 from variations.errors import ConfigError
 from variations.experiments.ledger import RunFolder
 from variations.sweeping.jobs import expand
+from variations.sweeping.outcomes import Outcome
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -76,6 +77,10 @@ def test_grids_take_ranges_and_quoted_values() -> None:
         (["sweep=quickstart", "sweep.table=nowhere", "sweep.rows=[]"], "no rows in conf/variation/nowhere/"),
         (["seed=range(0,2000)"], "this grid has 2000 runs; at most 1000"),
         (["recipe.lr=interval(0,1)"], "an interval has no end of values"),
+        (["sweep=quickstart", "sweep.metric=blue"], "sweep.metric: there is no 'blue'. Did you mean 'bleu'?"),
+        (["sweep=quickstart", "sweep.metric=dev.blue"], "sweep.metric: there is no 'dev.blue'. Did you mean 'dev.bleu'?"),
+        (["sweep=quickstart", "sweep.metric=dev.bleu"], "dev is scored only if it is translated: add decode.sets=[test,dev]"),
+        (["model.h=4,2", "decode.sets=[dev]"], "sweep.metric=bleu: test is scored only if it is translated"),
         (["model.h=4,3"], "row model.h=3: model.h=3 does not divide"),
     ],
 )
@@ -110,6 +115,19 @@ def test_finished_rows_are_skipped_and_nothing_is_started(tmp_path: Path) -> Non
     assert "4 skipped" in done.stdout
     assert done.stdout.count("12.3") == 4
     assert not list(tmp_path.rglob("log.txt"))
+
+
+@pytest.mark.parametrize(
+    ("metric", "score"), [("bleu", "12.34"), ("test.chrf", "40.00"), ("dev.bleu", "11.50"), ("dev_ppl", "3.21")]
+)
+def test_the_summary_shows_the_sweeps_metric(tmp_path: Path, metric: str, score: str) -> None:
+    words = ["sweep=quickstart", "rows=[uniform]", f"sweep.metric={metric}", "decode.sets=[dev,test]"]
+    (job,) = expand([*words, f"runs={tmp_path}"])
+    folder = RunFolder(job.folder).create(to_dict(job.config))
+    scores = {"test": {"bleu": {"value": 12.34}, "chrf": {"value": 40.0}}, "dev": {"bleu": {"value": 11.5}}}
+    folder.write_result({"scores": scores, "loss": {"dev_ppl": 3.21}, "seconds": 1.0})
+    folder.set_status("finished")
+    assert Outcome.of(job).score() == score
 
 
 @pytest.mark.parametrize("value", ["0", "lots", "1.5"])

@@ -1,8 +1,10 @@
 """What is measured, what was published, and when the two may be compared."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from variations.suggestions import did_you_mean
 
 ENDE_BLEU = "tokenised, compound-split multi-bleu, case-sensitive"
 MULTI30K_BLEU = "tokenised, lower-cased multi-bleu"
@@ -75,6 +77,50 @@ _SCORES = {
     "gleu": "GLEU",
     "exact_match": "exact match %",
 }
+
+
+SCORES = tuple(_SCORES)
+"""Scores of a translated set."""
+LOSSES = ("dev_ppl", "dev_nll")
+
+
+def table_measure(metric: str) -> Measure:
+    """What `sweep.metric` means: a bare score is one of the test set."""
+    return Measure(metric if "." in metric or metric in LOSSES else f"test.{metric}")
+
+
+def unknown_measure(where: str, key: str, others: Sequence[str]) -> str | None:
+    """Say that there is no such number; None if there is.
+
+    Args:
+        where: The configuration's key that names it.
+        key: `dev.bleu`, `dev_ppl`, …
+        others: Numbers that may be named there besides losses and the scores of sets.
+    """
+    part, _, score = key.partition(".")
+    if key in (*LOSSES, *others) or (part and score in SCORES):
+        return None
+    valid = [*(f"dev.{score}" for score in SCORES), *LOSSES, *others]
+    return (
+        f"{where}: there is no '{key}'.{did_you_mean(key, valid)} Valid: {', '.join(valid)}, and the scores of other "
+        "sets by SET.SCORE."
+    )
+
+
+def unmeasured(where: str, keys: Sequence[str], sets: Sequence[str], place: str = "") -> list[str]:
+    """Sets whose scores are asked for, and that a run does not translate (`decode.sets`).
+
+    Args:
+        where: The configuration's key that names the scores.
+        keys: Valid numbers.
+        sets: What is translated.
+        place: Where to write `decode.sets`, or what to do instead.
+    """
+    wanted = {key.partition(".")[0] for key in keys if "." in key}
+    return [
+        f"{where}: {name} is scored only if it is translated: add decode.sets=[{','.join([*sets, name])}]{place}."
+        for name in sorted(wanted.difference(sets))
+    ]
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from variations.experiments.measures import (
     data_name,
     incomparable,
     published_kind,
+    table_measure,
 )
 from variations.experiments.rows import SweepDefinition, differences
 
@@ -184,8 +185,7 @@ def _line_document(line: Line) -> dict[str, Any]:
 
 def _measures(sweep: SweepDefinition, rows: list[Row]) -> list[Measure]:
     """The sweep's metric, then dev BLEU and perplexity, exact match, and the counterparts of published figures."""
-    primary = sweep.metric if "." in sweep.metric or sweep.metric.startswith("dev_") else f"test.{sweep.metric}"
-    keys = [primary, "dev.bleu", "dev_ppl", "test.exact_match"]
+    keys = [table_measure(sweep.metric).key, "dev.bleu", "dev_ppl", "test.exact_match"]
     for row in rows:
         for key in row.definition.published:
             kind = published_kind(key)

@@ -6,11 +6,8 @@ from statistics import fmean
 from typing import Any
 
 from variations.config import SearchConfig
-from variations.experiments.measures import Measure
-from variations.suggestions import did_you_mean
+from variations.experiments.measures import Measure, unknown_measure, unmeasured
 
-SCORES = ("bleu", "bleu_lc", "bleu_tok", "bleu_tok_lc", "bleu_split", "chrf", "gleu", "exact_match")
-LOSSES = ("dev_ppl", "dev_nll")
 COSTS = ("parameters", "flops", "seconds", "decoding_seconds")
 """Top-level numbers of result.json: fewer is better."""
 DIRECTIONS = ("maximize", "minimize")
@@ -51,16 +48,11 @@ def default_direction(key: str) -> str:
 def objective_faults(settings: SearchConfig) -> tuple[list[Objective], list[str]]:
     """The objectives of a search, and what is wrong with them."""
     found = []
-    valid = [*(f"dev.{score}" for score in SCORES), *LOSSES, *COSTS]
     if not settings.metrics:
         found.append("search.metrics is empty: name what to optimise, as in metrics: [dev.bleu].")
     for key in settings.metrics:
-        part, _, score = key.partition(".")
-        if key not in (*LOSSES, *COSTS) and not (part and score in SCORES):
-            found.append(
-                f"search.metrics: there is no '{key}'.{did_you_mean(key, valid)} Valid: {', '.join(valid)}, and the "
-                "scores of other sets by SET.SCORE."
-            )
+        if fault := unknown_measure("search.metrics", key, COSTS):
+            found.append(fault)
     if len(set(settings.metrics)) < len(settings.metrics):
         found.append("search.metrics names one metric twice.")
     directions = settings.directions
@@ -77,10 +69,4 @@ def objective_faults(settings: SearchConfig) -> tuple[list[Objective], list[str]
 
 def set_faults(objectives: Sequence[Objective], sets: Sequence[str]) -> list[str]:
     """Metrics of sets that a run does not translate."""
-    wanted = [o.key.partition(".")[0] for o in objectives if "." in o.key]
-    missing = sorted({name for name in wanted if name not in sets})
-    return [
-        f"search.metrics: {name} is scored only if it is translated: add decode.sets=[{','.join([*sets, name])}] to "
-        "the sweep's overrides."
-        for name in missing
-    ]
+    return unmeasured("search.metrics", [o.key for o in objectives], sets, " to the sweep's overrides")

@@ -15,7 +15,8 @@ from variations.compose import compose_run, loader
 from variations.config import Config
 from variations.errors import ConfigError
 from variations.experiments.identity import is_incidental
-from variations.faults import check
+from variations.experiments.measures import SCORES, table_measure, unknown_measure, unmeasured
+from variations.faults import Fault, check
 from variations.naming import GRID, run_folder, safe_name
 from variations.suggestions import did_you_mean, options
 
@@ -72,10 +73,19 @@ def job_faults(jobs: Sequence[Job], doubts: Callable[[Sequence[str]], bool] = la
     rows_by_fault: dict[str, list[str]] = {}
     by_row = {job.row: job.config for job in jobs}  # seeds share their row's faults
     for row, config in by_row.items():
-        for fault in check(config):
+        for fault in [*check(config), *_metric_faults(config)]:
             if not doubts(fault.keys):
                 rows_by_fault.setdefault(fault.text, []).append(row)
     return [f if len(rows) == len(by_row) else f"{_listed(rows)}: {f}" for f, rows in rows_by_fault.items()]
+
+
+def _metric_faults(config: Config) -> list[Fault]:
+    metric = config.sweep.metric
+    if unknown := unknown_measure("sweep.metric", metric, SCORES):
+        return [Fault(("sweep.metric",), unknown)]
+    key, other = table_measure(metric).key, ", or choose another metric, such as sweep.metric=dev_ppl"
+    found = unmeasured(f"sweep.metric={metric}", [key], config.decode.sets, other)
+    return [Fault(("sweep.metric", "decode.sets"), text) for text in found]
 
 
 def _listed(rows: Sequence[str], most: int = 5) -> str:

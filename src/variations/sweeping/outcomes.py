@@ -9,6 +9,7 @@ from variations.errors import UserError
 from variations.experiments.identity import changed_keys
 from variations.experiments.lease import Lease
 from variations.experiments.ledger import RunFolder, Status, workplace
+from variations.experiments.measures import table_measure
 from variations.sweeping.jobs import Job
 from variations.sweeping.pool import Task
 
@@ -103,10 +104,8 @@ class Outcome:
         """Return the score of the sweep's metric, as `27.31`, or nothing."""
         if not self.ok:
             return ""
-        where, _, name = self.job.config.sweep.metric.rpartition(".")
         try:
-            found = (self.folder.result() or {}).get("scores", {}).get(where or "test", {}).get(name)
+            value = table_measure(self.job.config.sweep.metric).value(self.folder.result() or {})
         except UserError:
             return ""
-        value = found.get("value") if isinstance(found, dict) else found
         return "" if value is None else f"{value:.2f}"
