@@ -77,6 +77,11 @@ def test_grids_take_ranges_and_quoted_values() -> None:
         (["sweep=quickstart", "sweep.table=nowhere", "sweep.rows=[]"], "no rows in conf/variation/nowhere/"),
         (["seed=range(0,2000)"], "this grid has 2000 runs; at most 1000"),
         (["recipe.lr=interval(0,1)"], "an interval has no end of values"),
+        (
+            ["sweep=quickstart", "sweep.rows=[transformer,weighted_claims/transformer]"],
+            "rows quickstart/transformer and weighted_claims/transformer would share the folder "
+            "runs/quickstart/transformer: leave one out",
+        ),
         (["sweep=quickstart", "sweep.metric=blue"], "sweep.metric: there is no 'blue'. Did you mean 'bleu'?"),
         (["sweep=quickstart", "sweep.metric=dev.blue"], "sweep.metric: there is no 'dev.blue'. Did you mean 'dev.bleu'?"),
         (["sweep=quickstart", "sweep.metric=dev.bleu"], "dev is scored only if it is translated: add decode.sets=[test,dev]"),

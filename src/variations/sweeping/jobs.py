@@ -106,6 +106,7 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
     own = _without(head.sweep.overrides, shared)
     jobs: list[Job] = []
     problems: list[str] = []
+    rows_by_home: dict[Path, list[str]] = {}
     for row, reference in table_rows(head, extra_folder):
         overrides = [sweep_choice, f"variation={reference}", *own, *shared]
         try:
@@ -115,7 +116,14 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
             continue
         if config.variation.quoted and head.rows is None:
             continue  # printed, not run
+        rows_by_home.setdefault(run_folder(config).parent, []).append(reference)
         jobs += [_job(row, overrides, config, seed) for seed in seeds]
+    problems += [
+        f"rows {' and '.join(rows)} would share the folder {home}: leave one out, or give a copy of its file "
+        "another name and another variation.row."
+        for home, rows in rows_by_home.items()
+        if len(rows) > 1
+    ]
     if problems:
         raise ConfigError(problems)
     return _base_rows_first(jobs)
