@@ -76,6 +76,8 @@ def test_grids_take_ranges_and_quoted_values() -> None:
         (["sweep=quickstart", "variation=quickstart/uniform"], "write rows=[…]"),
         (["sweep=quickstart", "sweep.table=nowhere", "sweep.rows=[]"], "no rows in conf/variation/nowhere/"),
         (["seed=range(0,2000)"], "this grid has 2000 runs; at most 1000"),
+        (["model=transformer,weighted", "seeds=[1,2]"], "seeds=[1,2] is for a table: a grid takes several seeds as seed=1,2."),
+        (["size=tiny,small", "rows=[a]", "seeds=[1]"], "rows=[a] is for a table: rows belong to a sweep, so add sweep=NAME."),
         (["recipe.lr=interval(0,1)"], "an interval has no end of values"),
         (
             ["sweep=quickstart", "sweep.rows=[transformer,weighted_claims/transformer]"],

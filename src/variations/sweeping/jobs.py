@@ -199,7 +199,14 @@ def _grid(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
         raise ConfigError([f"this grid has {count} runs; at most {MOST_JOBS} are started at once: list fewer values."])
     combinations = itertools.product(*(_each_value(override) for override in given.values()))
     jobs: list[Job] = []
-    problems: list[str] = []
+    problems = [
+        f"{_text(given[key])} is for a table: {instead}."
+        for key, instead in (
+            ("rows", "rows belong to a sweep, so add sweep=NAME"),
+            ("seeds", "a grid takes several seeds as seed=1,2"),
+        )
+        if key in given
+    ]
     composed: dict[tuple[str, ...], Config] = {}
     for combination in combinations:
         lines = [line for line in combination if not line.startswith("seed=")]
