@@ -19,8 +19,7 @@ def run_folder(config: Config) -> Path:
     Raises:
         UserError: A name holds a slash or could otherwise leave the run store.
     """
-    sweep = config.sweep.name
-    row = config.name if sweep == GRID else config.variation.row or config.name
+    sweep, row = config.sweep.name, config.name or config.variation.row
     return run_home(Path(config.runs).expanduser(), seed=config.seed, sweep=sweep, row=row, name=run_name(config))
 
 

@@ -10,6 +10,7 @@ import pytest
 from variations.compose import compose_run, to_dict
 from variations.errors import ConfigError
 from variations.experiments.ledger import RunFolder
+from variations.naming import run_folder
 from variations.sweeping.jobs import expand
 from variations.sweeping.outcomes import Outcome
 
@@ -56,6 +57,13 @@ def test_a_grid_is_the_product_with_a_folder_for_each() -> None:
     assert str(jobs[7].folder) == "store/grid/model=weighted,size=small/seed2"
     assert compose_run(jobs[7].overrides) == jobs[7].config
     assert len({job.folder for job in jobs}) == 8
+
+
+def test_a_grid_may_have_a_name() -> None:
+    jobs = expand(["variation=quickstart/transformer", "size=tiny,small", "sweep.name=mine", "runs=store"])
+    names = [f"variation=quickstart_transformer,size={size}" for size in ("tiny", "small")]
+    assert [str(job.folder) for job in jobs] == [f"store/mine/{name}/seed1" for name in names]
+    assert [run_folder(compose_run(job.overrides)) for job in jobs] == [job.folder for job in jobs]
 
 
 def test_grids_take_ranges_and_quoted_values() -> None:

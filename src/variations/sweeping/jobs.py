@@ -211,7 +211,8 @@ def _grid(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
     for combination in combinations:
         lines = [line for line in combination if not line.startswith("seed=")]
         name = _grid_row(lines)
-        overrides = (*lines, f"sweep.name={GRID}", f"name='{name}'")
+        home = [] if "sweep.name" in given else [f"sweep.name={GRID}"]
+        overrides = (*lines, *home, f"name='{name}'")
         try:
             config = composed.get(overrides) or composed.setdefault(
                 overrides, compose_run(overrides, extra_folder=extra_folder)
