@@ -84,8 +84,10 @@ def test_grids_take_ranges_and_quoted_values() -> None:
         (["sweep=quickstart", "variation=quickstart/uniform"], "write rows=[…]"),
         (["sweep=quickstart", "sweep.table=nowhere", "sweep.rows=[]"], "no rows in conf/variation/nowhere/"),
         (["seed=range(0,2000)"], "this grid has 2000 runs; at most 1000"),
-        (["model=transformer,weighted", "seeds=[1,2]"], "seeds=[1,2] is for a table: a grid takes several seeds as seed=1,2."),
+        (["model=transformer,weighted", "seeds=[1,2]"], "seeds=[1,2] is for a table: a grid takes several as seed=1,2."),
         (["size=tiny,small", "rows=[a]", "seeds=[1]"], "rows=[a] is for a table: rows belong to a sweep, so add sweep=NAME."),
+        (["sweep=quickstart", "name=foo"], "name=foo names a single run: the folder of a multirun is named by sweep.name="),
+        (["size=tiny,small", "name=foo"], "name=foo names a single run: the folder of a multirun is named by sweep.name="),
         (["recipe.lr=interval(0,1)"], "an interval has no end of values"),
         (
             ["sweep=quickstart", "sweep.rows=[transformer,weighted_claims/transformer]"],
@@ -118,6 +120,7 @@ def test_a_finished_run_of_another_configuration_is_not_taken_for_this_one(tmp_p
     done = sweep(tmp_path, "sweep=quickstart", "rows=[transformer]")
     assert done.returncode == 1
     assert "trainer.max_steps: 77 → 900" in done.stdout
+    assert "Give this run another name (sweep.name=…)" in done.stdout
 
 
 def test_finished_rows_are_skipped_and_nothing_is_started(tmp_path: Path) -> None:

@@ -105,9 +105,13 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
     seeds = head.seeds if head.seeds is not None else [head.seed] if "seed" in given else head.sweep.seeds
     own = _without(head.sweep.overrides, shared)
     jobs: list[Job] = []
-    problems: list[str] = []
+    problems = _name_faults(given)
+    try:
+        rows = table_rows(head, extra_folder)
+    except ConfigError as error:
+        raise ConfigError([*problems, *error.faults]) from error
     rows_by_home: dict[Path, list[str]] = {}
-    for row, reference in table_rows(head, extra_folder):
+    for row, reference in rows:
         overrides = [sweep_choice, f"variation={reference}", *own, *shared]
         try:
             config = compose_run(overrides, extra_folder=extra_folder)
@@ -119,10 +123,10 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
         rows_by_home.setdefault(run_folder(config).parent, []).append(reference)
         jobs += [_job(row, overrides, config, seed) for seed in seeds]
     problems += [
-        f"rows {' and '.join(rows)} would share the folder {home}: leave one out, or give a copy of its file "
+        f"rows {' and '.join(same)} would share the folder {home}: leave one out, or give a copy of its file "
         "another name and another variation.row."
-        for home, rows in rows_by_home.items()
-        if len(rows) > 1
+        for home, same in rows_by_home.items()
+        if len(same) > 1
     ]
     if problems:
         raise ConfigError(problems)
@@ -139,6 +143,12 @@ def _reject_grids_in_a_table(given: dict[str, Override]) -> None:
             problems.append(f"{override.input_line} cannot be combined with sweep=…: use {how}.")
     if problems:
         raise ConfigError(problems)
+
+
+def _name_faults(given: dict[str, Override]) -> list[str]:
+    if "name" not in given:
+        return []
+    return [f"{_text(given['name'])} names a single run: the folder of a multirun is named by sweep.name=NAME."]
 
 
 def table_rows(config: Config, extra_folder: str | None = None) -> list[tuple[str, str]]:
@@ -199,14 +209,9 @@ def _grid(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
         raise ConfigError([f"this grid has {count} runs; at most {MOST_JOBS} are started at once: list fewer values."])
     combinations = itertools.product(*(_each_value(override) for override in given.values()))
     jobs: list[Job] = []
-    problems = [
-        f"{_text(given[key])} is for a table: {instead}."
-        for key, instead in (
-            ("rows", "rows belong to a sweep, so add sweep=NAME"),
-            ("seeds", "a grid takes several seeds as seed=1,2"),
-        )
-        if key in given
-    ]
+    table_words = {"rows": "rows belong to a sweep, so add sweep=NAME", "seeds": "a grid takes several as seed=1,2"}
+    problems = _name_faults(given)
+    problems += [f"{_text(given[key])} is for a table: {text}." for key, text in table_words.items() if key in given]
     composed: dict[tuple[str, ...], Config] = {}
     for combination in combinations:
         lines = [line for line in combination if not line.startswith("seed=")]
