@@ -46,6 +46,31 @@ def test_the_users_override_wins_over_the_sweeps() -> None:
     assert [job.config.model.d_model for job in jobs] == [256]
 
 
+def test_a_row_named_twice_is_run_once() -> None:
+    rows = "sweep.rows=[transformer,uniform,transformer,quickstart/uniform]"
+    assert [job.row for job in expand(["sweep=quickstart", rows])] == ["transformer", "uniform"]
+    assert [job.row for job in expand(["sweep=quickstart", "rows=[uniform,uniform]"])] == ["uniform"]
+    assert [job.seed for job in expand(["model=transformer,transformer", "seed=2,2"])] == [2]
+
+
+@pytest.mark.parametrize("name", ["A_h16", "attention_table3/A_h16"])
+def test_a_row_of_another_table_is_picked_by_its_name_alone_too(name: str) -> None:
+    (job,) = expand(["sweep=my_ablation", f"rows=[{name}]", "seeds=[1]"])
+    assert job.folder == Path("runs/my_ablation/A_h16/seed1")
+
+
+def test_all_wrong_rows_and_seeds_are_told_at_once() -> None:
+    with pytest.raises(ConfigError) as error:
+        expand(["sweep=quickstart", "sweep.rows=[uniform,nosuch,attention_table3/nope]", "rows=[x]", "seeds=[2,2]", "name=y"])
+    assert [fault.split(". ")[0] for fault in error.value.faults] == [
+        "name=y names a single run: the folder of a multirun is named by sweep.name=NAME.",
+        "seeds=[2, 2] names a seed twice: leave the second out.",
+        "sweep.rows: there is no row 'nosuch' in conf/variation/quickstart/.",
+        "sweep.rows: there is no row 'nope' in conf/variation/attention_table3/.",
+        "rows: the sweep 'quickstart' has no row 'x'",
+    ]
+
+
 def test_one_seed_may_be_written_as_for_a_single_run() -> None:
     assert [job.seed for job in expand(["sweep=quickstart", "rows=[uniform]", "seed=5"])] == [5]
 
@@ -77,8 +102,14 @@ def test_grids_take_ranges_and_quoted_values() -> None:
     [
         (["sweep=quickstart", "rows=[unifrm]"], "the sweep 'quickstart' has no row 'unifrm'. Did you mean 'uniform'?"),
         (["sweep=quickstart", "rows=[x]"], "Its rows are transformer, weighted, uniform, learned_positions."),
-        (["sweep=quickstart", "seeds=[]"], "empty"),
-        (["sweep=quickstart", "rows=[]"], "empty"),
+        (["sweep=quickstart", "seeds=[]"], "seeds=[] picks no seed"),
+        (["sweep=quickstart", "seeds=[2,2]"], "seeds=[2, 2] names a seed twice: leave the second out."),
+        (["sweep=quickstart", "seeds=[-1,2]"], "seeds=[-1, 2]: seeds must be at least 0."),
+        (["sweep=quickstart", "rows=[]"], "rows=[] picks no row"),
+        (
+            ["sweep=quickstart", "sweep.rows=[quickstart/uniform,attention_table3/base,weighted_table1/base]", "rows=[base]"],
+            "rows: 'base' may be attention_table3/base or weighted_table1/base: write the table's name too.",
+        ),
         (["sweep=quickstart", "size=tiny,small"], "use one value of size, or run the sweep once for each"),
         (["sweep=quickstart", "seed=1,2"], "use seeds=[1,2]"),
         (["sweep=quickstart", "variation=quickstart/uniform"], "write rows=[…]"),

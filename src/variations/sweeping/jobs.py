@@ -173,19 +173,29 @@ def table_rows(config: Config, extra_folder: str | None = None) -> list[tuple[st
     in_table = options(found, f"variation/{table}")
     if not in_table and not any("/" in row for row in sweep.rows):
         raise ConfigError([f"sweep.table={table}: there are no rows in conf/variation/{table}/; set sweep.table."])
-    valid = sweep.rows or in_table
-    wrong = [row for row in sweep.rows if "/" not in row and row not in in_table]
-    problems = [f"sweep.rows: there is no row '{row}' in conf/variation/{table}/." for row in wrong]
-    for row in config.rows or []:
-        if row not in valid:
+    references: dict[str, str] = {}
+    problems = [fault.text for fault in check(config) if fault.keys in (("rows",), ("seeds",))]
+    for row in sweep.rows or in_table:
+        folder, _, name = (row if "/" in row else f"{table}/{row}").rpartition("/")
+        if name not in options(found, f"variation/{folder}"):
+            problems.append(f"sweep.rows: there is no row '{name}' in conf/variation/{folder}/.")
+        if f"{folder}/{name}" not in references.values():
+            references[row] = f"{folder}/{name}"
+    chosen = set(references) if config.rows is None else set()
+    for word in config.rows or []:
+        # As the sweep file writes it, or the row's name alone, which is its folder's.
+        meant = [word] if word in references else [row for row in references if row.rpartition("/")[2] == word]
+        chosen.update(meant)
+        if len(meant) > 1:
+            problems.append(f"rows: '{word}' may be {' or '.join(meant)}: write the table's name too.")
+        elif not meant:
             problems.append(
-                f"rows: the sweep '{sweep.name}' has no row '{row}'.{did_you_mean(row, valid)} "
-                f"Its rows are {', '.join(valid)}."
+                f"rows: the sweep '{sweep.name}' has no row '{word}'.{did_you_mean(word, list(references))} "
+                f"Its rows are {', '.join(references)}."
             )
     if problems:
         raise ConfigError(problems)
-    chosen = [row for row in valid if config.rows is None or row in config.rows]
-    return [(row.rsplit("/", 1)[-1], row if "/" in row else f"{table}/{row}") for row in chosen]
+    return [(reference.rpartition("/")[2], reference) for row, reference in references.items() if row in chosen]
 
 
 def _base_rows_first(jobs: list[Job]) -> list[Job]:
@@ -235,7 +245,8 @@ def _grid(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
 def _each_value(override: Override) -> list[str]:
     if not override.is_sweep_override():
         return [_text(override)]
-    return [f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()]
+    values = dict.fromkeys(override.sweep_string_iterator())  # each once
+    return [f"{override.get_key_element()}={value}" for value in values]
 
 
 def _grid_row(lines: Sequence[str]) -> str:
