@@ -162,6 +162,11 @@ def test_grids_are_checked_in_every_combination() -> None:
     assert "model.h=3 does not divide model.d_model=128" in found[1]
 
 
+def test_several_sweeps_are_one_fault() -> None:
+    line = "sweep=quickstart,my_ablation"
+    assert faults_of(line, multirun=True) == [f"{line}: one sweep at a time: run the line once for each."]
+
+
 def test_help_is_short_and_tells_what_to_type(tmp_path: Path) -> None:
     done = train("--help", cwd=tmp_path)
     assert done.returncode == 0

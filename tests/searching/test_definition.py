@@ -111,6 +111,7 @@ def test_the_total_of_a_grid_is_its_cells(defined: Callable[..., Definition]) ->
         (["trainer.val_bleu=0", "sweep.search.pruner.kind=median"], "validations measure no BLEU"),
         (["rows=[a]"], "leave it out"),
         (["variation=quickstart/uniform"], "sweep.search.baseline=TABLE/ROW"),
+        (["name=foo"], "a search is named by sweep.name=NAME"),
         (["force=true"], "trials are never done twice"),
         (["seed=1,2"], "a search takes seeds=[1,2]"),
         (["seeds=[]"], "at least one seed"),

@@ -106,11 +106,13 @@ def is_search(arguments: Sequence[str], extra_folder: str | None = None) -> bool
     """Whether a multirun is a search: its sweep file has `search:`, or the line asks for Optuna.
 
     Raises:
-        ConfigError: The sweep cannot be composed.
+        ConfigError: The sweep cannot be composed, or there are several.
     """
     if PLUGIN in arguments or any(line.startswith("sweep.search.") for line in arguments):
         return True
     chosen = [line for line in arguments if line.startswith("sweep=")]
+    if chosen and "," in chosen[-1]:
+        raise ConfigError([f"{chosen[-1]}: one sweep at a time: run the line once for each."])
     return bool(chosen) and _file_is_search(chosen[-1], extra_folder)
 
 
@@ -210,6 +212,8 @@ def _line_faults(given: Mapping[str, Override], head: Config) -> list[str]:
         found.append("rows=… picks rows of a table, and this sweep is a search: leave it out.")
     if "variation" in given:
         found.append("variation=… and a search: name the row to start from as sweep.search.baseline=TABLE/ROW.")
+    if head.name is not None:
+        found.append(f"name={head.name} names a single run: a search is named by sweep.name=NAME.")
     if head.force:
         found.append("force=true makes no sense for a search: its trials are never done twice.")
     for key in ("seed", "sweep"):
