@@ -390,6 +390,7 @@ class SweepConfig:
     """A table, a grid or a search; see `sweeps/`."""
 
     name: str | None = None
+    """Folder of its runs below `runs`."""
     table: str | None = None
     rows: list[str] = field(default_factory=list)
     """Rows of the table, base row first; empty: all."""
@@ -406,6 +407,7 @@ class SweepConfig:
     lease_seconds: float = number(60.0, gt=0)
     """So long the process at a run may be silent before another one takes its place."""
     metric: str = "bleu"
+    """What is shown of each run: a score of the test set, SET.SCORE, dev_ppl or dev_nll."""
     note: str | None = None
     search: SearchConfig = field(default_factory=SearchConfig)
 

@@ -9,7 +9,7 @@ from variations.config import Config
 from variations.experiments.ledger import config_hash, run_home
 
 GRID = "grid"
-"""Name of the sweep that a plain grid (`--multirun model=transformer,weighted`) makes."""
+"""Name of the sweep that a plain grid (`--multirun model=transformer,weighted`) makes, unless it has a `sweep.name`."""
 LONGEST = 120
 
 

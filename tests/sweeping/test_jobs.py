@@ -61,7 +61,15 @@ def test_a_row_of_another_table_is_picked_by_its_name_alone_too(name: str) -> No
 
 def test_all_wrong_rows_and_seeds_are_told_at_once() -> None:
     with pytest.raises(ConfigError) as error:
-        expand(["sweep=quickstart", "sweep.rows=[uniform,nosuch,attention_table3/nope]", "rows=[x]", "seeds=[2,2]", "name=y"])
+        expand(
+            [
+                "sweep=quickstart",
+                "sweep.rows=[uniform,nosuch,attention_table3/nope]",
+                "rows=[x]",
+                "seeds=[2,2]",
+                "name=y",
+            ]
+        )
     assert [fault.split(". ")[0] for fault in error.value.faults] == [
         "name=y names a single run: the folder of a multirun is named by sweep.name=NAME.",
         "seeds=[2, 2] names a seed twice: leave the second out.",
@@ -107,18 +115,34 @@ def test_grids_take_ranges_and_quoted_values() -> None:
         (["sweep=quickstart", "seeds=[-1,2]"], "seeds=[-1, 2]: seeds must be at least 0."),
         (["sweep=quickstart", "rows=[]"], "rows=[] picks no row"),
         (
-            ["sweep=quickstart", "sweep.rows=[quickstart/uniform,attention_table3/base,weighted_table1/base]", "rows=[base]"],
-            "rows: 'base' may be attention_table3/base or weighted_table1/base: write the table's name too.",
+            [
+                "sweep=quickstart",
+                "sweep.rows=[quickstart/transformer,weighted_claims/transformer]",
+                "rows=[transformer]",
+            ],
+            "rows: 'transformer' may be quickstart/transformer or weighted_claims/transformer: write the table's name",
         ),
         (["sweep=quickstart", "size=tiny,small"], "use one value of size, or run the sweep once for each"),
         (["sweep=quickstart", "seed=1,2"], "use seeds=[1,2]"),
         (["sweep=quickstart", "variation=quickstart/uniform"], "write rows=[…]"),
         (["sweep=quickstart", "sweep.table=nowhere", "sweep.rows=[]"], "no rows in conf/variation/nowhere/"),
         (["seed=range(0,2000)"], "this grid has 2000 runs; at most 1000"),
-        (["model=transformer,weighted", "seeds=[1,2]"], "seeds=[1,2] is for a table: a grid takes several as seed=1,2."),
-        (["size=tiny,small", "rows=[a]", "seeds=[1]"], "rows=[a] is for a table: rows belong to a sweep, so add sweep=NAME."),
-        (["sweep=quickstart", "name=foo"], "name=foo names a single run: the folder of a multirun is named by sweep.name="),
-        (["size=tiny,small", "name=foo"], "name=foo names a single run: the folder of a multirun is named by sweep.name="),
+        (
+            ["model=transformer,weighted", "seeds=[1,2]"],
+            "seeds=[1,2] is for a table: a grid takes several as seed=1,2.",
+        ),
+        (
+            ["size=tiny,small", "rows=[a]", "seeds=[1]"],
+            "rows=[a] is for a table: rows belong to a sweep, so add sweep=NAME.",
+        ),
+        (
+            ["sweep=quickstart", "name=foo"],
+            "name=foo names a single run: the folder of a multirun is named by sweep.name=",
+        ),
+        (
+            ["size=tiny,small", "name=foo"],
+            "name=foo names a single run: the folder of a multirun is named by sweep.name=",
+        ),
         (["recipe.lr=interval(0,1)"], "an interval has no end of values"),
         (
             ["sweep=quickstart", "sweep.rows=[transformer,weighted_claims/transformer]"],
@@ -126,8 +150,14 @@ def test_grids_take_ranges_and_quoted_values() -> None:
             "runs/quickstart/transformer: leave one out",
         ),
         (["sweep=quickstart", "sweep.metric=blue"], "sweep.metric: there is no 'blue'. Did you mean 'bleu'?"),
-        (["sweep=quickstart", "sweep.metric=dev.blue"], "sweep.metric: there is no 'dev.blue'. Did you mean 'dev.bleu'?"),
-        (["sweep=quickstart", "sweep.metric=dev.bleu"], "dev is scored only if it is translated: add decode.sets=[test,dev]"),
+        (
+            ["sweep=quickstart", "sweep.metric=dev.blue"],
+            "sweep.metric: there is no 'dev.blue'. Did you mean 'dev.bleu'?",
+        ),
+        (
+            ["sweep=quickstart", "sweep.metric=dev.bleu"],
+            "dev is scored only if it is translated: add decode.sets=[test,dev]",
+        ),
         (["model.h=4,2", "decode.sets=[dev]"], "sweep.metric=bleu: test is scored only if it is translated"),
         (["model.h=4,3"], "row model.h=3: model.h=3 does not divide"),
     ],
@@ -151,7 +181,7 @@ def test_a_finished_run_of_another_configuration_is_not_taken_for_this_one(tmp_p
     done = sweep(tmp_path, "sweep=quickstart", "rows=[transformer]")
     assert done.returncode == 1
     assert "trainer.max_steps: 77 → 900" in done.stdout
-    assert "Give this run another name (sweep.name=…)" in done.stdout
+    assert "sweep.name=…" in done.stdout
 
 
 def test_finished_rows_are_skipped_and_nothing_is_started(tmp_path: Path) -> None:
