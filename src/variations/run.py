@@ -74,6 +74,7 @@ def run(path: Path, *, queued: bool = False) -> dict[str, Any]:
         _run_in_processes(config, folder)
         return {}
     with hold(folder.path, seconds=config.sweep.lease_seconds, queued=queued):
+        config = load(folder.path / "config.yaml")  # until now another command may have changed it
         if queued and folder.state() in ("finished", "pruned"):
             print("Finished before: there is nothing to do.")
             return folder.result() or {}
