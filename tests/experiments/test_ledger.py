@@ -20,6 +20,7 @@ from variations.experiments.ledger import (
     latest,
     next_attempt,
     run_home,
+    workplace,
 )
 
 Configure = Callable[..., dict[str, Any]]
@@ -47,6 +48,7 @@ def test_configuration_is_frozen_as_given(folder: RunFolder, configuration: Conf
 
 
 def test_a_finished_run_keeps_its_configuration_when_created_again(folder: RunFolder, configuration: Configure) -> None:
+    folder.write_result({"steps": 100000})
     folder.set_status("finished")
     before = (folder.path / "config.yaml").read_bytes()
     folder.create(configuration(runs="/elsewhere", force=True, data__cache="/other"))
@@ -248,6 +250,7 @@ def test_attempts_stand_beside_the_first_and_the_last_finished_is_read(
 ) -> None:
     home = folder.path
     assert next_attempt(home.with_name("seed9")) == home.with_name("seed9")
+    folder.write_result({"steps": 100000})
     folder.set_status("finished")
     second = RunFolder(next_attempt(home)).create(configuration())
     assert second.path.name == "seed1-attempt2"
@@ -259,7 +262,11 @@ def test_attempts_stand_beside_the_first_and_the_last_finished_is_read(
     assert latest(home) is not None
     assert latest(home).path == home  # type: ignore[union-attr]
     second.set_status("finished")
+    assert latest(home).path == home  # type: ignore[union-attr]
+    assert workplace(home, force=True) == second.path
+    second.write_result({"steps": 100000})
     assert latest(home).path == second.path  # type: ignore[union-attr]
+    assert workplace(home, force=True).name == "seed1-attempt3"
     assert latest(home.with_name("seed7")) is None
 
 

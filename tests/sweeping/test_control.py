@@ -250,6 +250,25 @@ def test_a_finished_row_is_not_changed_by_allowed_keys(rows: Any, control: Any, 
     assert (outcomes[0].folder.path / "config.yaml").read_bytes() == before
 
 
+@pytest.mark.parametrize("result", [None, "{", "[1]"])
+def test_a_finished_row_whose_result_is_lost_is_done_again(
+    rows: Any, control: Any, pool: Any, finished: Any, result: str | None
+) -> None:
+    folder = finished(rows("a")[0])
+    path = folder.path / "result.json"
+    path.unlink() if result is None else path.write_text(result)
+    outcomes = rows("a")
+    assert states(outcomes) == ["pending"]
+    sweep = control(outcomes)
+    sweep.step()
+    assert pool.submitted == ["a-seed1"]
+    assert (folder.state(), folder.status().reason) == ("interrupted", "its result.json is lost: it is tested again")  # type: ignore[union-attr]
+    pool.end("a-seed1", "finished")
+    sweep.step()
+    assert states(outcomes) == ["finished"]
+    assert states(rows("a")) == ["skipped"]
+
+
 def test_force_makes_one_new_attempt_and_goes_on_with_it(rows: Any, control: Any, pool: Any, finished: Any) -> None:
     home = finished(rows("a")[0]).path
     sweep = control(rows("a", changes=["force=true"]))

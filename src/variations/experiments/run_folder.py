@@ -151,9 +151,11 @@ class RunFolder:
         changes = changed_keys(self.config(), config)
         if changes:
             self._change(config, changes)
-        elif self.state() not in ("finished", "running"):
+        elif not self.finished() and (state := self.state()) != "running":
             with lease.writing(self.path):
                 write_yaml(self.path / "config.yaml", config)
+                if state == "finished":
+                    self.set_status("interrupted", "its result.json is lost: it is tested again")
         return self
 
     def _change(self, config: Mapping[str, Any], changes: Mapping[str, tuple[Any, Any]]) -> None:
@@ -237,6 +239,10 @@ class RunFolder:
         ):
             return "interrupted"
         return status.state
+
+    def finished(self) -> bool:
+        """Whether the run is finished and its result can be read; one that has lost it must be tested again."""
+        return self.state() == "finished" and bool(self._read_json("result.json", tolerant=True))
 
     # Measurements ---------------------------------------------------------------------------------------------------
 
