@@ -63,7 +63,7 @@ fast: setup  ## the tests that take no more than a few seconds each
 torture: setup  ## kill a run at 50 random moments and compare it with one that nobody disturbed (some 3 minutes)
 	@$(PY) tests/torture.py --kills 50
 
-bench: setup  ## time training and decoding beside the peers, in turn (some 20 minutes on a machine that does nothing else)
+bench: setup  ## time training and decoding beside the peers, in turn (some 25 minutes on a machine that does nothing else)
 	@test -e build/peers/.installed || { \
 	  $(PY) -m venv --clear build/peers && \
 	  build/peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/speed/requirements.txt && \

@@ -47,5 +47,6 @@ def test_an_unfinished_run_takes_up_a_corrected_place(tmp_path: Path) -> None:
 
     public("wrong").set_status("failed", "no such folder")
     assert public("right").config()["data"]["root"] == "right"
+    public("right").write_result({"schema": 1})
     public("right").set_status("finished")
     assert public("elsewhere").config()["data"]["root"] == "right"

@@ -16,7 +16,7 @@ KEPT_BYTES = (1 << 31) - 1
 PRIMITIVES = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 KEPT_PRIMITIVES = 32
 """oneDNN keeps the compiled code of so many products. Its own default of 1,024 grows with every new shape of a batch,
-by half a gigabyte in 45 batches, and batches of new lengths hardly ever find theirs: it is no faster."""
+to half a gigabyte in 48 batches, and batches of new lengths hardly ever find theirs: it is no faster."""
 FP32_TOLERANCE = 1e-5
 """Largest relative error of a product that still counts as float32 (bfloat16 would give about 1e-2)."""
 

@@ -43,7 +43,7 @@ def execute(config: Config) -> Path:
     home = naming.run_folder(config)
     folder = RunFolder(ledger.workplace(home, force=config.force))
     folder.create(to_dict(config))  # refuses if the folder holds another configuration
-    if folder.state() == "finished":
+    if folder.finished():
         print("This run is finished already; force=true makes a new attempt beside it.")
         for warning in changed_texts(folder, config.data):
             print(f"warning: {warning}", file=sys.stderr)
@@ -74,7 +74,8 @@ def run(path: Path, *, queued: bool = False) -> dict[str, Any]:
         _run_in_processes(config, folder)
         return {}
     with hold(folder.path, seconds=config.sweep.lease_seconds, queued=queued):
-        if queued and folder.state() in ("finished", "pruned"):
+        config = load(folder.path / "config.yaml")  # until now another command may have changed it
+        if queued and (folder.finished() or folder.state() == "pruned"):
             print("Finished before: there is nothing to do.")
             return folder.result() or {}
         if config.trainer.devices * config.trainer.nodes == 1:

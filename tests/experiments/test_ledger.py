@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from variations.errors import UserError
+from variations.errors import InUseError, UserError
+from variations.experiments.lease import Lease, hold, read
 from variations.experiments.ledger import (
     RunFolder,
     all_runs,
@@ -19,6 +20,7 @@ from variations.experiments.ledger import (
     latest,
     next_attempt,
     run_home,
+    workplace,
 )
 
 Configure = Callable[..., dict[str, Any]]
@@ -46,6 +48,7 @@ def test_configuration_is_frozen_as_given(folder: RunFolder, configuration: Conf
 
 
 def test_a_finished_run_keeps_its_configuration_when_created_again(folder: RunFolder, configuration: Configure) -> None:
+    folder.write_result({"steps": 100000})
     folder.set_status("finished")
     before = (folder.path / "config.yaml").read_bytes()
     folder.create(configuration(runs="/elsewhere", force=True, data__cache="/other"))
@@ -72,6 +75,77 @@ def test_allowed_keys_may_differ_and_the_former_configuration_is_kept(
     assert folder.config()["trainer"]["max_steps"] == 200
     kept = RunFolder(folder.path).path / "config-1.yaml"
     assert "max_steps: 100000" in kept.read_text()
+
+
+def test_a_finished_run_is_not_changed_even_by_allowed_keys(folder: RunFolder, configuration: Configure) -> None:
+    folder.write_result({"steps": 100000})
+    folder.set_status("finished")
+    files = {path.name: path.read_bytes() for path in folder.path.glob("*.*")}
+    with pytest.raises(UserError) as caught:
+        folder.create(configuration(trainer__max_steps=200, resume__allow=["trainer.max_steps"]))
+    message = str(caught.value)
+    assert "finished run" in message and "trainer.max_steps: 100000 → 200" in message
+    assert "force=true" in message and "sweep.name=" in message and "resume.allow" not in message
+    assert {path.name: path.read_bytes() for path in folder.path.glob("*.*")} == files
+
+
+def test_the_advice_keeps_what_is_allowed_already(folder: RunFolder, configuration: Configure) -> None:
+    changes = {"trainer__max_steps": 200, "recipe__lr": 2.0}
+    with pytest.raises(UserError, match=r"resume\.allow=\[trainer\.max_steps,recipe\.lr\]\."):
+        folder.create(configuration(**changes, resume__allow=["trainer.max_steps"]))
+    folder.create(configuration(**changes, resume__allow=["trainer.max_steps", "recipe.lr"]))
+    assert folder.config()["recipe"]["lr"] == 2.0
+
+
+def test_a_run_that_somebody_is_at_is_not_changed(folder: RunFolder, configuration: Configure) -> None:
+    changed = configuration(trainer__max_steps=200, resume__allow=["trainer.max_steps"])
+    code = (
+        "import sys; from pathlib import Path; from variations.experiments.lease import hold\n"
+        "with hold(Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(folder.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        for wanted in (changed, configuration(model__h=16)):
+            with pytest.raises(InUseError, match="in use by process"):
+                folder.create(wanted)
+        assert folder.config() == configuration()
+        other.kill()
+        other.wait()
+    assert folder.create(changed).config()["trainer"]["max_steps"] == 200
+
+
+def test_a_run_that_ended_before_its_first_measurement_gives_its_folder_to_another(
+    folder: RunFolder, configuration: Configure
+) -> None:
+    (folder.path / "subwords.model").write_text("of the former run")
+    with hold(folder.path):
+        folder.set_status("running")
+    folder.set_status("interrupted")
+    folder.create(configuration(model__h=16))
+    assert folder.config()["model"]["h"] == 16
+    assert "h: 8" in (folder.path / "config-1.yaml").read_text()
+    assert not (folder.path / "subwords.model").exists()
+    lease = Lease.claim(folder.path, read(folder.path), "queued")  # as a sweep does
+    folder.create(configuration(model__h=4))
+    assert folder.config()["model"]["h"] == 4 and lease is not None and lease.held()
+    assert (folder.path / "config-2.yaml").exists()
+    lease.release()
+
+
+@pytest.mark.parametrize("left", ["metrics.jsonl", "result.json", "checkpoints/step4.ckpt"])
+def test_what_a_run_has_left_is_never_given_to_another(folder: RunFolder, configuration: Configure, left: str) -> None:
+    with hold(folder.path):
+        (folder.path / left).write_text("{}\n")
+    with pytest.raises(UserError, match="these keys differ"):
+        folder.create(configuration(model__h=16))
+    (folder.path / "config.yaml").unlink()
+    with pytest.raises(UserError, match=r"but not its config\.yaml.*: put the file back"):
+        folder.create(configuration())
+    assert not folder.exists()
 
 
 def test_identity_ignores_places_and_words_but_not_science(configuration: Configure) -> None:
@@ -101,6 +175,13 @@ def test_status_keeps_start_and_command_through_later_words(folder: RunFolder) -
     assert status.started.endswith("+00:00")
     assert status.pid == os.getpid()
     assert status.extra == {"launcher": "slurm"}
+
+
+@pytest.mark.parametrize("text", ['{"state": "fin\n', "[1]", '{"state": "done"}'])
+def test_a_damaged_status_says_what_to_do(folder: RunFolder, text: str) -> None:
+    (folder.path / "status.json").write_text(text)
+    with pytest.raises(UserError, match=r"status\.json.*; delete it: the run's state is found from its other files\.$"):
+        folder.state()
 
 
 def test_an_unknown_state_is_an_error(folder: RunFolder) -> None:
@@ -169,6 +250,7 @@ def test_attempts_stand_beside_the_first_and_the_last_finished_is_read(
 ) -> None:
     home = folder.path
     assert next_attempt(home.with_name("seed9")) == home.with_name("seed9")
+    folder.write_result({"steps": 100000})
     folder.set_status("finished")
     second = RunFolder(next_attempt(home)).create(configuration())
     assert second.path.name == "seed1-attempt2"
@@ -180,7 +262,11 @@ def test_attempts_stand_beside_the_first_and_the_last_finished_is_read(
     assert latest(home) is not None
     assert latest(home).path == home  # type: ignore[union-attr]
     second.set_status("finished")
+    assert latest(home).path == home  # type: ignore[union-attr]
+    assert workplace(home, force=True) == second.path
+    second.write_result({"steps": 100000})
     assert latest(home).path == second.path  # type: ignore[union-attr]
+    assert workplace(home, force=True).name == "seed1-attempt3"
     assert latest(home.with_name("seed7")) is None
 
 

@@ -107,6 +107,8 @@ def test_finished_runs_are_not_counted_again(known: list[str], tmp_path: Path) -
     assert row.config is not None
     folder = RunFolder(run_folder(row.config)).create(to_dict(row.config))
     folder.set_status("finished")
+    assert launch(row.config).left is True  # its result is lost
+    folder.write_result({"schema": 1})
     assert launch(row.config).left is False
     after = bill(plan_rows(words), None, 1.0, fresh=False)
     assert after.seconds == pytest.approx(0.75 * before.seconds)

@@ -72,6 +72,8 @@ class FakePool:
         if state is not None:
             folder = RunFolder(task.folder)
             folder.set_status("running")
+            if state == "finished":
+                folder.write_result({"schema": 1})
             folder.set_status(state, "so it is" if state == "failed" else None)
         self.over.append(Ended(task, code, reason))
 
@@ -111,6 +113,7 @@ def finished() -> Callable[[Outcome], RunFolder]:
 
     def make(outcome: Outcome) -> RunFolder:
         folder = RunFolder(outcome.folder.path).create(to_dict(outcome.job.config))
+        folder.write_result({"schema": 1})
         folder.set_status("finished")
         return folder
 

@@ -231,6 +231,44 @@ def test_the_summary_has_the_seconds_of_all_launches(
     assert cells["c"][0].endswith("seed1") or "c/seed1" in cells["c"][0]
 
 
+def test_a_row_whose_folder_cannot_be_made_says_so(rows: Any, control: Any, pool: Any) -> None:
+    outcomes = rows("a", "b")
+    outcomes[0].folder.path.parent.mkdir(parents=True)
+    outcomes[0].folder.path.write_text("a file in its place")
+    outcomes[1].folder.path.parent.write_text("and in the row's")
+    control(outcomes).step()
+    assert states(outcomes) == ["failed", "failed"] and not pool.submitted
+    for outcome in outcomes:
+        assert "cannot be made or written" in outcome.reason and "runs=DIR" in outcome.reason
+
+
+def test_a_finished_row_is_not_changed_by_allowed_keys(rows: Any, control: Any, finished: Any) -> None:
+    before = (finished(rows("a")[0]).path / "config.yaml").read_bytes()
+    outcomes = rows("a", changes=["trainer.max_steps=7", "resume.allow=[trainer.max_steps]"])
+    control(outcomes).step()
+    assert states(outcomes) == ["failed"] and "finished run" in outcomes[0].reason
+    assert (outcomes[0].folder.path / "config.yaml").read_bytes() == before
+
+
+@pytest.mark.parametrize("result", [None, "{", "[1]"])
+def test_a_finished_row_whose_result_is_lost_is_done_again(
+    rows: Any, control: Any, pool: Any, finished: Any, result: str | None
+) -> None:
+    folder = finished(rows("a")[0])
+    path = folder.path / "result.json"
+    path.unlink() if result is None else path.write_text(result)
+    outcomes = rows("a")
+    assert states(outcomes) == ["pending"]
+    sweep = control(outcomes)
+    sweep.step()
+    assert pool.submitted == ["a-seed1"]
+    assert (folder.state(), folder.status().reason) == ("interrupted", "its result.json is lost: it is tested again")  # type: ignore[union-attr]
+    pool.end("a-seed1", "finished")
+    sweep.step()
+    assert states(outcomes) == ["finished"]
+    assert states(rows("a")) == ["skipped"]
+
+
 def test_force_makes_one_new_attempt_and_goes_on_with_it(rows: Any, control: Any, pool: Any, finished: Any) -> None:
     home = finished(rows("a")[0]).path
     sweep = control(rows("a", changes=["force=true"]))

@@ -36,7 +36,8 @@ def source(outcomes: list[Outcome], row: str, seed: int) -> Any:
 
 
 def finish(outcome: Outcome) -> None:
-    outcome.folder.create(to_dict(outcome.job.config)).set_status("finished")
+    outcome.folder.create(to_dict(outcome.job.config)).write_result({"schema": 1})
+    outcome.folder.set_status("finished")
     outcome.state = "finished"
 
 

@@ -178,6 +178,48 @@ def test_a_run_stopped_after_training_only_tests(small: Any, monkeypatch: pytest
     assert folder.metrics.read_bytes() == written
 
 
+@pytest.mark.parametrize("result", [None, "{"])
+def test_a_finished_run_whose_result_is_lost_is_tested_again(
+    small: Any, monkeypatch: pytest.MonkeyPatch, result: str | None
+) -> None:
+    from variations import run
+    from variations.experiments.ledger import RunFolder
+
+    folder = RunFolder(run.execute(small()))
+    before, written = folder.result(), folder.metrics.read_bytes()
+    path = folder.path / "result.json"
+    path.unlink() if result is None else path.write_text(result)
+
+    def never(*_: Any) -> Any:
+        raise AssertionError("trained again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Translation, "training_step", never)
+        assert run.execute(small()) == folder.path
+    after = folder.result()
+    assert after is not None and before is not None
+    assert {key: after[key] for key in ("scores", "loss", "steps", "flops")} == {
+        key: before[key] for key in ("scores", "loss", "steps", "flops")
+    }
+    assert folder.metrics.read_bytes() == written and folder.state() == "finished"
+
+
+def test_without_checkpoints_it_is_trained_again(small: Any) -> None:
+    import shutil
+
+    from variations import run
+    from variations.experiments.ledger import RunFolder
+
+    folder = RunFolder(run.execute(small()))
+    before = folder.result()
+    (folder.path / "result.json").unlink()
+    shutil.rmtree(folder.checkpoints)
+    run.execute(small())
+    after = folder.result()
+    assert after is not None and before is not None and after["scores"] == before["scores"]
+    assert [line["step"] for line in folder.read_metrics()] == list(range(1, 13))
+
+
 def test_a_changed_configuration_is_refused_with_the_list_of_differences(small: Any, stopped_at: Any) -> None:
     from variations import naming, run
     from variations.compose import to_dict

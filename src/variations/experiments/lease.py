@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from variations.errors import ExitCode, InUseError
+from variations.errors import ExitCode, InUseError, UserError
 from variations.experiments.atomic import json_text, write_json
 from variations.experiments.proc import Process
 
@@ -92,7 +92,7 @@ def _record(number: int, text: str) -> Record:
 def _numbers(folder: Path) -> list[int]:
     try:
         names = [path.name for path in folder.iterdir()]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     return [int(match[1]) for match in map(NAME.fullmatch, names) if match]
 
@@ -120,16 +120,19 @@ class Lease:
             The lease, or None if another process was quicker.
 
         Raises:
-            OSError: the folder cannot be written.
+            UserError: the folder cannot be made or written.
         """
-        folder.mkdir(parents=True, exist_ok=True)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         process = Process.of()
         since = datetime.now(UTC).isoformat(timespec="seconds")
         number = 1 if over is None else over.number + 1
         who = {"pid": process.pid, "host": process.host, "place": process.place, "born": process.born}
         record = Record(number, state, secrets.token_hex(8), **who, pool=pool, key=key, since=since, seconds=seconds)  # type: ignore[arg-type]
         lease = cls(folder, record)
-        if not lease._make():
+        with writing(folder):
+            made = lease._make()
+        if not made:
             return None
         if not lease.held():
             lease.path.unlink(missing_ok=True)
@@ -249,6 +252,32 @@ def hold(folder: Path, *, seconds: float = SECONDS, queued: bool = False) -> Ite
             lease.release()
         except OSError as error:  # a full disk: others see that this process has ended
             print(f"Cannot write {lease.path}: {error}", file=sys.stderr)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keep others away from a run for a moment, unless this process holds its lease anyway.
+
+    Raises:
+        InUseError: another process holds the lease; the sentence names it.
+    """
+    record = read(folder)
+    if record is not None and record.token in _held:
+        yield
+        return
+    with hold(folder):
+        yield
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Tell the user of a run's folder that cannot be made or written."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"the run's folder {folder} cannot be made or written ({error.strerror}): name another place with runs=DIR."
+        ) from error
 
 
 def _take(folder: Path, seconds: float, queued: bool) -> Lease:

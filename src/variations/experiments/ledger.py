@@ -67,14 +67,14 @@ def workplace(path: Path | str, *, force: bool = False) -> Path:
         found = latest(path)
         return found.path if found is not None else Path(path)
     family = attempts(path)
-    unfinished = bool(family) and _state_or_failed(family[-1]) != "finished"
+    unfinished = bool(family) and not _finished(family[-1])
     return family[-1].path if unfinished else next_attempt(path)
 
 
 def latest(path: Path | str) -> RunFolder | None:
     """The attempt to read: the last finished one, else the last one; None if the run never started."""
     family = attempts(path)
-    finished = [folder for folder in family if _state_or_failed(folder) == "finished"]
+    finished = [folder for folder in family if _finished(folder)]
     newest = finished or family
     return newest[-1] if newest else None
 
@@ -103,8 +103,8 @@ def _fault(folder: RunFolder) -> str | None:
     return None
 
 
-def _state_or_failed(folder: RunFolder) -> str:
+def _finished(folder: RunFolder) -> bool:
     try:
-        return folder.state()
+        return folder.finished()
     except UserError:
-        return "failed"
+        return False

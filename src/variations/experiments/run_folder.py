@@ -18,7 +18,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from typing import Any, Self
 import yaml
 
 from variations.errors import UserError
+from variations.experiments import lease
 from variations.experiments.atomic import json_text, plain, read_yaml, write_json, write_text, write_yaml
 from variations.experiments.identity import changed_keys, config_hash, covered
 from variations.experiments.proc import answers
@@ -110,6 +111,11 @@ class RunFolder:
         """Whether a run has its home here."""
         return (self.path / "config.yaml").is_file()
 
+    def begun(self) -> bool:
+        """Whether there is anything that training, or a test, has left."""
+        files = (self.metrics, self.path / "result.json")
+        return any(file.is_file() and file.stat().st_size for file in files) or any(self.checkpoints.glob("[!.]*"))
+
     @classmethod
     def open(cls, path: Path | str) -> Self:
         """An existing run. Raises UserError if there is none at `path`."""
@@ -122,36 +128,56 @@ class RunFolder:
         """Make the folder and freeze `config` (plain, resolved) in it.
 
         A finished run with the same configuration is kept as it is; an unfinished one takes up what does not make it
-        another run (places, names, loggers). Keys named in `resume.allow` may differ, and then the former
-        configuration stays beside the new one as config-<n>.yaml.
+        another run (places, names, loggers). Of an unfinished run keys named in `resume.allow` may differ, and all of
+        one that ended before its first measurement; then the former configuration stays as config-<n>.yaml.
 
         Raises:
-            UserError: the folder belongs to another configuration (the message lists the keys that differ), or cannot
-                be made.
+            UserError: the folder belongs to another configuration (the message lists the keys that differ), has lost
+                its own, or cannot be made.
+            InUseError: another process is at the run that is to be changed.
         """
         if not self.exists():
-            try:
+            if self.begun():
+                raise UserError(
+                    f"{self.path} holds what a run has left, but not its config.yaml, so nobody can tell which run "
+                    "that was: put the file back, move the folder away, or name this run (its sweep: sweep.name=…) "
+                    "otherwise with name=…."
+                )
+            with lease.writing(self.path):
                 for folder in (self.path, self.hypotheses, self.checkpoints):
                     folder.mkdir(parents=True, exist_ok=True)
                 write_yaml(self.path / "config.yaml", config)
-            except OSError as error:
-                raise UserError(
-                    f"the run's folder {self.path} cannot be made ({error.strerror}): name another place with runs=DIR."
-                ) from error
             return self
-        old = self.config()
-        changes = changed_keys(old, config)
-        if not changes:
-            if self.state() not in ("finished", "running"):
+        changes = changed_keys(self.config(), config)
+        if changes:
+            self._change(config, changes)
+        elif not self.finished() and (state := self.state()) != "running":
+            with lease.writing(self.path):
                 write_yaml(self.path / "config.yaml", config)
-            return self
+                if state == "finished":
+                    self.set_status("interrupted", "its result.json is lost: it is tested again")
+        return self
+
+    def _change(self, config: Mapping[str, Any], changes: Mapping[str, tuple[Any, Any]]) -> None:
+        """Make it the run of another configuration, if that may be."""
         allowed = (config.get("resume") or {}).get("allow") or []
         forbidden = {key: values for key, values in changes.items() if not covered(key, allowed)}
-        if forbidden:
-            raise UserError(_other_configuration(self.path, forbidden))
-        write_yaml(self.path / f"config-{1 + len(list(self.path.glob('config-*.yaml')))}.yaml", old)
-        write_yaml(self.path / "config.yaml", config)
-        return self
+
+        def refuse(certain: bool) -> None:
+            if self.state() == "finished":
+                raise UserError(_finished_otherwise(self.path, changes))
+            if forbidden and (certain or self.begun()):
+                raise UserError(_other_configuration(self.path, forbidden, allowed))
+
+        refuse(lease.read(self.path) is None)  # nobody has been at it: it may be about to begin
+        with lease.alone(self.path):
+            refuse(False)
+            former = self.path / f"config-{1 + len(list(self.path.glob('config-*.yaml')))}.yaml"
+            with lease.writing(self.path):
+                write_yaml(former, self.config())
+                write_yaml(self.path / "config.yaml", config)
+                if forbidden:
+                    (self.path / "subwords.model").unlink(missing_ok=True)  # the other run may have another vocabulary
 
     def config(self) -> dict[str, Any]:
         """The frozen configuration. Raises UserError if the file is missing or broken."""
@@ -179,7 +205,8 @@ class RunFolder:
         extra = {key: value for key, value in stored.items() if key not in known}
         if stored.get("state") not in STATES:
             raise UserError(
-                f"{self.path / 'status.json'} has state {stored.get('state')!r}; known: {', '.join(STATES)}."
+                f"{self.path / 'status.json'} has state {stored.get('state')!r}; known: {', '.join(STATES)}"
+                f"{_advice('status.json')}."
             )
         return Status(**{key: value for key, value in stored.items() if key in known}, extra=extra)
 
@@ -212,6 +239,10 @@ class RunFolder:
         ):
             return "interrupted"
         return status.state
+
+    def finished(self) -> bool:
+        """Whether the run is finished and its result can be read; one that has lost it must be tested again."""
+        return self.state() == "finished" and bool(self._read_json("result.json", tolerant=True))
 
     # Measurements ---------------------------------------------------------------------------------------------------
 
@@ -269,17 +300,17 @@ class RunFolder:
         path = self.path / name
         try:
             value = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
             if tolerant:
                 return None
-            raise UserError(f"Cannot read {path}: {error}") from error
+            raise UserError(f"Cannot read {path}: {error}{_advice(name)}.") from error
         if isinstance(value, dict):
             return value
         if tolerant:
             return None
-        raise UserError(f"Cannot read {path}: it does not hold a JSON object.")
+        raise UserError(f"Cannot read {path}: it does not hold a JSON object{_advice(name)}.")
 
     def _drop_half_line(self) -> None:
         self._tail_checked = True
@@ -291,10 +322,26 @@ class RunFolder:
                 file.truncate(data.rfind(b"\n") + 1)
 
 
-def _other_configuration(path: Path, changes: Mapping[str, tuple[Any, Any]]) -> str:
-    listed = "\n".join(f"  - {key}: {plain(old)} → {plain(new)}" for key, (old, new) in changes.items())
+def _advice(name: str) -> str:
+    return "; delete it: the run's state is found from its other files" if name == "status.json" else ""
+
+
+def _listed(changes: Mapping[str, tuple[Any, Any]]) -> str:
+    lines = "\n".join(f"  - {key}: {plain(old)} → {plain(new)}" for key, (old, new) in changes.items())
+    return f"these keys differ (there → now):\n{lines}\n"
+
+
+def _finished_otherwise(path: Path, changes: Mapping[str, tuple[Any, Any]]) -> str:
     return (
-        f"{path} holds a run of another configuration; these keys differ (there → now):\n{listed}\n"
+        f"{path} holds a finished run of another configuration, which is never changed; {_listed(changes)}"
+        "Give this run another name (name=…, a sweep: sweep.name=…), or start a new attempt beside it (force=true)."
+    )
+
+
+def _other_configuration(path: Path, changes: Mapping[str, tuple[Any, Any]], allowed: Sequence[str]) -> str:
+    """`changes` are those that `resume.allow` does not cover yet."""
+    return (
+        f"{path} holds a run of another configuration; {_listed(changes)}"
         f"Give this run another name (name=…), start a new attempt beside it (force=true), or, to continue it with "
-        f"the new values, allow them: resume.allow=[{','.join(changes)}]."
+        f"the new values, allow them: resume.allow=[{','.join([*allowed, *changes])}]."
     )

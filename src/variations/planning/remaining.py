@@ -39,6 +39,8 @@ def launch(config: Config) -> Launch:
         return Launch(config.seed, "failed")
     if not same or (state == "finished" and config.force):
         return Launch(config.seed, "absent")
+    if state == "finished" and not folder.finished():
+        return Launch(config.seed, "interrupted", 1.0)  # its result is lost: it is tested again
     done = 1.0 if state == "finished" else min(1.0, _newest_step(folder) / config.trainer.max_steps)
     return Launch(config.seed, state, done)
 

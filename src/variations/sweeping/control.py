@@ -116,7 +116,7 @@ class Control:
         if outcome.lease is None:  # another sweep was quicker
             outcome.state = "elsewhere"
             return
-        if outcome.same() and (state := outcome.folder.state()) in DONE:
+        if state := outcome.done():
             self._give_back(outcome)
             outcome.by_other = True
             self._end(outcome, state)

@@ -48,9 +48,9 @@ class Outcome:
         try:
             status = outcome.folder.status()
             outcome.failed_before = status.failures if status is not None else 0
-            if outcome.same() and outcome.folder.state() == "pruned":
+            if (done := outcome.done()) == "pruned":
                 outcome.state, outcome.reason = "pruned", (status.reason if status is not None else None) or ""
-            elif outcome.same() and outcome.folder.state() == "finished":
+            elif done:
                 outcome.state, outcome.reason = "skipped", "finished before"
                 outcome.seconds = (outcome.folder.result() or {}).get("seconds")
         except UserError as error:
@@ -75,6 +75,12 @@ class Outcome:
     def same(self) -> bool:
         """Whether the folder holds this very run."""
         return self.folder.exists() and not changed_keys(self.folder.config(), to_dict(self.job.config))
+
+    def done(self) -> str | None:
+        """Return in which state of DONE the folder holds this very run, if it needs no further work."""
+        if not self.same():
+            return None
+        return "finished" if self.folder.finished() else "pruned" if self.folder.state() == "pruned" else None
 
     def task(self) -> Task:
         """What a pool is asked to do."""
