@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 import pytorch_lightning as pl
 import torch
+from lightning_fabric.utilities.apply_func import move_data_to_device
 from pytorch_lightning.callbacks import ModelCheckpoint
+from torch.utils.data._utils.pin_memory import pin_memory
 
+from variations.compose import compose_run
 from variations.config import Config, DataConfig, RecipeConfig, TrainerConfig
 from variations.data import module
 from variations.data.batching import Batch
@@ -209,3 +212,33 @@ def test_a_fit_stopped_anywhere_continues_with_exactly_the_remaining_batches(
         after = fit(data(), tmp_path, total, sets_epoch, tmp_path / "last.ckpt").seen
         steps_and_batches = [(step, batch) for step, batch, _ in before + after]
         assert steps_and_batches == [(step, batch) for step, batch, _ in undisturbed], stop
+
+
+@pytest.mark.parametrize("trainer", ["gpu", "ddp"])
+def test_batches_for_a_gpu_are_made_ahead_by_other_processes(trainer: str) -> None:
+    assert compose_run([f"trainer={trainer}"]).data.workers == 2
+    assert compose_run([f"trainer={trainer}", "data.workers=0"]).data.workers == 0
+    assert compose_run([]).data.workers == 0
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "there", "pinned"), [("gpu", True, True), ("cpu", True, False), ("auto", False, False)]
+)
+def test_batches_for_a_gpu_lie_in_page_locked_memory(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, accelerator: str, there: bool, pinned: bool
+) -> None:
+    data = ready(tmp_path, trainer={"accelerator": accelerator})
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    assert data.train_dataloader().pin_memory is pinned
+    assert data.dev_dataloader().pin_memory is pinned
+
+
+def test_all_of_a_batch_is_pinned_and_copied_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the loader and Lightning do it; what happens to each tensor is noted."""
+    seen: list[Any] = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor, *device: (seen.append("pinned"), tensor)[1])
+    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, place, **how: (seen.append((place, how)), tensor)[1])
+    batch = Batch(*(torch.zeros(2, 3, dtype=torch.int64) for _ in range(2)), torch.arange(2), 6, 6, (0, 0, 0))
+    gpu = torch.device("cuda")
+    assert isinstance(move_data_to_device(pin_memory(batch), gpu), Batch)
+    assert seen == ["pinned"] * 3 + [(gpu, {"non_blocking": True})] * 3

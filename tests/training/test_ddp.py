@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 TRAIN = Path(__file__).parents[2] / "src" / "train.py"
 STEPS = 40
 RECIPE = (f"trainer.max_steps={STEPS}", "trainer.val_every=10", "recipe.batch_tokens=500", "model=weighted")
-TWO = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.precision=32-true")
+TWO = ("trainer=ddp", "trainer.accelerator=cpu", "trainer.precision=32-true", "data.workers=0")
 ONE = "trainer.tokens_per_batch=250"
 
 Start = Callable[..., "subprocess.Popen[str]"]

@@ -39,8 +39,8 @@ def limit(monkeypatch: pytest.MonkeyPatch, rows: int, error: Exception | None) -
     """A network that finds no memory for more than `rows` pairs: at once with `error`, else in its backward pass."""
     encode = Transformer.encode
 
-    def limited(self: Transformer, source: Tensor) -> Any:
-        memory_, mask = encode(self, source)
+    def limited(self: Transformer, source: Tensor, *more: Any) -> Any:
+        memory_, mask = encode(self, source, *more)
         if source.size(0) > rows and self.training:
             if error is not None:
                 raise error
