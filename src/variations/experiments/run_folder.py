@@ -331,10 +331,13 @@ def _listed(changes: Mapping[str, tuple[Any, Any]]) -> str:
     return f"these keys differ (there → now):\n{lines}\n"
 
 
+_RENAME = "Give this run another name (name=…, a sweep: sweep.name=…)"
+
+
 def _finished_otherwise(path: Path, changes: Mapping[str, tuple[Any, Any]]) -> str:
     return (
         f"{path} holds a finished run of another configuration, which is never changed; {_listed(changes)}"
-        "Give this run another name (name=…, a sweep: sweep.name=…), or start a new attempt beside it (force=true)."
+        f"{_RENAME}, or start a new attempt beside it (force=true)."
     )
 
 
@@ -342,6 +345,6 @@ def _other_configuration(path: Path, changes: Mapping[str, tuple[Any, Any]], all
     """`changes` are those that `resume.allow` does not cover yet."""
     return (
         f"{path} holds a run of another configuration; {_listed(changes)}"
-        f"Give this run another name (name=…), start a new attempt beside it (force=true), or, to continue it with "
-        f"the new values, allow them: resume.allow=[{','.join([*allowed, *changes])}]."
+        f"{_RENAME}, start a new attempt beside it (force=true), or, to continue it with the new values, allow them: "
+        f"resume.allow=[{','.join([*allowed, *changes])}]."
     )

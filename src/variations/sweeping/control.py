@@ -99,8 +99,7 @@ class Control:
                     self._start(outcome)
                 except (UserError, OSError) as error:
                     self._give_back(outcome)
-                    # A row has its name from its table; what can have another name is the whole sweep.
-                    self._end(outcome, "failed", str(error).replace("(name=…)", "(sweep.name=…)"))
+                    self._end(outcome, "failed", str(error))
 
     def _full(self, outcome: Outcome) -> bool:
         most = outcome.job.config.sweep.most
