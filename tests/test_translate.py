@@ -53,7 +53,7 @@ class Parrot:
 
     def start_cache(self, source):
         self.at = 0
-        return types.SimpleNamespace(source=source, select=lambda rows: self._select(rows))
+        return types.SimpleNamespace(source=source, select=lambda rows, sentences=None: self._select(rows))
 
     def _select(self, rows):
         self.rows = rows

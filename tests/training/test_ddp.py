@@ -132,7 +132,7 @@ def test_a_rank_that_dies_ends_the_others_and_the_run_can_be_continued(
     wait_for_step(folder, 12, process)
     pids = ranks(process)
     os.kill(pids[1], signal.SIGKILL)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=150)
     assert process.returncode == 1
     assert "Traceback" not in errors.rpartition("error: ")[2]
     assert folder.state() == "failed"
