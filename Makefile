@@ -55,10 +55,10 @@ demo: setup  ## train a small table on the built-in corpus, print it, write the 
 
 # A file's tests stay in one process (loadfile), so that a model trained once for a file is trained once.
 test: setup  ## the whole test suite
-	@$(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	@$(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 fast: setup  ## the tests that take no more than a few seconds each
-	@$(PY) -m pytest -n $(WORKERS) --dist loadfile -m 'not slow' $(ARGS)
+	@$(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not slow' $(ARGS)
 
 torture: setup  ## kill a run at 50 random moments and compare it with one that nobody disturbed (some 3 minutes)
 	@$(PY) tests/torture.py --kills 50

@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +32,17 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 # Generated examples are the same each time, and a slow moment of the machine is no failure.
 settings.register_profile("variations", deadline=None, derandomize=True)
 settings.load_profile("variations")
+
+
+LONGEST = ("test_slurm.py", "test_ray.py", "test_drill.py")
+"""Files that wait for clusters and leases more than they compute."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Beside other workers, the files that take longest come first, so that no worker is left alone with one."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        sizes = Counter(item.path for item in items)
+        items.sort(key=lambda item: (item.path.name not in LONGEST, -sizes[item.path]))
 
 
 @pytest.fixture(scope="session", autouse=True)

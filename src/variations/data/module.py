@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import pytorch_lightning as pl
 import torch
-from lightning_fabric.utilities.seed import pl_worker_init_function
 from torch.utils.data import DataLoader, Dataset
 from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -17,6 +15,7 @@ from variations.data import corpora
 from variations.data.batching import Batch, Indices, TokenBatchSampler, collate
 from variations.data.subwords import Subwords, subwords_for
 from variations.data.tokens import TokenPairs, tokens_for
+from variations.lightning import pl, pl_worker_init_function
 
 if TYPE_CHECKING:
     from variations.data.corpora import Corpus

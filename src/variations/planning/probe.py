@@ -18,7 +18,6 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import pytorch_lightning as pl
 import torch
 from torchdata.stateful_dataloader import StatefulDataLoader
 
@@ -31,6 +30,7 @@ from variations.errors import UserError
 from variations.experiments.atomic import write_json
 from variations.experiments.environment import environment
 from variations.experiments.ledger import RunFolder
+from variations.lightning import pl
 from variations.models import count_parameters
 from variations.planning import decoding_time
 from variations.planning.meeting import Meeting

@@ -4,7 +4,6 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
@@ -12,6 +11,7 @@ from variations import models
 from variations.config import Config
 from variations.data.batching import Batch
 from variations.errors import UserError
+from variations.lightning import pl
 from variations.models import packing, segments
 from variations.models.flops import training_flops
 from variations.models.weighted import WeightedTransformer
@@ -93,7 +93,7 @@ class Translation(pl.LightningModule):
         graph, self._graph = self._graph, None
         if graph is not None:
             try:
-                graph.backward()
+                graph.backward(self._per_token(graph))
                 return
             except (RuntimeError, MemoryError) as error:
                 self._only_out_of_memory(error)
@@ -109,7 +109,17 @@ class Translation(pl.LightningModule):
     def _forward_backward(self, batch: Batch) -> None:
         with self.trainer.precision_plugin.forward_context():
             loss = self.loss(batch)
-        loss.backward()
+        loss.backward(self._per_token(loss))
+
+    def _per_token(self, loss: Tensor) -> Tensor | None:
+        """Gradient of the update's mean by this sum, where that is known already: in an update of one batch.
+
+        It costs nothing there, whereas dividing all gradients afterwards is one more pass over the memory.
+        """
+        return torch.full_like(loss, 1 / self.update.batches[0][1].target_tokens) if self._alone() else None
+
+    def _alone(self) -> bool:
+        return self.trainer.world_size == 1 and self.trainer.accumulate_grad_batches == 1
 
     def _only_out_of_memory(self, error: Exception) -> None:
         if not memory.is_exhausted(error):
@@ -123,7 +133,8 @@ class Translation(pl.LightningModule):
         counted = self.ranks.sum(update.counts)
         tokens = counted[budget.COUNTED.index("target_tokens")]
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        torch._foreach_div_(gradients, tokens / world)  # DDP has averaged them over ranks
+        if not self._alone():
+            torch._foreach_div_(gradients, tokens / world)  # DDP has averaged them over ranks
         if self.config.branch.center_grad:
             for name, parameter in self.model.named_parameters():
                 if schedule.is_branch_weight(name) and parameter.grad is not None:
@@ -147,6 +158,7 @@ class Translation(pl.LightningModule):
     def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
         """One update; κ and α return to the simplex unless they are frozen."""
         super().optimizer_step(*args, **kwargs)
+        self.zero_grad(set_to_none=True)  # Lightning does it after the next forward pass, which needs the memory
         if self._skipped:
             return
         if isinstance(self.model, WeightedTransformer) and not self.frozen():

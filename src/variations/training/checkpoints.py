@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pytorch_lightning.plugins.io import CheckpointIO
 from torch import Tensor
 
 from variations.errors import RunFailedError, UserError
+from variations.lightning import CheckpointIO
 
 log = logging.getLogger(__name__)
 

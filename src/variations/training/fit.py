@@ -8,9 +8,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytorch_lightning as pl
 import torch
-from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 
 from variations import performance, processes, tracking
 from variations.config import Config
@@ -22,6 +20,7 @@ from variations.experiments.atomic import write_json
 from variations.experiments.environment import environment
 from variations.experiments.ledger import RunFolder
 from variations.experiments.reuse import trained_in
+from variations.lightning import LightningEnvironment, pl
 from variations.models import packing
 from variations.tasks.translation import Translation
 from variations.training import checkpoints, memory

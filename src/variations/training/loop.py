@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import pytorch_lightning as pl
-
 from variations.config import Config
 from variations.errors import RunFailedError
 from variations.experiments.ledger import RunFolder
+from variations.lightning import pl
 from variations.models.weighted import WeightedTransformer
 from variations.tracking import Trackers
 from variations.training import checkpoints, schedule

@@ -137,7 +137,7 @@ class _CrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, dloss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         dhidden, doutput = ctx.saved_tensors
         return (
-            None if dhidden is None else dhidden * dloss.to(dhidden.dtype),
+            None if dhidden is None else dhidden * dloss,
             None if doutput is None else doutput.mul_(dloss).to(ctx.output_dtype),
             None,
             None,

@@ -4,9 +4,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-import pytorch_lightning as pl
-
 from variations.config import Config
+from variations.lightning import pl
 
 log = logging.getLogger(__name__)
 

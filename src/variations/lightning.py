@@ -1,0 +1,45 @@
+"""All that is used of Lightning, imported without SciPy's signal processing and matplotlib.
+
+Lightning imports torchmetrics, and that imports both wherever they are installed: to add a name to the one that other
+packages miss, and to name types of the other. Nothing here uses its metrics, and that is a second of every start
+(docs/speed.md). So stand-ins take their places for as long as Lightning is imported.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+
+class _StandIn(ModuleType):
+    """A module that has every name."""
+
+    def __getattr__(self, name: str) -> "_StandIn":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _StandIn(name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> "_StandIn":
+        return self  # some are decorators
+
+
+@contextmanager
+def _without(*names: str) -> Iterator[None]:
+    """The modules `names` are not loaded inside, unless they have been before."""
+    standing = {name: _StandIn(name) for name in names if name not in sys.modules}
+    sys.modules.update(standing)
+    try:
+        yield
+    finally:
+        for name in standing:
+            del sys.modules[name]
+
+
+with _without("scipy.signal", "matplotlib", "matplotlib.axes", "matplotlib.pyplot"):
+    import pytorch_lightning as pl
+    from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+    from lightning_fabric.utilities.seed import pl_worker_init_function
+    from pytorch_lightning.plugins.io import CheckpointIO
+
+__all__ = ["CheckpointIO", "LightningEnvironment", "pl", "pl_worker_init_function"]
