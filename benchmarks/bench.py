@@ -6,6 +6,7 @@ the run's own `metrics.jsonl`, and it is ended when the last timed step is there
 """
 
 import argparse
+import ctypes.util
 import itertools
 import json
 import os
@@ -101,8 +102,8 @@ def finished(command: Sequence[str], env: dict[str, str]) -> tuple[dict[str, Any
         return json.loads(out.read().strip().splitlines()[-1]), usage.ru_maxrss * 1024
 
 
-def trained(precision: str, logger: str, *more: str) -> Callable[[Workload, Path], Outcome]:
-    """Ours, by the command that users type."""
+def trained(precision: str, logger: str, *more: str, preload: str = "") -> Callable[[Workload, Path], Outcome]:
+    """Ours, by the command that users type, with the library `preload` before all others."""
 
     def run(w: Workload, folder: Path) -> Outcome:
         runs = Path(tempfile.mkdtemp(dir=folder))
@@ -114,9 +115,10 @@ def trained(precision: str, logger: str, *more: str) -> Callable[[Workload, Path
         ]
         command += [f"trainer.precision={precision}", f"logger={logger}", f"runs={runs}", "name=bench"]
         command += ["trainer.log_every=1", "trainer.max_steps=100000", *more]
+        env = environment(folder) | ({"LD_PRELOAD": preload} if preload else {})
         with (runs / "log.txt").open("w") as log:
             start = time.monotonic()
-            process = subprocess.Popen(command, stdout=log, stderr=log, env=environment(folder), cwd=runs)
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd=runs)
             first, lines = watched(process, runs / "single" / "bench" / "seed1" / "metrics.jsonl", last, start)
             process.kill()
             _, _, usage = os.wait4(process.pid, 0)
@@ -158,6 +160,8 @@ def contestants(peers: Path | None) -> list[Contestant]:
         Contestant("ours: bare loop", "fp32", script(ours, "train_bare.py", "--tuned")),
         Contestant("ours: bare loop", "bf16", script(ours, "train_bare.py", "--tuned", "--precision=bf16")),
     ]
+    if tcmalloc := ctypes.util.find_library("tcmalloc_minimal"):
+        found.append(Contestant("ours: train.py, tcmalloc", "fp32", trained("32-true", "wandb", preload=tcmalloc)))
     if peers is None:
         return found
     tuned, bf16 = "--tuned", "--precision=bf16"

@@ -13,6 +13,8 @@ log = logging.getLogger(__name__)
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # <malloc.h>
 KEPT_BYTES = (1 << 31) - 1
+ALLOCATORS = {"tcmalloc": "tc_version", "jemalloc": "mallctl", "mimalloc": "mi_version"}
+"""A function that each of them alone has."""
 PRIMITIVES = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 KEPT_PRIMITIVES = 32
 """oneDNN keeps the compiled code of so many products. Its own default of 1,024 grows with every new shape of a batch,
@@ -41,7 +43,7 @@ def apply(profile: str, device: str, threads: int | None, attention: str = "sdpa
     if profile == "auto" and device == "cpu":
         os.environ.setdefault(PRIMITIVES, str(KEPT_PRIMITIVES))  # read when the first product is made
         chosen |= {"kept_primitives": os.environ[PRIMITIVES]}
-        chosen |= {"matmul_precision": _matmul_precision(), "keep_freed_memory": _keep_freed_memory()}
+        chosen |= {"matmul_precision": _matmul_precision(), **_memory()}
         chosen |= {"attention": "bmm up to 512 x 512, else sdpa", "dropout_masks": "bytes", "adam": "fused"}
     elif profile == "auto":
         torch.set_float32_matmul_precision("high")
@@ -77,11 +79,17 @@ def _matmul_precision() -> str:
     return "medium"
 
 
-def _keep_freed_memory() -> bool:
-    """Tell glibc to keep big blocks for reuse: giving each back to the system costs page faults in every step."""
+def _memory() -> dict[str, Any]:
+    """Who hands out memory: a library that was preloaded (docs/speed.md), or glibc.
+
+    glibc is told to keep big blocks for reuse: giving each back to the system costs page faults in every step.
+    """
     try:
-        libc = ctypes.CDLL(None)
-        settings = [libc.mallopt(M_MMAP_THRESHOLD, 1 << 30), libc.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)]
+        loaded = ctypes.CDLL(None)
+        for allocator, function in ALLOCATORS.items():
+            if hasattr(loaded, function):
+                return {"allocator": allocator}
+        settings = [loaded.mallopt(M_MMAP_THRESHOLD, 1 << 30), loaded.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)]
     except (OSError, AttributeError):  # another C library
-        return False
-    return all(setting == 1 for setting in settings)
+        return {"keep_freed_memory": False}
+    return {"keep_freed_memory": all(setting == 1 for setting in settings)}
