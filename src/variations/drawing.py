@@ -31,7 +31,7 @@ class FiguresConfig:
     rows: list[str] | None = None
     """Only these rows of the sweep."""
     seeds: list[int] | None = None
-    """Only these seeds; null: those of the sweep file."""
+    """Only these seeds; null: those of the sweep file, or all of a grid."""
     metric: str = choice("dev/bleu", "dev/bleu", "dev/nll", "dev/ppl")
     """What learning_curves and convergence look at."""
     window: int = number(5, ge=1)

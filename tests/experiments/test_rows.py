@@ -49,11 +49,13 @@ def test_a_row_of_another_table_is_found(conf: Path) -> None:
     assert (sweep.rows[0].row, sweep.rows[0].label) == ("A_h16", "h=16")
 
 
-def test_a_grid_takes_its_rows_from_the_store(conf: Path, tmp_path: Path) -> None:
-    for row in ("b", "a"):
-        (tmp_path / "runs" / "grid" / row / "seed1").mkdir(parents=True)
+def test_a_grid_takes_its_rows_and_seeds_from_the_store(conf: Path, tmp_path: Path) -> None:
+    for place in ("b/seed1", "a/seed10", "a/seed2", "a/seed2-old"):
+        (tmp_path / "runs" / "grid" / place).mkdir(parents=True)
     sweep = define(SweepConfig(name="grid"), conf=conf, store=tmp_path / "runs")
     assert [row.label for row in sweep.rows] == ["a", "b"]
+    assert sweep.seeds == (1, 2, 10)
+    assert define(SweepConfig(name="grid"), seeds=[2], conf=conf, store=tmp_path / "runs").seeds == (2,)
 
 
 def test_an_unknown_row_is_told_with_the_known_ones(conf: Path, tmp_path: Path) -> None:

@@ -224,11 +224,23 @@ def test_the_summary_has_the_seconds_of_all_launches(
         stopped.append_metrics({"step": seconds, "seconds": seconds})
     outcomes[1].state, outcomes[1].seconds = "interrupted", 5.0
     summary(outcomes)
-    lines = [line.replace("│", " ").split() for line in capsys.readouterr().out.splitlines()]
+    told = capsys.readouterr().out
+    lines = [line.replace("│", " ").split() for line in told.splitlines()]
     cells = {line[0]: line[3:5] for line in lines if line and line[0] in ("a", "b", "c")}
     assert cells["a"] == ["7200", "8"]
     assert cells["b"] == ["31", "0.035"]
-    assert cells["c"][0].endswith("seed1") or "c/seed1" in cells["c"][0]
+    assert cells["c"] == []
+    assert f"Folders: {outcomes[0].folder.path.parent.parent}/ROW/seedN" in told
+
+
+def test_the_summary_cuts_no_row_short(
+    rows: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    long = f"{'model.d_model=64,' * 6}seed-independent"
+    summary(rows(f"{long},trainer.precision=32-true", f"{long},trainer.precision=bf16-mixed"))
+    first = [line.split("│")[1].strip() for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+    assert "".join(first) == f"{long},trainer.precision=32-true{long},trainer.precision=bf16-mixed"
 
 
 def test_a_row_whose_folder_cannot_be_made_says_so(rows: Any, control: Any, pool: Any) -> None:

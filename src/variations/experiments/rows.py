@@ -64,15 +64,19 @@ def define(
 ) -> SweepDefinition:
     """The table of `sweep`, only `rows` and `seeds` if given.
 
-    Rows are those of the sweep; all of its table if it names none; else (a grid without a table) those in `store`.
+    Rows are those of the sweep; all of its table if it names none; else (a grid without a table) those in `store`,
+    with the seeds that are there.
     Raises UserError if there are no rows, or `rows` names an unknown one.
     """
     name = sweep.name or "single"
     folder = conf / "variation" / (sweep.table or name)
     references = list(sweep.rows) or sorted(path.stem for path in folder.glob("*.yaml"))
+    known = tuple(sweep.seeds)
     if not references and store is not None and (store / name).is_dir():
         found = (path.name for path in (store / name).iterdir() if path.is_dir())
         references = sorted(name for name in found if not name.startswith("."))  # a search keeps its leases there
+        folders = (path.name.removeprefix("seed") for path in (store / name).glob("*/seed*") if path.is_dir())
+        known = tuple(sorted({int(seed) for seed in folders if seed.isdecimal()})) or known
     if not references:
         raise UserError(f"Sweep {name!r} has no rows yet: run it with `python src/train.py --multirun sweep={name}`.")
     names = [reference.rsplit("/", 1)[-1] for reference in references]
@@ -84,7 +88,7 @@ def define(
     definitions = tuple(definition for reference, definition in named if reference in chosen)
     if not sweep.rows:
         definitions = tuple(sorted(definitions, key=lambda row: row.base is not None))
-    wanted = tuple(seeds if seeds is not None else sweep.seeds)
+    wanted = known if seeds is None else tuple(seeds)
     return SweepDefinition(name, definitions, wanted, sweep.table, sweep.metric, sweep.note)
 
 

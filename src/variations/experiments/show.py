@@ -30,7 +30,7 @@ class TableConfig:
     rows: list[str] | None = None
     """Only these rows."""
     seeds: list[int] | None = None
-    """Only these seeds; null: those of the sweep file."""
+    """Only these seeds; null: those of the sweep file, or all of a grid."""
     diff: list[str] | None = None
     """diff=[ROW]: what a row changes in its base row; diff=[ROW,OTHER]: in ROW. Formats terminal and json."""
     significance: SignificanceConfig = field(default_factory=SignificanceConfig)

@@ -9,7 +9,7 @@ from typing import Self
 from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from variations.sweeping.outcomes import Outcome
 
@@ -174,14 +174,18 @@ def summary(outcomes: Sequence[Outcome]) -> None:
     """Print a table of all runs with what their training took in all, then each failure's reason and log."""
     console = Console(highlight=False)
     metric = outcomes[0].job.config.sweep.metric if outcomes else "bleu"
-    table = Table("row", "seed", "state", metric.upper(), "training, s", "device-hours", "folder")
+    # A row that is named by its keys is broken and not cut: what tells it apart may stand at its end.
+    whole = [Column(title, no_wrap=True) for title in ("seed", "state", metric.upper(), "training, s", "device-hours")]
+    table = Table(Column("row", overflow="fold"), *whole)
     for o in outcomes:
         state = f"[{COLOURS.get(o.state, 'default')}]{o.state}[/]"
         seconds, trainer = o.trained(), o.job.config.trainer
         hours = None if seconds is None else seconds * trainer.devices * trainer.nodes / 3600
         costs = ("", "") if seconds is None or hours is None else (f"{seconds:.0f}", f"{hours:.2g}")
-        table.add_row(escape(o.job.row), str(o.job.seed), state, o.score(), *costs, escape(str(o.folder.path)))
+        table.add_row(escape(o.job.row), str(o.job.seed), state, o.score(), *costs)
     console.print(table)
+    for place in dict.fromkeys(o.folder.path.parent.parent for o in outcomes):
+        console.print(f"Folders: {place}/ROW/seedN", soft_wrap=True, markup=False)
     counts = Counter(o.state for o in outcomes)
     others = sum(o.by_other and o.ok for o in outcomes)
     told = ", ".join(f"{count} {state}" for state, count in counts.items())

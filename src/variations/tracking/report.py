@@ -37,7 +37,7 @@ class ReportConfig:
     rows: list[str] | None = None
     """Only these rows in the table."""
     seeds: list[int] | None = None
-    """Only these seeds in the table; null: those of the sweep file."""
+    """Only these seeds in the table; null: those of the sweep file, or all of a grid."""
     dry_run: bool = False
     """Only write what would be saved, as JSON; nothing is sent, and no account is needed."""
     out: str | None = None
