@@ -78,7 +78,8 @@ def define(
         folders = (path.name.removeprefix("seed") for path in (store / name).glob("*/seed*") if path.is_dir())
         known = tuple(sorted({int(seed) for seed in folders if seed.isdecimal()})) or known
     if not references:
-        raise UserError(f"Sweep {name!r} has no rows yet: run it with `python src/train.py --multirun sweep={name}`.")
+        how = f"sweep={name}" if (conf.parent / "sweeps" / f"{name}.yaml").is_file() else f"sweep.name={name} KEY=A,B"
+        raise UserError(f"Sweep {name!r} has no rows yet: run it with `python src/train.py --multirun {how}`.")
     names = [reference.rsplit("/", 1)[-1] for reference in references]
     if unknown := [row for row in rows or () if row not in names]:
         raise UserError(f"Sweep {name!r} has no row {', '.join(map(repr, unknown))}; valid: {', '.join(names)}.")

@@ -78,7 +78,9 @@ def summary(study: Study) -> None:
     counts = Counter(trial.state.name for trial in trials)
     names = {"COMPLETE": "finished", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "open", "WAITING": "waiting"}
     told = ", ".join(f"{counts[state]} {text}" for state, text in names.items() if counts[state])
-    console.print(f"{told or 'no trials'}; {study.begun()} of {study.definition.total} in all", soft_wrap=True)
+    begun, total = study.begun(), study.definition.total
+    of_all = f"{begun} of {total} in all" if begun <= total else f"{begun} in all, though only {total} are asked for"
+    console.print(f"{told or 'no trials'}; {of_all}", soft_wrap=True)
     for trial in trials:
         if trial.state.name == "FAIL":
             reason = trial.user_attrs.get(REASON, "no reason is known")
@@ -87,7 +89,7 @@ def summary(study: Study) -> None:
         console.print(escape(text), soft_wrap=True)
     console.print(f"Trials: {escape(str(study.definition.home))}", soft_wrap=True)
     console.print(f"In the browser: optuna-dashboard {escape(study.definition.storage)}", soft_wrap=True)
-    if study.begun() < study.definition.total or counts["RUNNING"]:
+    if begun < total or counts["RUNNING"]:
         console.print("The same line again goes on with the search.")
 
 
