@@ -84,6 +84,22 @@ def test_three_evaluations_of_a_sub_layer_agree(ffn, residual, dtype):
         assert_same(found[2], found[0], TOLERANCE[dtype])
 
 
+@pytest.mark.parametrize("ffn", FFNS)
+def test_in_bf16_the_composed_form_is_about_as_exact_as_the_naive_one(ffn, monkeypatch):
+    """Errors against float64 at most twice as large, over so many tokens that no single unit at its kink decides."""
+    monkeypatch.setitem(globals(), "TOKENS", 2_000)
+    found = {}
+    for impl, dtype in (("naive", torch.float64), ("naive", torch.float32), ("composed", torch.float32)):
+        layer = sub_layer(BranchConfig(ffn=ffn, impl=impl), dtype=dtype)
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype is torch.float32):
+            out, gradients = value_and_gradients(layer, dtype)
+        found[impl, dtype] = {"out": out} | gradients
+    exact, naive, composed = found.values()
+    for name in ("out", "heads", "output", "W1", "W2"):
+        errors = [(form[name].double() - exact[name]).norm() / exact[name].norm() for form in (naive, composed)]
+        assert 1e-4 < errors[1] <= 2 * errors[0], name
+
+
 @pytest.mark.parametrize("impl", ["sum_first", "composed"])
 def test_evaluations_agree_over_many_blocks_of_tokens(impl, monkeypatch):
     """As in real use, where a batch does not fit one block."""

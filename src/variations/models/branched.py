@@ -150,18 +150,18 @@ class BranchedFeedForward(nn.Module):
         # Every change of a parameter in place counts its version up; a move to another device changes its address.
         key = (self.training, dtype, *((p._version, p.data_ptr()) for p in self.parameters()))
         if self._fold is None or self._fold[0] != key or self.branch.train_mode == "random_per_step":
-            C, bias = self.compose(kappa)
+            with torch.autocast(device, enabled=False):  # once, so it may as well be exact
+                C, bias = self.compose(kappa)
             self._fold = key, C.to(dtype or C.dtype), bias
         return self._fold[1:]
 
     def compose(self, kappa: Tensor) -> tuple[Tensor, Tensor | None]:
-        """C_i = κ_i W_O^i W_1 (M, d_v, f) and the bias κ_i b_O^i W_1 + b_1 (1 or M, f), in full precision."""
-        with torch.autocast(self.output.device.type, enabled=False):
-            C = _per_branch(kappa[:, None, None] * self.output, self.first_matrices())
-            bias = self.first_bias()
-            if self.output_bias is not None:
-                extra = _per_branch(kappa[:, None, None] * self.output_bias[:, None, :], self.first_matrices())[:, 0]
-                bias = extra if bias is None else extra + bias
+        """C_i = κ_i W_O^i W_1 (M, d_v, f) and the bias κ_i b_O^i W_1 + b_1 (1 or M, f)."""
+        C = _per_branch(kappa[:, None, None] * self.output, self.first_matrices())
+        bias = self.first_bias()
+        if self.output_bias is not None:
+            extra = _per_branch(kappa[:, None, None] * self.output_bias[:, None, :], self.first_matrices())[:, 0]
+            bias = extra if bias is None else extra + bias
         return C, bias
 
     def first_of_residual(self, x: Tensor) -> Tensor:
