@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from variations.config import Config, DecodeConfig
+from variations.decoding.translator import Translator
 from variations.errors import UserError
-from variations.exporting import ExportedTranslator
+from variations.exporting import LONGEST, ExportedTranslator
 from variations.models import build
 
 pytest.importorskip("ctranslate2")
@@ -65,8 +66,24 @@ def test_greedy_outputs_and_log_probabilities_are_our_own(changes):
     for source, (found,) in zip(SOURCES, translator.search(SOURCES, progress=False), strict=True):
         tokens = found.tokens + [EOS] * found.finished
         assert tokens == greedy(model, source, len(tokens))
-        assert found.finished or len(tokens) == 10 + 6  # the longest source and six more
+        assert found.finished or len(tokens) == len(source) + 6  # the longest source and six more
         assert found.log_probability == pytest.approx(log_probability(model, source, tokens), rel=1e-4)
+
+
+def test_a_translation_does_not_depend_on_its_neighbours_and_is_as_long_as_its_own_source_allows():
+    model, decode = network(), DecodeConfig(beam=1, max_extra=4)
+    translator = ExportedTranslator(model, None, decode)
+    together = [nbest[0].tokens for nbest in translator.search(SOURCES)]
+    assert together == [translator.search([source])[0][0].tokens for source in SOURCES]
+    ours = [nbest[0].tokens for nbest in Translator(model, None, decode).search(SOURCES)]
+    assert [len(tokens) for tokens in together] == [len(tokens) for tokens in ours]
+    assert len(together[3]) == len(SOURCES[3]) + 4  # a sentence that does not end by itself
+
+
+def test_outputs_may_be_longer_than_the_usual_number_of_positions():
+    decode = DecodeConfig(beam=1, max_extra=LONGEST)
+    [[found]] = ExportedTranslator(network(), None, decode, max_source=9).search([SOURCES[0]])
+    assert len(found.tokens) == len(SOURCES[0]) + LONGEST
 
 
 def test_a_list_of_translations_is_ranked_and_scored():

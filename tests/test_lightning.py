@@ -31,3 +31,7 @@ def test_neither_scipys_signals_nor_matplotlib_is_loaded_and_both_work_afterward
 
 def test_what_was_loaded_before_stays() -> None:
     succeeds(BEFORE + KEPT + AFTERWARDS)
+
+
+def test_matplotlib_without_its_parts_may_have_been_loaded_before() -> None:
+    succeeds("import matplotlib\nfrom variations.lightning import pl" + AFTERWARDS)

@@ -24,11 +24,16 @@ from variations.models.transformer import Transformer
 from variations.models.weighted import WeightedTransformer
 
 LONGEST = 1024
-"""Positions of an exported model with sinusoids."""
+"""Positions of an exported model with sinusoids, unless more are asked for."""
 
 
-def export(model: Transformer, folder: Path) -> None:
+def export(model: Transformer, folder: Path, positions: int = LONGEST) -> None:
     """Write `model` to `folder`, whose tokens are the identifiers as text (`"17"`).
+
+    Args:
+        model: What to export.
+        folder: Where to.
+        positions: So many does it know on either side, if they are sinusoids; a learned table has its own number.
 
     Raises:
         UserError: The library has no such model.
@@ -39,8 +44,8 @@ def export(model: Transformer, folder: Path) -> None:
 
     config = model.config
     spec = transformer_spec.TransformerSpec.from_config(config.N, config.h, pre_norm=config.norm == "pre")
-    _embed(spec.encoder, model, model.source_embedding, model.source_positions)
-    _embed(spec.decoder, model, model.target_embedding, model.target_positions)
+    _embed(spec.encoder, model, model.source_embedding, model.source_positions, positions)
+    _embed(spec.decoder, model, model.target_embedding, model.target_positions, positions)
     spec.decoder.projection.weight = _array(model.output)
     spec.decoder.start_from_zero_embedding = config.decoder_start == "zero"
     for ours, theirs in zip(model.encoder, spec.encoder.layer, strict=True):
@@ -82,14 +87,14 @@ def _array(x: Tensor) -> Any:
     return x.detach().float().cpu().contiguous().numpy()
 
 
-def _embed(spec: Any, model: Transformer, table: Tensor, positions: nn.Module) -> None:
+def _embed(spec: Any, model: Transformer, table: Tensor, positions: nn.Module, count: int) -> None:
     embeddings = spec.embeddings[0] if isinstance(spec.embeddings, list) else spec.embeddings
     weight = table.detach().clone()
     weight[model.pad] = 0  # our padding embeds to zero
     embeddings.weight = _array(weight)
     spec.scale_embeddings = True
     code = getattr(positions, "form", None)
-    rows = positions.table if code is None else sinusoids(LONGEST, model.config.d_model, str(code))
+    rows = positions.table if code is None else sinusoids(count, model.config.d_model, str(code))
     spec.position_encodings.encodings = _array(rows if isinstance(rows, Tensor) else torch.as_tensor(rows))
 
 
@@ -157,30 +162,33 @@ class ExportedTranslator(Translator):
             import ctranslate2
         except ImportError as error:
             raise UserError("decoder=ctranslate2 needs that library: pip install '.[ctranslate2]'.") from error
+        positions = max(LONGEST, (self.max_source or 0) + self.decode.max_extra)
         with tempfile.TemporaryDirectory() as folder:
-            export(self.model, Path(folder))
+            export(self.model, Path(folder), positions)
             threads = torch.get_num_threads()
             self._engine = ctranslate2.Translator(folder, device="cpu", intra_threads=threads, compute_type="float32")
 
     def search(self, sources: Sequence[Sequence[int]], *, progress: bool = True) -> list[list[Hypothesis]]:
-        """See `Translator.search`."""
-        if not sources:
-            return []
-        longest = max(map(len, sources)) + self.decode.max_extra
-        limit = min(longest, self.max_target or longest)
-        results = self._engine.translate_batch(
-            [[str(token) for token in ids] for ids in sources],
-            beam_size=self.decode.beam,
-            num_hypotheses=self.decode.nbest,
-            length_penalty=self.decode.alpha,
-            min_decoding_length=0,
-            max_decoding_length=limit,
-            max_input_length=0,
-            max_batch_size=max(1, self.decode.batch_tokens // self.decode.beam),
-            batch_type="tokens",
-            return_scores=True,
-        )
-        return [self._hypotheses(result, limit) for result in results]
+        """See `Translator.search`. The library limits a whole call's outputs, so each length of source has its own."""
+        found: list[list[Hypothesis]] = [[] for _ in sources]
+        for length in sorted({len(ids) for ids in sources}, reverse=True):
+            alike = [index for index, ids in enumerate(sources) if len(ids) == length]
+            limit = min(length + self.decode.max_extra, self.max_target or length + self.decode.max_extra)
+            results = self._engine.translate_batch(
+                [[str(token) for token in sources[index]] for index in alike],
+                beam_size=self.decode.beam,
+                num_hypotheses=self.decode.nbest,
+                length_penalty=self.decode.alpha,
+                min_decoding_length=0,
+                max_decoding_length=limit,
+                max_input_length=0,
+                max_batch_size=max(length, self.decode.batch_tokens // self.decode.beam),
+                batch_type="tokens",
+                return_scores=True,
+            )
+            for index, result in zip(alike, results, strict=True):
+                found[index] = self._hypotheses(result, limit)
+        return found
 
     def _hypotheses(self, result: Any, limit: int) -> list[Hypothesis]:
         found = []

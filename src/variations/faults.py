@@ -277,7 +277,8 @@ def _batches(config: Config) -> list[Fault]:
         found.append(Fault(("trainer.tokens_per_batch", "recipe.batch_tokens"), text))
     smallest = r.batch_tokens if t.tokens_per_batch is None else min(t.tokens_per_batch, r.batch_tokens)
     if smallest < config.data.max_length:
-        key = "recipe.batch_tokens" if t.tokens_per_batch is None else "trainer.tokens_per_batch"
+        whole = t.tokens_per_batch is None or t.tokens_per_batch > r.batch_tokens
+        key = "recipe.batch_tokens" if whole else "trainer.tokens_per_batch"
         text = (
             f"{key}={smallest} cannot hold one sentence of data.max_length={config.data.max_length} sub-words: "
             f"set {key} to at least that, or data.max_length={smallest}."

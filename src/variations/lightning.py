@@ -2,7 +2,8 @@
 
 Lightning imports torchmetrics, and that imports both wherever they are installed: to add a name to the one that other
 packages miss, and to name types of the other. Nothing here uses its metrics, and that is a second of every start
-(docs/speed.md). So stand-ins take their places for as long as Lightning is imported.
+(docs/speed.md). So stand-ins take their places for as long as Lightning is imported; whoever wants to plot metrics of
+torchmetrics imports matplotlib before.
 """
 
 import sys
@@ -25,9 +26,9 @@ class _StandIn(ModuleType):
 
 
 @contextmanager
-def _without(*names: str) -> Iterator[None]:
-    """The modules `names` are not loaded inside, unless they have been before."""
-    standing = {name: _StandIn(name) for name in names if name not in sys.modules}
+def _without(name: str, *more: str) -> Iterator[None]:
+    """The modules `name` and `more` are not loaded inside, unless the first of them has been before."""
+    standing = {} if name in sys.modules else {each: _StandIn(each) for each in (name, *more)}
     sys.modules.update(standing)
     try:
         yield
@@ -36,7 +37,7 @@ def _without(*names: str) -> Iterator[None]:
             del sys.modules[name]
 
 
-with _without("scipy.signal", "matplotlib", "matplotlib.axes", "matplotlib.pyplot"):
+with _without("scipy.signal"), _without("matplotlib", "matplotlib.axes", "matplotlib.pyplot"):
     import pytorch_lightning as pl
     from lightning_fabric.plugins.environments.lightning import LightningEnvironment
     from lightning_fabric.utilities.seed import pl_worker_init_function
