@@ -132,7 +132,13 @@ def updates(config):
     epoch = SimpleNamespace(batch_idx=0)
     fit_loop = SimpleNamespace(epoch_loop=epoch)
     task.trainer = SimpleNamespace(
-        world_size=1, global_rank=0, global_step=0, current_epoch=0, fit_loop=fit_loop, precision_plugin=None
+        world_size=1,
+        accumulate_grad_batches=1,
+        global_rank=0,
+        global_step=0,
+        current_epoch=0,
+        fit_loop=fit_loop,
+        precision_plugin=None,
     )
     task.on_fit_start()
     made = task.configure_optimizers()
