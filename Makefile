@@ -53,12 +53,14 @@ demo: setup  ## train a small table on the built-in corpus, print it, write the 
 	@$(PY) src/table.py sweep=quickstart
 	@$(PY) src/table.py sweep=quickstart format=html
 
-# A file's tests stay in one process (loadfile), so that a model trained once for a file is trained once.
+# A file's tests stay in one process (loadfile), so that a model trained once for a file is trained once; tests/conftest.py
+# says which file comes first.
+PYTEST = $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 test: setup  ## the whole test suite
-	@$(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(PYTEST) $(ARGS)
 
 fast: setup  ## the tests that take no more than a few seconds each
-	@$(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not slow' $(ARGS)
+	@$(PYTEST) -m 'not slow' $(ARGS)
 
 torture: setup  ## kill a run at 50 random moments and compare it with one that nobody disturbed (some 3 minutes)
 	@$(PY) tests/torture.py --kills 50

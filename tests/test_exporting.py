@@ -66,7 +66,7 @@ def test_greedy_outputs_and_log_probabilities_are_our_own(changes):
     for source, (found,) in zip(SOURCES, translator.search(SOURCES, progress=False), strict=True):
         tokens = found.tokens + [EOS] * found.finished
         assert tokens == greedy(model, source, len(tokens))
-        assert found.finished or len(tokens) == len(source) + 6  # the longest source and six more
+        assert found.finished or len(tokens) == len(source) + 6  # its own source and six more
         assert found.log_probability == pytest.approx(log_probability(model, source, tokens), rel=1e-4)
 
 

@@ -14,9 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from variations.data.special import BOS, EOS, UNK
+from variations.data.special import BOS, EOS, PAD, UNK
 from variations.decoding.hypothesis import Hypothesis, length_penalty
-from variations.decoding.translator import Translator
+from variations.decoding.step import output_limits
+from variations.decoding.translator import Translator, pad_sources
 from variations.errors import UserError
 from variations.models.layers import DecoderLayer, EncoderLayer
 from variations.models.positions import sinusoids
@@ -169,24 +170,29 @@ class ExportedTranslator(Translator):
             self._engine = ctranslate2.Translator(folder, device="cpu", intra_threads=threads, compute_type="float32")
 
     def search(self, sources: Sequence[Sequence[int]], *, progress: bool = True) -> list[list[Hypothesis]]:
-        """See `Translator.search`. The library limits a whole call's outputs, so each length of source has its own."""
+        """See `Translator.search`. The library has one limit a call, so sentences are grouped by theirs."""
+        if not sources:
+            return []
+        padded, room = pad_sources(sources), self.decode.batch_tokens // self.decode.beam
+        limits = output_limits(padded, pad=PAD, max_extra=self.decode.max_extra, max_length=self.max_target)
+        alike: dict[int, list[int]] = {}
+        for index, limit in enumerate(limits):
+            alike.setdefault(limit, []).append(index)
         found: list[list[Hypothesis]] = [[] for _ in sources]
-        for length in sorted({len(ids) for ids in sources}, reverse=True):
-            alike = [index for index, ids in enumerate(sources) if len(ids) == length]
-            limit = min(length + self.decode.max_extra, self.max_target or length + self.decode.max_extra)
+        for limit, indices in alike.items():
             results = self._engine.translate_batch(
-                [[str(token) for token in sources[index]] for index in alike],
+                [[str(token) for token in sources[index]] for index in indices],
                 beam_size=self.decode.beam,
                 num_hypotheses=self.decode.nbest,
                 length_penalty=self.decode.alpha,
                 min_decoding_length=0,
                 max_decoding_length=limit,
                 max_input_length=0,
-                max_batch_size=max(length, self.decode.batch_tokens // self.decode.beam),
+                max_batch_size=max(room, *(len(sources[index]) for index in indices)),
                 batch_type="tokens",
                 return_scores=True,
             )
-            for index, result in zip(alike, results, strict=True):
+            for index, result in zip(indices, results, strict=True):
                 found[index] = self._hypotheses(result, limit)
         return found
 

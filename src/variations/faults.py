@@ -275,10 +275,10 @@ def _batches(config: Config) -> list[Fault]:
             "size of a whole update: set it to at most that, or to null."
         )
         found.append(Fault(("trainer.tokens_per_batch", "recipe.batch_tokens"), text))
-    smallest = r.batch_tokens if t.tokens_per_batch is None else min(t.tokens_per_batch, r.batch_tokens)
+    key, smallest = "recipe.batch_tokens", r.batch_tokens
+    if t.tokens_per_batch is not None and t.tokens_per_batch <= smallest:
+        key, smallest = "trainer.tokens_per_batch", t.tokens_per_batch
     if smallest < config.data.max_length:
-        whole = t.tokens_per_batch is None or t.tokens_per_batch > r.batch_tokens
-        key = "recipe.batch_tokens" if whole else "trainer.tokens_per_batch"
         text = (
             f"{key}={smallest} cannot hold one sentence of data.max_length={config.data.max_length} sub-words: "
             f"set {key} to at least that, or data.max_length={smallest}."

@@ -33,8 +33,8 @@ def _without(name: str, *more: str) -> Iterator[None]:
     try:
         yield
     finally:
-        for name in standing:
-            del sys.modules[name]
+        for each in standing:
+            del sys.modules[each]
 
 
 with _without("scipy.signal"), _without("matplotlib", "matplotlib.axes", "matplotlib.pyplot"):

@@ -13,6 +13,7 @@ from variations.config import Config, SweepConfig
 from variations.errors import UserError
 from variations.experiments.atomic import read_yaml
 from variations.experiments.identity import covered, flatten, is_incidental
+from variations.experiments.run_folder import SEED_FOLDER
 
 PROJECT = Path(__file__).resolve().parents[3]
 CONF = PROJECT / "conf"
@@ -75,8 +76,8 @@ def define(
     if not references and store is not None and (store / name).is_dir():
         found = (path.name for path in (store / name).iterdir() if path.is_dir())
         references = sorted(name for name in found if not name.startswith("."))  # a search keeps its leases there
-        folders = (path.name.removeprefix("seed") for path in (store / name).glob("*/seed*") if path.is_dir())
-        known = tuple(sorted({int(seed) for seed in folders if seed.isdecimal()})) or known
+        folders = (SEED_FOLDER.fullmatch(path.name) for path in (store / name).glob("*/*") if path.is_dir())
+        known = tuple(sorted({int(match[1]) for match in folders if match})) or known
     if not references:
         how = f"sweep={name}" if (conf.parent / "sweeps" / f"{name}.yaml").is_file() else f"sweep.name={name} KEY=A,B"
         raise UserError(f"Sweep {name!r} has no rows yet: run it with `python src/train.py --multirun {how}`.")
