@@ -14,13 +14,13 @@ from common import configuration, deliver, header, load, sizes
 from rich.console import Console
 from rich.progress import track
 
-from variations import performance
 from variations.models import branch_sum
 from variations.models.attention import Concatenate
 from variations.models.branch_weights import BranchWeights
 from variations.models.branched import KINDS
 from variations.models.feed_forward import FeedForward
 from variations.models.kernels import choose
+from variations.training import performance
 
 KIB = 1 << 10
 

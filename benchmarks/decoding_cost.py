@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.progress import track
 from torch.utils.flop_counter import FlopCounterMode
 
-from variations import models, performance
+from variations import models
+from variations.training import performance
 
 
 def parser() -> argparse.ArgumentParser:

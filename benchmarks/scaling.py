@@ -20,8 +20,8 @@ from common import deliver, header, load
 from rich.console import Console
 from series import Axis, picture, summary, table
 
-from variations import performance
 from variations.figures.canvas import save, style
+from variations.training import performance
 
 KINDS = ("training", "decoding", "data")
 

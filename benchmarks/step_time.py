@@ -17,12 +17,12 @@ from common import FORMS, configuration, deliver, header, load, resident, sizes,
 from rich.console import Console
 from rich.progress import track
 
-from variations import performance
 from variations.models.attention import Concatenate
 from variations.models.branch_weights import BranchWeights
 from variations.models.branched import KINDS
 from variations.models.feed_forward import FeedForward
 from variations.models.kernels import choose
+from variations.training import performance
 
 MEMORY_TOKENS, MEMORY_D, MEMORY_FF = 4096, 512, 2048
 

@@ -1,7 +1,7 @@
 """Measure Table 1 of Vaswani et al. 2017 on this machine: `python src/complexity.py --help`."""
 
-from variations.cli import command
-from variations.complexity.verb import ComplexityConfig, complexity
+from variations.commands.cli import command
+from variations.commands.complexity import ComplexityConfig, complexity
 
 main = command(
     complexity,

@@ -1,7 +1,7 @@
 """Compare runs in the browser: `python src/dashboard.py --help`."""
 
-from variations.cli import command
-from variations.dashboard.show import DashboardConfig, show
+from variations.commands.cli import command
+from variations.commands.dashboard import DashboardConfig, show
 
 main = command(
     show,

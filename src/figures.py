@@ -1,7 +1,7 @@
 """Draw figures of stored runs, and attention maps: `python src/figures.py --help`."""
 
-from variations.cli import command
-from variations.drawing import FiguresConfig, draw
+from variations.commands.cli import command
+from variations.commands.figures import FiguresConfig, draw
 
 main = command(
     draw,

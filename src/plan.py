@@ -1,7 +1,7 @@
 """Print what a launch would train, before anything is spent: `python src/plan.py --help`."""
 
-from variations.cli import command
-from variations.planning.show import PlanConfig, plan
+from variations.commands.cli import command
+from variations.commands.plan import PlanConfig, plan
 
 main = command(
     plan,

@@ -1,7 +1,7 @@
 """Score stored hypotheses: `python src/score.py --help`."""
 
-from variations.cli import command
-from variations.scoring.report import ScoreConfig, score
+from variations.commands.cli import command
+from variations.commands.score import ScoreConfig, score
 
 main = command(
     score,

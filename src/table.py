@@ -1,7 +1,7 @@
 """Print a sweep's table, published figures beside measured ones: `python src/table.py --help`."""
 
-from variations.cli import command
-from variations.experiments.show import TableConfig, show
+from variations.commands.cli import command
+from variations.commands.table import TableConfig, show
 
 main = command(
     show,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from variations.cli import command
+from variations.commands.cli import command
 from variations.config import Config
 
 

@@ -5,8 +5,8 @@ JSON document a line, `attention=true` the cross-attention of each translation. 
 had to be cut is said on standard error.
 """
 
-from variations.cli import command
-from variations.translating import TranslateConfig, translate
+from variations.commands.cli import command
+from variations.commands.translate import TranslateConfig, translate
 
 main = command(
     translate,

@@ -1,7 +1,7 @@
 """Save a workspace and a report of a sweep in Weights & Biases: `python src/wandb_report.py --help`."""
 
-from variations.cli import command
-from variations.tracking.report import ReportConfig, report
+from variations.commands.cli import command
+from variations.commands.wandb_report import ReportConfig, report
 
 main = command(
     report,

@@ -34,6 +34,9 @@ settings.register_profile("variations", deadline=None, derandomize=True)
 settings.load_profile("variations")
 
 
+pytest_plugins = ["stored_runs", "loopback"]
+"""Fixtures of tests/support that several folders use: fabricated run stores, and a web server that misbehaves."""
+
 LONGEST = ("test_slurm.py", "test_ray.py", "test_drill.py")
 """Files that wait for clusters and leases more than they compute."""
 

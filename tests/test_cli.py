@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from variations.cli import command
+from variations.commands.cli import command
+from variations.commands.preflight import preflight
 from variations.config import Config
-from variations.preflight import preflight
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -247,7 +247,7 @@ def test_ctrl_c_while_rows_are_composed_tells_how_to_continue(
     def interrupted(*_: object, **__: object) -> list[str]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("variations.cli.preflight", interrupted)
+    monkeypatch.setattr("variations.commands.cli.preflight", interrupted)
     monkeypatch.setattr(sys, "argv", ["src/train.py", "--multirun", "sweep=quickstart"])
     with pytest.raises(SystemExit) as stop:
         command(lambda config: None, schema=Config, config_name="train", multirun=True)()

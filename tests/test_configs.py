@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from variations.compose import CONF, compose_run, diff, flatten, from_dict, load, to_dict
 from variations.config import Config
+from variations.configuration.compose import CONF, compose_run, diff, flatten, from_dict, load, to_dict
+from variations.configuration.faults import faults
 from variations.errors import ConfigError
-from variations.experiments.ledger import config_hash
-from variations.faults import faults
-from variations.naming import run_folder, run_name, safe_name
+from variations.store.ledger import config_hash
+from variations.store.naming import run_folder, run_name, safe_name
 
 
 def options(group: str) -> list[str]:

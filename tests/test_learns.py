@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from sacrebleu import corpus_bleu
 
-from variations.compose import compose_run
-from variations.data import corpora, toy
+from variations.configuration.compose import compose_run
 from variations.run import execute
+from variations.tasks.translation.data import corpora, toy
 
 
 @pytest.mark.slow

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
-from variations.compose import CONF, compose_run
+from variations.commands.plan import PlanConfig, render
+from variations.configuration.compose import CONF, compose_run
+from variations.configuration.faults import faults
 from variations.errors import ConfigError
-from variations.experiments.rows import SWEEPS, load_row
-from variations.faults import faults
 from variations.planning.count import count
 from variations.planning.rows import PAPERS, all_rows, plan_rows
-from variations.planning.show import PlanConfig, render
+from variations.store.rows import SWEEPS, load_row
 from variations.sweeping.jobs import expand
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from variations.compose import compose_run, diff, to_dict
 from variations.config import Config
-from variations.experiments.rows import load_row
+from variations.configuration.compose import compose_run, diff, to_dict
 from variations.planning.rows import PAPERS, all_rows
+from variations.store.rows import load_row
 
 FOLDER = Path(__file__).parent / "published"
 SPEC = Path(__file__).resolve().parents[2] / "shared" / "spec" / "published"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from variations.compose import compose_run
+from variations.configuration.compose import compose_run
 from variations.searching.definition import define, is_search
 from variations.sweeping.jobs import expand
 
@@ -135,6 +135,6 @@ def test_the_tour_has_six_stops_in_order() -> None:
         "src/variations/run.py",
         "src/variations/models/transformer.py",
         "src/variations/models/weighted.py",
-        "src/variations/tasks/translation.py",
+        "src/variations/tasks/translation/task.py",
     ]
     assert stops[5][1].startswith("conf/variation/")

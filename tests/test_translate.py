@@ -13,10 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from variations import translating
+from variations.commands import translate as translating
+from variations.commands.translate import (
+    Line,
+    SearchConfig,
+    TranslateConfig,
+    ask,
+    groups,
+    one_line,
+    read,
+    search_config,
+)
 from variations.config import Config, DecodeConfig
 from variations.errors import UserError
-from variations.translating import Line, SearchConfig, TranslateConfig, ask, groups, one_line, read, search_config
 
 ROOT = Path(__file__).resolve().parents[1]
 PAD, BOS, EOS = 0, 1, 2

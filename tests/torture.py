@@ -27,10 +27,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import torch
 
-from variations import naming, run
-from variations.compose import compose_run, to_dict
+from variations import run
 from variations.config import Config
-from variations.experiments.ledger import RunFolder
+from variations.configuration.compose import compose_run, to_dict
+from variations.store import naming
+from variations.store.ledger import RunFolder
 from variations.training import checkpoints, outcome  # noqa: F401 - `run` imports it when it needs it
 
 STEPS = 60

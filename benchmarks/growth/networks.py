@@ -16,12 +16,13 @@ from rich.console import Console
 from rich.progress import track
 from series import Axis, Line
 
-from variations import models, performance
+from variations import models
 from variations.config import Config
-from variations.decoding.beam import beam_search
 from variations.models.flops import Tokens, forward_macs
 from variations.planning.activations import activation_bytes, state_bytes
 from variations.planning.decoding_time import Paced
+from variations.tasks.translation.decoding.beam import beam_search
+from variations.training import performance
 
 BEAM, SENTENCES = 4, 4
 """Of the decoding measured."""

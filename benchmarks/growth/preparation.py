@@ -12,12 +12,12 @@ from rich.progress import track
 from series import MB, Axis, Line, exponent
 
 from variations.config import DataConfig
-from variations.data import corpora
 from variations.data.batching import TokenBatchSampler
 from variations.data.packing import Lengths
-from variations.data.subwords import TRAINED_ON, subwords_for
-from variations.data.textfiles import find, iterate_pairs
-from variations.data.tokens import TokenPairs, tokens_for
+from variations.tasks.translation.data import corpora
+from variations.tasks.translation.data.subwords import TRAINED_ON, subwords_for
+from variations.tasks.translation.data.textfiles import find, iterate_pairs
+from variations.tasks.translation.data.tokens import TokenPairs, tokens_for
 
 WMT_PAIRS = 4_500_000
 EUROPARL_WORDS = 47_236_849 / 2_176_537 + 53_974_751 / 2_218_201
@@ -68,7 +68,7 @@ class Text:
 
 def invented(folder: Path, pairs: int) -> Text:
     """The built-in grammar's sentences, for those who have no corpus at hand."""
-    from variations.data import toy
+    from variations.tasks.translation.data import toy
 
     folder.mkdir(parents=True)
     for stem, made in zip(("train", "valid", "test"), toy.generate(pairs, 100, 100).values(), strict=True):

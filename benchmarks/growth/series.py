@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from variations.complexity.fit import large_end
 from variations.figures.canvas import colour, dress, new
+from variations.planning.complexity.fit import large_end
 
 COLUMNS = 4
 """Panels side by side."""

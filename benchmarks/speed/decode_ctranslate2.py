@@ -12,7 +12,7 @@ from workloads import PAD, VOCABULARY, WORKLOADS
 
 from variations import models
 from variations.config import Config, ModelConfig
-from variations.exporting import export
+from variations.tasks.translation.exporting import export
 
 
 def make() -> Callable[[np.ndarray], list[int]]:

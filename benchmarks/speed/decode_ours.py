@@ -8,9 +8,10 @@ from decode_contestant import ALPHA, BEAM, LENGTH, main
 from torch import Tensor
 from workloads import EOS, VOCABULARY, WORKLOADS
 
-from variations import models, performance
+from variations import models
 from variations.config import Config, ModelConfig
-from variations.decoding.beam import beam_search
+from variations.tasks.translation.decoding.beam import beam_search
+from variations.training import performance
 
 
 class Forced:

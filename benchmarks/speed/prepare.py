@@ -6,8 +6,8 @@ from pathlib import Path
 
 from workloads import VOCABULARY, WORKLOADS, Step, save, write_text
 
-from variations.compose import compose_run
-from variations.data.module import TranslationData
+from variations.configuration.compose import compose_run
+from variations.tasks.translation.data.module import TranslationData
 
 
 def overrides(name: str, text: Path, cache: Path) -> list[str]:

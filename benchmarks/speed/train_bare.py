@@ -4,8 +4,9 @@ from contestant import Loss, main
 from torch import Tensor, nn
 from workloads import VOCABULARY, Workload
 
-from variations import models, performance
+from variations import models
 from variations.config import Config, ModelConfig
+from variations.training import performance
 from variations.training.loss import Smoothing, cross_entropy
 
 

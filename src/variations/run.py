@@ -15,18 +15,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from variations import naming, processes, surroundings
-from variations.compose import load, to_dict
+from variations import processes
 from variations.config import Config
-from variations.data.changes import changed_texts
+from variations.configuration import surroundings
+from variations.configuration.compose import load, to_dict
 from variations.errors import ConfigError, ExitCode, Interrupted, Pruned, RunFailedError, UserError
-from variations.experiments import ledger
-from variations.experiments.lease import hold
-from variations.experiments.ledger import RunFolder
+from variations.store import ledger, naming
+from variations.store.lease import hold
+from variations.store.ledger import RunFolder
+from variations.tasks.translation.data.changes import changed_texts
 
 if TYPE_CHECKING:
-    from variations.data.subwords import Subwords
     from variations.models import Transformer
+    from variations.tasks.translation.data.subwords import Subwords
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
@@ -182,8 +183,8 @@ def load_model(path: Path) -> "tuple[Transformer, Subwords, Config]":
     Raises:
         UserError: There is no such run, it has no checkpoint, or its vocabulary is gone.
     """
-    from variations.data.subwords import Subwords
     from variations.models import build
+    from variations.tasks.translation.data.subwords import Subwords
     from variations.training.outcome import final_weights
 
     folder = RunFolder.open(path)

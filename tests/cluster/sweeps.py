@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from variations.experiments.ledger import RunFolder
+from variations.store.ledger import RunFolder
 
 ROOT = Path(__file__).parents[2]
 STEPS = 12

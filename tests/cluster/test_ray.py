@@ -16,7 +16,7 @@ import pytest
 from drill import Drill
 from sweeps import STEPS, Place, assert_same, starts, steps, wait_for
 
-from variations.experiments.lease import read
+from variations.store.lease import read
 
 pytestmark = [
     pytest.mark.slow,

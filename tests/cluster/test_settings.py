@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from variations.errors import UserError
-from variations.experiments.proc import Process
+from variations.store.process_identity import Process
 from variations.sweeping import slurm_queue
 from variations.sweeping.pool import Ended, Task
 from variations.sweeping.settings import RaySettings, SlurmSettings

@@ -11,8 +11,8 @@ import pytest
 from drill import Drill
 from sweeps import STEPS, Place, assert_same, starts, steps, wait_for
 
-from variations.experiments.lease import read
-from variations.experiments.ledger import RunFolder
+from variations.store.lease import read
+from variations.store.ledger import RunFolder
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from variations.compose import CONF, compose_run
 from variations.config import BranchConfig, Config, GateConfig, ModelConfig, PositionsConfig
+from variations.configuration.compose import CONF, compose_run
 from variations.models import Transformer, build
 
 VOCABULARY = 50

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from variations.commands.dashboard import DashboardConfig, show
 from variations.dashboard.api import Api
 from variations.dashboard.export import page
-from variations.dashboard.show import DashboardConfig, show
 from variations.dashboard.store import Store
 from variations.errors import UserError
 

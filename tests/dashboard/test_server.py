@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from variations.commands.dashboard import DashboardConfig, show
 from variations.dashboard.api import Api
 from variations.dashboard.assets import BOKEH, bokeh_file
 from variations.dashboard.server import Server
-from variations.dashboard.show import DashboardConfig, show
 from variations.dashboard.store import Store
 from variations.errors import UserError
 

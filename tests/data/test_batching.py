@@ -17,9 +17,9 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from variations.config import DataConfig
 from variations.data.batching import Batch, TokenBatchSampler, _split, collate
 from variations.data.special import EOS, PAD
-from variations.data.subwords import subwords_for
-from variations.data.tokens import tokens_for
 from variations.errors import UserError
+from variations.tasks.translation.data.subwords import subwords_for
+from variations.tasks.translation.data.tokens import tokens_for
 
 DATA = Path(os.environ.get("VARIATIONS_TEST_DATA", Path(__file__).parents[2].parent / "shared" / "data"))
 

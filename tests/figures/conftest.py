@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from variations.config import Config
-from variations.experiments.ledger import RunFolder, run_home
+from variations.store.ledger import RunFolder, run_home
 
 Line = dict[str, Any]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from variations.commands.figures import FiguresConfig, draw
 from variations.config import SweepConfig
-from variations.drawing import FiguresConfig, draw
 from variations.errors import UserError
 from variations.figures.canvas import unit_of
 from variations.figures.learning import learning_curves, loss_against_loss
@@ -111,7 +111,7 @@ def test_a_folder_that_cannot_be_written_is_named(sweep, store, tmp_path):
 
 def test_drawing_stored_runs_loads_no_torch(sweep, store):
     code = (
-        "import sys; from variations.drawing import *; "
+        "import sys; from variations.commands.figures import *; "
         f"draw(FiguresConfig(sweep=SweepConfig(name='q', rows=['a', 'w']), runs={str(store)!r}, figure='all')); "
         "assert 'torch' not in sys.modules"
     )

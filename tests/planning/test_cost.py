@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from variations.compose import compose_run
+from variations.configuration.compose import compose_run
 from variations.planning.cost import preparation, run_cost
 from variations.planning.words import duration, size
 

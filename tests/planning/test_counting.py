@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from variations.compose import compose_run
+from variations.configuration.compose import compose_run
 from variations.models import build, count_parameters
 from variations.planning.activations import activation_bytes, state_bytes
 from variations.planning.count import memory

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from variations.compose import compose_run, to_dict
-from variations.decoding.beam import beam_search
-from variations.experiments.ledger import RunFolder
+from variations.commands.plan import PlanConfig, render
+from variations.configuration.compose import compose_run, to_dict
 from variations.models import build
-from variations.naming import run_folder
 from variations.planning import measuring
 from variations.planning.decoding_time import Paced
 from variations.planning.measuring import Measured, measured, one_device
@@ -22,7 +20,9 @@ from variations.planning.remaining import launch
 from variations.planning.rows import plan_rows
 from variations.planning.sample import InventedPairs, evenly, is_here
 from variations.planning.shape import Shape
-from variations.planning.show import PlanConfig, render
+from variations.store.ledger import RunFolder
+from variations.store.naming import run_folder
+from variations.tasks.translation.decoding.beam import beam_search
 
 
 @pytest.fixture

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from variations import processes
-from variations.compose import compose_run
 from variations.config import Config
-from variations.experiments.ledger import RunFolder
+from variations.configuration.compose import compose_run
 from variations.planning import measuring, packing
 from variations.planning.measuring import Measured
 from variations.planning.meeting import Meeting
@@ -21,6 +20,7 @@ from variations.planning.packing import Rate, best, candidates, largest, packed,
 from variations.planning.price import bill
 from variations.planning.rows import plan_rows
 from variations.planning.shape import Shape
+from variations.store.ledger import RunFolder
 
 TRAIN = Path(__file__).resolve().parents[2] / "src" / "train.py"
 ROWS = ["trainer.max_steps=1000", "trainer.val_bleu=0"]

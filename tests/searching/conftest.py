@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from variations.experiments.proc import Process
 from variations.searching.definition import Definition, define
+from variations.store.process_identity import Process
 from variations.sweeping.pool import Ended, Task
 
 HERE = Path(__file__).parent

@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from variations.experiments.lease import hold
-from variations.experiments.run_folder import RunFolder
+from variations.store.lease import hold
+from variations.store.run_folder import RunFolder
 
 folder = RunFolder(Path(sys.argv[1]))
 config = folder.config()

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from variations.compose import compose_run
+from variations.configuration.compose import compose_run
 from variations.errors import ConfigError
-from variations.experiments.rows import SWEEPS
-from variations.naming import run_folder
 from variations.searching.definition import Definition, define, is_search
+from variations.store.naming import run_folder
+from variations.store.rows import SWEEPS
 
 SEARCHES = sorted(path.stem for path in SWEEPS.glob("search_*.yaml"))
 

@@ -11,13 +11,13 @@ from typing import Any
 import optuna
 import pytest
 
-from variations.compose import to_dict
-from variations.experiments.run_folder import RunFolder
-from variations.naming import run_folder
+from variations.configuration.compose import to_dict
 from variations.run import run
 from variations.searching.definition import Definition
+from variations.searching.pruning import Pruning, Reporter
 from variations.searching.study import Study
-from variations.training.pruning import Pruning, Reporter
+from variations.store.naming import run_folder
+from variations.store.run_folder import RunFolder
 
 Make = Callable[..., Definition]
 SMALL = {

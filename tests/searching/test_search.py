@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from variations.experiments.lease import Lease
-from variations.experiments.run_folder import RunFolder
 from variations.searching.definition import Definition
 from variations.searching.search import Search
 from variations.searching.show import summary
 from variations.searching.study import Study
+from variations.store.lease import Lease
+from variations.store.run_folder import RunFolder
 
 from .conftest import QuickPool
 
@@ -105,8 +105,8 @@ def test_trials_of_a_search_that_is_gone_are_told_or_go_on(defined: Make, tmp_pa
     for state in ("finished", "failed", "running", None):
         number, values = study.reserve("gone") or (0, {})
         (config,) = definition.configs(number, values)
-        from variations.compose import to_dict
-        from variations.naming import run_folder
+        from variations.configuration.compose import to_dict
+        from variations.store.naming import run_folder
 
         if state is None:
             continue

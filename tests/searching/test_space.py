@@ -5,7 +5,7 @@ from typing import Any
 import optuna
 import pytest
 
-from variations.compose import loader
+from variations.configuration.compose import loader
 from variations.searching.space import Dimension, read_space
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from variations.compose import compose_run
+from variations.commands.preflight import preflight
 from variations.config import Config
+from variations.configuration.compose import compose_run
 from variations.errors import ConfigError
-from variations.naming import run_folder
 from variations.planning.wandb_sweep import sweep_yaml
-from variations.preflight import preflight
+from variations.store.naming import run_folder
 from variations.sweeping.jobs import expand
 
 

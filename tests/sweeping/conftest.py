@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from variations.compose import compose_run, to_dict
+from variations.configuration.compose import compose_run, to_dict
 from variations.errors import UserError
-from variations.experiments.ledger import RunFolder
+from variations.store.ledger import RunFolder
 from variations.sweeping.control import Control
 from variations.sweeping.jobs import Job
 from variations.sweeping.outcomes import Outcome

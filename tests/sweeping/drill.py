@@ -26,8 +26,8 @@ from typing import Any
 
 import yaml
 
-from variations.experiments.lease import read
-from variations.experiments.ledger import RunFolder
+from variations.store.lease import read
+from variations.store.ledger import RunFolder
 
 TRAIN = Path(__file__).parents[2] / "src" / "train.py"
 STEPS = 30

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from variations.compose import to_dict
-from variations.experiments.lease import Lease, read
-from variations.experiments.ledger import RunFolder
+from variations.configuration.compose import to_dict
+from variations.store.lease import Lease, read
+from variations.store.ledger import RunFolder
 from variations.sweeping import control as module
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.overview import summary

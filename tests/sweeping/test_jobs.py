@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from variations.compose import compose_run, to_dict
+from variations.configuration.compose import compose_run, to_dict
 from variations.errors import ConfigError
-from variations.experiments.ledger import RunFolder
-from variations.naming import run_folder
+from variations.store.ledger import RunFolder
+from variations.store.naming import run_folder
 from variations.sweeping.jobs import expand
 from variations.sweeping.outcomes import Outcome
 

@@ -12,7 +12,7 @@ import pytest
 
 from variations import processes
 from variations.errors import UserError
-from variations.experiments.proc import Process
+from variations.store.process_identity import Process
 from variations.sweeping.local import LocalPool
 from variations.sweeping.pool import Ended, Task
 

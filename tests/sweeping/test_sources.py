@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from variations import run
-from variations.compose import compose_run, to_dict
 from variations.config import Config
+from variations.configuration.compose import compose_run, to_dict
 from variations.errors import UserError
-from variations.experiments.ledger import RunFolder
-from variations.experiments.reuse import hindrances
+from variations.store.ledger import RunFolder
+from variations.store.reuse import hindrances
 from variations.sweeping.jobs import Job, expand
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.sources import Sources

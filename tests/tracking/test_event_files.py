@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from variations.compose import compose_run, to_dict
 from variations.config import Config
-from variations.experiments.ledger import RunFolder
+from variations.configuration.compose import compose_run, to_dict
+from variations.store.ledger import RunFolder
 from variations.tracking.final import Final
 
 pytestmark = pytest.mark.slow

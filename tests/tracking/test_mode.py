@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from variations.config import Config, LoggerConfig
-from variations.experiments.ledger import RunFolder
+from variations.store.ledger import RunFolder
 from variations.tracking import trackers
 from variations.tracking.mode import chosen_mode, without_key
 from variations.tracking.weights_and_biases import tags

@@ -10,9 +10,9 @@ import pytest
 from wandb_service import ENTITY, Service
 from wandb_user import KEY, ROOT, environment, no_key_below
 
-from variations.compose import compose_run, to_dict
-from variations.experiments.ledger import RunFolder
-from variations.naming import run_folder
+from variations.configuration.compose import compose_run, to_dict
+from variations.store.ledger import RunFolder
+from variations.store.naming import run_folder
 
 pytestmark = pytest.mark.slow
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from variations.compose import compose_run, to_dict
 from variations.config import Config
-from variations.experiments.ledger import RunFolder
+from variations.configuration.compose import compose_run, to_dict
+from variations.store.ledger import RunFolder
 
 SIZES = {"train": 203, "valid": 21, "test": 11}
 

@@ -9,7 +9,7 @@ import torch
 
 from variations.config import Config
 from variations.data.batching import collate
-from variations.tasks.translation import Translation
+from variations.tasks.translation.task import Translation
 from variations.training.schedule import frozen_steps, is_branch_weight
 
 STEPS, FREEZE = 36, 6

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import torch
 
-from variations import naming, run
-from variations.compose import compose_run, to_dict
+from variations import run
+from variations.configuration.compose import compose_run, to_dict
 from variations.errors import Interrupted, RunFailedError, UserError
-from variations.experiments.ledger import RunFolder
-from variations.tasks.translation import Translation
+from variations.store import naming
+from variations.store.ledger import RunFolder
+from variations.tasks.translation.task import Translation
 from variations.training import checkpoints
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from variations.compose import compose_run, to_dict
-from variations.data.module import TranslationData
-from variations.experiments.ledger import RunFolder
+from variations.configuration.compose import compose_run, to_dict
+from variations.store.ledger import RunFolder
+from variations.tasks.translation.data.module import TranslationData
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
 

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 import torch
 
-from variations import naming, run
-from variations.experiments.ledger import RunFolder
+from variations import run
+from variations.store import naming
+from variations.store.ledger import RunFolder
 
 CHANGES = ("deterministic=true", "data.workers=1", "model=weighted", "trainer.val_bleu=5")
 
@@ -61,7 +62,7 @@ def test_loader_processes_are_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     import numpy as np
     import pytorch_lightning as pl
 
-    from variations.data.module import start_worker
+    from variations.tasks.translation.data.module import start_worker
 
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     drawn = []

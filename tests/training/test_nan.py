@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from variations.errors import RunFailedError
-from variations.experiments.ledger import RunFolder
-from variations.tasks.translation import Translation
+from variations.store.ledger import RunFolder
+from variations.tasks.translation.task import Translation
 from variations.training import checkpoints
 from variations.training.finite import Guard, Seen
 from variations.training.fit import fit
@@ -54,7 +54,8 @@ def test_the_run_fails_and_names_step_and_batch(factor: float, small: Any, made:
 
 
 def test_a_failed_run_is_marked_and_says_why(small: Any, spoilt: Any) -> None:
-    from variations import naming, run
+    from variations import run
+    from variations.store import naming
 
     spoilt(float("nan"), 2)
     with pytest.raises(RunFailedError):

@@ -20,7 +20,7 @@ from variations.config import BranchConfig, Config, GateConfig
 from variations.data.batching import Batch
 from variations.models import packing
 from variations.models.kernels import FusedGPU
-from variations.tasks.translation import Translation
+from variations.tasks.translation.task import Translation
 from variations.training.loss import Smoothing, cross_entropy
 
 FLASH = "aten._flash_attention_forward.default"

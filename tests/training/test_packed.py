@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch._dynamo.testing import CompileCounter
 
-from variations.data.module import TranslationData
 from variations.errors import Interrupted
 from variations.models import build, packing
 from variations.models.kernels import FusedGPU
 from variations.models.segments import Packed, Segments, pack
+from variations.tasks.translation.data.module import TranslationData
 from variations.training import fit as fitting
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt

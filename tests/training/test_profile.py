@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from variations import run
-from variations.experiments.ledger import RunFolder
+from variations.store.ledger import RunFolder
 
 DROPOUT = ("model.dropout=0", "model.attention_dropout=0", "model.relu_dropout=0")
 STILL = (*DROPOUT, "trainer.max_steps=12", "trainer.log_every=1", "trainer.val_bleu=0")

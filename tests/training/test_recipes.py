@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from variations.compose import compose_run, flatten
-from variations.tasks.translation import Translation
+from variations.configuration.compose import compose_run, flatten
+from variations.tasks.translation.task import Translation
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
 from variations.training.loop import averaged_steps

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from variations.errors import Interrupted, UserError
-from variations.tasks.translation import Translation
+from variations.tasks.translation.task import Translation
 from variations.training import checkpoints
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
@@ -129,9 +129,10 @@ def test_a_run_killed_before_its_first_checkpoint_starts_afresh(
 
 
 def test_totals_are_exact_through_a_resume_and_stand_in_the_result(small: Any, stopped_at: Any) -> None:
-    from variations import naming, run
-    from variations.compose import to_dict
-    from variations.experiments.ledger import RunFolder
+    from variations import run
+    from variations.configuration.compose import to_dict
+    from variations.store import naming
+    from variations.store.ledger import RunFolder
 
     whole, parts = small("name=whole"), small("name=parts")
     result = run.run(RunFolder(naming.run_folder(whole)).create(to_dict(whole)).path)
@@ -151,9 +152,10 @@ def test_totals_are_exact_through_a_resume_and_stand_in_the_result(small: Any, s
 
 
 def test_a_run_stopped_after_training_only_tests(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from variations import naming, run
-    from variations.compose import to_dict
-    from variations.experiments.ledger import RunFolder
+    from variations import run
+    from variations.configuration.compose import to_dict
+    from variations.store import naming
+    from variations.store.ledger import RunFolder
     from variations.training import outcome as module
 
     config = small()
@@ -183,7 +185,7 @@ def test_a_finished_run_whose_result_is_lost_is_tested_again(
     small: Any, monkeypatch: pytest.MonkeyPatch, result: str | None
 ) -> None:
     from variations import run
-    from variations.experiments.ledger import RunFolder
+    from variations.store.ledger import RunFolder
 
     folder = RunFolder(run.execute(small()))
     before, written = folder.result(), folder.metrics.read_bytes()
@@ -208,7 +210,7 @@ def test_without_checkpoints_it_is_trained_again(small: Any) -> None:
     import shutil
 
     from variations import run
-    from variations.experiments.ledger import RunFolder
+    from variations.store.ledger import RunFolder
 
     folder = RunFolder(run.execute(small()))
     before = folder.result()
@@ -221,9 +223,10 @@ def test_without_checkpoints_it_is_trained_again(small: Any) -> None:
 
 
 def test_a_changed_configuration_is_refused_with_the_list_of_differences(small: Any, stopped_at: Any) -> None:
-    from variations import naming, run
-    from variations.compose import to_dict
-    from variations.experiments.ledger import RunFolder
+    from variations import run
+    from variations.configuration.compose import to_dict
+    from variations.store import naming
+    from variations.store.ledger import RunFolder
 
     config = small()
     folder = RunFolder(naming.run_folder(config)).create(to_dict(config))

@@ -37,9 +37,9 @@ class Local(PoolLauncher):
 
     def pool(self, configs: "Sequence[Config]", runs: int | None = None) -> "LocalPool":
         """See `PoolLauncher`."""
-        from variations import surroundings
+        from variations.configuration import surroundings
+        from variations.configuration.faults import value_fault
         from variations.errors import ConfigError
-        from variations.faults import value_fault
         from variations.sweeping.local import LocalPool, visible_gpus
 
         found = list(dict.fromkeys(fault for config in configs for fault in surroundings.faults(config)))

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from variations.dashboard import sweeps
 from variations.dashboard.store import Found, Store, revision
 from variations.errors import UserError
-from variations.experiments.atomic import plain
+from variations.store.atomic import plain
 
 MOST_COMPARED = 12
 """Runs beside one another: more fit on no screen."""

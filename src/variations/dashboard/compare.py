@@ -10,10 +10,10 @@ from variations.dashboard.runs import flat
 from variations.dashboard.sentences import NAME, sentence_scores
 from variations.dashboard.store import Found, Store
 from variations.errors import DataError, UserError
-from variations.experiments.identity import covered, is_incidental
-from variations.experiments.measures import Measure
-from variations.experiments.stored_text import StoredText
-from variations.scoring.significance import Counts, paired_bootstrap
+from variations.store.identity import covered, is_incidental
+from variations.tasks.translation.measures import Measure
+from variations.tasks.translation.scoring.significance import Counts, paired_bootstrap
+from variations.tasks.translation.scoring.stored_text import StoredText
 
 MOST = 20
 """Sentences shown."""

@@ -10,7 +10,7 @@ from variations.dashboard.metrics import Metrics, rounded, thinned
 from variations.dashboard.store import Found, Store
 from variations.dashboard.sweeps import log_tail
 from variations.errors import UserError
-from variations.experiments.identity import flatten
+from variations.store.identity import flatten
 
 SAMPLES = 20
 DIFF = 20_000

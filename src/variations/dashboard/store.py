@@ -15,9 +15,9 @@ from typing import Any
 
 from variations.dashboard.metrics import Metrics
 from variations.errors import UserError
-from variations.experiments.collect import NO_RESULT, Stored, misfit
-from variations.experiments.ledger import RunFolder
-from variations.experiments.run_folder import SEED_FOLDER
+from variations.store.ledger import RunFolder
+from variations.store.run_folder import SEED_FOLDER
+from variations.tables.collect import NO_RESULT, Stored, misfit
 
 WATCHED = ("config.yaml", "status.json", "result.json", "environment.json", "metrics.jsonl", "attention.json")
 """Files of a run whose change is news."""

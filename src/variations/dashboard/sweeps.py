@@ -11,12 +11,12 @@ from variations.dashboard.metrics import NO_METRICS, glance, ordered
 from variations.dashboard.store import Found, Store, Summary, revision
 from variations.dashboard.tables import agreement, table_document
 from variations.errors import UserError
-from variations.experiments.chance import SignificanceConfig
-from variations.experiments.collect import Stored
-from variations.experiments.ledger import RunFolder
-from variations.experiments.measures import Measure
-from variations.experiments.rows import RowDefinition, SweepDefinition, define
-from variations.experiments.table import Table, build
+from variations.store.ledger import RunFolder
+from variations.store.rows import RowDefinition, SweepDefinition, define
+from variations.tables.chance import SignificanceConfig
+from variations.tables.collect import Stored
+from variations.tables.table import Table, build
+from variations.tasks.translation.measures import Measure
 
 SINGLE = "single"
 """The sweep of runs outside a sweep: its rows are not compared with one another."""

@@ -5,9 +5,9 @@ from typing import Any
 
 from variations.dashboard import payload
 from variations.dashboard.hidden import clean, without_secrets
-from variations.experiments.grid import lay_out
-from variations.experiments.rows import changes, symbol
-from variations.experiments.table import Line, Table, convention
+from variations.store.rows import changes, symbol
+from variations.tables.grid import lay_out
+from variations.tables.table import Line, Table, convention
 
 
 def table_document(table: Table, colours: dict[str, int], *, tested: bool) -> payload.Table:

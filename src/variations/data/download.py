@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from variations.data.bars import download_bar
 from variations.data.transfer import Broken, Remote, beside, discard, receive, record, size_of
 from variations.errors import UserError
-from variations.experiments.atomic import write_json
+from variations.store.atomic import write_json
 
 MOST_ATTEMPTS = 100
 

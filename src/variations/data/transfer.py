@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
 from variations.errors import UserError
-from variations.experiments.atomic import write_json
+from variations.store.atomic import write_json
 
 if TYPE_CHECKING:
     import requests

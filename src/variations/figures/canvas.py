@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from variations.errors import UserError
-from variations.experiments.curves import colour, dashes
+from variations.figures.curves import colour, dashes
 
 __all__ = ["Unit", "colour", "dress", "linestyle", "new", "plain", "save", "style", "unit_of"]
 

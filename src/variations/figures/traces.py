@@ -6,9 +6,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from variations.experiments.collect import collect
-from variations.experiments.ledger import RunFolder
-from variations.experiments.rows import SweepDefinition
+from variations.store.ledger import RunFolder
+from variations.store.rows import SweepDefinition
+from variations.tables.collect import collect
 
 COSTS = ("step", "tokens", "seconds", "flops")
 """Keys of a line of metrics that say how much training it took; `tokens` are source and target tokens together."""

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from variations.config import Config
 from variations.data.batching import TokenBatchSampler, collate
-from variations.data.module import TranslationData
-from variations.decoding.beam import beam_search
-from variations.decoding.protocol import EOS
-from variations.decoding.translator import batches, pad_sources
 from variations.planning.sample import evenly
-from variations.scoring.ladder import score_all
+from variations.tasks.translation.data.module import TranslationData
+from variations.tasks.translation.decoding.beam import beam_search
+from variations.tasks.translation.decoding.protocol import EOS
+from variations.tasks.translation.decoding.translator import batches, pad_sources
+from variations.tasks.translation.scoring.ladder import score_all
 
 SURE = 1e4
 """Added to the logit of EOS where a sentence shall end, and taken from it where it shall go on."""

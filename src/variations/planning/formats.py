@@ -5,11 +5,11 @@ import io
 from collections.abc import Callable
 from typing import Any
 
-from variations.experiments.atomic import json_text
 from variations.planning.lines import Line, record, remarks, sums, titles, totals
 from variations.planning.price import Bill
 from variations.planning.words import duration
 from variations.planning.words import size as bytes_
+from variations.store.atomic import json_text
 
 HEADINGS = (
     "",

@@ -3,12 +3,12 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from variations.experiments.rows import differences
 from variations.planning.count import Count, Memory, count, memory
 from variations.planning.price import Bill, Price
 from variations.planning.remaining import Launch
 from variations.planning.rows import PAPERS, Planned
 from variations.planning.words import duration, size
+from variations.store.rows import differences
 
 BASE_KEYS = {"N": "N", "d_model": "d_model", "d_ff": "d_ff", "h": "heads", "dropout": "P_drop"}
 

@@ -21,22 +21,22 @@ import numpy as np
 import torch
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from variations import performance, processes, tracking
-from variations.compose import from_dict
+from variations import processes, tracking
 from variations.config import Config
+from variations.configuration.compose import from_dict
 from variations.data.batching import Indices
-from variations.data.module import TranslationData
 from variations.errors import UserError
-from variations.experiments.atomic import write_json
-from variations.experiments.environment import environment
-from variations.experiments.ledger import RunFolder
 from variations.lightning import pl
 from variations.models import count_parameters
 from variations.planning import decoding_time
 from variations.planning.meeting import Meeting
 from variations.planning.sample import PRICED, InventedData, evenly, is_here, prices, reduced
-from variations.tasks.translation import Translation
-from variations.training import checkpoints, memory
+from variations.store.atomic import write_json
+from variations.store.environment import environment
+from variations.store.ledger import RunFolder
+from variations.tasks.translation.data.module import TranslationData
+from variations.tasks.translation.task import Translation
+from variations.training import checkpoints, memory, performance
 from variations.training.fit import device_type, make_trainer
 
 WARM = 2

@@ -3,11 +3,11 @@
 import re
 from dataclasses import dataclass
 
-from variations.compose import to_dict
 from variations.config import Config
+from variations.configuration.compose import to_dict
 from variations.errors import UserError
-from variations.experiments.ledger import RunFolder, config_hash, latest
-from variations.naming import run_folder
+from variations.store.ledger import RunFolder, config_hash, latest
+from variations.store.naming import run_folder
 
 _CHECKPOINT = re.compile(r"step(\d+)\.ckpt")
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from variations.config import Config, DataConfig
 from variations.data.batching import Indices
-from variations.data.module import TranslationData
-from variations.data.textfiles import find
 from variations.models.flops import Tokens, training_flops
+from variations.tasks.translation.data.module import TranslationData
+from variations.tasks.translation.data.textfiles import find
 
 LARGE = 300_000
 """Training pairs beyond which a corpus that has not been encoded yet is represented by its first SAMPLE pairs."""
@@ -79,8 +79,8 @@ def is_here(data: DataConfig) -> bool:
 
 def reduced(config: Config) -> tuple[Config, int | None]:
     """The configuration with a part of its corpus if the whole is large and not encoded yet, and the whole's pairs."""
-    from variations.data import corpora
-    from variations.data.subwords import cache_folder, subwords_key
+    from variations.tasks.translation.data import corpora
+    from variations.tasks.translation.data.subwords import cache_folder, subwords_key
 
     if config.data.kind == "toy":
         return config, None

@@ -40,7 +40,7 @@ def sweep_yaml(arguments: Sequence[str], extra_folder: str | None = None) -> str
 
 
 def _table(arguments: list[str], extra_folder: str | None) -> dict[str, Any]:
-    from variations.compose import compose_run
+    from variations.configuration.compose import compose_run
     from variations.sweeping.jobs import expand, table_rows
 
     jobs = expand(arguments, extra_folder)

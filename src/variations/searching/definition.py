@@ -12,15 +12,15 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
-from variations.compose import compose_node, compose_run, loader, to_config, to_dict
 from variations.config import Config, SearchConfig, TrialConfig, VariationConfig
+from variations.configuration.compose import compose_node, compose_run, loader, to_config, to_dict
+from variations.configuration.faults import check
+from variations.configuration.overrides import leaf_keys
+from variations.configuration.suggestions import did_you_mean, options
 from variations.errors import ConfigError
-from variations.experiments.identity import identity
-from variations.faults import check
-from variations.overrides import leaf_keys
 from variations.searching.objectives import Objective, objective_faults, set_faults
 from variations.searching.space import Dimension, from_override, read_space, value_faults
-from variations.suggestions import did_you_mean, options
+from variations.store.identity import identity
 
 PLUGIN = "hydra/sweeper=optuna"
 TRIAL = "trial"

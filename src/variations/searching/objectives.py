@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from variations.config import SearchConfig
-from variations.experiments.measures import Measure, unknown_measure, unmeasured
+from variations.tasks.translation.measures import Measure, unknown_measure, unmeasured
 
 COSTS = ("parameters", "flops", "seconds", "decoding_seconds")
 """Top-level numbers of result.json: fewer is better."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from variations.errors import ConfigError, UserError
-from variations.experiments.lease import Watch, hold, read
-from variations.naming import run_folder
 from variations.searching.definition import Definition
 from variations.searching.show import Show
 from variations.searching.study import Study
+from variations.store.lease import Watch, hold, read
+from variations.store.naming import run_folder
 from variations.sweeping.control import POLL, Control
 from variations.sweeping.jobs import Job
 from variations.sweeping.outcomes import Outcome

@@ -16,10 +16,10 @@ from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Overrid
 from hydra.errors import HydraException
 
 from variations.config import Config
-from variations.experiments.identity import is_incidental
-from variations.faults import value_fault
-from variations.overrides import Key, leaf_keys, type_fault
-from variations.suggestions import did_you_mean, options, options_text, unknown_key, walk_groups
+from variations.configuration.faults import value_fault
+from variations.configuration.overrides import Key, leaf_keys, type_fault
+from variations.configuration.suggestions import did_you_mean, options, options_text, unknown_key, walk_groups
+from variations.store.identity import is_incidental
 
 FORMS = "interval(0,0.3), choice(2,4), range(1,5), [2,4], or {type: float, low: 0, high: 0.3}"
 FIELDS = ("type", "low", "high", "step", "log")

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 
 from variations.errors import ExitCode, UserError
-from variations.experiments.lease import Lease, Watch, read
+from variations.store.lease import Lease, Watch, read
 from variations.sweeping.outcomes import DONE, Outcome
 from variations.sweeping.overview import Overview
 from variations.sweeping.pool import Ended, Pool

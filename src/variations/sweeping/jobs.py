@@ -11,14 +11,14 @@ from pathlib import Path
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 
-from variations.compose import compose_run, loader
 from variations.config import Config
+from variations.configuration.compose import compose_run, loader
+from variations.configuration.faults import Fault, check
+from variations.configuration.suggestions import did_you_mean, options
 from variations.errors import ConfigError
-from variations.experiments.identity import is_incidental
-from variations.experiments.measures import SCORES, table_measure, unknown_measure, unmeasured
-from variations.faults import Fault, check
-from variations.naming import GRID, run_folder, safe_name
-from variations.suggestions import did_you_mean, options
+from variations.store.identity import is_incidental
+from variations.store.naming import GRID, run_folder, safe_name
+from variations.tasks.translation.measures import SCORES, table_measure, unknown_measure, unmeasured
 
 MOST_JOBS = 1000
 OWN_KEYS = ("sweep", "rows", "seeds", "seed")

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from variations.errors import UserError
-from variations.experiments.ledger import RunFolder
-from variations.experiments.proc import Process
 from variations.processes import PARENT, environment, threads_each
+from variations.store.ledger import RunFolder
+from variations.store.process_identity import Process
 from variations.sweeping.pool import Ended, Task
 
 PLACES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK")

@@ -4,14 +4,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from variations.compose import to_dict
+from variations.configuration.compose import to_dict
 from variations.errors import UserError
-from variations.experiments.identity import changed_keys
-from variations.experiments.lease import Lease
-from variations.experiments.ledger import RunFolder, Status, workplace
-from variations.experiments.measures import table_measure
+from variations.store.identity import changed_keys
+from variations.store.lease import Lease
+from variations.store.ledger import RunFolder, Status, workplace
 from variations.sweeping.jobs import Job
 from variations.sweeping.pool import Task
+from variations.tasks.translation.measures import table_measure
 
 DONE = ("finished", "pruned")
 """States of a run that need no further work; searches prune."""

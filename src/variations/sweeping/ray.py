@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from variations.errors import ConfigError, UserError
-from variations.experiments.proc import Process
+from variations.store.process_identity import Process
 from variations.sweeping.pool import Ended, Task
 from variations.sweeping.settings import RaySettings
 from variations.sweeping.supervise import read_note, uses_gpus

@@ -5,7 +5,7 @@ import subprocess
 import threading
 from pathlib import Path
 
-from variations.experiments.atomic import write_json
+from variations.store.atomic import write_json
 from variations.sweeping import supervise
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from variations.errors import ConfigError, ExitCode, UserError
-from variations.experiments.atomic import write_json
+from variations.store.atomic import write_json
 from variations.sweeping import slurm_job
 from variations.sweeping.pool import Ended, Task
 from variations.sweeping.settings import SlurmSettings

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from variations import processes
 from variations.errors import ExitCode
-from variations.experiments import lease
-from variations.experiments.atomic import write_json
-from variations.experiments.ledger import RunFolder
+from variations.store import lease
+from variations.store.atomic import write_json
+from variations.store.ledger import RunFolder
 from variations.sweeping import supervise
 
 FRUITLESS = 3

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from variations.compose import to_dict
-from variations.experiments.ledger import RunFolder, workplace
-from variations.experiments.reuse import hindrances
+from variations.configuration.compose import to_dict
+from variations.store.ledger import RunFolder, workplace
+from variations.store.reuse import hindrances
 from variations.sweeping.outcomes import Outcome
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from variations import processes
 from variations.errors import ExitCode
-from variations.experiments.ledger import RunFolder
+from variations.store.ledger import RunFolder
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
 RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE")

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from variations import processes
 from variations.config import Config
-from variations.experiments.ledger import RunFolder
+from variations.store.ledger import RunFolder
 from variations.tracking.final import Final
 
 Line = Mapping[str, Any]

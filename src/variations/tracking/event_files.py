@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from variations.compose import to_dict
 from variations.config import Config
-from variations.experiments.identity import flatten
-from variations.experiments.ledger import RunFolder
-from variations.experiments.rows import changes
+from variations.configuration.compose import to_dict
+from variations.store.identity import flatten
+from variations.store.ledger import RunFolder
+from variations.store.rows import changes
 from variations.tracking.final import Final
 
 ALWAYS = (

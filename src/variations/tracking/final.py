@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from variations.experiments.ledger import RunFolder
+from variations.store.ledger import RunFolder
 
 SAMPLES = 50
 """Translations shown of each set."""
@@ -49,8 +49,8 @@ def _is_number(value: Any) -> bool:
 
 def samples(folder: RunFolder, limit: int = SAMPLES) -> dict[str, list[tuple[str, str, str, float]]]:
     """The first translations of each set of a tested run, from its `hypotheses/`."""
-    from variations.scoring.bleu import moses
-    from variations.scoring.gleu import sentence_gleu
+    from variations.tasks.translation.scoring.bleu import moses
+    from variations.tasks.translation.scoring.gleu import sentence_gleu
 
     tokenise = moses(folder.config()["data"]["target"])
 
@@ -77,10 +77,10 @@ def attention_pictures(folder: RunFolder, model: Any, subwords: Any) -> dict[str
         model: The network with the tested weights.
         subwords: Its vocabulary.
     """
-    from variations.decoding.translator import clean
     from variations.figures.attention import overview
     from variations.figures.canvas import save, style
-    from variations.inspection.sentences import maps
+    from variations.tasks.translation.decoding.translator import clean
+    from variations.tasks.translation.inspection.sentences import maps
 
     pair = _short_sentence(folder)
     if pair is None:

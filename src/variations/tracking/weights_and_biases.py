@@ -16,12 +16,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from variations.compose import to_dict
 from variations.config import Config
+from variations.configuration.compose import to_dict
 from variations.errors import UserError
-from variations.experiments.atomic import write_json, write_text
-from variations.experiments.identity import config_hash
-from variations.experiments.ledger import RunFolder
+from variations.store.atomic import write_json, write_text
+from variations.store.identity import config_hash
+from variations.store.ledger import RunFolder
 from variations.tracking.final import Final
 from variations.tracking.mode import without_key
 

@@ -10,24 +10,24 @@ from typing import Any
 
 import torch
 
-from variations import performance, processes, tracking
+from variations import processes, tracking
 from variations.config import Config
-from variations.data.card import data_card
-from variations.data.module import TranslationData
-from variations.decoding.translator import Translator
 from variations.errors import Interrupted, Pruned, UserError
-from variations.experiments.atomic import write_json
-from variations.experiments.environment import environment
-from variations.experiments.ledger import RunFolder
-from variations.experiments.reuse import trained_in
 from variations.lightning import LightningEnvironment, pl
 from variations.models import packing
-from variations.tasks.translation import Translation
-from variations.training import checkpoints, memory
+from variations.searching.pruning import PRUNED, Pruning, reports
+from variations.store.atomic import write_json
+from variations.store.environment import environment
+from variations.store.ledger import RunFolder
+from variations.store.reuse import trained_in
+from variations.tasks.translation.data.card import data_card
+from variations.tasks.translation.data.module import TranslationData
+from variations.tasks.translation.decoding.translator import Translator
+from variations.tasks.translation.task import Translation
+from variations.training import checkpoints, memory, performance
 from variations.training.interrupt import Interrupt
 from variations.training.loop import Loop
 from variations.training.progress import RunProgress
-from variations.training.pruning import PRUNED, Pruning, reports
 from variations.training.validation import Validation
 
 

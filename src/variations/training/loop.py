@@ -8,9 +8,9 @@ from typing import Any
 
 from variations.config import Config
 from variations.errors import RunFailedError
-from variations.experiments.ledger import RunFolder
 from variations.lightning import pl
 from variations.models.weighted import WeightedTransformer
+from variations.store.ledger import RunFolder
 from variations.tracking import Trackers
 from variations.training import checkpoints, schedule
 from variations.training.interrupt import Interrupt

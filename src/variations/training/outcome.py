@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from variations.config import Config
-from variations.data.corpora import TextPair
-from variations.data.module import TranslationData
 from variations.errors import UserError
-from variations.experiments.atomic import write_text
-from variations.experiments.environment import cpu_model
-from variations.experiments.ledger import RunFolder
-from variations.experiments.reuse import trained_in
 from variations.models import count_parameters
-from variations.scoring.ladder import as_dict, score_all
+from variations.store.atomic import write_text
+from variations.store.environment import cpu_model
+from variations.store.ledger import RunFolder
+from variations.store.reuse import trained_in
+from variations.tasks.translation.data.corpora import TextPair
+from variations.tasks.translation.data.module import TranslationData
+from variations.tasks.translation.scoring.ladder import as_dict, score_all
 from variations.tracking.final import Final, attention_pictures, samples
 from variations.training import checkpoints
 from variations.training.budget import paper_cost
@@ -97,7 +97,7 @@ def outcome(config: Config, folder: RunFolder, trained: Trained) -> dict[str, An
 
 
 def _store_attention(config: Config, folder: RunFolder, trained: Trained) -> None:
-    from variations.inspection.stored import store_maps
+    from variations.tasks.translation.inspection.stored import store_maps
 
     task = trained.task
     with task.trainer.precision_plugin.forward_context(), torch.inference_mode():

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from variations.config import Config
-from variations.data.module import TranslationData
-from variations.scoring.bleu import moses, sacre_bleu
-from variations.scoring.gleu import sentence_gleu
+from variations.tasks.translation.data.module import TranslationData
+from variations.tasks.translation.scoring.bleu import moses, sacre_bleu
+from variations.tasks.translation.scoring.gleu import sentence_gleu
 
 if TYPE_CHECKING:
-    from variations.tasks.translation import Translation
+    from variations.tasks.translation.task import Translation
 
 
 class Validation:

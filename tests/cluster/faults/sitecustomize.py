@@ -29,7 +29,7 @@ def strike(faults: Path, row: str, step: int) -> None:
 
 def arm(faults: Path) -> None:
     """Watch the metrics of this process's run."""
-    from variations.experiments.run_folder import RunFolder
+    from variations.store.run_folder import RunFolder
 
     append = RunFolder.append_metrics
 

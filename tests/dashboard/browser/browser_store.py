@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from variations.config import Config
-from variations.experiments.ledger import RunFolder, run_home
+from variations.store.ledger import RunFolder, run_home
 
 STEPS = 1200
 LAYERS = ("encoder.0.self", "encoder.1.self", "decoder.0.cross", "decoder.1.cross")

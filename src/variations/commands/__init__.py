@@ -1,0 +1,1 @@
+"""One file a verb: its schema, its examples, what it does."""

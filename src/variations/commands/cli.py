@@ -1,0 +1,143 @@
+"""What every command has in common: Hydra's command line, with all faults told at once and plain exit codes.
+
+    main = command(train, schema=Config, config_name="train")
+
+    if __name__ == "__main__":
+        main()
+
+The task gets the typed configuration. Exit codes are those of `errors.ExitCode`.
+"""
+
+import argparse
+import contextlib
+import functools
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import hydra
+from hydra._internal.utils import get_args_parser
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import ConfigCompositionException
+from hydra.types import RunMode
+from omegaconf import DictConfig
+
+from variations.commands.help import help_text
+from variations.commands.preflight import preflight
+from variations.configuration.compose import (
+    CONF,
+    VERSION_BASE,
+    composition_fault,
+    register_resolvers,
+    register_schema,
+    to_config,
+)
+from variations.configuration.suggestions import did_you_mean
+from variations.errors import ConfigError, ExitCode, UserError
+
+
+def command(
+    task: Callable[[Any], Any],
+    *,
+    schema: type[Any],
+    config_name: str,
+    multirun: bool = False,
+    examples: Sequence[str] = (),
+) -> Callable[[], None]:
+    """Return the `main` of a verb.
+
+    Args:
+        task: Does the work; receives an instance of `schema`. Its docstring heads `--help`.
+        schema: Dataclass of the verb's keys.
+        config_name: The file `conf/<config_name>.yaml`; without one the schema stands alone.
+        multirun: Whether `--multirun` makes sense, which is so for verbs that train.
+        examples: Lines shown by `--help`.
+    """
+
+    @_told_when_interrupted()
+    def main() -> None:
+        register_resolvers()
+        register_schema(schema, config_name)
+        args = _arguments()
+        if args.help:
+            sys.stdout.write(help_text(task, schema, config_name, examples, multirun=multirun))
+            return
+        if args.config_dir is not None and not Path(args.config_dir).is_dir():
+            fail(ConfigError([f"--config-dir {args.config_dir}: there is no such folder."]))
+        several = args.multirun or "hydra.mode=MULTIRUN" in args.overrides
+        if not (args.hydra_help or args.shell_completion or args.experimental_rerun):
+            found = preflight(
+                args.overrides,
+                schema,
+                args.config_name or config_name,
+                multirun=several,
+                runs_models=multirun and args.cfg is None and args.info is None,
+                extra_folder=args.config_dir,
+            )
+            if args.multirun and (args.cfg or args.info):
+                found.append("--multirun runs, --cfg and --info print: use one of them at a time.")
+            elif several and not multirun:
+                found.append("--multirun is for train.py: this command runs once.")
+            if found:
+                fail(ConfigError(found))
+        _run(task, schema, config_name)
+
+    return main
+
+
+@contextlib.contextmanager
+def _told_when_interrupted() -> Iterator[None]:
+    """Tell how to continue after Ctrl-C, which may come while rows are still composed."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        again = shlex.join(["python", *sys.argv])
+        sys.stderr.write(f"\nInterrupted. To continue, run the same line again:\n  {again}\n")
+        sys.exit(getattr(stop, "exit_code", ExitCode.INTERRUPTED))
+
+
+def _arguments() -> argparse.Namespace:
+    """Parse flags and overrides in any order; Hydra's own parser, which reads `sys.argv` again, wants flags first."""
+    parser = get_args_parser()
+    setattr(parser, "error", _misread)  # noqa: B010 (mypy: a method is replaced): one sentence instead of a usage
+    args, unknown = parser.parse_known_intermixed_args()
+    if unknown:
+        flags = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
+        faults = [f"{word}: there is no such flag.{did_you_mean(word, flags)}" for word in unknown]
+        fail(ConfigError([f"{fault} --help lists them." for fault in faults]))
+    typed = list(args.overrides)
+    sys.argv[1:] = [*(word for word in sys.argv[1:] if word not in typed), *typed]
+    return args
+
+
+def _misread(message: str) -> NoReturn:
+    fail(ConfigError([f"{message}: see --help."]))
+
+
+def _run(task: Callable[[Any], Any], schema: type[Any], config_name: str) -> None:
+    @functools.wraps(task)
+    def typed(node: DictConfig) -> Any:
+        config = to_config(node, schema)
+        if HydraConfig.get().mode == RunMode.MULTIRUN:
+            return task(config)  # the sweeper tells of a failed run, and goes on
+        try:
+            return task(config)
+        except UserError as error:
+            fail(error)
+
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # whole tracebacks: a fault of ours needs them
+    try:
+        hydra.main(version_base=VERSION_BASE, config_path=str(CONF), config_name=config_name)(typed)()
+    except UserError as error:
+        fail(error)
+    except ConfigCompositionException as error:  # in hydra.launcher, say; the other keys were looked at before
+        fail(ConfigError([composition_fault(error)]))
+
+
+def fail(error: UserError) -> NoReturn:
+    """Write a user's fault to standard error, without a traceback, and leave with its exit code."""
+    sys.stderr.write(f"error: {error}\n")
+    sys.exit(error.exit_code)

@@ -1,0 +1,172 @@
+"""What `complexity.py` does: Table 1 of Vaswani et al. 2017 on this machine."""
+
+import dataclasses
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from variations.config import choice, number
+from variations.errors import ConfigError, UserError
+
+if TYPE_CHECKING:
+    from variations.planning.complexity.report import Report
+
+LAYERS = ("self_attention", "recurrent", "convolution", "separable", "restricted")
+
+
+@dataclass
+class ComplexityConfig:
+    """Keys of `complexity.py`."""
+
+    n: list[int] = field(default_factory=lambda: [64, 128, 256, 512, 1024, 2048])
+    """Sequence lengths."""
+    d: list[int] = field(default_factory=lambda: [32, 64, 128, 256, 512, 1024])
+    """Widths."""
+    layers: list[str] = field(default_factory=lambda: list(LAYERS))
+    """Which layers."""
+    kernel: int = number(3, ge=1)
+    """Width k of the convolutions, odd."""
+    neighbourhood: int = number(16, ge=1)
+    """r of restricted self-attention: position i sees i-r to i+r."""
+    heads: int = number(8, ge=1)
+    """Attention heads; every d must be a multiple."""
+    recurrent: str = choice("gru", "gru", "lstm")
+    projections: bool = False
+    """Count W_Q, W_K, W_V and W_O too; Table 1 leaves them out."""
+    repeats: int = number(5, ge=1)
+    """Rounds of timings; the median counts."""
+    limit: float = number(90.0, gt=0)
+    """Seconds after which no further round is begun."""
+    threads: int | None = number(None, ge=1)
+    """CPU threads; null: torch's own choice."""
+    accelerator: str = choice("cpu", "cpu", "gpu")
+    format: str = choice("terminal", "terminal", "markdown", "json")
+    out: str | None = None
+    """File to write; null: standard output."""
+    plot: str | None = None
+    """Picture to write, .svg or .png: time against n and against d."""
+
+
+def complexity(config: ComplexityConfig) -> None:
+    """Time and count one layer of each kind in Table 1 of “Attention Is All You Need”; fit the exponents of n and d.
+
+    Counted FLOPs give exact exponents, timings measured ones; both stand beside the paper's O(·), its sequential
+    operations and its longest path.
+    """
+    if found := faults(config):
+        raise ConfigError(found)
+    report = measured(config)
+    from variations.planning.complexity import report as words
+
+    if config.plot is not None:
+        from variations.figures.canvas import save, style
+
+        with style():
+            sys.stderr.write(f"{save(words.plot(report.points, report.lines), Path(config.plot).expanduser())}\n")
+    _put(_text(config, report), config.out)
+
+
+def faults(config: ComplexityConfig) -> list[str]:
+    """What in the keys cannot be measured, each with what to do."""
+    found = []
+    for key, values in (("n", config.n), ("d", config.d)):
+        if len(set(values)) < 2 or min(values, default=0) < 1:
+            found.append(f"{key}={values}: an exponent needs two different values at least, all from 1.")
+    if wrong := [layer for layer in config.layers if layer not in LAYERS]:
+        found.append(f"layers={wrong}: valid choices are {', '.join(LAYERS)}.")
+    if not config.layers:
+        found.append(f"layers=[]: choose some of {', '.join(LAYERS)}.")
+    if odd := [d for d in config.d if d % config.heads]:
+        found.append(f"d={odd}: not a multiple of heads={config.heads}; choose other widths or heads.")
+    if config.kernel % 2 == 0:
+        found.append(f"kernel={config.kernel}: must be odd, so that a position has as many neighbours on both sides.")
+    if config.plot is not None and Path(config.plot).suffix not in (".svg", ".png"):
+        found.append(f"plot={config.plot}: must end in .svg or .png.")
+    return found
+
+
+def measured(config: ComplexityConfig) -> "Report":
+    """Count, time and fit. Raises UserError if a GPU is asked for and there is none."""
+    import torch
+
+    from variations.planning.complexity.layers import Sizes
+    from variations.planning.complexity.measure import measure
+    from variations.planning.complexity.report import Report, lines
+
+    if config.accelerator == "gpu" and not torch.cuda.is_available():
+        raise UserError("accelerator=gpu, but torch finds no GPU here: use accelerator=cpu.")
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    torch.manual_seed(1)
+    device = "cuda" if config.accelerator == "gpu" else "cpu"
+    sizes = Sizes(config.heads, config.kernel, config.neighbourhood, config.recurrent, config.projections)
+    layers = list(dict.fromkeys(config.layers))
+    grid = [(n, d) for n in sorted(set(config.n)) for d in sorted(set(config.d))]
+    with _bar(config.repeats * len(grid) * len(layers)) as advance:
+        points = measure(layers, grid, sizes, rounds=config.repeats, limit=config.limit, device=device, advance=advance)
+    where = torch.cuda.get_device_name() if device == "cuda" else f"{torch.get_num_threads()} CPU threads"
+    settings = dataclasses.asdict(sizes) | {
+        "rounds": len(points[0].samples),
+        "hardware": f"{where}, torch {torch.__version__}",
+    }
+    return Report(lines(points, config.kernel, config.neighbourhood), points, settings, command(config))
+
+
+def command(config: ComplexityConfig) -> str:
+    """The line that measures the same."""
+    default = ComplexityConfig()
+    changed = []
+    for item in dataclasses.fields(config):
+        value = getattr(config, item.name)
+        if value != getattr(default, item.name):
+            shown = f"[{','.join(map(str, value))}]" if isinstance(value, list) else str(value).lower()
+            changed.append(f"{item.name}={value if isinstance(value, str) else shown}")
+    return shlex.join(["python", "src/complexity.py", *changed])
+
+
+def _text(config: ComplexityConfig, report: "Report") -> str:
+    from variations.planning.complexity import report as words
+    from variations.store.atomic import json_text
+
+    if config.format == "json":
+        return json_text(words.document(report)) + "\n"
+    if config.format == "markdown":
+        return words.markdown(report, Path(config.plot).name if config.plot is not None else None)
+    interactive = config.out is None and sys.stdout.isatty()
+    return words.terminal(report, colour=interactive, width=_columns() if interactive else None)
+
+
+def _columns() -> int:
+    import shutil
+
+    return max(110, shutil.get_terminal_size().columns)
+
+
+def _put(text: str, out: str | None) -> None:
+    from variations.store.atomic import write_text
+
+    if out is None:
+        sys.stdout.write(text)
+        return
+    path = Path(out).expanduser()
+    try:
+        write_text(path, text)
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {error.strerror}; choose another file with out=FILE.") from error
+    sys.stderr.write(f"{path}\n")
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Callable[[], Any]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("measuring"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda: bar.advance(task)

@@ -1,0 +1,263 @@
+"""What `figures.py` does: which runs, which drawings, and where the files go."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from variations.config import SweepConfig, choice, number
+from variations.errors import UserError
+
+OF_RUNS = ("learning_curves", "loss_against_loss", "branch_weights", "convergence")
+
+
+@dataclass
+class FiguresConfig:
+    """Keys of `figures.py`: a sweep or a run, and which figure."""
+
+    sweep: SweepConfig = field(default_factory=SweepConfig)
+    """The table: sweep=NAME names a file in sweeps/."""
+    run: str | None = None
+    """Folder of a single run, in the place of a sweep."""
+    figure: str = choice("all", "all", *OF_RUNS, "attention")
+    """`all`: those of stored runs. `attention`: of a trained run, with run=FOLDER."""
+    out: str | None = None
+    """Folder for the files; null: <runs>/<sweep>/figures, or figures in the run's folder."""
+    format: str = choice("svg", "svg", "png")
+    runs: str = "runs"
+    """Root of the run store."""
+    rows: list[str] | None = None
+    """Only these rows of the sweep."""
+    seeds: list[int] | None = None
+    """Only these seeds; null: those of the sweep file, or all of a grid."""
+    metric: str = choice("dev/bleu", "dev/bleu", "dev/nll", "dev/ppl")
+    """What learning_curves and convergence look at."""
+    window: int = number(5, ge=1)
+    """Measurements in the mean filter of branch_weights; 1: none."""
+    skip: float = number(0.1, ge=0, lt=1)
+    """Part of training left out at the start of loss_against_loss."""
+    layer: int | None = number(None, ge=1)
+    """Layer from 1, for branch_weights and attention; null: all."""
+    part: str = choice("all", "all", "encoder", "decoder", "cross")
+    """For branch_weights and attention; `decoder` is its self-attention, `cross` its attention to the source."""
+    sentence: str | None = None
+    """What attention looks at; null: a line of the run's own test set."""
+    line: int = number(1, ge=1)
+    """Which line of the test set, without sentence."""
+    target: str | None = None
+    """Its translation; null: the run's own."""
+    heads: list[int] | None = None
+    """Only these heads, from 1."""
+    words: list[str] | None = None
+    """Only lines from these words, in the drawing between words."""
+
+
+def draw(config: FiguresConfig) -> None:
+    """Draw figures of stored runs as SVG or PNG, and print the name of each file.
+
+    learning_curves, loss_against_loss, branch_weights and convergence (a table) come from what runs measured;
+    attention shows every layer and head of a trained run for one sentence. docs/figures.md explains each.
+    """
+    if (config.run is None) == (config.sweep.name is None):
+        raise UserError("Figures of what? Give either sweep=NAME or run=FOLDER.")
+    for path in _attention(config) if config.figure == "attention" else _of_runs(config):
+        print(path, flush=True)
+
+
+# Stored runs ----------------------------------------------------------------------------------------------------------
+
+
+def _of_runs(config: FiguresConfig) -> Iterator[Path]:
+    from variations.figures.canvas import save, style
+
+    rows, home = _rows(config)
+    if not any(row.metrics for row in rows):
+        raise UserError(f"None of these runs has measured anything yet: {home.parent} holds no metrics.")
+    out = Path(config.out).expanduser() if config.out else home
+    wanted = OF_RUNS if config.figure == "all" else (config.figure,)
+    count = 0
+    with style(), _bar(len(wanted)) as advance:
+        for name in wanted:
+            for stem, figure in _FIGURES[name](config, rows):
+                count += 1
+                yield save(figure, out / f"{stem}.{config.format}")
+            if name == "convergence":
+                for path in _convergence(config, rows, out):
+                    count += 1
+                    yield path
+            advance()
+    if not count:
+        raise UserError(_nothing(config))
+
+
+def _rows(config: FiguresConfig) -> tuple[Any, Path]:
+    from variations.figures.traces import run_row, sweep_rows
+    from variations.store.ledger import RunFolder
+    from variations.store.rows import define
+
+    if config.run is not None:
+        folder = RunFolder.open(Path(config.run).expanduser())
+        return [run_row(folder)], folder.path / "figures"
+    store = Path(config.runs).expanduser()
+    sweep = define(config.sweep, rows=config.rows, seeds=config.seeds, store=store)
+    return sweep_rows(sweep, store), store / sweep.name / "figures"
+
+
+def _learning(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
+    from variations.figures.learning import learning_curves
+
+    figure = learning_curves(rows, config.metric)
+    if figure is not None:
+        yield f"learning_curves-{config.metric.replace('/', '_')}", figure
+
+
+def _losses(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
+    from variations.figures.learning import loss_against_loss
+
+    figure = loss_against_loss(rows, config.skip)
+    if figure is not None:
+        yield "loss_against_loss", figure
+
+
+def _weights(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
+    """One file for each row and seed: branch 1 of one seed has nothing to do with branch 1 of another."""
+    from variations.figures.weights import branch_weights, moved, sublayers
+
+    part = "decoder" if config.part == "cross" else config.part
+    for row in rows:
+        for seed, metrics in row.metrics.items():
+            names = sublayers(metrics, part, config.layer)
+            if names and not moved(metrics, names):
+                sys.stderr.write(f"{row.label}, seed {seed}: its branch weights are constant, so they are not drawn.\n")
+            elif names:
+                stem = "-".join(["branch_weights", row.name, *_layer_words(config), f"seed{seed}"])
+                yield stem, branch_weights(metrics, names, config.window, f"{row.label}, seed {seed}")
+
+
+def _layer_words(config: FiguresConfig) -> list[str]:
+    found = [] if config.part == "all" else [config.part]
+    return found + ([] if config.layer is None else [f"layer{config.layer}"])
+
+
+def _no_figure(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
+    return iter(())
+
+
+_FIGURES = {
+    "learning_curves": _learning,
+    "loss_against_loss": _losses,
+    "branch_weights": _weights,
+    "convergence": _no_figure,  # a table
+}
+
+
+def _convergence(config: FiguresConfig, rows: Any, out: Path) -> Iterator[Path]:
+    from variations.figures.convergence import convergence, document, markdown
+    from variations.store.atomic import write_json, write_text
+
+    found = convergence(rows, config.metric)
+    if not found:
+        return
+    stem = f"convergence-{config.metric.replace('/', '_')}"
+    try:
+        write_text(out / f"{stem}.md", markdown(found, config.metric))
+        write_json(out / f"{stem}.json", document(found, config.metric))
+    except OSError as error:
+        raise UserError(f"Cannot write into {out}: {error.strerror}; choose another folder with out=DIR.") from error
+    yield out / f"{stem}.md"
+    yield out / f"{stem}.json"
+
+
+def _nothing(config: FiguresConfig) -> str:
+    reasons = {
+        "branch_weights": "no run recorded weights of such branches: choose a sweep with a weighted model, or another "
+        "layer or part",
+        "convergence": f"no row and its base row both measured {config.metric} under one seed",
+        "loss_against_loss": "no run measured training and dev loss at the same step",
+    }
+    return f"Nothing to draw: {reasons.get(config.figure, f'no run measured {config.metric}')}."
+
+
+# Attention ------------------------------------------------------------------------------------------------------------
+
+
+def _attention(config: FiguresConfig) -> Iterator[Path]:
+    if config.run is None:
+        raise UserError("figure=attention looks into one trained run: give run=FOLDER instead of a sweep.")
+    run = Path(config.run).expanduser()
+    sentence = config.sentence if config.sentence is not None else _test_line(run, config.line)
+    from variations.tasks.translation.inspection.sentences import run_maps
+
+    maps, translation = run_maps(run, sentence, config.target)
+    sys.stderr.write(f"{sentence}\n→ {translation}\n")
+    chosen = [item for item in maps if config.part in ("all", item.part)]
+    if config.layer is not None:
+        chosen = [item for item in chosen if item.layer == config.layer]
+        if not chosen:
+            raise UserError(f"layer={config.layer}: the model has layers 1 to {max(item.layer for item in maps)}.")
+    out = Path(config.out).expanduser() if config.out else run / "figures"
+    yield from _attention_files(config, chosen, out)
+
+
+def _attention_files(config: FiguresConfig, maps: Sequence[Any], out: Path) -> Iterator[Path]:
+    from variations.figures.attention import chosen_heads, heat_maps, lines, overview, positions_of
+    from variations.figures.canvas import save, style
+
+    asked = [positions_of(item, config.words) if config.words is not None else None for item in maps]
+    if config.words is not None and not any(asked):
+        raise UserError(_no_such_words(config.words, maps))
+    heads = [chosen_heads(item, config.heads) for item in maps]
+    suffix = "" if config.heads is None else "-heads" + "_".join(map(str, config.heads))
+    with style(), _bar(len(maps)) as advance:
+        if config.layer is None:
+            for part in dict.fromkeys(item.part for item in maps):
+                shown = overview([item for item in maps if item.part == part])
+                yield save(shown, out / f"attention-{part}.{config.format}")
+        for item, positions, chosen in zip(maps, asked, heads, strict=True):
+            stem = f"{item.part}-layer{item.layer}{suffix}"
+            if config.layer is not None:
+                yield save(heat_maps(item, chosen), out / f"attention-{stem}.{config.format}")
+            if positions is None or positions:
+                words = "" if config.words is None else "-" + _file_words(config.words)
+                if config.layer is not None or config.words is not None:
+                    yield save(lines(item, chosen, positions), out / f"attention_lines-{stem}{words}.{config.format}")
+            advance()
+
+
+def _file_words(words: Sequence[str]) -> str:
+    return "_".join("".join(c for c in word if c.isalnum()) or "sign" for word in words)
+
+
+def _no_such_words(words: Sequence[str], maps: Sequence[Any]) -> str:
+    from variations.figures.attention import query_words
+
+    sides = {item.part: " ".join(query_words(item)) for item in maps}
+    shown = "; ".join(f"{part}: {text}" for part, text in sides.items())
+    return f"words={list(words)}: none of them attends here; valid words are {shown}."
+
+
+def _test_line(run: Path, line: int) -> str:
+    from variations.store.ledger import RunFolder
+
+    folder = RunFolder.open(run)
+    path = folder.hypotheses / "test.src"
+    if not path.is_file():
+        raise UserError(f"{run} holds no test sentences yet: give sentence='SOME WORDS'.")
+    lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    if line > len(lines):
+        raise UserError(f"line={line}: {path} has {len(lines)} lines.")
+    return lines[line - 1]
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Any]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("drawing"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda: bar.advance(task)

@@ -1,0 +1,97 @@
+"""The text of `--help`: what a command does, examples, groups with their options, and its own keys."""
+
+import ast
+import dataclasses
+import inspect
+import itertools
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from variations.configuration.compose import CONF, loader
+from variations.configuration.suggestions import options
+
+FLAGS = {
+    "--multirun": "run a whole sweep (sweep=NAME) or a grid (model=transformer,weighted)",
+    "--cfg job": "print the configuration instead of running it (--resolve fills in references)",
+    "--info defaults": "print which files the configuration comes from",
+    "--config-dir DIR": "look for groups in DIR too",
+    "--shell-completion install=bash": "completion with the Tab key: see --hydra-help",
+}
+
+
+def help_text(
+    task: Callable[..., Any], schema: type[Any], config_name: str, examples: Sequence[str], *, multirun: bool
+) -> str:
+    """Return what `--help` prints."""
+    about = re.split(r"\n+(?:Args|Returns|Raises):\n", inspect.getdoc(task) or config_name)[0]
+    parts = [about, f"Usage: python src/{config_name}.py [GROUP=OPTION | KEY=VALUE] ..."]
+    if examples:
+        parts.append("\n".join(["Examples:", *(f"  {example}" for example in examples)]))
+    if groups := _groups(config_name):
+        parts.append("\n".join(["Groups, and their options (* is the default):", *groups]))
+    parts.append("\n".join(["Keys:", *_keys(schema)]))
+    flags = [f"  {name:<33} {text}" for name, text in FLAGS.items() if multirun or name != "--multirun"]
+    parts.append("\n".join(["Flags:", *flags]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _groups(config_name: str) -> list[str]:
+    path = CONF / f"{config_name}.yaml"
+    if not path.exists():
+        return []
+    lines = []
+    for entry in yaml.safe_load(path.read_text(encoding="utf-8")).get("defaults", []):
+        if not isinstance(entry, dict):
+            continue
+        ((group, default),) = entry.items()
+        if " " not in group:
+            lines += _group_lines(group, default)
+    return lines
+
+
+def _group_lines(group: str, default: str | None) -> list[str]:
+    found = options(loader(), group)
+    if group == "variation":
+        tables: dict[str, int] = {}
+        for option in found:
+            table = option.split("/")[0]
+            tables[table] = tables.get(table, 0) + 1
+        found = [f"{table}/… ({count} rows)" for table, count in tables.items()]
+    shown = ", ".join(f"{option}*" if option == default else option for option in found)
+    return textwrap.wrap(f"{group + ':':<11} {shown}", 112, initial_indent="  ", subsequent_indent=" " * 14)
+
+
+def _keys(schema: type[Any]) -> list[str]:
+    lines, parts = [], []
+    described = _descriptions(schema)
+    for item in dataclasses.fields(schema):
+        if isinstance(item.type, type) and dataclasses.is_dataclass(item.type):
+            parts.append(item.name)
+            continue
+        default = item.default if item.default_factory is dataclasses.MISSING else item.default_factory()
+        value = "null" if default is None else str(default).lower() if isinstance(default, bool) else default
+        lines.append(f"  {f'{item.name}={value}':<22} {described.get(item.name, '')}".rstrip())
+    if parts:
+        more = (
+            f"and the keys of {', '.join(parts)}, such as {parts[0]}.KEY: --cfg job lists them all with their values."
+        )
+        lines += textwrap.wrap(more, 112, initial_indent="  ", subsequent_indent="  ")
+    return lines
+
+
+def _descriptions(schema: type[Any]) -> dict[str, str]:
+    """First lines of the strings below a dataclass's fields; Python itself does not keep them."""
+    found: dict[str, str] = {}
+    for base in reversed(schema.__mro__[:-1]):
+        tree = ast.parse(Path(inspect.getfile(base)).read_text(encoding="utf-8"))
+        body = next((n.body for n in tree.body if isinstance(n, ast.ClassDef) and n.name == base.__name__), [])
+        for item, text in itertools.pairwise(body):
+            match item, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                    found[name] = " ".join(words.split())
+    return found

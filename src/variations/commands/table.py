@@ -1,0 +1,99 @@
+"""The verb `table`: which sweep, which format, and where it goes."""
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from variations.config import SweepConfig, choice
+from variations.errors import UserError
+from variations.store.atomic import write_text
+from variations.store.rows import SWEEPS, define
+from variations.tables.chance import SignificanceConfig
+from variations.tables.difference import compare
+from variations.tables.formats import render, terminal
+from variations.tables.report import write_report
+from variations.tables.table import Table, build
+
+
+@dataclass
+class TableConfig:
+    """Keys of `src/table.py`."""
+
+    sweep: SweepConfig = field(default_factory=SweepConfig)
+    """The table: sweep=NAME names a file in sweeps/."""
+    format: str = choice("terminal", "terminal", "markdown", "latex", "csv", "json", "html")
+    """`html` writes the whole report, with curves and sample translations."""
+    out: str | None = None
+    """File to write; null: standard output, and for html <runs>/<sweep>/report.html."""
+    runs: str = "runs"
+    """Root of the run store."""
+    rows: list[str] | None = None
+    """Only these rows."""
+    seeds: list[int] | None = None
+    """Only these seeds; null: those of the sweep file, or all of a grid."""
+    diff: list[str] | None = None
+    """diff=[ROW]: what a row changes in its base row; diff=[ROW,OTHER]: in ROW. Formats terminal and json."""
+    significance: SignificanceConfig = field(default_factory=SignificanceConfig)
+    """How differences are tested; significance.show=false leaves the tests out."""
+    report: bool = False
+    """Also write the HTML report to <runs>/<sweep>/report.html."""
+
+
+def show(config: TableConfig) -> None:
+    """Print a sweep's table, published figures beside measured ones, or write it to a file.
+
+    Raises:
+        UserError: No sweep is named, it has no rows, or the file cannot be written.
+    """
+    if config.sweep.name is None:
+        known = ", ".join(sorted(path.stem for path in SWEEPS.glob("*.yaml")))
+        raise UserError(f"Which table? Give sweep=NAME; known: {known or 'none'}.")
+    store = Path(config.runs).expanduser()
+    if config.diff is not None:
+        _put_difference(config, store)
+        return
+    sweep = define(config.sweep, rows=config.rows, seeds=config.seeds, store=store)
+    table = build(sweep, store, config.significance)
+    report = store / config.sweep.name / "report.html"
+    if config.format == "html":
+        _say(f"report: {write_report(table, Path(config.out).expanduser() if config.out else report)}")
+        return
+    _put(table, config)
+    if config.report:
+        line = f"report: {write_report(table, report)}"
+        if config.format == "terminal" and config.out is None:
+            _say(line)
+        else:  # standard output belongs to the table alone
+            sys.stderr.write(f"{line}\n")
+
+
+def _put_difference(config: TableConfig, store: Path) -> None:
+    if config.format not in {"terminal", "json"} or config.out is not None:
+        raise UserError("diff prints to the terminal: format=terminal or format=json, without out.")
+    found = compare(config.sweep, config.diff or [], store, seeds=config.seeds, significance=config.significance)
+    sys.stdout.write(found.json() if config.format == "json" else found.text())
+
+
+def _put(table: Table, config: TableConfig) -> None:
+    if config.out is not None:
+        path = Path(config.out).expanduser()
+        try:
+            write_text(path, render(table, config.format))
+        except OSError as error:
+            raise UserError(f"Cannot write {path}: {error.strerror}; choose another file with out=FILE.") from error
+        sys.stderr.write(f"{path}\n")
+    elif config.format == "terminal":
+        interactive = sys.stdout.isatty()
+        _say(terminal(table, width=_columns() if interactive else None, colour=interactive).rstrip("\n"))
+    else:
+        sys.stdout.write(render(table, config.format))
+
+
+def _columns() -> int:
+    import shutil
+
+    return shutil.get_terminal_size().columns
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")

@@ -1,0 +1,143 @@
+"""The verb `wandb_report`: a saved workspace and a report of a sweep, made with wandb-workspaces.
+
+Saved again, both keep their address: what was saved is remembered in `<runs>/<sweep>/wandb_report.json`.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from variations.config import SweepConfig
+from variations.errors import UserError
+from variations.store.atomic import write_json
+from variations.store.rows import SWEEPS, define
+from variations.tables.chance import SignificanceConfig
+from variations.tables.formats import markdown
+from variations.tables.table import Table, build
+from variations.tracking.mode import logged_in, without_key
+
+
+@dataclass
+class ReportConfig:
+    """Keys of `src/wandb_report.py`."""
+
+    sweep: SweepConfig = field(default_factory=SweepConfig)
+    """The table: sweep=NAME names a file in sweeps/. Its runs are those of the W&B group of that name."""
+    project: str = "variations"
+    """W&B project, as logger.project when the runs were made."""
+    entity: str | None = None
+    """W&B user or team; null: your own."""
+    runs: str = "runs"
+    """Root of the run store: the table in the report is made from it."""
+    rows: list[str] | None = None
+    """Only these rows in the table."""
+    seeds: list[int] | None = None
+    """Only these seeds in the table; null: those of the sweep file, or all of a grid."""
+    dry_run: bool = False
+    """Only write what would be saved, as JSON; nothing is sent, and no account is needed."""
+    out: str | None = None
+    """File for dry_run; null: <runs>/<sweep>/wandb_report-dry.json."""
+    significance: SignificanceConfig = field(default_factory=SignificanceConfig)
+    """How differences in the table are tested."""
+
+
+def report(config: ReportConfig) -> None:
+    """Save a W&B workspace and a report of a sweep: table, curves, scatter plots, branch weights, attention.
+
+    Rows are grouped and seeds averaged. Needs runs that were logged online or sent by `wandb sync`, and a login.
+    """
+    if config.sweep.name is None:
+        known = ", ".join(sorted(path.stem for path in SWEEPS.glob("*.yaml")))
+        raise UserError(f"A report of which sweep? Give sweep=NAME; known: {known or 'none'}.")
+    if not config.dry_run and not logged_in():
+        raise UserError(
+            "You are not logged in to W&B: run `wandb login`, or set WANDB_API_KEY; dry_run=true writes to a file what "
+            "would be saved."
+        )
+    store = Path(config.runs).expanduser()
+    table = build(define(config.sweep, rows=config.rows, seeds=config.seeds, store=store), store, config.significance)
+    if config.dry_run:
+        out = Path(config.out).expanduser() if config.out else store / config.sweep.name / "wandb_report-dry.json"
+        try:
+            write_json(out, specification(config, table))
+        except OSError as error:
+            raise UserError(f"Cannot write {out}: {error.strerror}; choose another file with out=FILE.") from error
+        sys.stdout.write(f"{out}\n")
+        return
+    for kind, address in _save(config, table, store / config.sweep.name / "wandb_report.json").items():
+        sys.stdout.write(f"{kind}: {address}\n")
+
+
+def specification(config: ReportConfig, table: Table) -> dict[str, Any]:
+    """What `report` would save, in wandb-workspaces' own form."""
+    from variations.tables.wandb_panels import report_of, workspace_of
+
+    entity = config.entity or ""
+    with _quiet():
+        workspace = workspace_of(config.sweep.name or "", entity, config.project, table)
+        # Without an entity, nothing is looked up.
+        written = report_of(config.sweep.name or "", "", config.project, table, markdown(table))
+        return {
+            "project": config.project,
+            "entity": config.entity,
+            "workspace": workspace._to_model().spec.model_dump(mode="json", by_alias=True, exclude_none=True),
+            "report": written._to_model().spec.model_dump(mode="json", by_alias=True, exclude_none=True),
+        }
+
+
+def _save(config: ReportConfig, table: Table, remembered: Path) -> dict[str, str]:
+    """Save both, over what was saved before, and return their addresses."""
+    import wandb
+
+    from variations.tables.wandb_panels import report_of, workspace_of
+
+    name = config.sweep.name or ""
+    before = _before(remembered)
+    try:
+        with _quiet():
+            entity = config.entity or str(wandb.Api().default_entity)
+            place = {"entity": entity, "project": config.project}
+            known = before if before.get("place") == place else {}
+            workspace = workspace_of(name, entity, config.project, table)
+            workspace._internal_name, workspace._internal_id = known.get("workspace", ("", ""))
+            workspace.save()
+            written = report_of(name, entity, config.project, table, markdown(table))
+            written.id = known.get("report", "")
+            written.save()
+    except Exception as error:  # noqa: BLE001 - whatever a service or a library says, the user is told without the key
+        raise UserError(
+            f"W&B did not take the report of {name!r}: {without_key(str(error))} Check that the project "
+            f"{config.project!r} holds its runs, and the login (`wandb login`)."
+        ) from None
+    write_json(
+        remembered,
+        {"place": place, "workspace": [workspace._internal_name, workspace._internal_id], "report": written.id},
+    )
+    return {"workspace": workspace.url, "report": written.url}
+
+
+def _before(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """W&B says nothing of its own."""
+    before = os.environ.get("WANDB_SILENT")
+    os.environ["WANDB_SILENT"] = "true"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["WANDB_SILENT"]
+        else:
+            os.environ["WANDB_SILENT"] = before

@@ -1,0 +1,1 @@
+"""From overrides to a typed configuration, and every fault of one."""

@@ -1,0 +1,214 @@
+"""From overrides to a typed configuration, and back to plain dictionaries.
+
+Everything that needs a configuration outside the command line (the sweeper, the plan, tests) calls `compose_run`.
+YAML files may use three resolvers:
+
+- `${width:N}`: N times `recipe.scale.width`, rounded, at least 1;
+- `${depth:N}`: N times `recipe.scale.depth`, rounded, at least 1;
+- `${steps:N}`: N times `recipe.scale.steps`, rounded, at least 1;
+- `${divide:a,b}`: a / b, rounded down, at least 1.
+
+Rows of the papers' tables write widths, depths and lengths with the first three: a recipe scales all rows alike.
+A value typed on the command line replaces the expression, so it is never scaled.
+"""
+
+import dataclasses
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from hydra import version as hydra_version
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.utils import create_config_search_path
+from hydra.core.config_search_path import SearchPathQuery
+from hydra.core.config_store import ConfigStore
+from hydra.core.utils import setup_globals
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from variations.config import Config
+from variations.configuration.suggestions import did_you_mean
+from variations.errors import ConfigError
+
+CONF = Path(__file__).resolve().parents[3] / "conf"
+VERSION_BASE = "1.3"
+
+T = TypeVar("T")
+_LOCK = threading.Lock()
+
+
+def _scaled(n: float, kind: str, root: DictConfig) -> int:
+    return max(1, round(n * float(root.recipe.scale[kind])))
+
+
+def register_resolvers() -> None:
+    """Make `${width:}`, `${depth:}`, `${steps:}` and `${divide:}` known to OmegaConf."""
+    new = OmegaConf.register_new_resolver
+    new("width", lambda n, *, _root_: _scaled(n, "width", _root_), replace=True)
+    new("depth", lambda n, *, _root_: _scaled(n, "depth", _root_), replace=True)
+    new("steps", lambda n, *, _root_: _scaled(n, "steps", _root_), replace=True)
+    new("divide", lambda a, b: max(1, int(a) // int(b)), replace=True)
+
+
+def register_schema(schema: type[Any], config_name: str) -> None:
+    """Store a verb's schema as `<config_name>_schema`, and a primary configuration where `conf/` has none."""
+    store = ConfigStore.instance()
+    store.store(name=f"{config_name}_schema", node=schema, provider="variations")
+    if (CONF / f"{config_name}.yaml").exists():
+        return
+    quiet = [{"override hydra/output": "none"}]
+    quiet += [{"override hydra/hydra_logging": "none"}, {"override hydra/job_logging": "none"}]
+    hydra = {"output_subdir": None, "job": {"name": config_name, "chdir": False}}
+    primary = {"defaults": [f"{config_name}_schema", "_self_", *quiet], "hydra": hydra}
+    store.store(name=config_name, node=primary, provider="variations")
+
+
+@lru_cache(maxsize=4)
+def loader(extra_folder: str | None = None) -> ConfigLoaderImpl:
+    """Hydra's loader of `conf/` (and of one more folder, as `--config-dir` gives it), without Hydra's global state.
+
+    `hydra.compose` keeps that state in singletons, which a sweeper running inside `hydra.main` cannot set up twice.
+    """
+    hydra_version.setbase(VERSION_BASE)
+    setup_globals()
+    register_resolvers()
+    register_schema(Config, "train")
+    search_path = create_config_search_path(str(CONF))
+    if extra_folder is not None:
+        path = f"file://{Path(extra_folder).resolve()}"
+        search_path.prepend("command-line", path, anchor=SearchPathQuery(provider="schema"))
+    return ConfigLoaderImpl(config_search_path=search_path)
+
+
+def compose_node(
+    overrides: Sequence[str], *, config_name: str = "train", extra_folder: str | None = None
+) -> tuple[DictConfig, dict[str, str | None]]:
+    """Return the composed tree without Hydra's own part, and the option chosen in each group.
+
+    Raises:
+        ConfigError: A file, key or value is wrong; one sentence says which.
+    """
+    found = loader(extra_folder)
+    try:
+        with _LOCK:
+            node = found.load_configuration(config_name, list(overrides), RunMode.RUN, from_shell=False)
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
+        raise ConfigError([composition_fault(error)]) from error
+    choices = dict(node.hydra.runtime.choices)
+    OmegaConf.set_struct(node, False)
+    del node["hydra"]
+    return node, choices
+
+
+def to_config(node: DictConfig | Mapping[str, Any], schema: type[T]) -> T:
+    """Check a tree against a schema, resolve what it refers to, and return the dataclass.
+
+    Raises:
+        ConfigError: A key is unknown, a value has the wrong type, or an interpolation fails.
+    """
+    register_resolvers()
+    try:
+        typed = OmegaConf.merge(OmegaConf.structured(schema), node)
+        result = OmegaConf.to_object(typed)
+    except OmegaConfBaseException as error:
+        raise ConfigError([composition_fault(error)]) from error
+    if not isinstance(result, schema):
+        raise ConfigError([f"expected keys and values for {schema.__name__}"])
+    return result
+
+
+def compose_run(overrides: Sequence[str] = (), *, extra_folder: str | None = None) -> Config:
+    """Return the configuration that `train.py` would run with these overrides.
+
+    Args:
+        overrides: What a user would type, such as `["model=weighted", "trainer.max_steps=100"]`.
+        extra_folder: A further folder of configuration files, before `conf/`.
+
+    Raises:
+        ConfigError: The overrides cannot be composed. Cross-field rules are left to `faults.faults`.
+    """
+    node, _ = compose_node(overrides, extra_folder=extra_folder)
+    return to_config(node, Config)
+
+
+def composition_fault(error: BaseException) -> str:
+    """Say in one sentence why a configuration could not be composed."""
+    cause: BaseException = error
+    while isinstance(cause.__cause__, HydraException | OmegaConfBaseException):
+        cause = cause.__cause__
+    if isinstance(cause, yaml.YAMLError):
+        return f"a configuration file is not valid YAML: {' '.join(str(cause).split())}"
+    written = str(cause)
+    key_line = re.search(r"^\s*full_key: (.+)$", written, re.MULTILINE)
+    full_key = getattr(cause, "full_key", None) or (key_line[1] if key_line else None)
+    lines = [line.strip() for line in written.splitlines() if line.strip() and "while composing config" not in line]
+    text = lines[0] if lines else type(cause).__name__
+    if match := re.match(r"Key '(.+)' not in '(.+)'", text):
+        from variations.configuration.overrides import leaf_keys
+
+        key = full_key or match[1]
+        near = did_you_mean(key, list(leaf_keys(Config)))
+        text = f"unknown key '{key}'." + near if near else f"unknown key '{key}'"
+    elif full_key and full_key not in text:
+        text = f"{full_key}: {text}"
+    where = re.match(r"(In '[^']+')", str(error))
+    return f"{where[1]}: {text}" if where and where[1] not in text else text
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """Return a configuration as nested plain dictionaries, ready for YAML or JSON."""
+    return dataclasses.asdict(config)
+
+
+def from_dict(values: Mapping[str, Any], schema: type[T]) -> T:
+    """Return the configuration that `to_dict` wrote; keys that are absent take their defaults.
+
+    Raises:
+        ConfigError: A key is unknown to this version, or a value has the wrong type.
+    """
+    return to_config(OmegaConf.create(dict(values)), schema)
+
+
+def load(path: Path) -> Config:
+    """Read a run's frozen `config.yaml`.
+
+    Raises:
+        ConfigError: The file is missing, is not YAML, or does not fit the schema.
+    """
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError([f"there is no configuration at {path}: name a run folder that holds config.yaml"]) from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError([f"{path} cannot be read: {' '.join(str(error).split())}"]) from error
+    if not isinstance(values, dict):
+        raise ConfigError([f"{path} holds no keys and values: is it a run's config.yaml?"])
+    try:
+        return from_dict(values, Config)
+    except ConfigError as error:
+        raise ConfigError([f"{path}: {fault}" for fault in error.faults]) from error
+
+
+def _leaves(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def flatten(config: Any) -> dict[str, Any]:
+    """Return `{"model.h": 8, …}` for a configuration or a nested dictionary; lists are leaves."""
+    return dict(_leaves(config if isinstance(config, Mapping) else to_dict(config), ""))
+
+
+def diff(first: Any, second: Any) -> dict[str, tuple[Any, Any]]:
+    """Return the dotted keys whose values differ, with both values; None stands for an absent key."""
+    a, b = flatten(first), flatten(second)
+    return {key: (a.get(key), b.get(key)) for key in [*a, *(k for k in b if k not in a)] if a.get(key) != b.get(key)}

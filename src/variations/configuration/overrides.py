@@ -1,0 +1,234 @@
+"""The command line, override by override: which cannot work, and why, before anything is composed."""
+
+import dataclasses
+import re
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, QuotedString
+from hydra.errors import HydraException
+
+from variations.configuration.faults import bounded_or_word, bounds_text, value_fault
+from variations.configuration.suggestions import options, options_text, unknown_key, walk_groups
+
+EVERYTHING = "*"
+TOUCHES = {
+    "model": ["model"],
+    "size": ["model"],
+    "positions": ["positions"],
+    "branch": ["branch"],
+    "data": ["data"],
+    "logger": ["logger"],
+    "trainer": ["trainer"],
+    "sweep": ["sweep", "rows", "seeds"],
+}
+"""Parts of the configuration that a group fills; every other group may touch all."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """Type of a leaf of the schema, and its choices or bounds."""
+
+    type: Any
+    metadata: Mapping[str, Any]
+
+
+@dataclass
+class Screened:
+    """Overrides that can be composed, and what is wrong with the others."""
+
+    usable: list[Override] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    doubtful: set[str] = field(default_factory=set)
+    """Keys, parts, or `*`, whose composed values say nothing because an override was left out."""
+
+    def reject(self, fault: str, *doubtful: str) -> None:
+        """Note a fault and what it makes doubtful."""
+        self.faults.append(fault)
+        self.doubtful.update(doubtful)
+
+    def doubts(self, keys: Sequence[str]) -> bool:
+        """Whether any of `keys` is doubtful."""
+        if EVERYTHING in self.doubtful:
+            return bool(keys)
+        return any(key == d or key.startswith(f"{d}.") for key in keys for d in self.doubtful)
+
+
+def screen(lines: Sequence[str], schema: type[Any], loader: ConfigLoaderImpl, *, multirun: bool) -> Screened:
+    """Sort overrides into usable and faulty ones."""
+    result = Screened()
+    parser = OverridesParser.create(config_loader=loader)
+    keys = leaf_keys(schema)
+    groups = list(walk_groups(loader))
+    for line in lines:
+        try:
+            override = parser.parse_override(line)
+        except HydraException as error:
+            result.reject(_syntax_fault(line, error), EVERYTHING)
+            continue
+        _screen_one(override, keys, groups, loader, result, multirun=multirun)
+    return result
+
+
+def _screen_one(
+    override: Override,
+    keys: dict[str, Key],
+    groups: list[str],
+    loader: ConfigLoaderImpl,
+    result: Screened,
+    *,
+    multirun: bool,
+) -> None:
+    name, line = override.key_or_group, override.input_line or ""
+    if override.is_sweep_override() and not multirun and not override.is_hydra_override():
+        result.reject(
+            f"{line} lists several values: add --multirun to run each, or quote one value that holds a comma.",
+            *touched(name, groups),
+        )
+        return
+    is_group = name in groups or bool(options(loader, name))
+    if is_group and not override.is_delete():
+        faults = list(_option_faults(override, name, loader))
+        for text in faults:
+            result.reject(text, *touched(name, groups))
+        if faults:
+            return
+    elif not is_group and not override.is_hydra_override():
+        fault = _key_fault(override, keys, groups, loader)
+        if fault is not None:
+            result.reject(fault, name)
+            return
+    result.usable.append(override)
+
+
+def touched(name: str, groups: Sequence[str]) -> list[str]:
+    """Parts of the configuration that an override of `name` may change."""
+    if name.startswith("hydra/"):
+        return []
+    return TOUCHES.get(name, [EVERYTHING]) if name in groups else [name]
+
+
+def values_of(override: Override) -> list[Any]:
+    """The value, or each value of a sweep over discrete ones."""
+    if override.is_sweep_override():
+        return list(override.sweep_iterator()) if override.is_discrete_sweep() else []
+    return [override.value()]
+
+
+def _option_faults(override: Override, group: str, loader: ConfigLoaderImpl) -> Iterator[str]:
+    valid = options(loader, group)
+    for value in values_of(override):
+        for choice in value if isinstance(value, list) else [value]:
+            if choice is None:
+                yield f"{group}=null: to leave the group out, write ~{group}, or nothing where it is off anyway."
+            elif str(choice) not in valid:
+                yield f"{group}={choice}: there is no such option.{options_text(group, str(choice), valid)}"
+
+
+def _key_fault(override: Override, keys: dict[str, Key], groups: list[str], loader: ConfigLoaderImpl) -> str | None:
+    name, line = override.key_or_group, override.input_line or ""
+    found = keys.get(name)
+    if found is None:
+        below_a_dictionary = any(name.startswith(f"{key}.") and _is_dictionary(f) for key, f in keys.items())
+        is_part = any(key.startswith(f"{name}.") for key in keys)
+        if below_a_dictionary or is_part:
+            return None
+        return unknown_key(name, line, list(keys), groups, loader)
+    if override.is_delete():
+        return f"{line}: the key {name} cannot be removed; give it a value."
+    for value in values_of(override):
+        if fault := type_fault(name, value, found):
+            return fault
+        plain = value.text if isinstance(value, QuotedString) else value
+        interpolated = isinstance(plain, str) and "${" in plain
+        if plain is not None and not interpolated and (fault := value_fault(name, plain, found.metadata)):
+            return fault
+    return None
+
+
+def type_fault(key: str, value: Any, item: Key) -> str | None:
+    """Say that a value does not have the type of its field; None if it does. Interpolations pass."""
+    if isinstance(value, QuotedString):
+        value = value.text
+    if isinstance(value, str) and "${" in value:
+        return None
+    kinds = _kinds(item.type)
+    if value is None:
+        return None if type(None) in kinds else f"{key}=null: a value is needed, {_kind_text(kinds, item)}."
+    fits = any(_fits(value, kind) for kind in kinds)
+    return None if fits else f"{key}={value}: must be {_kind_text(kinds, item)}."
+
+
+def _kinds(annotation: Any) -> tuple[Any, ...]:
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
+        return typing.get_args(annotation)
+    return (annotation,)
+
+
+def _is_dictionary(item: Key) -> bool:
+    return any((typing.get_origin(kind) or kind) is dict for kind in _kinds(item.type))
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    origin = typing.get_origin(kind) or kind
+    if origin is list:
+        (inner,) = typing.get_args(kind) or (Any,)
+        return isinstance(value, list) and all(_fits(element, inner) for element in value)
+    if origin is dict:
+        return isinstance(value, dict)
+    if kind is bool:
+        return isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is str:
+        return isinstance(value, str | int | float | bool | QuotedString)
+    return kind is Any
+
+
+def _kind_text(kinds: tuple[Any, ...], item: Key) -> str:
+    if "words" in item.metadata:
+        return bounded_or_word(item.metadata)
+    words = {
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        str: "text",
+        list[str]: "a list such as [a,b]",
+        list[int]: "a list of whole numbers such as [1,2]",
+        type(None): "null",
+    }
+    text = " or ".join(words.get(kind, "a dictionary") for kind in kinds)
+    if bounds := item.metadata.get("bounds"):
+        text += f", {bounds_text(bounds)}"
+    if choices := item.metadata.get("choices"):
+        text = f"one of {', '.join(dict.fromkeys(choices))}"
+    return text
+
+
+def leaf_keys(schema: type[Any], prefix: str = "") -> dict[str, Key]:
+    """Return the dotted keys of a schema with their types."""
+    found: dict[str, Key] = {}
+    hints = typing.get_type_hints(schema)
+    for item in dataclasses.fields(schema):
+        kind = hints[item.name]
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            found |= leaf_keys(kind, f"{prefix}{item.name}.")
+        else:
+            found[f"{prefix}{item.name}"] = Key(kind, item.metadata)
+    return found
+
+
+def _syntax_fault(line: str, error: Exception) -> str:
+    if "=" not in line and not line.startswith("~"):
+        return f"'{line}' is not KEY=VALUE: write for example model=weighted, or --help for the options."
+    text = str(error).splitlines()[0]
+    text = re.sub(r"\s*See https?:\S+.*", "", text)
+    key = line.partition("=")[0]
+    return f"'{line}' cannot be read ({text}): quote values with special characters, as in \"{key}='…'\"."

@@ -1,1 +1,0 @@
-"""The run store and all that reads it; imports no torch."""

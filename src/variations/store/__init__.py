@@ -1,0 +1,1 @@
+"""The run store: folders, leases, identity, records; imports no torch."""

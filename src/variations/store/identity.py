@@ -1,0 +1,101 @@
+"""Which keys of a configuration make a run what it is, and how two configurations differ."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from functools import cache
+from typing import Any
+
+from variations.config import Config
+from variations.store.atomic import plain
+
+INCIDENTAL = (
+    "runs",
+    "data.root",
+    "data.cache",
+    "data.workers",
+    "logger",
+    "force",
+    "resume",
+    "trainer.progress",
+    "decode.attention",
+    "rows",
+    "seeds",
+    "sweep",
+    "search",
+    "name",
+    "hydra",
+    "variation.id",
+    "variation.table",
+    "variation.row",
+    "variation.label",
+    "variation.group",
+    "variation.base",
+    "variation.published",
+    "variation.versions",
+    "variation.provenance",
+    "variation.note",
+    "variation.source",
+)
+"""Places, names and words: a run stays the same run when they change."""
+
+
+def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Dotted keys and their values: `{"model": {"h": 8}}` becomes `{"model.h": 8}`. Lists stay whole."""
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value:
+            flat |= flatten(value, f"{name}.")
+        elif not isinstance(value, Mapping):
+            flat[name] = value
+    return flat
+
+
+def identity(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Flat keys that define the run, without those that have the schema's default value.
+
+    Leaving defaults out means that a run of last month stays the same run when the schema gains a key.
+    """
+    return {
+        key: value
+        for key, value in sorted(flatten(plain(config)).items())
+        if not _left_out(key, config) and not (key in _defaults() and _defaults()[key] == value)
+    }
+
+
+def _left_out(key: str, config: Mapping[str, Any]) -> bool:
+    """Incidental keys; but where the text is the user's own, the folder it lies in says which text that is."""
+    if key == "data.root" and (config.get("data") or {}).get("kind") == "folder":
+        return False
+    return is_incidental(key)
+
+
+def config_hash(config: Mapping[str, Any]) -> str:
+    """First 16 hexadecimal digits of SHA-256 over `identity(config)`."""
+    text = json.dumps(identity(config), sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Keys of the identity whose values differ: `{key: (old value, new value)}`, sorted by key."""
+    before, after = identity(old), identity(new)
+    keys = sorted(before.keys() | after.keys())
+    pairs = {key: (before.get(key, _defaults().get(key)), after.get(key, _defaults().get(key))) for key in keys}
+    return {key: (left, right) for key, (left, right) in pairs.items() if left != right}
+
+
+def is_incidental(key: str) -> bool:
+    """Whether dotted `key` is one of INCIDENTAL or lies below one."""
+    return covered(key, INCIDENTAL)
+
+
+def covered(key: str, names: Iterable[str]) -> bool:
+    """Whether dotted `key` is named in `names`, or lies below a group that is."""
+    return any(key == name or key.startswith(f"{name}.") for name in names)
+
+
+@cache
+def _defaults() -> dict[str, Any]:
+    return flatten(asdict(Config()))

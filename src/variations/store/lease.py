@@ -1,0 +1,315 @@
+"""Who is at a run: a lease in its folder, with a heartbeat, so that no two processes ever do the same run.
+
+A lease is a file `lease-<n>.json`; the one with the highest number is in force. Whoever wants the run makes the next
+number with `link`, which only one can (also on network file systems, where locks may be missing); then it looks
+whether a higher number has appeared meanwhile, and if so steps back. The highest file is never deleted, not even when
+the lease is given back, so numbers only grow and nobody can take an old one by mistake.
+
+The holder counts up `beat` in its file. A lease is free when it was given back; when its holder was a process of this
+machine that has ended; when the pool it was queued in knows no such job; or when an observer has seen no beat for
+`seconds` by its own clock. Clocks of different machines are never compared.
+"""
+
+import json
+import os
+import re
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from variations.errors import ExitCode, InUseError, UserError
+from variations.store.atomic import json_text, write_json
+from variations.store.process_identity import Process
+
+SECONDS = 60.0
+"""So long a holder may be silent before its lease is free; it beats six times as often."""
+NAME = re.compile(r"lease-(\d+)\.json")
+KEY_SECONDS = 3.0
+"""So long a started run waits for the sweep to note under which key it was submitted."""
+
+_held: set[str] = set()
+"""Tokens of the leases that this process holds: its file may say otherwise where a disk was full."""
+
+Alive = Callable[[str, str], bool | None]
+"""Of a pool's name and a key: whether that job waits or runs; None if unknown."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a lease's file says."""
+
+    number: int
+    state: str
+    """`queued`: a sweep has submitted the run, or is about to; `running`; `released`."""
+    token: str = ""
+    pid: int = 0
+    host: str = "an unknown host"
+    place: str = ""
+    born: int = 0
+    pool: str | None = None
+    key: str | None = None
+    since: str = "an unknown time"
+    beat: int = 0
+    seconds: float = SECONDS
+
+    @property
+    def process(self) -> Process:
+        """The holder."""
+        return Process(self.pid, self.host, self.place, self.born)
+
+    def who(self) -> str:
+        """Return the holder in words."""
+        return f"process {self.pid} on {self.host} since {self.since}"
+
+
+def read(folder: Path) -> Record | None:
+    """Return the lease in force, or the last one; None if there has been none."""
+    while True:
+        numbers = _numbers(folder)
+        if not numbers:
+            return None
+        try:
+            return _record(max(numbers), (folder / f"lease-{max(numbers)}.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            continue  # a higher number has taken its place
+
+
+def _record(number: int, text: str) -> Record:
+    known = {item.name for item in fields(Record)} - {"number"}
+    try:
+        stored = json.loads(text)
+        return Record(number, **{key: value for key, value in stored.items() if key in known})
+    except (ValueError, TypeError, AttributeError):  # damaged: somebody's all the same, until it has been silent enough
+        return Record(number, "running")
+
+
+def _numbers(folder: Path) -> list[int]:
+    try:
+        names = [path.name for path in folder.iterdir()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [int(match[1]) for match in map(NAME.fullmatch, names) if match]
+
+
+class Lease:
+    """A lease that this process holds."""
+
+    def __init__(self, folder: Path, record: Record) -> None:
+        self.folder, self.record = folder, record
+
+    @classmethod
+    def claim(
+        cls,
+        folder: Path,
+        over: Record | None,
+        state: str,
+        *,
+        pool: str | None = None,
+        key: str | None = None,
+        seconds: float = SECONDS,
+    ) -> "Lease | None":
+        """Take the lease in place of `over`, what `read` returned and the caller judged free.
+
+        Returns:
+            The lease, or None if another process was quicker.
+
+        Raises:
+            UserError: the folder cannot be made or written.
+        """
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        process = Process.of()
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        number = 1 if over is None else over.number + 1
+        who = {"pid": process.pid, "host": process.host, "place": process.place, "born": process.born}
+        record = Record(number, state, secrets.token_hex(8), **who, pool=pool, key=key, since=since, seconds=seconds)  # type: ignore[arg-type]
+        lease = cls(folder, record)
+        with writing(folder):
+            made = lease._make()
+        if not made:
+            return None
+        if not lease.held():
+            lease.path.unlink(missing_ok=True)
+            return None
+        _held.add(record.token)
+        for lower in _numbers(folder):
+            if lower < number:
+                (folder / f"lease-{lower}.json").unlink(missing_ok=True)
+        return lease
+
+    @property
+    def path(self) -> Path:
+        """The lease's file."""
+        return self.folder / f"lease-{self.record.number}.json"
+
+    def held(self) -> bool:
+        """Return whether this lease is still in force."""
+        return max(_numbers(self.folder), default=0) == self.record.number
+
+    def beat(self, *, key: str | None = None) -> bool:
+        """Show that the holder lives, and note the pool's key if given; False if the lease was taken over."""
+        if not self.held():
+            return False
+        self.record = replace(self.record, beat=self.record.beat + 1, key=key or self.record.key)
+        self._write()
+        return True
+
+    def release(self) -> None:
+        """Give the lease back, if it is still in force."""
+        _held.discard(self.record.token)
+        if self.held():
+            self.record = replace(self.record, state="released")
+            self._write()
+
+    def _write(self) -> None:
+        write_json(self.path, self._content())
+
+    def _content(self) -> dict[str, object]:
+        return {key: value for key, value in asdict(self.record).items() if key != "number"}
+
+    def _make(self) -> bool:
+        """Make the file whole, unless there is one of that number."""
+        temporary = self.folder / f".lease.{os.getpid()}-{self.record.token}.tmp"
+        temporary.write_text(json_text(self._content()) + "\n", encoding="utf-8")
+        try:
+            os.link(temporary, self.path)
+            return True
+        except FileExistsError:
+            # A network file system may repeat a request whose answer was lost: then the file is this very one.
+            return temporary.samefile(self.path)
+        except OSError:  # no links here: a reader may meet the file empty, and then takes it for somebody's
+            try:
+                with self.path.open("x", encoding="utf-8") as file:
+                    file.write(json_text(self._content()) + "\n")
+                return True
+            except FileExistsError:
+                return False
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+@dataclass
+class Watch:
+    """Observes leases of others: remembers when each last beat, by this process's own clock."""
+
+    alive: Alive = lambda pool, key: None
+    clock: Callable[[], float] = time.monotonic
+    seen: dict[Path, tuple[str, int, float]] = field(default_factory=dict)
+
+    def free(self, folder: Path, record: Record | None) -> bool | None:
+        """Return whether a lease may be taken over; None: not yet known, ask again."""
+        if record is None or record.state == "released":
+            return True
+        if record.process == Process.of() and record.token not in _held:
+            return True
+        process_alive = record.process.alive()
+        if record.state == "running" and process_alive is not None:
+            return not process_alive
+        job_alive = self.alive(record.pool, record.key) if record.pool and record.key else None
+        if job_alive is not None:
+            return not job_alive
+        if process_alive is not None:  # the sweep that has queued the run
+            return not process_alive
+        return self._silent(folder, record)
+
+    def _silent(self, folder: Path, record: Record) -> bool | None:
+        now = self.clock()
+        before = self.seen.get(folder)
+        if before is None or before[:2] != (record.token, record.beat):
+            self.seen[folder] = (record.token, record.beat, now)
+            return None if before is None else False
+        return True if now - before[2] > record.seconds else None
+
+
+@contextmanager
+def hold(folder: Path, *, seconds: float = SECONDS, queued: bool = False) -> Iterator[Lease]:
+    """Hold the lease of a run while it is done, with a heartbeat.
+
+    Args:
+        folder: The run's folder.
+        seconds: So long others must wait after a last beat.
+        queued: This process was started by a sweep's pool, so that a lease in state `queued` is meant for it.
+
+    Raises:
+        InUseError: another process holds the lease; the sentence names it.
+    """
+    lease = _take(folder, seconds, queued)
+    stop = threading.Event()
+    heart = threading.Thread(target=_beat, args=(lease, seconds / 6, stop), name="lease", daemon=True)
+    heart.start()
+    try:
+        yield lease
+    finally:
+        stop.set()
+        heart.join()
+        try:
+            lease.release()
+        except OSError as error:  # a full disk: others see that this process has ended
+            print(f"Cannot write {lease.path}: {error}", file=sys.stderr)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keep others away from a run for a moment, unless this process holds its lease anyway.
+
+    Raises:
+        InUseError: another process holds the lease; the sentence names it.
+    """
+    record = read(folder)
+    if record is not None and record.token in _held:
+        yield
+        return
+    with hold(folder):
+        yield
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Tell the user of a run's folder that cannot be made or written."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"the run's folder {folder} cannot be made or written ({error.strerror}): name another place with runs=DIR."
+        ) from error
+
+
+def _take(folder: Path, seconds: float, queued: bool) -> Lease:
+    watch, told = Watch(), False
+    deadline = time.monotonic() + KEY_SECONDS
+    while True:
+        record = read(folder)
+        mine = queued and record is not None and record.state == "queued"
+        if mine and record is not None and record.key is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+            continue
+        free = True if mine else watch.free(folder, record)
+        if free:
+            facts = {"pool": record.pool, "key": record.key} if mine and record is not None else {}
+            lease = Lease.claim(folder, record, "running", seconds=seconds, **facts)
+            if lease is not None:
+                return lease
+        elif record is not None and free is False:
+            raise InUseError(f"{folder} is in use by {record.who()}: wait for it to end, or stop it.")
+        elif record is not None and not told:
+            told = True
+            print(f"Waiting up to {record.seconds:.0f} s for a sign of life of {record.who()} …", file=sys.stderr)
+        time.sleep(0.05 if free else min(1.0, seconds / 6))
+
+
+def _beat(lease: Lease, every: float, stop: threading.Event) -> None:
+    while not stop.wait(every):
+        try:
+            held = lease.beat()
+        except OSError:  # a full disk, or a file system that is away for a moment: the next beat may pass
+            continue
+        if not held:
+            sys.stderr.write(f"error: {lease.folder} was taken over, as this process had been silent too long.\n")
+            sys.stderr.flush()
+            os._exit(ExitCode.HELD)  # at once, and nothing written: the folder is another's now

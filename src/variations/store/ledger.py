@@ -1,0 +1,110 @@
+"""The run store: the folders below one root, found, read and named."""
+
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from variations.errors import UserError
+from variations.store.identity import config_hash
+from variations.store.run_folder import SEED_FOLDER, STATES, RunFolder, Status
+
+__all__ = [
+    "STATES",
+    "RunFolder",
+    "Status",
+    "all_runs",
+    "attempts",
+    "config_hash",
+    "latest",
+    "next_attempt",
+    "run_home",
+    "workplace",
+]
+
+log = logging.getLogger(__name__)
+
+
+def run_home(
+    root: Path | str, *, seed: int, sweep: str | None = None, row: str | None = None, name: str | None = None
+) -> Path:
+    """`<root>/<sweep>/<row>/seed<k>` of a row of a sweep, `<root>/single/<name>/seed<k>` of a single run.
+
+    Raises:
+        UserError: a part is missing or could leave the run store (a slash, a leading dot).
+    """
+    parts = (sweep, row) if sweep else ("single", name)
+    for part in parts:
+        if not part or part.startswith(".") or re.search(r"[/\\\0]", part):
+            raise UserError(f"{part!r} cannot name a run: give a name without slashes that does not start with a dot.")
+    return Path(root, *(str(part) for part in parts), f"seed{seed}")
+
+
+def attempts(path: Path | str) -> list[RunFolder]:
+    """The run at `path` (seed<k>) and its further attempts, oldest first."""
+    path = Path(path)
+    if not path.parent.is_dir():
+        return []
+    family = re.compile(re.escape(path.name) + r"(-attempt\d+)?")
+    found = [RunFolder(item) for item in path.parent.iterdir() if family.fullmatch(item.name)]
+    return sorted((folder for folder in found if folder.exists()), key=lambda folder: folder.attempt)
+
+
+def next_attempt(path: Path | str) -> Path:
+    """Home of a new attempt: `path` if it is free, else seed<k>-attempt2, and so on. Makes no folder."""
+    path = Path(path)
+    done = attempts(path)
+    return path.with_name(f"{path.name}-attempt{done[-1].attempt + 1}") if done else path
+
+
+def workplace(path: Path | str, *, force: bool = False) -> Path:
+    """Where the run of `path` (seed<k>) is to be done: in the attempt to read; with `force` in a new one.
+
+    A new attempt that is not finished is gone on with. Makes no folder.
+    """
+    if not force:
+        found = latest(path)
+        return found.path if found is not None else Path(path)
+    family = attempts(path)
+    unfinished = bool(family) and not _finished(family[-1])
+    return family[-1].path if unfinished else next_attempt(path)
+
+
+def latest(path: Path | str) -> RunFolder | None:
+    """The attempt to read: the last finished one, else the last one; None if the run never started."""
+    family = attempts(path)
+    finished = [folder for folder in family if _finished(folder)]
+    newest = finished or family
+    return newest[-1] if newest else None
+
+
+def all_runs(root: Path | str, on_fault: Callable[[str], None] = log.warning) -> Iterator[RunFolder]:
+    """Every readable run below `root`, sorted by path. A broken run is told to `on_fault` and passed over."""
+    for directory, below, files in os.walk(root):
+        below.sort()
+        folder = RunFolder(directory)
+        if "config.yaml" in files and ("status.json" in files or SEED_FOLDER.fullmatch(folder.path.name)):
+            below.clear()
+            if fault := _fault(folder):
+                on_fault(fault)
+            else:
+                yield folder
+        elif SEED_FOLDER.fullmatch(folder.path.name) and (files or below):
+            below.clear()
+            on_fault(f"{directory} holds no config.yaml, so it is not read as a run.")
+
+
+def _fault(folder: RunFolder) -> str | None:
+    try:
+        folder.config(), folder.status(), folder.result()
+    except UserError as error:
+        return str(error)
+    return None
+
+
+def _finished(folder: RunFolder) -> bool:
+    try:
+        return folder.finished()
+    except UserError:
+        return False

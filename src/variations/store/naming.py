@@ -1,0 +1,46 @@
+"""Where a run lives: `runs/<sweep>/<row>/seed<k>`, or `runs/single/<name>/seed<k>` outside a sweep."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+from variations.config import Config
+from variations.configuration.compose import to_dict
+from variations.store.ledger import config_hash, run_home
+
+GRID = "grid"
+"""Name of the sweep that a plain grid (`--multirun model=transformer,weighted`) makes, unless it has a `sweep.name`."""
+LONGEST = 120
+
+
+def run_folder(config: Config) -> Path:
+    """Return the home of a run: the same for the same configuration.
+
+    Raises:
+        UserError: A name holds a slash or could otherwise leave the run store.
+    """
+    sweep, row = config.sweep.name, config.name or config.variation.row
+    return run_home(Path(config.runs).expanduser(), seed=config.seed, sweep=sweep, row=row, name=run_name(config))
+
+
+def run_name(config: Config) -> str:
+    """Return `name`, or one made of the main choices and the identity: `weighted-N2-d128-toy-quick-1a2b3c4d`.
+
+    Runs that differ only in the seed share it.
+    """
+    if config.name is not None:
+        return config.name
+    m = config.model
+    parts = [m.kind, f"N{m.N}", f"d{m.d_model}", config.data.name, config.recipe.name]
+    if config.variation.row is not None:
+        parts.insert(0, config.variation.row)
+    if config.debug.name is not None:
+        parts.append(config.debug.name)
+    identity = config_hash(to_dict(dataclasses.replace(config, seed=1)))
+    return safe_name("-".join([*parts, identity[:8]]))
+
+
+def safe_name(text: str, identity: str = "") -> str:
+    """Return `text` as a folder's name: letters, digits and `-_.=,+`; cut when long, and then ending in `identity`."""
+    name = re.sub(r"[^\w.=,+-]+", "_", text, flags=re.ASCII).lstrip("._").rstrip("_") or "run"
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 9]}-{identity}"[:LONGEST]

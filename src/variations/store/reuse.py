@@ -1,0 +1,34 @@
+"""Rows that differ from another row only at test time: its trained weights are tested again."""
+
+from pathlib import Path
+from typing import Any
+
+from variations.errors import UserError
+from variations.store.identity import changed_keys, covered
+from variations.store.run_folder import RunFolder
+
+TEST_ONLY = ("branch.eval_mode", "branch.eval_seed", "variation.reuse")
+"""Keys that training does not read."""
+
+
+def hindrances(config: dict[str, Any], source: dict[str, Any]) -> list[str]:
+    """Return the keys that make two runs differ in training, so that neither can use the other's weights."""
+    return [key for key in changed_keys(source, config) if not covered(key, TEST_ONLY)]
+
+
+def trained_in(folder: RunFolder, source: str | None) -> RunFolder:
+    """Return the run whose checkpoints hold the weights of `folder`: itself, or the one that `variation.source` names.
+
+    Raises:
+        UserError: that run is gone, not finished, or was trained otherwise.
+    """
+    if source is None:
+        return folder
+    found = RunFolder(Path(folder.path, source).resolve())
+    what = f"{folder.path} tests the weights of the run in {found.path} (variation.source)"
+    again = "run that one to its end, or train this one by itself with sweep.reuse=false force=true"
+    if not found.exists() or found.state() != "finished":
+        raise UserError(f"{what}, which is not there or not finished: {again}.")
+    if differing := hindrances(folder.config(), found.config()):
+        raise UserError(f"{what}, which was trained otherwise ({', '.join(differing)}): {again}.")
+    return found

@@ -1,0 +1,239 @@
+"""Rows of a table as the sweep file defines them, and what a row changes, in the table's words."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from variations.config import Config, SweepConfig
+from variations.errors import UserError
+from variations.store.atomic import read_yaml
+from variations.store.identity import covered, flatten, is_incidental
+from variations.store.run_folder import SEED_FOLDER
+
+PROJECT = Path(__file__).resolve().parents[3]
+CONF = PROJECT / "conf"
+SWEEPS = PROJECT / "sweeps"
+
+
+@dataclass(frozen=True)
+class RowDefinition:
+    """A row before any run: its words and its published figures."""
+
+    row: str
+    label: str
+    table: str | None = None
+    id: str | None = None
+    group: str | None = None
+    base: str | None = None
+    published: dict[str, Any] = field(default_factory=dict)
+    provenance: str | None = None
+    note: str | None = None
+    task: str = "translation"
+    quoted: bool = False
+    """Another system's figures: there is nothing to run."""
+
+
+@dataclass(frozen=True)
+class SweepDefinition:
+    """A table: rows in printed order, base row first, and the seeds wanted."""
+
+    name: str
+    rows: tuple[RowDefinition, ...]
+    seeds: tuple[int, ...] = (1,)
+    table: str | None = None
+    metric: str = "bleu"
+    note: str | None = None
+
+    def base_of(self, row: RowDefinition) -> RowDefinition | None:
+        """The row it is compared with: the one it names, else the first; None for that row itself."""
+        found = next((other for other in self.rows if other.row == row.base), self.rows[0])
+        return None if found.row == row.row else found
+
+
+def define(
+    sweep: SweepConfig,
+    *,
+    rows: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    conf: Path = CONF,
+    store: Path | None = None,
+) -> SweepDefinition:
+    """The table of `sweep`, only `rows` and `seeds` if given.
+
+    Rows are those of the sweep; all of its table if it names none; else (a grid without a table) those in `store`,
+    with the seeds that are there.
+    Raises UserError if there are no rows, or `rows` names an unknown one.
+    """
+    name = sweep.name or "single"
+    folder = conf / "variation" / (sweep.table or name)
+    references = list(sweep.rows) or sorted(path.stem for path in folder.glob("*.yaml"))
+    known = tuple(sweep.seeds)
+    if not references and store is not None and (store / name).is_dir():
+        found = (path.name for path in (store / name).iterdir() if path.is_dir())
+        references = sorted(name for name in found if not name.startswith("."))  # a search keeps its leases there
+        folders = (SEED_FOLDER.fullmatch(path.name) for path in (store / name).glob("*/*") if path.is_dir())
+        known = tuple(sorted({int(match[1]) for match in folders if match})) or known
+    if not references:
+        how = f"sweep={name}" if (conf.parent / "sweeps" / f"{name}.yaml").is_file() else f"sweep.name={name} KEY=A,B"
+        raise UserError(f"Sweep {name!r} has no rows yet: run it with `python src/train.py --multirun {how}`.")
+    names = [reference.rsplit("/", 1)[-1] for reference in references]
+    if unknown := [row for row in rows or () if row not in names]:
+        raise UserError(f"Sweep {name!r} has no row {', '.join(map(repr, unknown))}; valid: {', '.join(names)}.")
+    chosen = [item for item, row in zip(references, names, strict=True) if rows is None or row in rows]
+    definitions = tuple(load_row(reference, sweep.table or name, conf=conf) for reference in references)
+    named = zip(references, told_apart(definitions), strict=True)
+    definitions = tuple(definition for reference, definition in named if reference in chosen)
+    if not sweep.rows:
+        definitions = tuple(sorted(definitions, key=lambda row: row.base is not None))
+    wanted = known if seeds is None else tuple(seeds)
+    return SweepDefinition(name, definitions, wanted, sweep.table, sweep.metric, sweep.note)
+
+
+def told_apart(rows: Sequence[RowDefinition]) -> tuple[RowDefinition, ...]:
+    """The rows with labels that no two share: the table's letter, or else the row's name, is added where they do."""
+    for part in ("group", "row"):
+        count = Counter(row.label for row in rows)
+        words = {row.row: getattr(row, part) for row in rows if count[row.label] > 1}
+        rows = [replace(row, label=f"{row.label} ({words[row.row]})") if words.get(row.row) else row for row in rows]
+    return tuple(rows)
+
+
+def load_row(reference: str, table: str, *, conf: Path = CONF) -> RowDefinition:
+    """Words and published figures in `<conf>/variation/<table>/<row>.yaml`; the bare name if there is no such file.
+
+    A `reference` is a row of `table`, or `other_table/row`.
+    """
+    head, _, row = reference.rpartition("/")
+    table = head or table
+    path = conf / "variation" / table / f"{row}.yaml"
+    content = _mapping(path).get("variation") or {} if path.is_file() else {}
+    return row_definition(row, content)
+
+
+def row_definition(row: str, variation: Mapping[str, Any]) -> RowDefinition:
+    """A row from the `variation` part of a configuration."""
+    known = {key: value for key, value in variation.items() if key in RowDefinition.__dataclass_fields__ and value}
+    return RowDefinition(**({"label": row} | known | {"row": row}))
+
+
+def _mapping(path: Path) -> dict[str, Any]:
+    try:
+        content = read_yaml(path)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"Cannot read {path}: {' '.join(str(error).split())}") from error
+    if not isinstance(content, dict):
+        raise UserError(f"Cannot read {path}: it holds no keys and values.")
+    return content
+
+
+# Differences ----------------------------------------------------------------------------------------------------------
+
+_SYMBOLS = {
+    "model.kind": "model",
+    "model.h": "heads",
+    "model.dropout": "P_drop",
+    "recipe.label_smoothing": "ε_ls",
+    "recipe.name": "recipe",
+    "trainer.max_steps": "steps",
+    "data.name": "data",
+    "data.vocabulary": "vocabulary",
+    "positions.kind": "positions",
+    "branch.M": "M",
+    "branch.kappa": "κ learned",
+    "branch.alpha": "α learned",
+    "branch.train_mode": "κ and α in training",
+    "branch.eval_mode": "κ and α at test",
+}
+_SILENT = (
+    "seed",
+    "variation",
+    "branch.eval_seed",
+    "trainer.threads",
+    "trainer.log_every",
+    "trainer.val_every",
+    "trainer.val_bleu",
+    "trainer.checkpoint_every",
+    "trainer.checkpoint_minutes",
+)
+
+
+def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Keys that make a row another experiment than its base row: `{"model.h": (8, 16), …}` in the schema's order.
+
+    Widths left to the default (d_k = d_v = d_model / h, M = h) are compared by the value they take. Branch settings
+    count only where the row's model has branches.
+    """
+    order = _schema()
+    before, after = _effective(base), _effective(config)
+    found = {}
+    for key in [*order, *sorted((before.keys() | after.keys()) - order.keys())]:
+        old, new = before.get(key, order.get(key)), after.get(key, order.get(key))
+        if old == new or is_incidental(key) or covered(key, _SILENT):
+            continue
+        if not key.startswith("branch.") or after.get("model.kind") == "weighted":
+            found[key] = (old, new)
+    return found
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    return flatten(asdict(Config()))
+
+
+def differences(
+    base: Mapping[str, Any], config: Mapping[str, Any], parameters: tuple[int | None, int | None] = (None, None)
+) -> str:
+    """What `config` changes, in the table's words: "h 8→16, d_k 64→32; parameters +0".
+
+    Args:
+        base: Configuration of the base row.
+        config: Configuration of the row.
+        parameters: Trainable parameters of both, where known.
+    """
+    found = changes(base, config)
+    if found.get("model.d_v") == found.get("model.d_k"):
+        found.pop("model.d_v", None)  # d_k speaks for both, as in the papers' tables
+    words = [_change(symbol(key), old, new) for key, (old, new) in found.items()]
+    text = ", ".join(words) or "same configuration"
+    old_size, new_size = parameters
+    return text if old_size is None or new_size is None else f"{text}; parameters {signed(new_size - old_size)}"
+
+
+def symbol(key: str) -> str:
+    """The papers' name of a key: `model.d_k` is d_k."""
+    return _SYMBOLS.get(key) or key.removeprefix("model.")
+
+
+def signed(number: int) -> str:
+    """`+0`, `+1,024`, `−16`."""
+    return f"{'−' if number < 0 else '+'}{abs(number):,}"
+
+
+def _effective(config: Mapping[str, Any]) -> dict[str, Any]:
+    flat = flatten(config)
+    h, d_model = flat.get("model.h"), flat.get("model.d_model")
+    if h and d_model:
+        for key in ("model.d_k", "model.d_v"):
+            flat[key] = flat.get(key) or d_model // h
+    if flat.get("model.kind") == "weighted":
+        flat["branch.M"] = flat.get("branch.M") or h
+    return flat
+
+
+def _change(name: str, old: Any, new: Any) -> str:
+    if old is None:  # the base row has no such thing
+        return f"{name} {_word(new)}"
+    return f"{name} {_word(old)}→{_word(new)}"
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "on", False: "off", None: "none"}[value]
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)

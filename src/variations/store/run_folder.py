@@ -1,0 +1,350 @@
+"""One run's folder: written by the run, read by everything that reports.
+
+    runs/<sweep>/<row>/seed<k>/
+        config.yaml        frozen and resolved
+        status.json        running, finished, failed (and why), interrupted or pruned
+        metrics.jsonl      one line a measurement
+        log.txt            what the run printed, when a sweep started it
+        lease-<n>.json     who is at it, or was last (see lease.py)
+        result.json        scores and costs
+        environment.json   commit, versions, hardware, data hashes
+        hypotheses/        <set>.hyp .ref .src
+        checkpoints/
+
+Every file but metrics.jsonl and log.txt is replaced whole. This module imports no torch.
+"""
+
+import json
+import os
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+
+from variations.errors import UserError
+from variations.store import lease
+from variations.store.atomic import json_text, plain, read_yaml, write_json, write_text, write_yaml
+from variations.store.identity import changed_keys, config_hash, covered
+from variations.store.process_identity import answers
+
+STATES = ("running", "finished", "failed", "interrupted", "pruned")
+SEED_FOLDER = re.compile(r"seed(\d+)(?:-attempt(\d+))?")
+
+
+@dataclass
+class Status:
+    """Contents of status.json. Times are UTC in ISO 8601."""
+
+    state: str
+    reason: str | None = None
+    started: str | None = None
+    updated: str | None = None
+    pid: int | None = None
+    host: str | None = None
+    attempt: int = 1
+    step: int | None = None
+    epoch: int | None = None
+    command: str | None = None
+    failures: int = 0
+    """How often the run has failed in its whole life."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Further facts a caller stored."""
+
+
+class RunFolder:
+    """A run's home. Reading never writes; writing never leaves half a file."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._tail_checked = False
+
+    def __repr__(self) -> str:
+        return f"RunFolder({str(self.path)!r})"
+
+    # Places ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def hypotheses(self) -> Path:
+        """Folder of <set>.hyp, <set>.ref and <set>.src."""
+        return self.path / "hypotheses"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the run's checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def metrics(self) -> Path:
+        """The file metrics.jsonl."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def log(self) -> Path:
+        """The file log.txt."""
+        return self.path / "log.txt"
+
+    @property
+    def seed(self) -> int:
+        """Seed in the folder's name; 0 if the name holds none."""
+        match = SEED_FOLDER.fullmatch(self.path.name)
+        return int(match[1]) if match else 0
+
+    @property
+    def attempt(self) -> int:
+        """1 for seed<k>, n for seed<k>-attempt<n>."""
+        match = SEED_FOLDER.fullmatch(self.path.name)
+        return int(match[2] or 1) if match else 1
+
+    @property
+    def row(self) -> str:
+        """Name of the row, or of the single run."""
+        return self.path.parent.name
+
+    # Configuration --------------------------------------------------------------------------------------------------
+
+    def exists(self) -> bool:
+        """Whether a run has its home here."""
+        return (self.path / "config.yaml").is_file()
+
+    def begun(self) -> bool:
+        """Whether there is anything that training, or a test, has left."""
+        files = (self.metrics, self.path / "result.json")
+        return any(file.is_file() and file.stat().st_size for file in files) or any(self.checkpoints.glob("[!.]*"))
+
+    @classmethod
+    def open(cls, path: Path | str) -> Self:
+        """An existing run. Raises UserError if there is none at `path`."""
+        folder = cls(path)
+        if not folder.exists():
+            raise UserError(f"There is no run in {folder.path}: it holds no config.yaml.")
+        return folder
+
+    def create(self, config: Mapping[str, Any]) -> Self:
+        """Make the folder and freeze `config` (plain, resolved) in it.
+
+        A finished run with the same configuration is kept as it is; an unfinished one takes up what does not make it
+        another run (places, names, loggers). Of an unfinished run keys named in `resume.allow` may differ, and all of
+        one that ended before its first measurement; then the former configuration stays as config-<n>.yaml.
+
+        Raises:
+            UserError: the folder belongs to another configuration (the message lists the keys that differ), has lost
+                its own, or cannot be made.
+            InUseError: another process is at the run that is to be changed.
+        """
+        if not self.exists():
+            if self.begun():
+                raise UserError(
+                    f"{self.path} holds what a run has left, but not its config.yaml, so nobody can tell which run "
+                    "that was: put the file back, move the folder away, or name this run (its sweep: sweep.name=…) "
+                    "otherwise with name=…."
+                )
+            with lease.writing(self.path):
+                for folder in (self.path, self.hypotheses, self.checkpoints):
+                    folder.mkdir(parents=True, exist_ok=True)
+                write_yaml(self.path / "config.yaml", config)
+            return self
+        changes = changed_keys(self.config(), config)
+        if changes:
+            self._change(config, changes)
+        elif not self.finished() and (state := self.state()) != "running":
+            with lease.writing(self.path):
+                write_yaml(self.path / "config.yaml", config)
+                if state == "finished":
+                    self.set_status("interrupted", "its result.json is lost: it is tested again")
+        return self
+
+    def _change(self, config: Mapping[str, Any], changes: Mapping[str, tuple[Any, Any]]) -> None:
+        """Make it the run of another configuration, if that may be."""
+        allowed = (config.get("resume") or {}).get("allow") or []
+        forbidden = {key: values for key, values in changes.items() if not covered(key, allowed)}
+
+        def refuse(certain: bool) -> None:
+            if self.state() == "finished":
+                raise UserError(_finished_otherwise(self.path, changes))
+            if forbidden and (certain or self.begun()):
+                raise UserError(_other_configuration(self.path, forbidden, allowed))
+
+        refuse(lease.read(self.path) is None)  # nobody has been at it: it may be about to begin
+        with lease.alone(self.path):
+            refuse(False)
+            former = self.path / f"config-{1 + len(list(self.path.glob('config-*.yaml')))}.yaml"
+            with lease.writing(self.path):
+                write_yaml(former, self.config())
+                write_yaml(self.path / "config.yaml", config)
+                if forbidden:
+                    (self.path / "subwords.model").unlink(missing_ok=True)  # the other run may have another vocabulary
+
+    def config(self) -> dict[str, Any]:
+        """The frozen configuration. Raises UserError if the file is missing or broken."""
+        path = self.path / "config.yaml"
+        try:
+            config = read_yaml(path)
+        except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+            raise UserError(f"Cannot read {path}: {error}") from error
+        if not isinstance(config, dict):
+            raise UserError(f"Cannot read {path}: it does not hold a configuration.")
+        return config
+
+    def config_hash(self) -> str:
+        """Identity of the run; see `identity.config_hash`."""
+        return config_hash(self.config())
+
+    # Status ---------------------------------------------------------------------------------------------------------
+
+    def status(self) -> Status | None:
+        """What the run last said of itself; None before its first word. Raises UserError if the file is broken."""
+        stored = self._read_json("status.json")
+        if stored is None:
+            return None
+        known = {item.name for item in fields(Status)} - {"extra"}
+        extra = {key: value for key, value in stored.items() if key not in known}
+        if stored.get("state") not in STATES:
+            raise UserError(
+                f"{self.path / 'status.json'} has state {stored.get('state')!r}; known: {', '.join(STATES)}"
+                f"{_advice('status.json')}."
+            )
+        return Status(**{key: value for key, value in stored.items() if key in known}, extra=extra)
+
+    def set_status(self, state: str, reason: str | None = None, **extra: Any) -> None:
+        """Replace status.json. `started`, `step`, `epoch`, `command` and `failures` are kept until new ones are given.
+
+        Raises:
+            ValueError: `state` is not one of STATES.
+        """
+        if state not in STATES:
+            raise ValueError(f"Unknown state {state!r}; valid: {', '.join(STATES)}.")
+        old = self._read_json("status.json", tolerant=True) or {}
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        fresh = {"state": state, "reason": reason, "updated": now, "pid": os.getpid(), "host": socket.gethostname()}
+        base = {key: value for key, value in asdict(Status(state)).items() if key != "extra"}
+        base |= {"started": now, "attempt": self.attempt}
+        if state == "failed" and old.get("state") != "failed":  # whoever notices it too does not count it again
+            fresh["failures"] = int(old.get("failures") or 0) + 1
+        write_json(self.path / "status.json", base | old | fresh | extra)
+
+    def state(self) -> str:
+        """The state a reader should believe: `running` of a process that has died on this host is `interrupted`."""
+        status = self.status()
+        if status is None:
+            return "absent"
+        if (
+            status.state == "running"
+            and status.host == socket.gethostname()
+            and not (status.pid and answers(status.pid))
+        ):
+            return "interrupted"
+        return status.state
+
+    def finished(self) -> bool:
+        """Whether the run is finished and its result can be read; one that has lost it must be tested again."""
+        return self.state() == "finished" and bool(self._read_json("result.json", tolerant=True))
+
+    # Measurements ---------------------------------------------------------------------------------------------------
+
+    def append_metrics(self, values: Mapping[str, Any]) -> None:
+        """Add one line and hand it to the system. A number that is not finite is stored as null."""
+        if not self._tail_checked:
+            self._drop_half_line()
+        with self.metrics.open("a", encoding="utf-8", newline="\n") as file:
+            file.write(json_text(dict(values), indent=None) + "\n")
+            file.flush()
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """All lines, oldest first. A last line cut off by a kill is passed over. Raises UserError for other damage."""
+        if not self.metrics.is_file():
+            return []
+        lines = self.metrics.read_text(encoding="utf-8", errors="replace").split("\n")
+        found: list[dict[str, Any]] = []
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                found.append(json.loads(line))
+            except json.JSONDecodeError as error:
+                if number == len(lines):  # no newline after it: the write was cut off
+                    break
+                raise UserError(f"{self.metrics}, line {number}: not JSON ({error.msg}); delete that line.") from error
+        return found
+
+    def truncate_metrics(self, step: int) -> None:
+        """Keep lines up to and including `step`: what an interrupted run wrote after its last checkpoint goes."""
+        if self.metrics.is_file():
+            kept = [line for line in self.read_metrics() if line.get("step", 0) <= step]
+            write_text(self.metrics, "".join(json_text(line, indent=None) + "\n" for line in kept))
+            self._tail_checked = True
+
+    def write_result(self, result: Mapping[str, Any]) -> None:
+        """Replace result.json."""
+        write_json(self.path / "result.json", dict(result))
+
+    def result(self) -> dict[str, Any] | None:
+        """Scores and costs; None if the run has none yet. Raises UserError if the file is broken."""
+        return self._read_json("result.json")
+
+    def write_environment(self, environment: Mapping[str, Any]) -> None:
+        """Replace environment.json."""
+        write_json(self.path / "environment.json", dict(environment))
+
+    def environment(self) -> dict[str, Any] | None:
+        """Commit, versions, hardware; None if not written yet. Raises UserError if the file is broken."""
+        return self._read_json("environment.json")
+
+    # Details --------------------------------------------------------------------------------------------------------
+
+    def _read_json(self, name: str, *, tolerant: bool = False) -> dict[str, Any] | None:
+        path = self.path / name
+        try:
+            value = json.loads(path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError) as error:
+            if tolerant:
+                return None
+            raise UserError(f"Cannot read {path}: {error}{_advice(name)}.") from error
+        if isinstance(value, dict):
+            return value
+        if tolerant:
+            return None
+        raise UserError(f"Cannot read {path}: it does not hold a JSON object{_advice(name)}.")
+
+    def _drop_half_line(self) -> None:
+        self._tail_checked = True
+        if not self.metrics.is_file():
+            return
+        with self.metrics.open("rb+") as file:
+            data = file.read()
+            if data and not data.endswith(b"\n"):
+                file.truncate(data.rfind(b"\n") + 1)
+
+
+def _advice(name: str) -> str:
+    return "; delete it: the run's state is found from its other files" if name == "status.json" else ""
+
+
+def _listed(changes: Mapping[str, tuple[Any, Any]]) -> str:
+    lines = "\n".join(f"  - {key}: {plain(old)} → {plain(new)}" for key, (old, new) in changes.items())
+    return f"these keys differ (there → now):\n{lines}\n"
+
+
+_RENAME = "Give this run another name (name=…, a sweep: sweep.name=…)"
+
+
+def _finished_otherwise(path: Path, changes: Mapping[str, tuple[Any, Any]]) -> str:
+    return (
+        f"{path} holds a finished run of another configuration, which is never changed; {_listed(changes)}"
+        f"{_RENAME}, or start a new attempt beside it (force=true)."
+    )
+
+
+def _other_configuration(path: Path, changes: Mapping[str, tuple[Any, Any]], allowed: Sequence[str]) -> str:
+    """`changes` are those that `resume.allow` does not cover yet."""
+    return (
+        f"{path} holds a run of another configuration; {_listed(changes)}"
+        f"{_RENAME}, start a new attempt beside it (force=true), or, to continue it with the new values, allow them: "
+        f"resume.allow=[{','.join([*allowed, *changes])}]."
+    )

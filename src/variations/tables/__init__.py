@@ -1,0 +1,1 @@
+"""Tables of stored runs: published figures beside measured ones; imports no torch."""

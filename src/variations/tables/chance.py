@@ -1,0 +1,194 @@
+"""Is a row's difference from its base row more than chance? The tests of `scoring.significance` on stored text.
+
+For each seed that both rows have: paired bootstrap and approximate randomisation over sentences. For the row: the
+difference of the means over those seeds, with the chance in seeds and sentences together.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from variations.config import number
+from variations.errors import DataError
+from variations.store.ledger import RunFolder
+from variations.tables.collect import Row, SeedRun
+from variations.tasks.translation.measures import Measure
+from variations.tasks.translation.scoring.significance import (
+    SEED,
+    Comparison,
+    Counts,
+    across_seeds,
+    bleu,
+    paired_bootstrap,
+    paired_randomisation,
+)
+from variations.tasks.translation.scoring.stored_text import StoredText, testable
+
+ROUNDING = 0.01
+"""BLEU points by which a stored score may differ from that of the stored text."""
+
+
+@dataclass
+class SignificanceConfig:
+    """How differences between rows are tested."""
+
+    show: bool = True
+    """false: no tests, no intervals."""
+    n: int = number(1000, ge=100)
+    """Random draws of each test."""
+    seed: int = number(SEED, ge=0)
+    """Seed of the draws; sacreBLEU's own by default."""
+    level: float = number(0.95, gt=0, lt=1)
+    """Of the confidence intervals; a p-value below 1 - level is marked."""
+    cache: bool = True
+    """Keep the counts of n-grams beside the stored text, where it can be written."""
+
+
+@dataclass(frozen=True)
+class RowTest:
+    """A row against its base row."""
+
+    measure: str
+    across: Comparison
+    """Over the seeds both have; with one seed on either side, over sentences alone."""
+    seeds: dict[int, tuple[Comparison, Comparison]]
+    """Paired bootstrap and approximate randomisation of each seed."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def significant(self) -> bool:
+        """Whether p is below 1 - level."""
+        return self.across.significant
+
+    @property
+    def counts_seeds(self) -> bool:
+        """Whether the chance in seeds is accounted for."""
+        return "seeds" in self.across.variance
+
+    @property
+    def agreeing_seeds(self) -> int:
+        """Seeds in which both tests of sentences find the difference significant."""
+        return sum(all(test.significant for test in pair) for pair in self.seeds.values())
+
+    def document(self) -> dict[str, Any]:
+        """As plain data."""
+        seeds = {
+            str(seed): {"bootstrap": asdict(bootstrap), "randomisation": asdict(randomisation)}
+            for seed, (bootstrap, randomisation) in self.seeds.items()
+        }
+        return {
+            "measure": self.measure,
+            "significant": self.significant,
+            "across_seeds": asdict(self.across),
+            "seeds": seeds,
+            "notes": list(self.notes),
+        }
+
+
+@dataclass
+class Tester:
+    """Tests rows against base rows and reads each text once."""
+
+    settings: SignificanceConfig
+    measure: Measure
+    _counts: dict[str, Counts | str] = field(default_factory=dict)
+    """By run folder: counts, or why there are none."""
+
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing is tested in this table; None if tests are made."""
+        if not self.settings.show:
+            return "Differences are not tested (significance.show=false)."
+        if not testable(self.measure.score):
+            return f"Differences in {self.measure.label} are not tested: the tests here are of BLEU."
+        return None
+
+    def against(self, row: Row, base: Row) -> RowTest | str | None:
+        """The tests, or why there are none; None where none are wanted or a row has no result yet."""
+        pairs = _common(row, base)
+        if self.refusal or not pairs:
+            return None
+        found: dict[int, tuple[Counts, Counts]] = {}
+        missing: dict[int, str] = {}
+        for seed, runs in pairs.items():
+            ours, theirs = (self._of(run) for run in runs)
+            if isinstance(ours, str) or isinstance(theirs, str):
+                missing[seed] = ours if isinstance(ours, str) else f"base row: {theirs}"
+            else:
+                found[seed] = (ours, theirs)
+        if not found:
+            return f"not tested: {next(iter(missing.values()))}"
+        notes = [f"seed {seed} is not tested: {reason}" for seed, reason in missing.items()]
+        notes += [note for seed in found for note in _disagreement(pairs[seed][0], found[seed][0], self.measure)]
+        return self._test(found, tuple(notes))
+
+    def _test(self, found: dict[int, tuple[Counts, Counts]], notes: tuple[str, ...]) -> RowTest:
+        settings = self.settings
+        options: dict[str, Any] = {"n": settings.n, "seed": settings.seed, "level": settings.level}
+        seeds = {
+            seed: (paired_bootstrap(ours, theirs, **options), paired_randomisation(ours, theirs, **options))
+            for seed, (ours, theirs) in found.items()
+        }
+        if len(found) == 1:
+            return RowTest(self.measure.key, next(iter(seeds.values()))[0], seeds, notes)
+        systems, bases = zip(*found.values(), strict=True)
+        return RowTest(self.measure.key, across_seeds(systems, bases, **options), seeds, notes)
+
+    def _of(self, run: SeedRun) -> Counts | str:
+        key = str(run.folder)
+        if key not in self._counts:
+            self._counts[key] = self._read(run)
+        return self._counts[key]
+
+    def _read(self, run: SeedRun) -> Counts | str:
+        language = (run.config.get("data") or {}).get("target") or "de"
+        try:
+            return text_of(run, self.measure.set).counts(self.measure.score, language, cache=self.settings.cache)
+        except DataError as error:
+            return str(error)
+
+
+def text_of(run: SeedRun, name: str) -> StoredText:
+    """The stored text of a run. Raises DataError where the run has no folder."""
+    if run.folder is None:
+        raise DataError("no run")
+    return StoredText(RunFolder(run.folder).hypotheses, name)
+
+
+def other_references(row: Row, base: Row, name: str) -> str | None:
+    """In words, that a row and its base row were measured on different references; None if not, or not known."""
+    for seed, runs in _common(row, base).items():
+        ours, theirs = (text_of(run, name).reference_hash for run in runs)
+        if ours and theirs and ours != theirs:
+            return f"its {name} references are not those of its base row (seed {seed}): not compared"
+    return None
+
+
+def _common(row: Row, base: Row) -> dict[int, tuple[SeedRun, SeedRun]]:
+    theirs = {run.seed: run for run in base.finished if run.folder}
+    return {run.seed: (run, theirs[run.seed]) for run in row.finished if run.folder and run.seed in theirs}
+
+
+def _disagreement(run: SeedRun, counts: Counts, measure: Measure) -> list[str]:
+    """The text in `hypotheses/` must be what `result.json` speaks of."""
+    stored, counted = measure.value(run.result), float(bleu(counts.sum(0)))
+    if stored is None or abs(stored - counted) <= ROUNDING or stored == 0:  # unsmoothed BLEU may be 0
+        return []
+    return [
+        f"seed {run.seed}: result.json says {stored:.2f}, its stored text scores {counted:.2f}, and the test is of the "
+        "text"
+    ]
+
+
+@contextmanager
+def progress_line(text: str) -> Iterator[Any]:
+    """A function to tell what is being done, on the terminal; nothing where standard error is a file."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda detail: None
+        return
+    with console.status(text) as status:
+        yield lambda detail: status.update(f"{text}: {detail}")

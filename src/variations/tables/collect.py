@@ -1,0 +1,185 @@
+"""Reads a table's runs from the store: for each row and seed its newest finished attempt, or why there is none."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from variations.errors import UserError
+from variations.store.ledger import RunFolder, latest, run_home
+from variations.store.rows import RowDefinition, SweepDefinition, row_definition
+from variations.tasks.translation.measures import Measure
+
+BUDGET = {"steps": 0.0, "source_tokens": 0.01, "target_tokens": 0.01, "dropped_pairs": 0.0}
+"""What must be equal between a row and its base row, and the relative difference that is let pass."""
+
+NO_RESULT = "finished without result.json"
+
+GROUPS = ("model", "positions", "branch", "data", "recipe", "trainer", "decode", "debug", "variation", "sweep")
+"""Parts of a configuration that hold keys of their own."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean and sample standard deviation (n - 1) over seeds; `sd` is None for one seed."""
+
+    mean: float
+    sd: float | None
+    n: int
+
+
+@dataclass
+class SeedRun:
+    """One row under one seed."""
+
+    seed: int
+    state: str
+    """finished, running, failed, interrupted, absent (never started), broken (cannot be read)."""
+    reason: str | None = None
+    folder: Path | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+    result: dict[str, Any] = field(default_factory=dict)
+    step: int | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether its result counts."""
+        return self.state == "finished" and bool(self.result)
+
+    def describe(self) -> str:
+        """Its state in words: `failed (loss is not finite)`, `running (40 % of 1,200 steps)`, `missing`."""
+        if self.state == "absent":
+            return "missing"
+        detail = self.reason
+        total = (self.config.get("trainer") or {}).get("max_steps")
+        if self.state in {"running", "interrupted"} and self.step is not None and total:
+            detail = f"{100 * self.step / total:.0f} % of {total:,} steps"
+        return f"{self.state} ({' '.join(detail.split())})" if detail else self.state
+
+
+@dataclass
+class Row:
+    """A row with its runs."""
+
+    definition: RowDefinition
+    runs: list[SeedRun]
+
+    @property
+    def finished(self) -> list[SeedRun]:
+        """Runs that count."""
+        return [run for run in self.runs if run.finished]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Configuration of its first run that has one; empty without runs."""
+        return next((run.config for run in [*self.finished, *self.runs] if run.config), {})
+
+    @property
+    def parameters(self) -> int | None:
+        """Trainable parameters, as measured."""
+        return next((run.result.get("parameters") for run in self.finished), None)
+
+    def values(self, measure: Measure) -> dict[int, float]:
+        """The measured number of each finished seed."""
+        pairs = {run.seed: measure.value(run.result) for run in self.finished}
+        return {seed: value for seed, value in pairs.items() if value is not None}
+
+    def cost(self, key: str) -> float | None:
+        """Mean over seeds of a top-level number of result.json, such as `seconds`."""
+        found = [run.result[key] for run in self.finished if isinstance(run.result.get(key), int | float)]
+        return fmean(found) if found else None
+
+    def other_budget(self, base: "Row") -> list[str]:
+        """Words for each cost that differs from the base row's: `steps 600 v. 1,200`."""
+        found = []
+        for key, tolerance in BUDGET.items():
+            ours, theirs = self.cost(key), base.cost(key)
+            if ours is not None and theirs is not None and abs(ours - theirs) > tolerance * max(abs(theirs), 1):
+                found.append(f"{key.replace('_', ' ')} {ours:,.0f} v. {theirs:,.0f}")
+        return found
+
+
+def summary(values: list[float]) -> Summary | None:
+    """Mean and spread; None of nothing."""
+    if not values:
+        return None
+    return Summary(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
+
+
+def paired(row: dict[int, float], base: dict[int, float]) -> Summary | None:
+    """Mean difference of a row from its base row over the seeds both have."""
+    return summary([row[seed] - base[seed] for seed in sorted(row.keys() & base.keys())])
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a table needs of a run's files."""
+
+    state: str
+    config: dict[str, Any]
+    result: dict[str, Any]
+    reason: str | None = None
+    step: int | None = None
+
+
+def stored(folder: RunFolder) -> Stored:
+    """Read a run's files. Raises UserError where they cannot be read, or are not those of a run."""
+    status, config, result = folder.status(), folder.config(), folder.result()
+    if fault := misfit(config, result):
+        raise UserError(fault)
+    reason, step = (status.reason, status.step) if status else (None, None)
+    return Stored(folder.state(), config, result or {}, reason, step)
+
+
+Reader = Callable[[RunFolder], Stored]
+"""Reads a run as `stored` does; raises UserError for one that cannot or must not be read."""
+
+
+def collect(sweep: SweepDefinition, store: Path, read: Reader = stored) -> list[Row]:
+    """Every row of `sweep` with one SeedRun for each wanted seed. A run that `read` refuses is named in its cell."""
+    return [_row(definition, sweep, store, read) for definition in sweep.rows]
+
+
+def strangers(sweep: SweepDefinition, store: Path) -> list[str]:
+    """Folders below the sweep's that hold no row of it."""
+    folder = store / sweep.name
+    known = {row.row for row in sweep.rows}
+    return (
+        sorted(item.name for item in folder.iterdir() if item.is_dir() and item.name not in known | {".searches"})
+        if folder.is_dir()
+        else []
+    )
+
+
+def misfit(config: Mapping[str, Any], result: Mapping[str, Any] | None) -> str | None:
+    """Why stored files are not those of a run, although they can be read; None if they are."""
+    for name, content, keys in (("config.yaml", config, GROUPS), ("result.json", result or {}, ("scores", "loss"))):
+        for key in keys:
+            if not isinstance(content.get(key) or {}, Mapping):
+                return f"{name}: {key} holds no keys and values"
+    return None
+
+
+def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path, read: Reader) -> Row:
+    seeds = () if definition.quoted else sweep.seeds
+    homes = {seed: run_home(store, sweep=sweep.name, row=definition.row, seed=seed) for seed in seeds}
+    runs = [_seed_run(home, seed, read) for seed, home in homes.items()]
+    row = Row(definition, runs)
+    if definition.label == definition.row and row.config.get("variation", {}).get("label"):
+        found = row_definition(definition.row, row.config["variation"])
+        row.definition = replace(found, base=definition.base or found.base)
+    return row
+
+
+def _seed_run(home: Path, seed: int, read: Reader) -> SeedRun:
+    folder = latest(home)
+    if folder is None:
+        return SeedRun(seed, "absent")
+    try:
+        run = read(folder)
+    except UserError as error:
+        return SeedRun(seed, "broken", str(error), folder.path)
+    if run.state == "finished" and not run.result:
+        return SeedRun(seed, "broken", NO_RESULT, folder.path, run.config)
+    return SeedRun(seed, run.state, run.reason, folder.path, run.config, run.result, run.step)

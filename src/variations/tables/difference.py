@@ -1,0 +1,133 @@
+"""Two rows of a table beside each other, in the table's words: "A_h16: heads 8→16, d_k 64→32; parameters +0"."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from variations.config import SweepConfig
+from variations.errors import ConfigError, UserError
+from variations.store.atomic import json_text
+from variations.store.rows import SweepDefinition, changes, define, differences
+from variations.tables.chance import SignificanceConfig
+from variations.tables.grid import delta
+from variations.tables.table import Line, Table, build
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a row changes in another, and what that does to the sweep's metric."""
+
+    first: str
+    second: str
+    is_base: bool
+    """Whether the first is the row that the second is compared with in its table."""
+    table: Table
+    """Of the two rows alone."""
+    configs: tuple[Mapping[str, Any], Mapping[str, Any]]
+
+    @property
+    def line(self) -> Line:
+        """The second row against the first."""
+        return self.table.lines[1]
+
+    @property
+    def parameters(self) -> tuple[int | None, int | None]:
+        """Trainable parameters as measured."""
+        return self.table.lines[0].row.parameters, self.line.row.parameters
+
+    def text(self) -> str:
+        """One line on what changes, one on what it does where both rows have results, one for each caveat."""
+        name = self.second if self.is_base else f"{self.second}, from {self.first}"
+        lines = [f"{name}: {differences(*self.configs, self.parameters)}"]
+        if effect := self._effect():
+            lines.append(effect)
+        return "\n".join([*lines, *(f"Note: {note}." for note in self._notes())]) + "\n"
+
+    def document(self) -> dict[str, Any]:
+        """As plain data: `format=json`."""
+        found = {key: list(values) for key, values in changes(*self.configs).items()}
+        key = self.table.primary.key
+        return {
+            "schema": 1,
+            "rows": [self.first, self.second],
+            "changes": found,
+            "parameters": list(self.parameters),
+            "text": self.text().split("\n")[0],
+            "metric": key,
+            "difference": self.line.delta[key].mean if key in self.line.delta else None,
+            "significance": self.line.test.document() if self.line.test else None,
+            "notes": self._notes(),
+        }
+
+    def json(self) -> str:
+        """`document` as one JSON document."""
+        return json_text(self.document()) + "\n"
+
+    def _effect(self) -> str | None:
+        measure = self.table.primary
+        found = self.line.delta.get(measure.key)
+        if found is None:
+            return None
+        before, after = (line.row.values(measure) for line in self.table.lines)
+        common = sorted(before.keys() & after.keys())
+        means = [fmean(side[seed] for seed in common) for side in (before, after)]
+        text = f"{measure.label}: {means[0]:.2f}→{means[1]:.2f}, {delta(found.mean)}"
+        if self.line.test:
+            test = self.line.test.across
+            text += f", {100 * test.level:g} % CI [{delta(test.low)}, {delta(test.high)}], p = {test.p:.3f}"
+        return text + f"; {found.n} seed{'s' if found.n > 1 else ''}"
+
+    def _notes(self) -> list[str]:
+        notes = list(self.line.notes)
+        if self.line.untested:
+            notes.append(self.line.untested)
+        return notes
+
+
+def compare(
+    sweep: SweepConfig,
+    names: Sequence[str],
+    store: Path,
+    *,
+    seeds: Sequence[int] | None = None,
+    significance: SignificanceConfig | None = None,
+) -> Difference:
+    """Two rows of `sweep`; or one row and the row it is compared with in its table.
+
+    Rows without runs are compared by what their files say.
+
+    Raises:
+        UserError: There is no such row, it is a base row named alone, or there is neither a run nor a file of it.
+    """
+    if len(names) not in (1, 2) or len(set(names)) < len(names):
+        raise UserError("diff wants a row, or two different ones: diff=[ROW] or diff=[ROW,OTHER].")
+    known = define(sweep, seeds=seeds, store=store)
+    define(sweep, rows=names, store=store)  # tells of unknown names
+    by_name = {row.row: row for row in known.rows}
+    second = by_name[names[-1]]
+    base = known.base_of(second)
+    if len(names) == 1 and base is None:
+        others = ", ".join(name for name in by_name if name != second.row) or "none"
+        raise UserError(
+            f"{second.row} is a base row: name another row before it, diff=[ROW,{second.row}]; others: {others}."
+        )
+    first = by_name[names[0]] if len(names) == 2 or base is None else base
+    rows = (first, replace(second, base=first.row))
+    table = build(SweepDefinition(known.name, rows, known.seeds, known.table, known.metric), store, significance)
+    before, after = (line.row.config or _composed(sweep, line.row.definition.row) for line in table.lines)
+    is_base = base is not None and base.row == first.row
+    return Difference(first.row, second.row, is_base, table, (before, after))
+
+
+def _composed(sweep: SweepConfig, row: str) -> Mapping[str, Any]:
+    """Configuration of a row that has no run."""
+    from variations.configuration.compose import to_dict
+    from variations.sweeping.jobs import composed_jobs
+
+    try:
+        jobs = composed_jobs((f"sweep={sweep.name}", f"rows=[{row}]"))
+    except ConfigError as error:
+        raise UserError(f"Row {row} has no run yet, and its files cannot be composed: {error}") from error
+    return to_dict(jobs[0].config)

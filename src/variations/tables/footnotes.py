@@ -1,0 +1,126 @@
+"""What stands below a table: data, recipe, scale, conventions, tests and costs, each in one sentence."""
+
+from variations.tables.collect import strangers
+from variations.tables.table import Table, convention
+from variations.tasks.translation.measures import Measure, data_name, published_kind, scale_name
+
+COUNTED = "FLOPs are counted: matrix products on real tokens, 3 × 2 for each multiply-add of the forward pass"
+
+
+def remarks(table: Table, refusal: str | None) -> list[str]:
+    """The footnotes of a table, without marks. `refusal` says why differences are not tested."""
+    found = [table.sweep.note.rstrip(".") + "."] if table.sweep.note else []
+    found += [*_settings(table), *_measured(table), *_published(table), *_bases(table), *_spread(table)]
+    found += _tests(table, refusal)
+    found += [agreement.sentence for agreement in table.agreements]
+    found += _costs(table)
+    if names := strangers(table.sweep, table.store):
+        found.append(
+            f"{table.store / table.sweep.name} also holds runs that are no rows of this table: {', '.join(names)}."
+        )
+    return found
+
+
+def test_names(table: Table) -> dict[str, str]:
+    """What the marks at a difference say: `*` where seeds count, `†` where only sentences do."""
+    settings = table.significance
+    draws = f"n = {settings.n:,}, seed {settings.seed}"
+    alpha = f"p < {1 - settings.level:.3g}"
+    return {
+        "*": f"{alpha} in a test of the difference of means over seeds, chance in seeds and in sentences ({draws})",
+        "†": f"{alpha} in a paired bootstrap of sentences ({draws}); one seed, so chance between seeds is left out",
+    }
+
+
+def _settings(table: Table) -> list[str]:
+    """One sentence for each combination of data, recipe and scale among the rows."""
+    groups: dict[str, list[str]] = {}
+    for line in table.lines:
+        config = line.row.config
+        if config:
+            recipe, data = config.get("recipe") or {}, config.get("data") or {}
+            scale = f" ({scale_name(config)})" if line.published else ""  # of a paper's row
+            text = (
+                f"Measured on {data_name(config)}, recipe {recipe.get('name', 'unknown')}{scale}, "
+                f"{recipe.get('batch_tokens', 0):,} tokens a batch, vocabulary {data.get('vocabulary', 0):,}, "
+                f"beam {(config.get('decode') or {}).get('beam', '?')}."
+            )
+            groups.setdefault(text, []).append(line.label)
+    if len(groups) == 1:
+        return list(groups)
+    return [f"{', '.join(labels)}: {text[0].lower()}{text[1:]}" for text, labels in groups.items()]
+
+
+def _measured(table: Table) -> list[str]:
+    conventions: dict[str, list[str]] = {}
+    for measure in table.measures:
+        if text := convention(table, measure):
+            conventions.setdefault(text, []).append(measure.label)
+    return [f"{', '.join(labels)}: {text}." for text, labels in conventions.items()]
+
+
+def _published(table: Table) -> list[str]:
+    keys = dict.fromkeys(key for line in table.lines for key in line.published)
+    found = []
+    for kind in (published_kind(key) for key in keys):
+        if kind.text:
+            same = f" Of ours, {Measure(kind.measures[0]).label} is of this kind." if kind.measures else ""
+            found.append(f"Published {kind.label}: {kind.text}, {kind.convention}.{same}")
+    if "params_millions" in keys:
+        found.append("Published parameters are in millions, as printed.")
+    return found
+
+
+def _bases(table: Table) -> list[str]:
+    """Which row each is compared with, where it is not the same one for all."""
+    labels = {line.row.definition.row: line.label for line in table.lines}
+    groups: dict[str, list[str]] = {}
+    for line in table.lines:
+        if line.base is not None:
+            groups.setdefault(line.base, []).append(line.label)
+    if len(groups) < 2:
+        return []
+    listed = "; ".join(f"{labels[base]} for {', '.join(rows)}" for base, rows in groups.items())
+    return [f"Base rows: {listed}."]
+
+
+def _spread(table: Table) -> list[str]:
+    summaries = [item for line in table.lines for item in line.measured.values()]
+    if any(item.sd is not None for item in summaries):
+        return [
+            "± is the standard deviation over seeds; Δ base is the mean difference from the base row over common seeds."
+        ]
+    return ["One seed has no spread: differences of this size may be chance."] if summaries else []
+
+
+def _tests(table: Table, refusal: str | None) -> list[str]:
+    compared = [line for line in table.lines if line.delta]
+    if refusal:
+        return [refusal] if compared else []
+    tests = [line.test for line in table.lines if line.test]
+    if not tests:
+        return []
+    settings = table.significance
+    kinds = []
+    if any(test.counts_seeds for test in tests):
+        kinds.append("of the difference of means over seeds, chance in seeds and sentences together")
+    if not all(test.counts_seeds for test in tests):
+        kinds.append("for one seed, of a paired bootstrap of sentences, chance between seeds left out")
+    found = [
+        f"The {100 * settings.level:g} % interval and p of Δ base are {'; '.join(kinds)} "
+        f"(n = {settings.n:,}, seed {settings.seed})."
+    ]
+    if len(tests) > 1:
+        found.append(
+            f"p is not corrected for {len(tests)} comparisons: of twenty rows that differ by chance alone, about "
+            f"{20 * (1 - settings.level):.2g} would be marked."
+        )
+    return found
+
+
+def _costs(table: Table) -> list[str]:
+    found = [COUNTED + "."] if any("flops" in line.costs for line in table.lines) else []
+    names = dict.fromkeys(line.hours[1] for line in table.lines if line.hours)
+    if any("CPU" in name for name in names):
+        found.append("CPU-hours are those of a training process with all its threads.")
+    return found

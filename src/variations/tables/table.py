@@ -1,0 +1,303 @@
+"""A table of a sweep: published figures beside measured ones, compared only where they can be compared.
+
+`build` reads the run store; `Table` is what every format renders; `document` is the table as one JSON document.
+"""
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from variations.store.rows import SweepDefinition, differences
+from variations.tables.agreement import Agreement, spearman
+from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
+from variations.tables.collect import Reader, Row, Summary, collect, paired, stored, summary
+from variations.tables.costs import row_hours
+from variations.tasks.translation.measures import (
+    Measure,
+    Published,
+    caveats,
+    data_name,
+    incomparable,
+    published_kind,
+    table_measure,
+)
+
+COSTS = ("steps", "source_tokens", "target_tokens", "padded_tokens", "seconds", "flops", "dropped_pairs")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A published number, the mark of where it was read, and our figure's distance from it where there is one."""
+
+    value: float
+    recalled: bool
+    measure: str | None = None
+    """Our measure that it is compared with."""
+    difference: float | None = None
+    """Measured mean minus published."""
+    notes: tuple[str, ...] = ()
+    """Why it is not compared, or what else differs."""
+
+
+@dataclass
+class Line:
+    """A row of the table, all numbers at full precision."""
+
+    row: Row
+    base: str | None
+    changes: str | None
+    """What it changes in its base row."""
+    measured: dict[str, Summary]
+    delta: dict[str, Summary]
+    """Difference from the base row over the seeds both have."""
+    published: dict[str, Figure]
+    published_delta: dict[str, float]
+    costs: dict[str, float]
+    hours: tuple[float, str] | None = None
+    """Mean device-hours of training, and on which device: `GPU`, `CPU`."""
+    test: RowTest | None = None
+    """Is the difference from the base row more than chance?"""
+    untested: str | None = None
+    """Why it is not tested."""
+    notes: tuple[str, ...] = ()
+    """What the reader must know of this row's runs."""
+
+    @property
+    def label(self) -> str:
+        """Printed name."""
+        return self.row.definition.label
+
+    @property
+    def seeds(self) -> str:
+        """`2/3` seeds finished; nothing for a row that is quoted."""
+        return f"{len(self.row.finished)}/{len(self.row.runs)}" if self.row.runs else ""
+
+    @property
+    def gaps(self) -> list[str]:
+        """A sentence for each seed without a result."""
+        return [f"{self.label}, seed {run.seed}: {run.describe()}" for run in self.row.runs if not run.finished]
+
+
+@dataclass
+class Table:
+    """A sweep's table."""
+
+    sweep: SweepDefinition
+    store: Path
+    measures: list[Measure]
+    """Columns of measured figures, the sweep's metric first."""
+    lines: list[Line]
+    significance: SignificanceConfig = field(default_factory=SignificanceConfig)
+    agreements: list[Agreement] = field(default_factory=list)
+    """Do published and measured differences rank the rows alike?"""
+    remarks: list[str] = field(default_factory=list)
+    """Data, recipe, scale, conventions and tests."""
+
+    @property
+    def primary(self) -> Measure:
+        """The sweep's metric."""
+        return self.measures[0]
+
+    @property
+    def gaps(self) -> list[str]:
+        """Every cell without a result."""
+        return [gap for line in self.lines for gap in line.gaps]
+
+
+def build(
+    sweep: SweepDefinition,
+    store: Path,
+    significance: SignificanceConfig | None = None,
+    read: Reader = stored,
+) -> Table:
+    """The table of `sweep` from the runs below `store`, its differences tested as `significance` says.
+
+    `read` reads a run's files, or says why it must not.
+    """
+    from variations.tables.footnotes import remarks
+
+    rows = collect(sweep, store, read)
+    measures = _measures(sweep, rows)
+    by_name = {row.definition.row: row for row in rows}
+    table = Table(sweep, store, measures, [], significance or SignificanceConfig())
+    tester = Tester(table.significance, table.primary)
+    with progress_line("Testing differences") as tell:
+        for row in rows:
+            tell(row.definition.label)
+            base = sweep.base_of(row.definition)
+            table.lines.append(_line(row, by_name.get(base.row) if base else None, measures, tester))
+    table.agreements = _agreements(table)
+    table.remarks = remarks(table, tester.refusal)
+    return table
+
+
+def document(table: Table) -> dict[str, Any]:
+    """The table as plain data: `format=json`. Numbers are not rounded."""
+    return {
+        "schema": 1,
+        "sweep": table.sweep.name,
+        "table": table.sweep.table,
+        "metric": table.primary.key,
+        "seeds": list(table.sweep.seeds),
+        "note": table.sweep.note,
+        "measures": [{"key": m.key, "label": m.label, "convention": convention(table, m)} for m in table.measures],
+        "rows": [_line_document(line) for line in table.lines],
+        "missing": table.gaps,
+        "significance": asdict(table.significance),
+        "rank_correlation": [asdict(agreement) for agreement in table.agreements],
+        "footnotes": table.remarks,
+    }
+
+
+def _line_document(line: Line) -> dict[str, Any]:
+    definition = line.row.definition
+    return {
+        "row": definition.row,
+        "label": definition.label,
+        "group": definition.group,
+        "id": definition.id,
+        "base": line.base,
+        "changes": line.changes,
+        "parameters": line.row.parameters,
+        "seeds": [
+            {
+                "seed": run.seed,
+                "state": "missing" if run.state == "absent" else run.state,
+                "reason": run.reason,
+                "folder": str(run.folder) if run.folder else None,
+                "scores": {key: line.row.values(Measure(key)).get(run.seed) for key in line.measured},
+            }
+            for run in line.row.runs
+        ],
+        "measured": {key: asdict(value) for key, value in line.measured.items()},
+        "difference_from_base": {key: asdict(value) for key, value in line.delta.items()},
+        "published": {key: asdict(figure) for key, figure in line.published.items()},
+        "published_difference_from_base": line.published_delta,
+        "significance": line.test.document() if line.test else None,
+        "not_tested": line.untested,
+        "provenance": definition.provenance,
+        "cost": line.costs,
+        "device_hours": line.hours[0] if line.hours else None,
+        "device": line.hours[1] if line.hours else None,
+        "notes": list(line.notes),
+    }
+
+
+def _measures(sweep: SweepDefinition, rows: list[Row]) -> list[Measure]:
+    """The sweep's metric, then dev BLEU and perplexity, exact match, and the counterparts of published figures."""
+    keys = [table_measure(sweep.metric).key, "dev.bleu", "dev_ppl", "test.exact_match"]
+    for row in rows:
+        for key in row.definition.published:
+            kind = published_kind(key)
+            if row.config and incomparable(kind, row.config) is None:
+                keys += [name for name in kind.measures if row.values(Measure(name))][:1]
+    found = [Measure(key) for key in dict.fromkeys(keys)]
+    return [found[0], *(measure for measure in found[1:] if any(row.values(measure) for row in rows))]
+
+
+def _line(row: Row, base: Row | None, measures: list[Measure], tester: Tester) -> Line:
+    values = {measure.key: row.values(measure) for measure in measures}
+    notes, delta, changes = [], {}, None
+    found: RowTest | str | None = None
+    if base is not None and base.config and row.config:
+        changes = differences(base.config, row.config, (base.parameters, row.parameters))
+        if other := _other_text(row, base, measures[0]):
+            notes.append(other)
+        else:
+            delta = {m.key: paired(values[m.key], base.values(m)) for m in measures}
+            found = tester.against(row, base)
+            notes += found.notes if isinstance(found, RowTest) else ()
+            if budget := row.other_budget(base):
+                notes.append(f"not the budget of its base row: {', '.join(budget)}")
+    costs = {key: cost for key in COSTS if (cost := row.cost(key)) is not None}
+    return Line(
+        row,
+        base.definition.row if base else None,
+        changes,
+        {key: mean for key, pairs in values.items() if (mean := summary(list(pairs.values())))},
+        {key: mean for key, mean in delta.items() if mean},
+        {key: _figure(key, value, row) for key, value in row.definition.published.items() if _is_number(value)},
+        _published_delta(row, base),
+        costs,
+        row_hours(row),
+        found if isinstance(found, RowTest) else None,
+        found if isinstance(found, str) else None,
+        tuple(notes + _row_notes(row)),
+    )
+
+
+def _other_text(row: Row, base: Row, measure: Measure) -> str | None:
+    """Why a row cannot be compared with its base row: other data, or other references."""
+    if data_name(base.config) != data_name(row.config):
+        return f"measured on {data_name(row.config)}, its base row on {data_name(base.config)}: not compared"
+    return other_references(row, base, measure.set)
+
+
+def _row_notes(row: Row) -> list[str]:
+    notes = []
+    if name := (row.config.get("debug") or {}).get("name"):
+        notes.append(f"debug={name}: a quick look, never a result")
+    if row.definition.task != "translation":
+        notes.append(f"task {row.definition.task}")
+    if row.definition.note:
+        notes.append(row.definition.note.rstrip("."))
+    return notes
+
+
+def _figure(key: str, value: float, row: Row) -> Figure:
+    recalled = "recalled" in (row.definition.provenance or "").lower()
+    if key == "params_millions":
+        return Figure(value, recalled)
+    kind = published_kind(key)
+    if not row.config:
+        return Figure(value, recalled, notes=(f"published on {kind.text}",) if kind.text else ())
+    if reason := incomparable(kind, row.config):
+        return Figure(value, recalled, notes=(reason,))
+    for name in kind.measures:
+        if found := summary(list(row.values(Measure(name)).values())):
+            return Figure(value, recalled, name, found.mean - value, tuple(caveats(kind, name, row.config)))
+    return Figure(value, recalled)
+
+
+def _published_delta(row: Row, base: Row | None) -> dict[str, float]:
+    if base is None:
+        return {}
+    ours, theirs = row.definition.published, base.definition.published
+    shared = [key for key in ours if key in theirs and not published_kind(key).is_cost]
+    return {key: ours[key] - theirs[key] for key in shared if _is_number(ours[key]) and _is_number(theirs[key])}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _agreements(table: Table) -> list[Agreement]:
+    """For each published figure: do its differences from the base rows rank the rows as our measure's do?"""
+    found = []
+    keys = dict.fromkeys(key for line in table.lines for key in line.published_delta)
+    for key in keys:
+        if measure := _like(published_kind(key), table):
+            pairs = [
+                (line.row.definition.row, line.published_delta[key], line.delta[measure].mean)
+                for line in table.lines
+                if key in line.published_delta and measure in line.delta
+            ]
+            names, theirs, ours = zip(*pairs, strict=True) if pairs else ((), (), ())
+            if names:
+                found.append(Agreement(key, measure, spearman(theirs, ours), names))
+    return found
+
+
+def _like(kind: Published, table: Table) -> str | None:
+    """Our measure that plays the part of a published one, be it on other data: its own, else the table's metric."""
+    measured = [measure.key for measure in table.measures]
+    same = next((key for key in kind.measures if key in measured), None)
+    if same or not kind.measures:
+        return same
+    return table.primary.key if "bleu" in kind.key and "bleu" in table.primary.key else None
+
+
+def convention(table: Table, measure: Measure) -> str | None:
+    """How a measure was computed, as some run's result says."""
+    runs = [run for line in table.lines for run in line.row.finished]
+    return next((text for run in runs if (text := measure.convention(run.result))), None)

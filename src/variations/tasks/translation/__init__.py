@@ -1,0 +1,1 @@
+"""Translation: corpora, sub-words, decoding, scores; everything that knows of languages."""

@@ -1,0 +1,1 @@
+"""Parallel text: corpora, sub-words, batches."""

@@ -1,0 +1,132 @@
+"""The data card: what a run was trained and tested on, in one JSON document.
+
+    {"name", "languages", "url", "licence", "fingerprint",
+     "sets": {NAME: {"files", "pairs", "blank", "blank_lines", "duplicates", "overlap" (train),
+                     "dropped", "too_long" and "used" (where token stores are given),
+                     "lengths": {"unit", "edges", "source", "target"}}},
+     "subwords": {"size", "sha256"}, "origins": [downloads with checksums]}
+
+`lengths`: the i-th count is the number of sentences whose length L has edges[i] <= L < edges[i+1]; the last has no
+upper limit.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from variations.store.atomic import write_json
+from variations.tasks.translation.data.corpora import Corpus, surveys
+from variations.tasks.translation.data.textfiles import Side, Survey
+
+EDGES = (0, 1, 5, 10, 15, 20, 30, 40, 60, 80, 100, 150, 250)
+
+
+class Lengths(Protocol):
+    """What the card needs of a token store: numpy arrays of shape (pairs,) and the pairs left out."""
+
+    @property
+    def source_lengths(self) -> NDArray[Any]:
+        """Sub-words of each source, EOS included."""
+
+    @property
+    def target_lengths(self) -> NDArray[Any]:
+        """Sub-words of each target, EOS included."""
+
+    @property
+    def dropped(self) -> int:
+        """Pairs left out."""
+
+
+class Vocabulary(Protocol):
+    """What the card needs of the sub-words."""
+
+    @property
+    def size(self) -> int:
+        """Number of sub-words."""
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the model."""
+
+
+def data_card(
+    corpus: Corpus, subwords: Vocabulary | None = None, tokens: Mapping[str, Lengths] | None = None
+) -> dict[str, Any]:
+    """Describe a corpus as it is used (see the module for the document's form).
+
+    Args:
+        corpus: as `corpora.load` returns it; one made otherwise is surveyed now.
+        subwords: the vocabulary, where there is one.
+        tokens: token stores by "train", "dev", "test" or the name of a further test set; lengths of these sets are
+            counted in sub-words, those of the others in words.
+
+    Raises:
+        DataError: the corpus was not surveyed before, and its files have a fault.
+    """
+    found = corpus.surveys or surveys(corpus)
+    stores = tokens or {}
+    return {
+        "name": corpus.name,
+        "languages": {"source": corpus.source_language, "target": corpus.target_language},
+        "url": corpus.url,
+        "licence": corpus.licence,
+        "fingerprint": corpus.fingerprint(),
+        "sets": {
+            name: _set_card(pair.source, pair.target, found[name], stores.get(name), train=name == "train")
+            for name, pair in corpus.sets().items()
+        },
+        "subwords": {"size": subwords.size, "sha256": subwords.sha256} if subwords else None,
+        "origins": corpus.origins,
+    }
+
+
+def write_card(path: Path, card: Mapping[str, Any]) -> None:
+    """Write the card as JSON, whole or not at all."""
+    write_json(path, dict(card))
+
+
+def _set_card(source: Path, target: Path, found: Survey, store: Lengths | None, *, train: bool) -> dict[str, Any]:
+    card: dict[str, Any] = {
+        "files": {
+            "source": {"name": source.name, "sha256": found.source.sha256},
+            "target": {"name": target.name, "sha256": found.target.sha256},
+        },
+        "pairs": found.pairs,
+        "blank": found.blank,
+        "blank_lines": found.blank_lines,
+        "duplicates": found.duplicates,
+    }
+    if train:
+        card["overlap"] = found.overlap
+    if store is None:
+        sides = {name: _of_words(side) for name, side in (("source", found.source), ("target", found.target))}
+        return {**card, "lengths": {"unit": "words", "edges": list(EDGES), **sides}}
+    sides = {"source": _of_lengths(store.source_lengths), "target": _of_lengths(store.target_lengths)}
+    left_out = {name: int(getattr(store, name)) for name in ("dropped", "too_long") if hasattr(store, name)}
+    used = {"used": len(store.source_lengths), **left_out}
+    return {**card, **used, "lengths": {"unit": "sub-words", "edges": list(EDGES), **sides}}
+
+
+def _of_words(side: Side) -> dict[str, Any]:
+    return _histogram(list(side.words), list(side.words.values()))
+
+
+def _of_lengths(lengths: NDArray[Any]) -> dict[str, Any]:
+    values, counts = np.unique(np.asarray(lengths), return_counts=True)
+    return _histogram(values.tolist(), counts.tolist())
+
+
+def _histogram(lengths: Sequence[int], counts: Iterable[int]) -> dict[str, Any]:
+    """Counts per bin, mean and longest; `counts[i]` sentences have `lengths[i]`."""
+    weights = np.array(list(counts), dtype=np.int64)
+    values = np.array(lengths, dtype=np.int64)
+    bins = np.bincount(np.searchsorted(EDGES, values, side="right") - 1, weights=weights, minlength=len(EDGES))
+    total = int(weights.sum())
+    return {
+        "counts": [int(count) for count in bins],
+        "mean": round(float((values * weights).sum()) / total, 2) if total else 0.0,
+        "longest": int(values.max()) if total else 0,
+    }

@@ -1,0 +1,210 @@
+"""From lines of text to translations, in input order.
+
+Sentences are sorted by length and cut into batches of a token budget, longest first, so that too big a batch shows at
+once and the estimate of the time left errs on the safe side.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+from unicodedata import category
+
+import torch
+from torch import Tensor, nn
+
+from variations.config import DecodeConfig
+from variations.errors import ConfigError
+from variations.tasks.translation.decoding.beam import Hypothesis, beam_search
+from variations.tasks.translation.decoding.protocol import EOS, PAD, Decodable
+
+
+class Codec(Protocol):
+    """Sub-words: lines to identifiers that end in EOS, and back."""
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """One list of identifiers a line, each ending in EOS."""
+        ...
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """One line for each list of identifiers."""
+        ...
+
+
+@dataclass(frozen=True)
+class Output:
+    """One translation of a line."""
+
+    text: str
+    hypothesis: Hypothesis
+
+
+@dataclass(frozen=True)
+class Translation:
+    """All that is known of one line's translation."""
+
+    source: str
+    outputs: list[Output]
+    """Best first; at least one."""
+    source_length: int
+    """Sub-words of the line, EOS included."""
+    translated_length: int
+    """So many of them were translated; fewer than `source_length` when the line was too long."""
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the end of the line was left out."""
+        return self.translated_length < self.source_length
+
+
+@dataclass
+class Translator:
+    """Beam search over lines of text.
+
+    Args:
+        model: what to decode. A module in training mode is put into evaluation mode for the time of a call.
+        subwords: the model's own vocabulary.
+        decode: beam, length penalty, limits, token budget of a batch, size of the n-best list.
+        device: where the model is.
+        max_source: longest source in sub-words, EOS included; longer ones are truncated and marked. None: no limit.
+        max_target: longest output in sub-words, EOS included (rows of a learned position table). None: no limit.
+    """
+
+    model: Decodable
+    subwords: Codec
+    decode: DecodeConfig
+    device: torch.device | str = "cpu"
+    max_source: int | None = None
+    max_target: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.decode.nbest > self.decode.beam:
+            raise ConfigError(
+                [
+                    f"decode.nbest={self.decode.nbest} is more than decode.beam={self.decode.beam}: "
+                    f"ask for at most {self.decode.beam} translations or set decode.beam={self.decode.nbest}"
+                ]
+            )
+
+    def translate(self, lines: Sequence[str], *, progress: bool = True) -> list[Translation]:
+        """Translate lines; any line will do.
+
+        A line without sub-words (empty, blanks, control characters) becomes one empty translation of log-probability 0,
+        without asking the model. Control characters count as blanks.
+
+        Args:
+            lines: without line ends.
+            progress: show a bar when standard error is a terminal.
+
+        Returns:
+            One translation a line, in the order of the lines.
+        """
+        encoded = self.subwords.encode([clean(line) for line in lines])
+        sources = [self._shorten(ids) for ids in encoded]
+        empty = [Hypothesis([], 0.0, 0.0, True)]
+        asked = [index for index, ids in enumerate(sources) if any(token != EOS for token in ids)]
+        answers = dict(zip(asked, self.search([sources[index] for index in asked], progress=progress), strict=True))
+        found = [answers.get(index, empty) for index in range(len(sources))]
+        texts = iter(self.subwords.decode([hypothesis.tokens for nbest in found for hypothesis in nbest]))
+        return [
+            Translation(line, [Output(next(texts), hypothesis) for hypothesis in nbest], len(ids), len(source))
+            for line, nbest, ids, source in zip(lines, found, encoded, sources, strict=True)
+        ]
+
+    def search(self, sources: Sequence[Sequence[int]], *, progress: bool = True) -> list[list[Hypothesis]]:
+        """Decode sentences that are sub-words already.
+
+        Args:
+            sources: identifiers ending in EOS, of any length: nothing is truncated here.
+            progress: show a bar when standard error is a terminal.
+
+        Returns:
+            The n-best list of each sentence, in the order of `sources`.
+        """
+        found: list[list[Hypothesis]] = [[] for _ in sources]
+        with _evaluating(self.model), _bar(len(sources), progress) as advance:
+            for batch in batches([len(ids) for ids in sources], self.decode.batch_tokens, self.decode.beam):
+                source = pad_sources([sources[index] for index in batch]).to(self.device)
+                hypotheses = beam_search(
+                    self.model,
+                    source,
+                    beam=self.decode.beam,
+                    alpha=self.decode.alpha,
+                    max_extra=self.decode.max_extra,
+                    nbest=self.decode.nbest,
+                    max_length=self.max_target,
+                )
+                for index, nbest in zip(batch, hypotheses, strict=True):
+                    found[index] = nbest
+                advance(len(batch))
+        return found
+
+    def _shorten(self, ids: Sequence[int]) -> list[int]:
+        """The first sub-words of a sentence, with EOS, as many as the model takes."""
+        if self.max_source is None or len(ids) <= self.max_source:
+            return list(ids)
+        return [*ids[: self.max_source - 1], EOS]
+
+
+def clean(line: str) -> str:
+    """The line with control characters as blanks and without what UTF-8 cannot express (lone surrogates)."""
+    if line.isprintable():
+        return line
+    line = line.encode("utf-8", "replace").decode("utf-8")
+    return "".join(" " if category(character) == "Cc" else character for character in line)
+
+
+def batches(lengths: Sequence[int], batch_tokens: int, beam: int) -> Iterator[list[int]]:
+    """Cut sentences into batches of similar length, longest first.
+
+    Args:
+        lengths: source tokens of each sentence.
+        batch_tokens: largest padded source tokens times beam of a batch; one sentence may exceed it alone.
+        beam: hypotheses a sentence.
+
+    Yields:
+        Indices into `lengths`; each once.
+    """
+    order = sorted(range(len(lengths)), key=lambda index: (-lengths[index], index))
+    start = 0
+    while start < len(order):
+        rows = max(1, batch_tokens // (max(1, lengths[order[start]]) * beam))
+        yield order[start : start + rows]
+        start += rows
+
+
+def pad_sources(sources: Sequence[Sequence[int]]) -> Tensor:
+    """(B, S) int64: the sentences, padded at the end."""
+    padded = torch.full((len(sources), max(len(ids) for ids in sources)), PAD)
+    for row, ids in enumerate(sources):
+        padded[row, : len(ids)] = torch.as_tensor(ids, dtype=torch.int64)
+    return padded
+
+
+@contextmanager
+def _evaluating(model: Decodable) -> Iterator[None]:
+    """Evaluation mode inside, each part's former mode afterwards."""
+    former = {part: part.training for part in model.modules()} if isinstance(model, nn.Module) else {}
+    if isinstance(model, nn.Module):
+        model.eval()
+    try:
+        yield
+    finally:
+        for part, training in former.items():
+            part.training = training
+
+
+@contextmanager
+def _bar(total: int, wanted: bool) -> Iterator[Callable[[int], None]]:
+    """A progress bar over sentences on standard error, if wanted and if that is a terminal."""
+    if not (wanted and total and sys.stderr.isatty()):
+        yield lambda count: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = [TextColumn("translating"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()]
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda count: bar.advance(task, count)

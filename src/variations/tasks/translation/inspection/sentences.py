@@ -1,0 +1,133 @@
+"""Attention maps of sentences: through a run's own sub-words and search, to what the figures draw."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from variations.errors import UserError
+from variations.figures.attention import AttentionMap, readable
+from variations.models import Transformer
+from variations.tasks.translation.decoding.protocol import EOS
+from variations.tasks.translation.decoding.translator import Translation, Translator, clean
+from variations.tasks.translation.inspection.attention import attention_weights
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Cross-attention of one translation, averaged."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    weights: NDArray[np.float32]
+    """(T, S): rows sum to 1."""
+
+    def document(self) -> dict[str, Any]:
+        """As JSON: sub-words of both sides, and one row of weights, to four decimals, for each target sub-word."""
+        rows = [[round(float(value), 4) for value in row] for row in self.weights]
+        return {"source": list(self.source), "target": list(self.target), "weights": rows}
+
+
+def maps(model: Transformer, pieces: Any, source: Sequence[int], target: Sequence[int]) -> list[AttentionMap]:
+    """Every attention of one sentence and its translation.
+
+    Args:
+        model: The network.
+        pieces: Gives the sub-words of identifiers, as `Subwords.pieces`.
+        source: Identifiers ending in EOS.
+        target: Identifiers, with EOS if the translation ended.
+    """
+    read = readable(pieces(source))
+    predicted, before = readable(pieces(target)), ("⟨start⟩", *readable(pieces(target[:-1])))
+    sides = {"encoder": (read, read), "decoder": (predicted, before), "cross": (predicted, read)}
+    return [
+        AttentionMap(item.part, item.layer, item.values[0].numpy(), *sides[item.part])
+        for item in attention_weights(model, source, target)
+    ]
+
+
+def run_maps(run: Path, sentence: str, target: str | None) -> tuple[list[AttentionMap], str]:
+    """All maps of one sentence under a trained run, and the text of the translation they belong to.
+
+    Args:
+        run: Folder of a run.
+        sentence: A source sentence.
+        target: Its translation; None: the run's own, by its own search.
+
+    Raises:
+        UserError: There is no such trained run, or the sentence has no sub-words or too many.
+    """
+    from variations.run import load_model
+
+    model, subwords, config = load_model(run)
+    rows = config.positions.max_length if config.positions.kind == "learned" else None
+    longest = min(config.data.max_length, rows or config.data.max_length)
+    translator = Translator(cast(Any, model), subwords, config.decode, max_source=longest, max_target=rows)
+    source = subwords.encode([clean(sentence)])[0]
+    if len(source) == 1:
+        raise UserError("The sentence holds no sub-words: give sentence='SOME WORDS'.")
+    if len(source) > longest:
+        raise UserError(f"The sentence has {len(source)} sub-words, and the run takes {longest}: shorten it.")
+    if target is None:
+        found = translator.translate([sentence], progress=False)[0].outputs[0]
+        ids = _identifiers(found.hypothesis.tokens, finished=found.hypothesis.finished)
+        target = found.text
+    else:
+        ids = subwords.encode([clean(target)])[0]
+        if rows is not None and len(ids) > rows:
+            raise UserError(f"target has {len(ids)} sub-words, and the run takes {rows}: shorten it.")
+    return maps(model, subwords.pieces, source, ids), target
+
+
+def alignments(translator: Translator, found: Translation, layer: int | None) -> list[Alignment | None]:
+    """For each translation of a line its cross-attention, mean over heads, and over layers unless one is named.
+
+    Args:
+        translator: The search that made `found`.
+        found: A line's translations.
+        layer: From 1; None: the mean over all layers.
+
+    Returns:
+        None in the place of a translation of nothing.
+
+    Raises:
+        UserError: The model has no such layer.
+    """
+    source = list(translator.subwords.encode([clean(found.source)])[0])
+    if found.truncated:
+        source = [*source[: found.translated_length - 1], EOS]
+    results: list[Alignment | None] = []
+    for output in found.outputs:
+        ids = _identifiers(output.hypothesis.tokens, finished=output.hypothesis.finished)
+        if len(source) == 1 or not ids or not isinstance(translator.model, Transformer):
+            results.append(None)
+            continue
+        crossed = [m for m in maps(translator.model, pieces_of(translator), source, ids) if m.part == "cross"]
+        chosen = [item for item in crossed if layer is None or item.layer == layer]
+        if not chosen:
+            raise UserError(f"attention_layer={layer}: the model has layers 1 to {len(crossed)}.")
+        mean = np.mean([item.weights.mean(axis=0) for item in chosen], axis=0).astype(np.float32)
+        results.append(Alignment(chosen[0].keys, chosen[0].queries, mean))
+    return results
+
+
+def pieces_of(translator: Translator) -> Any:
+    """The sub-words' own way to name identifiers."""
+    return translator.subwords.pieces  # type: ignore[attr-defined]
+
+
+def _identifiers(tokens: Sequence[int], *, finished: bool) -> list[int]:
+    return [*tokens, EOS] if finished else list(tokens)
+
+
+def draw_alignment(alignment: Alignment, path: Path, layer: int | None) -> None:
+    """Write an alignment as a heat map. Raises UserError where `path` cannot be written."""
+    from variations.figures.attention import alignment_map
+    from variations.figures.canvas import save, style
+
+    where = "mean over heads and layers" if layer is None else f"mean over heads, layer {layer}"
+    with style():
+        save(alignment_map(alignment.weights, alignment.target, alignment.source, where), path)

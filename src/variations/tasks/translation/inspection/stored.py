@@ -1,0 +1,97 @@
+"""Attention maps that a tested run leaves in its folder, for the dashboard: attention.json.
+
+A few short sentences with the run's own translations, every layer and head, weights to three decimals. A run that has
+learned little may have no short translation: its attention is stored with references.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from variations.figures.attention import AttentionMap
+from variations.models import Transformer
+from variations.store.atomic import json_text, write_text
+from variations.store.ledger import RunFolder
+from variations.tasks.translation.decoding.translator import clean
+from variations.tasks.translation.inspection.sentences import maps
+
+SHORTEST, LONGEST = 4, 16
+"""Sub-words of a sentence on either side, its end counted: what can be read in a drawing."""
+MOST = 200_000
+"""Weights in all, some 1 MB: a sentence that would pass it is left out, so that deep networks store fewer."""
+AXES = {"encoder": ("source", "source"), "decoder": ("target", "before"), "cross": ("target", "source")}
+SETS = ("dev", "test")
+REFERENCES = "The targets are references: no stored translation of this run is short enough to be drawn."
+
+
+def store_maps(folder: RunFolder, model: Transformer, subwords: Any, count: int) -> None:
+    """Write attention.json of a tested run; nothing where `count` is 0 or no stored sentence is short enough.
+
+    Args:
+        folder: A run with `hypotheses/`.
+        model: The network with the tested weights.
+        subwords: Its vocabulary.
+        count: Sentences, at most.
+    """
+    for side, note in (("hyp", None), ("ref", REFERENCES)) if count else ():
+        sentences = _sentences(_pairs(folder, side), model, subwords, count)
+        if sentences:
+            if note is None and len(sentences) < count:
+                note = f"{len(sentences)} of {count} sentences: the others were too long, or would need too much room."
+            document = {"schema": 1, "sentences": sentences} | ({"note": note} if note else {})
+            write_text(folder.path / "attention.json", json_text(document, indent=None) + "\n")
+            return
+
+
+def _sentences(pairs: Sequence[tuple[str, str]], model: Transformer, subwords: Any, count: int) -> list[dict[str, Any]]:
+    """At most `count` of the pairs that are short, with their maps, as long as there is room."""
+    sentences: list[dict[str, Any]] = []
+    room = MOST
+    for source, target in pairs:
+        ids = [subwords.encode([clean(text)])[0] for text in (source, target)]
+        if not all(SHORTEST <= len(side) <= LONGEST for side in ids):
+            continue
+        found = maps(model, subwords.pieces, *ids)
+        size = sum(item.weights.size for item in found)
+        if size > room:
+            break
+        room -= size
+        sentences.append(_sentence(source, target, found))
+        if len(sentences) == count:
+            break
+    return sentences
+
+
+def _pairs(folder: RunFolder, side: str) -> list[tuple[str, str]]:
+    """Source sentences and their translations (`hyp`) or references (`ref`), of the dev set, else of the test set."""
+    for name in SETS:
+        files = [folder.hypotheses / f"{name}.{ending}" for ending in ("src", side)]
+        if all(path.is_file() for path in files):
+            columns = [path.read_text(encoding="utf-8").removesuffix("\n").split("\n") for path in files]
+            return list(zip(*columns, strict=True))
+    return []
+
+
+def _sentence(source: str, target: str, found: Sequence[AttentionMap]) -> dict[str, Any]:
+    decoder = next(item for item in found if item.part == "decoder")
+    cross = next(item for item in found if item.part == "cross")
+    return {
+        "source": source,
+        "target": target,
+        "source_tokens": list(cross.keys),
+        "target_tokens": list(cross.queries),
+        "before_tokens": list(decoder.keys),
+        "layers": [_layer(item) for item in found],
+    }
+
+
+def _layer(item: AttentionMap) -> dict[str, Any]:
+    queries, keys = AXES[item.part]
+    return {
+        "name": f"{item.part}.{item.layer - 1}",
+        "label": item.title,
+        "kind": item.part,
+        "heads": len(item.weights),
+        "queries": queries,
+        "keys": keys,
+        "weights": [[[round(float(w), 3) for w in row] for row in head] for head in item.weights],
+    }

@@ -1,0 +1,141 @@
+"""All scores of one set of hypotheses, from the most comparable to the most forgiving (SPEC section 0, row 13).
+
+Published figures are of different kinds: the papers' EN-DE BLEU is tokenised and compound-split, Multi30k's is
+tokenised and lower-cased, today's custom is sacreBLEU. Each score here states which it is, so that like meets like.
+"""
+
+from collections.abc import Sequence
+
+from variations.errors import DataError
+from variations.tasks.translation.scoring.bleu import Tokenise, chrf, moses, multi30k_tokens, multi_bleu, sacre_bleu
+from variations.tasks.translation.scoring.compounds import replace_unicode_punctuation, split_compounds
+from variations.tasks.translation.scoring.gleu import corpus_gleu
+from variations.tasks.translation.scoring.score import Score, as_dict, perplexity
+
+__all__ = [
+    "BLEUS",
+    "Score",
+    "as_dict",
+    "exact_match",
+    "gleu",
+    "perplexity",
+    "preparation",
+    "remarks",
+    "score_all",
+    "tokenised",
+]
+
+BLEUS = ("bleu", "bleu_lc", "bleu_tok", "bleu_tok_lc", "bleu_split")
+"""The forms of BLEU, which differ in what is done to the text before n-grams are counted."""
+
+
+def score_all(hypotheses: Sequence[str], references: Sequence[str], target_language: str) -> list[Score]:
+    """The whole ladder, the primary score `bleu` first.
+
+    Both sides are detokenised lines, one sentence each. `bleu_split` exists only for German, where published figures
+    use it. Perplexities need the model: the run appends them with `perplexity`.
+    Raises DataError when there are no lines or the numbers of lines differ.
+    """
+    if len(hypotheses) != len(references):
+        raise DataError(
+            f"There are {len(hypotheses)} hypotheses but {len(references)} references: line n of one "
+            "belongs to line n of the other."
+        )
+    if not references:
+        raise DataError("There are no lines to score.")
+    return [
+        sacre_bleu(hypotheses, references),
+        sacre_bleu(hypotheses, references, lowercase=True),
+        *tokenised(hypotheses, references, target_language),
+        chrf(hypotheses, references),
+        gleu(hypotheses, references, target_language),
+        exact_match(hypotheses, references),
+    ]
+
+
+def tokenised(hypotheses: Sequence[str], references: Sequence[str], language: str) -> list[Score]:
+    """`bleu_tok`, `bleu_tok_lc` and, for German, `bleu_split`: BLEU after Moses tokenisation, as `multi-bleu.perl`."""
+    names = [name for name in _TOKENISED if name != "bleu_split" or language == "de"]
+    return [_multi_bleu(hypotheses, references, name, language) for name in names]
+
+
+LONGEST_NGRAM = 4
+"""Words of the longest n-grams that BLEU counts."""
+_TOKENISED = {
+    "bleu_tok": "multi-bleu on text tokenised by Moses ({language}), case-sensitive, not smoothed.",
+    "bleu_tok_lc": "multi-bleu on text that is lower-cased, punctuation-normalised and then tokenised by Moses "
+    "({language}), not smoothed: as in published Multi30k figures.",
+    "bleu_split": "multi-bleu on text tokenised by Moses (de) with compounds split at hyphens and Unicode punctuation "
+    "of the output replaced, case-sensitive: as in the published WMT14 EN-DE figures.",
+}
+
+
+def _multi_bleu(hypotheses: Sequence[str], references: Sequence[str], name: str, language: str) -> Score:
+    ours, theirs, _ = preparation(name, language)
+    return multi_bleu(
+        [ours(line) for line in hypotheses],
+        [theirs(line) for line in references],
+        name=name,
+        convention=_TOKENISED[name].format(language=language),
+    )
+
+
+def preparation(name: str, language: str) -> tuple[Tokenise, Tokenise, str]:
+    """What a form of BLEU does to a hypothesis and to a reference line, and sacreBLEU's tokenisation of the rest.
+
+    `name` is one of BLEUS; KeyError for others.
+    """
+    if name == "bleu":
+        return str, str, "13a"
+    if name == "bleu_lc":
+        return str.lower, str.lower, "13a"
+    tokenise, lower = moses(language), multi30k_tokens(language)
+    return {
+        "bleu_tok": (tokenise, tokenise, "none"),
+        "bleu_tok_lc": (lower, lower, "none"),
+        "bleu_split": (
+            lambda line: split_compounds(tokenise(replace_unicode_punctuation(line))),
+            lambda line: split_compounds(tokenise(line)),
+            "none",
+        ),
+    }[name]
+
+
+def gleu(hypotheses: Sequence[str], references: Sequence[str], language: str) -> Score:
+    """Corpus GLEU in percent of Moses-tokenised text."""
+    tokenise = moses(language)
+    value = corpus_gleu(
+        [tokenise(line).split() for line in hypotheses], [tokenise(line).split() for line in references]
+    )
+    convention = (
+        "GLEU of Wu et al. 2016 in percent: matching 1- to 4-grams over the larger number of n-grams, on text "
+        f"tokenised by Moses ({language}), case-sensitive."
+    )
+    return Score("gleu", 100 * value, convention)
+
+
+def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """Percent of lines that equal their reference, blanks at the ends aside."""
+    hits = sum(ours.strip() == theirs.strip() for ours, theirs in zip(hypotheses, references, strict=True))
+    convention = "Percent of lines equal to their reference, case-sensitive."
+    return Score(
+        "exact_match", 100 * hits / len(references), convention, None, {"hits": hits, "lines": len(references)}
+    )
+
+
+def remarks(hypotheses: Sequence[str], references: Sequence[str]) -> list[str]:
+    """What a reader of the scores should know about the text: one sentence each, none when all is usual."""
+    found = []
+    for side, lines in (("hypotheses", hypotheses), ("references", references)):
+        if empty := [str(number) for number, line in enumerate(lines, start=1) if not line.strip()]:
+            where = ", ".join(empty[:5]) + (", …" if len(empty) > 5 else "")
+            noun = "line" if len(empty) == 1 else "lines"
+            found.append(f"{len(empty)} of {len(lines)} {side} empty ({noun} {where}); they count as they are.")
+        if lines and sum(line.endswith(" .") for line in lines) > len(lines) / 4:
+            found.append(
+                f"The {side} look tokenised already (lines end in ' .'): `bleu`, `bleu_lc` and `chrf` are meant for "
+                "detokenised text."
+            )
+    if not any(len(line.split()) >= LONGEST_NGRAM for line in references):
+        found.append(f"No reference has {LONGEST_NGRAM} words, so BLEU says nothing here: look at `exact_match`.")
+    return found

@@ -1,0 +1,106 @@
+"""The text that a run left, and its sums for BLEU, kept beside it so that a table is quick the second time."""
+
+import hashlib
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from variations.errors import DataError
+from variations.tasks.translation.scoring.ladder import BLEUS, preparation
+from variations.tasks.translation.scoring.significance import Counts, bleu_counts
+
+_COUNTS_VERSION = "1"
+"""To be raised when the counting of n-grams changes, so that old files are passed over."""
+
+
+@dataclass(frozen=True)
+class StoredText:
+    """One set of one run: <set>.hyp and <set>.ref."""
+
+    folder: Path
+    set: str
+
+    @property
+    def reference_hash(self) -> str | None:
+        """SHA-256 of the references; None where there are none."""
+        try:
+            return hashlib.sha256(self._bytes("ref")).hexdigest()
+        except DataError:
+            return None
+
+    def counts(self, score: str, language: str, *, cache: bool = True) -> Counts:
+        """BLEU's sums for each sentence, (S, 10), under the convention of `score` (one of the ladder's BLEUS).
+
+        With `cache` they are looked for, and kept, in `<set>.<score>-<hash>.npy` beside the text; where that cannot be
+        written, as on a medium that is read only, they are counted each time.
+
+        Raises:
+            DataError: The text is missing, is not UTF-8, or its sides differ in length.
+        """
+        hypotheses, references = self._bytes("hyp"), self._bytes("ref")
+        path = self.folder / f"{self.set}.{score}-{_key(hypotheses, references, score, language)}.npy"
+        if cache and (found := _read(path)) is not None:
+            return found
+        ours, theirs, tokenisation = preparation(score, language)
+        lines = [self._lines(hypotheses, "hyp"), self._lines(references, "ref")]
+        counts = bleu_counts([ours(x) for x in lines[0]], [theirs(x) for x in lines[1]], tokenize=tokenisation)
+        if cache:
+            _write(path, counts)
+        return counts
+
+    def _bytes(self, side: str) -> bytes:
+        path = self.folder / f"{self.set}.{side}"
+        try:
+            return path.read_bytes()
+        except OSError:
+            raise DataError(f"no stored {'hypotheses' if side == 'hyp' else 'references'} ({path.name})") from None
+
+    def _lines(self, data: bytes, side: str) -> list[str]:
+        try:
+            return data.decode("utf-8").removesuffix("\n").split("\n")
+        except UnicodeDecodeError:
+            raise DataError(f"{self.set}.{side} is not UTF-8") from None
+
+
+def testable(score: str) -> bool:
+    """Whether differences in `score` can be tested: the tests here are of BLEU."""
+    return score in BLEUS
+
+
+def _key(hypotheses: bytes, references: bytes, score: str, language: str) -> str:
+    """16 hexadecimal digits of everything the counts depend on."""
+    from importlib.metadata import version
+
+    parts = [_COUNTS_VERSION, version("sacrebleu"), version("sacremoses"), score, language]
+    digests = [hashlib.sha256(side).hexdigest() for side in (hypotheses, references)]
+    return hashlib.sha256("\n".join([*parts, *digests]).encode()).hexdigest()[:16]
+
+
+def _read(path: Path) -> Counts | None:
+    """Kept counts; None where there are none or the file is damaged."""
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    return found if found.ndim == 2 and found.shape[1] == 10 and found.dtype == np.int64 else None
+
+
+def _write(path: Path, counts: Counts) -> None:
+    """Keep counts if the place allows it: they can always be counted again."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            np.save(file, counts, allow_pickle=False)
+        temporary.replace(path)
+    except OSError:
+        _discard(temporary)
+
+
+def _discard(path: Path) -> None:
+    from contextlib import suppress
+
+    with suppress(OSError):
+        path.unlink(missing_ok=True)

@@ -1,0 +1,184 @@
+"""Each impossible configuration is refused, and the message says what to do."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from variations.config import Config
+from variations.configuration.compose import compose_run, flatten, from_dict
+from variations.configuration.faults import faults
+
+
+def configured(**changes: Any) -> Config:
+    """The schema's defaults with some keys changed; `__` stands for the dot."""
+    values: dict[str, Any] = {}
+    for name, value in changes.items():
+        node = values
+        *parts, last = name.split("__")
+        for part in parts:
+            node = node.setdefault(part, {})
+        node[last] = value
+    return from_dict(values, Config)
+
+
+WEIGHTED = {"model__kind": "weighted"}
+AT_ONCE = "must be a whole number, at least 1, or auto."
+CASES: dict[str, tuple[dict[str, Any], str]] = {
+    "no row at once": ({"sweep__at_once": 0}, f"sweep.at_once=0: {AT_ONCE}"),
+    "lots at once": ({"sweep__at_once": "lots"}, f"sweep.at_once=lots: {AT_ONCE}"),
+    "nearly auto": ({"sweep__at_once": "atuo"}, f"sweep.at_once=atuo: {AT_ONCE} Did you mean 'auto'?"),
+    "heads": ({"model__h": 3}, "model.h=3 does not divide model.d_model=512: choose model.h among 1, 2, 4, 8"),
+    "heads with d_k only": ({"model__h": 3, "model__d_k": 64}, "or set model.d_v explicitly"),
+    "odd width": ({"model__d_model": 63, "model__h": 1}, "model.d_model=63 is odd"),
+    "t2t width": (
+        {"model__d_model": 2, "model__h": 1, "positions__form": "t2t"},
+        "model.d_model=2 must be at least 4",
+    ),
+    "restricted": ({"model__attention": "restricted"}, "set model.neighbourhood=8"),
+    "neighbourhood": ({"model__neighbourhood": 4}, "model.neighbourhood=4 has no effect"),
+    "weighted additive": ({**WEIGHTED, "model__attention": "additive"}, "model.attention=additive cannot be branched"),
+    "gate": (
+        {**WEIGHTED, "branch__gate__kind": "topk", "branch__gate__k": 9},
+        "branch.gate.k=9 is more than the M=8 branches (model.h): choose 1 to 8",
+    ),
+    "gate M": (
+        {**WEIGHTED, "branch__M": 4, "branch__gate__kind": "topk_input", "branch__gate__k": 5},
+        "branch.gate.k=5 is more than the M=4 branches (branch.M)",
+    ),
+    "split": (
+        {**WEIGHTED, "branch__M": 7, "branch__ffn": "split"},
+        "branch.ffn=split needs M=7 branches (branch.M) to divide model.d_ff=2048: choose model.d_ff=2051",
+    ),
+    "nothing branched": (
+        {**WEIGHTED, "branch__encoder": False, "branch__decoder": "none"},
+        "leave nothing branched: use model=transformer",
+    ),
+    "nothing learned": (
+        {**WEIGHTED, "branch__kappa": False, "branch__alpha": False},
+        "leave no branch weight to learn: use branch=uniform",
+    ),
+    "frozen": (
+        {**WEIGHTED, "trainer__max_steps": 600},
+        "branch.freeze_last=10000 freezes κ and α for the whole run of trainer.max_steps=600: "
+        "choose less, such as branch.freeze_last=100",
+    ),
+    "scope": (
+        {**WEIGHTED, "branch__scope": "shared_enc_dec", "branch__decoder": "none"},
+        "branch.scope=shared_enc_dec shares κ and α between both stacks",
+    ),
+    "inner norm": ({**WEIGHTED, "branch__inner_norm": True}, "set branch.impl=naive"),
+    "folder": ({"data__kind": "folder", "data__name": "files"}, "data=files reads files, so it needs data.root"),
+    "languages": ({"data__target": "en"}, "data.source and data.target are both 'en'"),
+    "no language": ({"data__source": " "}, "data.source is empty"),
+    "lengths": (
+        {"positions__kind": "learned", "positions__max_length": 100},
+        "positions.max_length=100 is shorter than data.max_length=256",
+    ),
+    "micro batch": (
+        {"trainer__tokens_per_batch": 30_000},
+        "trainer.tokens_per_batch=30000 is more than recipe.batch_tokens=25000",
+    ),
+    "small batch": (
+        {"recipe__batch_tokens": 100},
+        "recipe.batch_tokens=100 cannot hold one sentence of data.max_length=256",
+    ),
+    "averaging": (
+        {"recipe__average": 5, "recipe__average_every": 1500, "trainer__max_steps": 1000},
+        "need 7500 steps, more than trainer.max_steps=1000: set recipe.average=1, or recipe.average_every=100",
+    ),
+    "more averages than steps": (
+        {"recipe__average": 20, "trainer__max_steps": 10},
+        "recipe.average=20 is more than trainer.max_steps=10",
+    ),
+    "two averages": ({"recipe__average": 5, "recipe__ema": 0.99}, "are two ways to average"),
+    "devices": ({"trainer__devices": 2}, "trainer.devices=2 needs trainer.strategy=ddp"),
+    "nodes": ({"trainer__nodes": 2}, "trainer.nodes=2 needs trainer.strategy=ddp"),
+    "double on a GPU": (
+        {"trainer__precision": "64-true", "trainer__accelerator": "gpu"},
+        "use bf16-mixed or 32-true on a GPU",
+    ),
+    "n-best": ({"decode__nbest": 5}, "decode.nbest=5 is more than decode.beam=4"),
+    "rows alone": ({"rows": ["big"]}, "rows=… picks rows of a sweep: add sweep=NAME"),
+    "seeds alone": ({"seeds": [1, 2]}, "--multirun seed=1,2"),
+    "no rows": ({"rows": [], "sweep__name": "x"}, "rows=[] picks no row"),
+    "no seeds": ({"seeds": [], "sweep__name": "x"}, "seeds=[] picks no seed"),
+    "seed twice": ({"seeds": [1, 1], "sweep__name": "x"}, "seeds=[1, 1] names a seed twice"),
+    "negative seed": ({"seeds": [-1], "sweep__name": "x"}, "seeds must be at least 0"),
+    "parsing": ({"variation__task": "parsing", "variation__row": "wsj"}, "needs the task 'parsing'"),
+    "runs": ({"runs": " "}, "runs is empty"),
+    "name": ({"name": ".."}, "name='..' cannot name a folder"),
+    "name with a slash": ({"name": "a/b"}, "name='a/b' cannot name a folder: use no slash"),
+    "sweep's name": ({"sweep__name": "../x"}, "sweep.name='../x' cannot name a folder"),
+    "choice": ({"model__kind": "wieghted"}, "valid choices are transformer, weighted. Did you mean 'weighted'?"),
+    "lower bound": ({"decode__beam": 0}, "decode.beam=0: must be at least 1."),
+    "two bounds": ({"model__dropout": 1.0}, "model.dropout=1.0: must be at least 0 and less than 1."),
+    "strict bound": ({"recipe__lr": 0.0}, "recipe.lr=0.0: must be greater than 0."),
+    "not a number": ({"recipe__lr": float("nan")}, "recipe.lr=nan: must be a finite number."),
+    "infinite": ({"recipe__lr": float("inf")}, "recipe.lr=inf: must be a finite number."),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_fault_is_named_alone_with_its_remedy(name: str) -> None:
+    changes, expected = CASES[name]
+    found = faults(configured(**changes))
+    assert len(found) == 1
+    assert expected in found[0]
+
+
+def test_defaults_have_no_fault() -> None:
+    assert faults(Config()) == []
+
+
+def test_explicit_d_k_and_d_v_free_the_number_of_heads() -> None:
+    assert faults(configured(model__h=3, model__d_k=64, model__d_v=64)) == []
+
+
+def test_branch_settings_of_a_plain_transformer_are_not_checked() -> None:
+    assert faults(configured(branch__M=7, branch__ffn="split", trainer__max_steps=600)) == []
+
+
+def test_faults_are_reported_together() -> None:
+    found = faults(configured(model__h=3, decode__beam=0, data__target="en", trainer__devices=2))
+    assert len(found) == 4
+    assert [word in " ".join(found) for word in ("model.h", "decode.beam", "data.target", "trainer.devices")] == [
+        True
+    ] * 4
+
+
+def test_a_combination_of_a_value_already_at_fault_is_left_out() -> None:
+    assert faults(configured(model__h=0)) == ["model.h=0: must be at least 1."]
+
+
+def test_every_bounded_or_closed_field_is_checked() -> None:
+    """No numeric or closed field of the schema escapes: an absurd value in each is named."""
+    checked = 0
+    for key, item in _leaves(Config()):
+        if item.metadata.get("choices"):
+            absurd: Any = "no such choice"
+        elif item.metadata.get("bounds"):
+            absurd = -1.0 if "float" in str(item.type) else -1
+        else:
+            continue
+        found = faults(configured(**{key.replace(".", "__"): absurd}))
+        assert any(fault.startswith(f"{key}=") for fault in found), key
+        checked += 1
+    assert checked > 60
+    assert "model.h" in flatten(Config())
+
+
+def _leaves(node: Any, prefix: str = "") -> Any:
+    for item in dataclasses.fields(node):
+        value = getattr(node, item.name)
+        if dataclasses.is_dataclass(value):
+            yield from _leaves(value, f"{prefix}{item.name}.")
+        else:
+            yield f"{prefix}{item.name}", item
+
+
+def test_a_row_of_another_table_is_no_row_of_the_sweep() -> None:
+    foreign = compose_run(["sweep=attention_table3", "variation=quickstart/uniform"])
+    assert any("quickstart/uniform is no row of sweep=attention_table3" in fault for fault in faults(foreign))
+    own = compose_run(["sweep=my_ablation", "variation=attention_table3/A_h16"])  # the sweep names it
+    assert not any("is no row of" in fault for fault in faults(own))

@@ -1,0 +1,52 @@
+"""What is missing on this machine is told before a run's folder is made; and data of another folder is another run."""
+
+from pathlib import Path
+
+import pytest
+
+from variations.configuration.compose import compose_run, to_dict
+from variations.errors import ConfigError, UserError
+from variations.run import execute
+from variations.store import naming
+from variations.store.ledger import RunFolder
+
+
+def test_a_missing_folder_and_a_missing_gpu_are_told_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    config = compose_run([f"runs={tmp_path}/runs", f"data.root={tmp_path}/nowhere", "trainer=gpu", "logger=none"])
+    with pytest.raises(ConfigError) as error:
+        execute(config)
+    assert "nowhere: there is no such folder" in error.value.faults[0]
+    assert "torch finds no GPU on this machine. Use trainer=cpu" in error.value.faults[1]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_place_that_cannot_hold_runs_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"cannot be made .* name another place with runs=DIR"):
+        execute(compose_run([f"runs={tmp_path}/file", "logger=none"]))
+
+
+def test_ones_own_text_in_another_folder_is_another_run(tmp_path: Path) -> None:
+    def own(root: str, *more: str) -> RunFolder:
+        config = compose_run(["data=files", f"data.root={root}", f"runs={tmp_path}", *more])
+        return RunFolder(naming.run_folder(config)).create(to_dict(config))
+
+    assert own("a").path != own("b").path
+    own("a", "name=mine")
+    with pytest.raises(UserError, match=r"data\.root: a → b"):
+        own("b", "name=mine")
+
+
+def test_an_unfinished_run_takes_up_a_corrected_place(tmp_path: Path) -> None:
+    def public(root: str) -> RunFolder:
+        config = compose_run(["data=multi30k", f"data.root={root}", f"runs={tmp_path}", "name=m"])
+        return RunFolder(naming.run_folder(config)).create(to_dict(config))
+
+    public("wrong").set_status("failed", "no such folder")
+    assert public("right").config()["data"]["root"] == "right"
+    public("right").write_result({"schema": 1})
+    public("right").set_status("finished")
+    assert public("elsewhere").config()["data"]["root"] == "right"

@@ -1,0 +1,313 @@
+"""The run store keeps what it is given, whole, once, and says clearly what is wrong."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from variations.errors import InUseError, UserError
+from variations.store.lease import Lease, hold, read
+from variations.store.ledger import (
+    RunFolder,
+    all_runs,
+    attempts,
+    config_hash,
+    latest,
+    next_attempt,
+    run_home,
+    workplace,
+)
+
+Configure = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, configuration: Configure) -> RunFolder:
+    return RunFolder(tmp_path / "runs" / "sweep" / "row" / "seed1").create(configuration())
+
+
+def test_home_of_a_row_and_of_a_single_run() -> None:
+    assert run_home("runs", sweep="attention_table3", row="A_h16", seed=2) == Path("runs/attention_table3/A_h16/seed2")
+    assert run_home("runs", name="mine", seed=1) == Path("runs/single/mine/seed1")
+
+
+@pytest.mark.parametrize("name", ["../elsewhere", "/tmp", "", ".hidden", "a\\b"])
+def test_a_name_cannot_leave_the_store(name: str) -> None:
+    with pytest.raises(UserError, match="cannot name a run"):
+        run_home("runs", name=name, seed=1)
+
+
+def test_configuration_is_frozen_as_given(folder: RunFolder, configuration: Configure) -> None:
+    assert folder.config() == configuration()
+    assert sorted(path.name for path in folder.path.iterdir()) == ["checkpoints", "config.yaml", "hypotheses"]
+
+
+def test_a_finished_run_keeps_its_configuration_when_created_again(folder: RunFolder, configuration: Configure) -> None:
+    folder.write_result({"steps": 100000})
+    folder.set_status("finished")
+    before = (folder.path / "config.yaml").read_bytes()
+    folder.create(configuration(runs="/elsewhere", force=True, data__cache="/other"))
+    assert (folder.path / "config.yaml").read_bytes() == before
+
+
+def test_another_configuration_is_refused_with_the_keys_that_differ(
+    folder: RunFolder, configuration: Configure
+) -> None:
+    with pytest.raises(UserError) as caught:
+        folder.create(configuration(model__h=16, recipe__lr=2.0))
+    message = str(caught.value)
+    assert "model.h: 8 → 16" in message
+    assert "recipe.lr: 1.0 → 2.0" in message
+    assert "force=true" in message
+    assert "resume.allow=[model.h,recipe.lr]" in message
+    assert folder.config()["model"]["h"] == 8
+
+
+def test_allowed_keys_may_differ_and_the_former_configuration_is_kept(
+    folder: RunFolder, configuration: Configure
+) -> None:
+    folder.create(configuration(trainer__max_steps=200, resume__allow=["trainer.max_steps"]))
+    assert folder.config()["trainer"]["max_steps"] == 200
+    kept = RunFolder(folder.path).path / "config-1.yaml"
+    assert "max_steps: 100000" in kept.read_text()
+
+
+def test_a_finished_run_is_not_changed_even_by_allowed_keys(folder: RunFolder, configuration: Configure) -> None:
+    folder.write_result({"steps": 100000})
+    folder.set_status("finished")
+    files = {path.name: path.read_bytes() for path in folder.path.glob("*.*")}
+    with pytest.raises(UserError) as caught:
+        folder.create(configuration(trainer__max_steps=200, resume__allow=["trainer.max_steps"]))
+    message = str(caught.value)
+    assert "finished run" in message and "trainer.max_steps: 100000 → 200" in message
+    assert "force=true" in message and "sweep.name=" in message and "resume.allow" not in message
+    assert {path.name: path.read_bytes() for path in folder.path.glob("*.*")} == files
+
+
+def test_the_advice_keeps_what_is_allowed_already(folder: RunFolder, configuration: Configure) -> None:
+    changes = {"trainer__max_steps": 200, "recipe__lr": 2.0}
+    with pytest.raises(UserError, match=r"resume\.allow=\[trainer\.max_steps,recipe\.lr\]\."):
+        folder.create(configuration(**changes, resume__allow=["trainer.max_steps"]))
+    folder.create(configuration(**changes, resume__allow=["trainer.max_steps", "recipe.lr"]))
+    assert folder.config()["recipe"]["lr"] == 2.0
+
+
+def test_a_run_that_somebody_is_at_is_not_changed(folder: RunFolder, configuration: Configure) -> None:
+    changed = configuration(trainer__max_steps=200, resume__allow=["trainer.max_steps"])
+    code = (
+        "import sys; from pathlib import Path; from variations.store.lease import hold\n"
+        "with hold(Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(folder.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        for wanted in (changed, configuration(model__h=16)):
+            with pytest.raises(InUseError, match="in use by process"):
+                folder.create(wanted)
+        assert folder.config() == configuration()
+        other.kill()
+        other.wait()
+    assert folder.create(changed).config()["trainer"]["max_steps"] == 200
+
+
+def test_a_run_that_ended_before_its_first_measurement_gives_its_folder_to_another(
+    folder: RunFolder, configuration: Configure
+) -> None:
+    (folder.path / "subwords.model").write_text("of the former run")
+    with hold(folder.path):
+        folder.set_status("running")
+    folder.set_status("interrupted")
+    folder.create(configuration(model__h=16))
+    assert folder.config()["model"]["h"] == 16
+    assert "h: 8" in (folder.path / "config-1.yaml").read_text()
+    assert not (folder.path / "subwords.model").exists()
+    lease = Lease.claim(folder.path, read(folder.path), "queued")  # as a sweep does
+    folder.create(configuration(model__h=4))
+    assert folder.config()["model"]["h"] == 4 and lease is not None and lease.held()
+    assert (folder.path / "config-2.yaml").exists()
+    lease.release()
+
+
+@pytest.mark.parametrize("left", ["metrics.jsonl", "result.json", "checkpoints/step4.ckpt"])
+def test_what_a_run_has_left_is_never_given_to_another(folder: RunFolder, configuration: Configure, left: str) -> None:
+    with hold(folder.path):
+        (folder.path / left).write_text("{}\n")
+    with pytest.raises(UserError, match="these keys differ"):
+        folder.create(configuration(model__h=16))
+    (folder.path / "config.yaml").unlink()
+    with pytest.raises(UserError, match=r"but not its config\.yaml.*: put the file back"):
+        folder.create(configuration())
+    assert not folder.exists()
+
+
+def test_identity_ignores_places_and_words_but_not_science(configuration: Configure) -> None:
+    same = configuration(runs="/x", data__root="/y", logger__kind="none", variation__label="another", name="n")
+    assert config_hash(same) == config_hash(configuration())
+    for change in ({"seed": 2}, {"model__N": 5}, {"data__train_pairs": 100}, {"decode__beam": 5}):
+        assert config_hash(configuration(**change)) != config_hash(configuration())
+
+
+def test_identity_survives_a_key_that_the_schema_gains(configuration: Configure) -> None:
+    old = configuration()
+    del old["model"]["task_vectors"]
+    assert config_hash(old) == config_hash(configuration())
+
+
+def test_status_keeps_start_and_command_through_later_words(folder: RunFolder) -> None:
+    assert folder.status() is None
+    assert folder.state() == "absent"
+    folder.set_status("running", command="train.py", step=10)
+    started = folder.status()
+    folder.set_status("failed", "out of memory", launcher="slurm")
+    status = folder.status()
+    assert started is not None
+    assert status is not None
+    assert (status.state, status.reason, status.command, status.step) == ("failed", "out of memory", "train.py", 10)
+    assert status.started == started.started
+    assert status.started.endswith("+00:00")
+    assert status.pid == os.getpid()
+    assert status.extra == {"launcher": "slurm"}
+
+
+@pytest.mark.parametrize("text", ['{"state": "fin\n', "[1]", '{"state": "done"}'])
+def test_a_damaged_status_says_what_to_do(folder: RunFolder, text: str) -> None:
+    (folder.path / "status.json").write_text(text)
+    with pytest.raises(UserError, match=r"status\.json.*; delete it: the run's state is found from its other files\.$"):
+        folder.state()
+
+
+def test_an_unknown_state_is_an_error(folder: RunFolder) -> None:
+    with pytest.raises(ValueError, match="valid: running, finished, failed, interrupted"):
+        folder.set_status("done")
+
+
+def test_running_of_a_dead_process_is_interrupted(folder: RunFolder) -> None:
+    folder.set_status("running")
+    assert folder.state() == "running"
+    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    folder.set_status("running", pid=int(dead.stdout))
+    assert folder.state() == "interrupted"
+
+
+def test_metrics_come_back_as_written_and_not_finite_becomes_null(folder: RunFolder) -> None:
+    folder.append_metrics({"step": 1, "train/loss": 2.5})
+    folder.append_metrics({"step": 2, "train/loss": float("nan"), "branch/encoder.0.kappa": [0.5, 0.5]})
+    assert folder.read_metrics() == [
+        {"step": 1, "train/loss": 2.5},
+        {"step": 2, "train/loss": None, "branch/encoder.0.kappa": [0.5, 0.5]},
+    ]
+
+
+def test_a_line_cut_off_by_a_kill_is_passed_over_and_then_overwritten(folder: RunFolder) -> None:
+    folder.append_metrics({"step": 1})
+    with folder.metrics.open("a") as file:
+        file.write('{"step": 2, "train/lo')
+    again = RunFolder(folder.path)
+    assert again.read_metrics() == [{"step": 1}]
+    again.append_metrics({"step": 2})
+    assert again.read_metrics() == [{"step": 1}, {"step": 2}]
+
+
+def test_damage_in_the_middle_is_named_by_line(folder: RunFolder) -> None:
+    folder.metrics.write_text('{"step": 1}\nnonsense\n{"step": 3}\n')
+    with pytest.raises(UserError, match=r"metrics.jsonl, line 2"):
+        folder.read_metrics()
+
+
+def test_truncation_keeps_lines_up_to_the_step(folder: RunFolder) -> None:
+    for step in (10, 20, 20, 30):
+        folder.append_metrics({"step": step})
+    with folder.metrics.open("a") as file:
+        file.write('{"st')
+    RunFolder(folder.path).truncate_metrics(20)
+    assert folder.metrics.read_text() == '{"step": 10}\n{"step": 20}\n{"step": 20}\n'
+
+
+def test_result_has_a_stable_layout_and_leaves_no_temporary_file(folder: RunFolder) -> None:
+    folder.write_result({"b": 1, "a": {"d": float("inf"), "c": 2}})
+    assert (folder.path / "result.json").read_text() == '{\n  "a": {\n    "c": 2,\n    "d": null\n  },\n  "b": 1\n}\n'
+    assert folder.result() == {"a": {"c": 2, "d": None}, "b": 1}
+    assert not list(folder.path.glob(".*.tmp"))
+
+
+def test_a_write_that_fails_leaves_the_old_file(folder: RunFolder) -> None:
+    folder.write_result({"a": 1})
+    with pytest.raises(TypeError, match="Cannot store"):
+        folder.write_result({"a": object()})
+    assert folder.result() == {"a": 1}
+
+
+def test_attempts_stand_beside_the_first_and_the_last_finished_is_read(
+    folder: RunFolder, configuration: Configure
+) -> None:
+    home = folder.path
+    assert next_attempt(home.with_name("seed9")) == home.with_name("seed9")
+    folder.write_result({"steps": 100000})
+    folder.set_status("finished")
+    second = RunFolder(next_attempt(home)).create(configuration())
+    assert second.path.name == "seed1-attempt2"
+    assert (second.seed, second.attempt) == (1, 2)
+    second.set_status("failed", "x")
+    assert next_attempt(home).name == "seed1-attempt3"
+    RunFolder(home.with_name("seed10")).create(configuration())
+    assert [item.path.name for item in attempts(home)] == ["seed1", "seed1-attempt2"]
+    assert latest(home) is not None
+    assert latest(home).path == home  # type: ignore[union-attr]
+    second.set_status("finished")
+    assert latest(home).path == home  # type: ignore[union-attr]
+    assert workplace(home, force=True) == second.path
+    second.write_result({"steps": 100000})
+    assert latest(home).path == second.path  # type: ignore[union-attr]
+    assert workplace(home, force=True).name == "seed1-attempt3"
+    assert latest(home.with_name("seed7")) is None
+
+
+def test_broken_and_foreign_folders_are_told_and_passed_over(
+    folder: RunFolder, tmp_path: Path, configuration: Configure
+) -> None:
+    root = tmp_path / "runs"
+    folder.set_status("finished")
+    for name in ("bad_config", "bad_status", "bad_result"):
+        RunFolder(root / "sweep" / name / "seed1").create(configuration()).set_status("finished")
+    (root / "sweep" / "bad_config" / "seed1" / "config.yaml").write_text("{{ not yaml")
+    (root / "sweep" / "bad_status" / "seed1" / "status.json").write_text('{"state": "finis')
+    (root / "sweep" / "bad_result" / "seed1" / "result.json").write_text("[1]")
+    (root / "sweep" / "empty" / "seed1" / "checkpoints").mkdir(parents=True)
+    (root / "notes").mkdir()
+    (root / "notes" / "todo.txt").write_text("x")
+    faults: list[str] = []
+    assert [run.path for run in all_runs(root, faults.append)] == [folder.path]
+    assert len(faults) == 4
+    for name in ("bad_config", "bad_status", "bad_result", "empty"):
+        assert any(name in fault for fault in faults)
+
+
+def test_opening_what_is_not_there_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"There is no run in .*: it holds no config\.yaml"):
+        RunFolder.open(tmp_path / "nothing")
+
+
+def test_numbers_from_arrays_are_stored_as_numbers(folder: RunFolder) -> None:
+    numpy = pytest.importorskip("numpy")
+    folder.write_result({"a": numpy.float32(0.5), "b": numpy.arange(3)})
+    assert json.loads((folder.path / "result.json").read_text()) == {"a": 0.5, "b": [0, 1, 2]}
+
+
+def test_experiments_start_without_torch() -> None:
+    code = (
+        "import sys, variations.commands.table, variations.tables.report, variations.store.environment\n"
+        "from variations.store.environment import environment; environment()\n"
+        "heavy = {'torch', 'pytorch_lightning', 'lightning', 'wandb', 'sentencepiece', 'matplotlib'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,114 @@
+"""Rows come from sweep files, and what they change is said in the table's words."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from variations.config import SweepConfig
+from variations.errors import UserError
+from variations.store.rows import RowDefinition, changes, define, differences, load_row, told_apart
+
+Configure = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    folder = tmp_path / "conf" / "variation" / "papers"
+    folder.mkdir(parents=True)
+    (folder / "base.yaml").write_text(
+        "variation: {label: base, id: att.t3.base, published: {dev_bleu: 25.8, params_millions: 65}}\n"
+    )
+    (folder / "A_h16.yaml").write_text(
+        "defaults: [{override /size: base}]\nmodel: {h: 16}\n"
+        "variation: {label: h=16, group: A, base: base, published: {dev_bleu: 25.8}, provenance: recalled}\n"
+    )
+    return tmp_path / "conf"
+
+
+def test_rows_keep_the_order_of_the_sweep(conf: Path) -> None:
+    sweep = define(SweepConfig(name="mine", table="papers", rows=["A_h16", "base"], seeds=[1, 2]), conf=conf)
+    assert [row.row for row in sweep.rows] == ["A_h16", "base"]
+    assert sweep.seeds == (1, 2)
+    assert sweep.rows[0].label == "h=16"
+    assert sweep.rows[0].provenance == "recalled"
+    assert sweep.rows[1].published == {"dev_bleu": 25.8, "params_millions": 65}
+    assert sweep.base_of(sweep.rows[0]) is sweep.rows[1]
+    assert sweep.base_of(sweep.rows[1]) is sweep.rows[0]
+
+
+def test_a_sweep_without_rows_takes_its_whole_table_base_row_first(conf: Path) -> None:
+    sweep = define(SweepConfig(name="mine", table="papers"), conf=conf)
+    assert [row.row for row in sweep.rows] == ["base", "A_h16"]
+    assert sweep.base_of(sweep.rows[0]) is None
+
+
+def test_a_row_of_another_table_is_found(conf: Path) -> None:
+    sweep = define(SweepConfig(name="mine", table="none", rows=["papers/A_h16"]), conf=conf)
+    assert (sweep.rows[0].row, sweep.rows[0].label) == ("A_h16", "h=16")
+
+
+def test_a_grid_takes_its_rows_and_seeds_from_the_store(conf: Path, tmp_path: Path) -> None:
+    for place in ("b/seed1", "a/seed10", "a/seed2", "a/seed2-old"):
+        (tmp_path / "runs" / "grid" / place).mkdir(parents=True)
+    sweep = define(SweepConfig(name="grid"), conf=conf, store=tmp_path / "runs")
+    assert [row.label for row in sweep.rows] == ["a", "b"]
+    assert sweep.seeds == (1, 2, 10)
+    assert define(SweepConfig(name="grid"), seeds=[2], conf=conf, store=tmp_path / "runs").seeds == (2,)
+
+
+def test_an_unknown_row_is_told_with_the_known_ones(conf: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no row 'A_h17'; valid: A_h16, base"):
+        define(SweepConfig(name="mine", table="papers"), rows=["A_h17"], conf=conf)
+    with pytest.raises(UserError, match="has no rows yet"):
+        define(SweepConfig(name="empty"), conf=conf, store=tmp_path)
+
+
+def test_a_broken_row_file_is_named(conf: Path) -> None:
+    (conf / "variation" / "papers" / "bad.yaml").write_text("variation: {label: [")
+    with pytest.raises(UserError, match=r"Cannot read .*bad\.yaml"):
+        load_row("bad", "papers", conf=conf)
+
+
+def test_heads_that_share_the_width_are_told_with_their_widths(configuration: Configure) -> None:
+    base, row = configuration(), configuration(model__h=16)
+    assert differences(base, row, (65_000_000, 65_000_000)) == "heads 8→16, d_k 64→32; parameters +0"
+
+
+def test_an_explicit_default_is_no_difference(configuration: Configure) -> None:
+    base, row = configuration(), configuration(model__d_k=64, model__d_v=64)
+    assert differences(base, row) == "same configuration"
+
+
+def test_parameters_lost_are_counted_with_a_minus(configuration: Configure) -> None:
+    base, row = configuration(), configuration(model__d_k=32)
+    assert differences(base, row, (65_126_400, 60_400_128)) == "d_k 64→32; parameters −4,726,272"
+
+
+def test_branch_settings_count_only_where_the_model_has_branches(configuration: Configure) -> None:
+    base = configuration(branch__M=4)
+    assert differences(base, configuration(branch__kappa=False)) == "same configuration"
+    weighted = configuration(model__kind="weighted", branch__kappa=False)
+    assert differences(configuration(), weighted) == "model transformer→weighted, M 8, κ learned on→off"
+    both = configuration(model__kind="weighted")
+    assert differences(both, weighted) == "κ learned on→off"
+
+
+def test_seeds_places_and_names_are_no_difference(configuration: Configure) -> None:
+    row = configuration(seed=3, runs="/x", name="n", logger__kind="none", trainer__threads=2, variation__label="x")
+    assert changes(configuration(), row) == {}
+
+
+def test_no_two_rows_of_a_table_have_one_label() -> None:
+    rows = define(SweepConfig(name="weighted_table2", table="weighted_table2")).rows
+    labels = [row.label for row in rows]
+    assert len(set(labels)) == len(labels)
+    assert {"Transformer (N=4)", "Weighted Transformer (N=8)"} <= set(labels)
+
+
+def test_rows_with_equal_labels_get_their_group_or_their_name() -> None:
+    rows = [RowDefinition("a", "T", group="X"), RowDefinition("b", "T", group="Y"), RowDefinition("c", "T", group="Y")]
+    assert [row.label for row in told_apart(rows)] == ["T (X)", "T (Y) (b)", "T (Y) (c)"]
+    alone = define(SweepConfig(name="weighted_table2", table="weighted_table2"), rows=["N4_transformer"]).rows
+    assert [row.label for row in alone] == ["Transformer (N=4)"]  # whichever rows are shown

@@ -1,0 +1,450 @@
+"""Tables say which differences mean something: tests on stored text, marks, budgets, agreement with the paper."""
+
+import csv
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+from variations.config import SweepConfig
+from variations.errors import UserError
+from variations.store.rows import define
+from variations.tables.agreement import Agreement, ranks, spearman
+from variations.tables.chance import SignificanceConfig
+from variations.tables.collect import SeedRun
+from variations.tables.costs import device_hours
+from variations.tables.difference import compare
+from variations.tables.formats import FORMATS, render, terminal
+from variations.tables.grid import Cell, Grid, lay_out
+from variations.tables.table import Table, build, document
+from variations.tasks.translation.scoring.significance import (
+    across_seeds,
+    bleu_counts,
+    paired_bootstrap,
+    paired_randomisation,
+)
+from variations.tasks.translation.scoring.stored_text import StoredText
+
+Configure = Callable[..., dict[str, Any]]
+PROJECT = Path(__file__).parents[2]
+WORDS = ["Haus", "Garten", "Frau", "schläft", "sieht", "alte", "der", "die", "und", "Hund-Katze"]
+SETTINGS = SignificanceConfig(n=200, seed=7)
+
+
+def sentences(seed: int, count: int = 60) -> list[str]:
+    rng = random.Random(seed)
+    return [" ".join(rng.choices(WORDS, k=rng.randint(6, 14))) + "." for _ in range(count)]
+
+
+def spoiled(lines: list[str], share: float, seed: int) -> list[str]:
+    """Lines in which about `share` of the words are others."""
+    rng = random.Random(seed)
+    return [" ".join(word if rng.random() > share else "falsch" for word in line.split()) for line in lines]
+
+
+REFERENCES = sentences(1)
+
+
+def score(hypotheses: list[str]) -> float:
+    return float(BLEU(force=True).corpus_score(hypotheses, [REFERENCES]).score)
+
+
+@pytest.fixture
+def put(make_run: Any) -> Callable[..., list[str]]:
+    """A run whose text has a share of wrong words, and the score that the text has."""
+
+    def make(row: str, seed: int, share: float, **more: Any) -> list[str]:
+        hypotheses = spoiled(REFERENCES, share, 100 * seed + len(row))
+        texts = more.pop("texts", (REFERENCES, REFERENCES, hypotheses))
+        make_run("papers", row, seed, more.pop("stated", score(hypotheses)), texts=texts, **more)
+        return hypotheses
+
+    return make
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    folder = tmp_path / "conf" / "variation" / "papers"
+    folder.mkdir(parents=True)
+    (folder / "base.yaml").write_text("variation: {label: base}\n")
+    (folder / "good.yaml").write_text("variation: {label: good, base: base}\n")
+    (folder / "same.yaml").write_text("variation: {label: same, base: base}\n")
+    return tmp_path / "conf"
+
+
+@pytest.fixture
+def read(conf: Path, store: Path) -> Callable[..., Table]:
+    def table(seeds: tuple[int, ...] = (1, 2, 3), settings: SignificanceConfig = SETTINGS, **keys: Any) -> Table:
+        sweep = SweepConfig(**({"name": "papers", "rows": ["base", "good", "same"], "seeds": list(seeds)} | keys))
+        return build(define(sweep, conf=conf), store, settings)
+
+    return table
+
+
+def cells(grid: Grid, title: str) -> list[Cell]:
+    index = [column.title for column in grid.columns].index(title)
+    return [row[index] for row in grid.rows]
+
+
+# Tests --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_row_is_tested_over_seeds_and_sentences_and_each_seed_by_two_tests(
+    put: Callable[..., list[str]], read: Callable[..., Table]
+) -> None:
+    texts = {(row, seed): put(row, seed, share) for row, share in (("base", 0.3), ("good", 0.05)) for seed in (1, 2, 3)}
+    test = read().lines[1].test
+    assert test is not None
+    counts = {key: bleu_counts(text, REFERENCES) for key, text in texts.items()}
+    ours, theirs = ([counts[row, seed] for seed in (1, 2, 3)] for row in ("good", "base"))
+    assert test.across == across_seeds(ours, theirs, n=200, seed=7, level=0.95)
+    assert test.seeds[2] == (
+        paired_bootstrap(ours[1], theirs[1], n=200, seed=7),
+        paired_randomisation(ours[1], theirs[1], n=200, seed=7),
+    )
+    assert test.across.variance == ("sentences", "seeds")
+    assert test.significant
+    assert test.agreeing_seeds == 3
+    assert test.notes == ()
+
+
+def test_the_marks_say_test_draws_and_seed(put: Callable[..., list[str]], read: Callable[..., Table]) -> None:
+    for seed in (1, 2, 3):
+        put("base", seed, 0.3)
+        put("good", seed, 0.05)
+    table = read()
+    grid = lay_out(table)
+    assert cells(grid, "Δ base")[1].marks == ("*",)
+    low, high = table.lines[1].test.across.low, table.lines[1].test.across.high  # type: ignore[union-attr]
+    assert cells(grid, "95 % CI")[1].text == f"[+{low:.2f}, +{high:.2f}]"
+    assert [cell.text for cell in cells(grid, "p")] == ["", "0.005", ""]  # 1 / (200 + 1), the least there is
+    assert [cell.text for cell in cells(grid, "seeds with p < 0.05")] == ["", "3/3", ""]
+    assert grid.notes[0] == (
+        "*",
+        "p < 0.05 in a test of the difference of means over seeds, chance in seeds and in sentences (n = 200, seed 7)",
+    )
+
+
+def test_one_seed_has_a_mark_of_its_own_that_says_what_is_left_out(
+    put: Callable[..., list[str]], read: Callable[..., Table]
+) -> None:
+    put("base", 1, 0.3)
+    put("good", 1, 0.05)
+    put("same", 1, 0.3, texts=(REFERENCES, REFERENCES, spoiled(REFERENCES, 0.3, 104)), stated=0.0)
+    table = read(seeds=(1,))
+    grid = lay_out(table)
+    assert cells(grid, "Δ base")[1].marks == ("†",)
+    assert "so chance between seeds is left out" in grid.notes[0][1]
+    assert table.lines[1].test.across.method == "bootstrap"  # type: ignore[union-attr]
+    assert table.lines[2].test.significant is False  # type: ignore[union-attr]
+    assert any("p is not corrected for 2 comparisons" in remark for remark in table.remarks)
+
+
+def test_rows_on_other_references_are_named_and_not_subtracted(
+    put: Callable[..., list[str]], read: Callable[..., Table]
+) -> None:
+    put("base", 1, 0.3)
+    others = sentences(2)
+    put("good", 1, 0.1, texts=(others, others, others))
+    line = read(seeds=(1,)).lines[1]
+    assert line.delta == {}
+    assert line.test is None
+    assert line.notes == ("its test references are not those of its base row (seed 1): not compared",)
+
+
+def test_rows_without_stored_text_say_why_they_are_not_tested(
+    put: Callable[..., list[str]], make_run: Any, read: Callable[..., Table]
+) -> None:
+    put("base", 1, 0.3)
+    make_run("papers", "good", 1, 90.0)
+    table = read(seeds=(1,))
+    assert table.lines[1].untested == "not tested: no stored hypotheses (test.hyp)"
+    grid = lay_out(table)
+    mark = cells(grid, "Δ base")[1].marks[0]
+    assert (mark, "not tested: no stored hypotheses (test.hyp)") in grid.notes
+
+
+def test_a_result_that_is_not_that_of_its_text_is_told(
+    put: Callable[..., list[str]], read: Callable[..., Table]
+) -> None:
+    put("base", 1, 0.3)
+    put("good", 1, 0.05, stated=99.0)
+    (note,) = read(seeds=(1,)).lines[1].notes
+    assert note.startswith("seed 1: result.json says 99.00, its stored text scores ")
+
+
+def test_only_seeds_that_both_rows_have_are_compared(
+    put: Callable[..., list[str]], make_run: Any, read: Callable[..., Table]
+) -> None:
+    put("base", 1, 0.3)
+    put("base", 2, 0.3)
+    for seed in (1, 2, 3):
+        put("good", seed, 0.05)
+    make_run("papers", "base", 3, None, state="failed", reason="boom")
+    table = read()
+    assert list(table.lines[1].test.seeds) == [1, 2]  # type: ignore[union-attr]
+    grid = lay_out(table)
+    notes = dict(grid.notes)
+    assert [notes[mark] for mark in cells(grid, "test BLEU")[0].marks] == ["mean of 2 of 3 seeds"]
+    assert notes[cells(grid, "Δ base")[1].marks[1]] == "over the 2 seeds that the base row has too"
+
+
+def test_tests_can_be_left_out_and_metrics_without_a_test_say_so(
+    put: Callable[..., list[str]], read: Callable[..., Table]
+) -> None:
+    put("base", 1, 0.3)
+    put("good", 1, 0.05)
+    table = read(seeds=(1,), settings=SignificanceConfig(show=False))
+    assert table.lines[1].test is None
+    assert "Differences are not tested (significance.show=false)." in table.remarks
+    table = read(seeds=(1,), metric="exact_match")
+    assert table.lines[1].test is None
+    assert any("test exact match % are not tested" in remark for remark in table.remarks)
+
+
+@pytest.mark.parametrize("name", ["bleu_lc", "bleu_tok", "bleu_tok_lc", "bleu_split"])
+def test_each_form_of_bleu_is_counted_as_the_ladder_scores_it(tmp_path: Path, name: str) -> None:
+    from variations.tasks.translation.scoring.ladder import score_all
+    from variations.tasks.translation.scoring.significance import bleu
+
+    hypotheses = spoiled(REFERENCES, 0.2, 5)
+    for side, lines in (("hyp", hypotheses), ("ref", REFERENCES)):
+        (tmp_path / f"test.{side}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    expected = {item.name: item.value for item in score_all(hypotheses, REFERENCES, "de")}[name]
+    assert float(bleu(StoredText(tmp_path, "test").counts(name, "de").sum(0))) == pytest.approx(expected, abs=1e-9)
+
+
+def test_counts_are_kept_beside_the_text_and_read_again(tmp_path: Path) -> None:
+    for side in ("hyp", "ref"):
+        (tmp_path / f"test.{side}").write_text("ein Haus im Garten .\n", encoding="utf-8")
+    text = StoredText(tmp_path, "test")
+    counts = text.counts("bleu", "de")
+    (kept,) = tmp_path.glob("*.npy")
+    assert counts.tolist() == [[5, 5, 5, 4, 3, 2, 5, 4, 3, 2]]
+    assert text.counts("bleu", "de").tolist() == counts.tolist()
+    kept.write_bytes(b"damaged")
+    assert text.counts("bleu", "de").tolist() == counts.tolist()
+    (tmp_path / "test.hyp").write_text("ein Haus\n", encoding="utf-8")
+    assert text.counts("bleu", "de")[0, 0] == 2  # other text, another file
+    assert len(list(tmp_path.glob("*.npy"))) == 2
+
+
+def test_a_store_that_cannot_be_written_is_read_without_a_word(
+    put: Callable[..., list[str]], read: Callable[..., Table], store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put("base", 1, 0.3)
+    put("good", 1, 0.05)
+    opened = Path.open
+
+    def refuse(self: Path, mode: str = "r", *arguments: Any, **keys: Any) -> Any:
+        if set(mode) & set("wxa"):
+            raise OSError(30, "Read-only file system")
+        return opened(self, mode, *arguments, **keys)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert read(seeds=(1,)).lines[1].test is not None
+    assert list(store.rglob("*.npy")) == []
+
+
+# Agreement, costs -----------------------------------------------------------------------------------------------------
+
+
+def test_ranks_share_the_mean_of_ties() -> None:
+    assert ranks([10.0, 30.0, 20.0, 30.0]).tolist() == [1.0, 3.5, 2.0, 3.5]
+
+
+def test_rank_correlation_equals_textbook_values() -> None:
+    assert spearman([1, 2, 3, 4, 5], [2, 1, 4, 3, 5]) == pytest.approx(0.8)  # 1 - 6·4 / (5·24)
+    assert spearman([1, 2, 3], [9, 5, 1]) == pytest.approx(-1.0)
+    # Ties: Pearson's correlation of (1, 2.5, 2.5, 4) and (1, 2, 3, 4).
+    assert spearman([1, 2, 2, 4], [1, 2, 3, 4]) == pytest.approx(0.9486832980505138)
+    assert spearman([1, 1, 1], [1, 2, 3]) is None
+    assert spearman([1], [1]) is None
+    with pytest.raises(ValueError, match="2 values cannot be correlated with 1"):
+        spearman([1, 2], [1])
+
+
+def test_published_and_measured_differences_are_ranked_even_on_other_data(
+    conf: Path, make_run: Any, store: Path
+) -> None:
+    folder = conf / "variation" / "papers"
+    figures = {"base": 25.8, "a": 25.0, "b": 26.0, "c": 24.0, "d": 23.0}
+    for row, figure in figures.items():
+        (folder / f"{row}.yaml").write_text(
+            f"variation: {{label: {row}, base: base, published: {{dev_bleu: {figure}}}}}"
+        )
+    for row, bleu in zip(figures, (30.0, 29.0, 31.0, 27.0, 28.0), strict=True):
+        make_run("papers", row, 1, bleu)
+    table = build(define(SweepConfig(name="papers", rows=list(figures), seeds=[1]), conf=conf), store)
+    (found,) = table.agreements
+    assert (found.published, found.measure, found.rows) == ("dev_bleu", "dev.bleu", ("a", "b", "c", "d"))
+    assert found.rho == pytest.approx(0.8)
+    assert (
+        "Published dev BLEU and measured dev BLEU: rank correlation of differences from the base row "
+        "ρ = 0.80 (Spearman, n = 4 rows)."
+    ) in table.remarks
+
+
+def test_no_differences_of_published_costs_are_taken(conf: Path, store: Path) -> None:
+    folder = conf / "variation" / "papers"
+    for row, cost in (("base", "3.3e+18"), ("good", "2.3e+19")):
+        (folder / f"{row}.yaml").write_text(
+            f"variation: {{label: {row}, base: base, published: {{flops_ende: {cost}}}}}"
+        )
+    table = build(define(SweepConfig(name="papers", rows=["base", "good"]), conf=conf), store)
+    assert table.lines[1].published_delta == {}
+    grid = lay_out(table)
+    assert [cell.text for cell in cells(grid, "training FLOPs, EN-DE, published")] == ["3.3e18", "2.3e19"]
+
+
+def test_few_rows_are_said_to_be_few() -> None:
+    assert "n = 3 rows, too few rows to tell" in Agreement("dev_bleu", "test.bleu", 1.0, ("a", "b", "c")).sentence
+    assert "no rank correlation" in Agreement("dev_bleu", "test.bleu", None, ("a",)).sentence
+
+
+@pytest.mark.parametrize(
+    ("hardware", "title", "text"),
+    [
+        ({"accelerator": "gpu", "devices": 8}, "GPU-hours", "4"),
+        ({"accelerator": "cpu", "devices": 1}, "CPU-hours", "0.5"),
+        (None, "CPU-hours", "0.5"),  # as the configuration says
+    ],
+)
+def test_device_hours_name_the_device(
+    make_run: Any, read: Callable[..., Table], hardware: Any, title: str, text: str
+) -> None:
+    make_run("papers", "base", 1, 30.0, seconds=1800.0, hardware=hardware)
+    assert cells(lay_out(read(seeds=(1,))), title)[0].text == text
+
+
+def test_devices_of_a_result_are_those_of_all_nodes() -> None:
+    config = {"trainer": {"accelerator": "gpu", "devices": 4, "nodes": 2}}
+    measured = {"seconds": 3600.0, "hardware": {"accelerator": "gpu", "devices": 8}}
+    assert device_hours(SeedRun(1, "finished", config=config, result=measured)) == 8
+    assert device_hours(SeedRun(1, "finished", config=config, result={"seconds": 3600.0})) == 8
+
+
+def test_rows_on_different_devices_name_theirs(make_run: Any, read: Callable[..., Table]) -> None:
+    make_run("papers", "base", 1, 30.0, seconds=1800.0, hardware={"accelerator": "gpu", "devices": 1})
+    make_run("papers", "good", 1, 30.0, seconds=3600.0, hardware={"accelerator": "cpu", "devices": 1})
+    assert [cell.text for cell in cells(lay_out(read(seeds=(1,))), "device-hours")] == ["0.5 GPU", "1 CPU", ""]
+
+
+# Formats --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tested(put: Callable[..., list[str]], read: Callable[..., Table]) -> Table:
+    for seed in (1, 2):
+        put("base", seed, 0.3)
+        put("good", seed, 0.05)
+        put("same", seed, 0.3, steps=600)
+    return read(seeds=(1, 2))
+
+
+@pytest.mark.parametrize("name", sorted(set(FORMATS) - {"csv", "json"}))
+def test_every_printed_format_has_interval_p_and_mark(tested: Table, name: str) -> None:
+    text = render(tested, name)
+    assert "CI" in text
+    assert "0.005" in text
+    assert "steps 600 v. 1,200" in text
+    mark = {"terminal": "*", "markdown": "<sup>\\*</sup>", "latex": "$^{\\mathrm{*}}$", "html": "<sup>*</sup>"}[name]
+    assert mark in text
+
+
+def test_the_dagger_is_latex(put: Callable[..., list[str]], read: Callable[..., Table]) -> None:
+    put("base", 1, 0.3)
+    put("good", 1, 0.05)
+    text = render(read(seeds=(1,)), "latex")
+    assert "$^{\\mathrm{\\dagger{}}}$" in text
+    assert "†" not in text
+
+
+def test_json_and_csv_hold_the_tests_unrounded(tested: Table) -> None:
+    row = json.loads(render(tested, "json"))["rows"][1]
+    test = tested.lines[1].test
+    assert test is not None
+    assert row["significance"]["across_seeds"]["p"] == test.across.p
+    assert sorted(row["significance"]["seeds"]["1"]) == ["bootstrap", "randomisation"]
+    assert document(tested)["significance"]["n"] == 200
+    line = list(csv.DictReader(io.StringIO(render(tested, "csv"))))[1]
+    assert float(line["test.low"]) == test.across.low
+    assert (line["test.significant"], line["test.seeds"], line["device"]) == ("True", "2", "CPU")
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_a_terminal_of_usual_width_keeps_difference_and_interval(tested: Table, width: int) -> None:
+    text = terminal(tested, width=width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "*" in text
+    assert "95 % CI" in text
+
+
+# Differences of two rows ----------------------------------------------------------------------------------------------
+
+
+def test_two_rows_are_compared_in_the_tables_words(
+    put: Callable[..., list[str]], configuration: Configure, store: Path
+) -> None:
+    for name, changes, share in (("base", {}, 0.3), ("A_h16", {"model__h": 16}, 0.05), ("A_h4", {"model__h": 4}, 0.3)):
+        put(name, 1, share, config=configuration(**changes))
+    sweep = SweepConfig(name="papers", rows=["base", "A_h16", "A_h4"])
+    text = compare(sweep, ["A_h16"], store, significance=SETTINGS).text()
+    assert text.startswith("A_h16: heads 8→16, d_k 64→32; parameters +0\ntest BLEU: ")
+    assert "95 % CI [+" in text
+    assert text.endswith("p = 0.005; 1 seed\n")
+    found = compare(sweep, ["A_h4", "A_h16"], store, significance=SETTINGS)
+    assert found.text().startswith("A_h16, from A_h4: heads 4→16, d_k 128→32; parameters +0\n")
+    assert found.document()["changes"]["model.h"] == [4, 16]
+
+
+def test_what_cannot_be_compared_is_refused(store: Path, make_run: Any) -> None:
+    make_run("papers", "base", 1, 30.0)
+    sweep = SweepConfig(name="papers", rows=["base", "good"])
+    for names, message in (
+        (["base"], "base is a base row: name another row before it"),
+        (["base", "base"], "diff wants a row, or two different ones"),
+        (["base", "nobody"], "no row 'nobody'; valid: base, good"),
+    ):
+        with pytest.raises(UserError, match=message):
+            compare(sweep, names, store)
+
+
+def command(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    line = [sys.executable, str(PROJECT / "src" / "table.py"), *arguments]
+    return subprocess.run(line, capture_output=True, text=True, cwd="/", env=os.environ | {"PYTHONPATH": ""})
+
+
+def test_the_command_compares_rows_that_were_never_run(tmp_path: Path) -> None:
+    done = command("sweep=quickstart", f"runs={tmp_path}", "diff=[weighted,uniform]", "format=json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["rows"] == ["weighted", "uniform"]
+    assert found["text"] == (
+        "uniform, from weighted: branch.init random→uniform, κ and α in training learned→uniform, "
+        "κ and α at test learned→uniform"
+    )
+    assert found["significance"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("diff=[weighted]", "format=latex"), "format=terminal or format=json"),
+        (("significance.n=5",), "significance.n=5: must be at least 100"),
+        (("significance.level=95",), "significance.level=95"),
+    ],
+)
+def test_the_command_explains_wrong_keys(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    done = command("sweep=quickstart", f"runs={tmp_path}", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

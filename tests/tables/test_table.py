@@ -1,0 +1,307 @@
+"""Tables put published figures beside measured ones and compare only what can be compared."""
+
+import csv
+import io
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from variations.config import SweepConfig
+from variations.store.rows import define
+from variations.tables.collect import Summary, paired, summary
+from variations.tables.formats import FORMATS, _fitting, latex_escape, render, terminal
+from variations.tables.grid import Notebook, delta, duration, lay_out, millions, scientific
+from variations.tables.table import Table, build, document
+
+Configure = Callable[..., dict[str, Any]]
+WMT = {"data__name": "wmt14_en_de", "data__kind": "wmt14"}
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    folder = tmp_path / "conf" / "variation" / "papers"
+    folder.mkdir(parents=True)
+    (folder / "base.yaml").write_text("variation: {label: base, published: {dev_bleu: 25.8, params_millions: 65}}\n")
+    (folder / "A_h16.yaml").write_text(
+        "variation: {label: 'h=16 & <more_heads>', group: A, base: base, provenance: recalled,"
+        " published: {dev_bleu: 25.5}}\n"
+    )
+    return tmp_path / "conf"
+
+
+@pytest.fixture
+def read(conf: Path, store: Path) -> Callable[..., Table]:
+    def table(seeds: list[int] | None = None, **keys: Any) -> Table:
+        sweep = SweepConfig(name="papers", rows=["base", "A_h16"], seeds=seeds or [1, 2, 3], **keys)
+        return build(define(sweep, conf=conf), store)
+
+    return table
+
+
+@pytest.fixture
+def full(make_run: Any, configuration: Configure, read: Callable[..., Table]) -> Table:
+    for seed, base, row in ((1, 30.0, 31.0), (2, 32.0, 32.0), (3, 34.0, 36.0)):
+        make_run("papers", "base", seed, base)
+        make_run("papers", "A_h16", seed, row, config=configuration(model__h=16), parameters=1_499_000)
+    return read()
+
+
+def test_mean_and_sample_standard_deviation_over_seeds() -> None:
+    assert summary([30.0, 32.0, 34.0]) == Summary(32.0, 2.0, 3)
+    assert summary([30.0]) == Summary(30.0, None, 1)
+    assert summary([]) is None
+
+
+def test_differences_pair_the_seeds_that_both_rows_have() -> None:
+    assert paired({1: 31.0, 2: 33.0, 4: 90.0}, {1: 30.0, 2: 30.0, 3: 10.0}) == Summary(
+        2.0, pytest.approx(1.41421356), 2
+    )
+    assert paired({1: 3.0}, {2: 1.0}) is None
+
+
+def test_a_row_has_mean_spread_and_difference_from_its_base_row(full: Table) -> None:
+    base, row = full.lines
+    assert base.measured["test.bleu"] == Summary(32.0, 2.0, 3)
+    assert row.measured["test.bleu"].mean == 33.0
+    assert row.delta["test.bleu"] == Summary(1.0, 1.0, 3)
+    assert row.changes == "heads 8→16, d_k 64→32; parameters −1,000"
+    assert row.published_delta == {"dev_bleu": pytest.approx(-0.3)}
+
+
+def test_figures_on_other_data_are_not_subtracted_and_the_table_says_why(full: Table) -> None:
+    figure = full.lines[0].published["dev_bleu"]
+    assert (figure.value, figure.difference) == (25.8, None)
+    assert figure.notes == ("published on newstest2013, measured on toy en-de: not compared",)
+    assert "measured − published" not in [column.title for column in lay_out(full).columns]
+
+
+def test_figures_on_the_same_data_are_subtracted_with_what_else_differs(
+    make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    make_run("papers", "base", 1, 26.0, config=configuration(**WMT, recipe__scale__width=0.25))
+    table = read(seeds=[1])
+    figure = table.lines[0].published["dev_bleu"]
+    assert figure.measure == "dev.bleu"
+    assert figure.difference == pytest.approx(25.5 - 25.8)
+    assert figure.notes == (
+        "published as tokenised, compound-split multi-bleu, case-sensitive, measured as dev BLEU",
+        "measured at widths × 0.25 of the paper's",
+    )
+    grid = lay_out(table)
+    column = [item.title for item in grid.columns].index("measured − published")
+    assert grid.rows[0][column].text == "−0.30"
+    assert grid.rows[0][column].marks
+
+
+def test_the_published_convention_is_preferred_where_it_was_measured(
+    make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    dev = {"bleu": {"value": 25.0}, "bleu_split": {"value": 26.0, "convention": "split"}}
+    scores = {"test": {"bleu": {"value": 27.0}}, "dev": dev}
+    make_run("papers", "base", 1, 27.0, config=configuration(**WMT), scores=scores)
+    figure = read(seeds=[1]).lines[0].published["dev_bleu"]
+    assert (figure.measure, figure.difference, figure.notes) == ("dev.bleu_split", pytest.approx(0.2), ())
+
+
+def test_perplexities_of_another_vocabulary_are_not_compared(
+    make_run: Any, configuration: Configure, read: Callable[..., Table], conf: Path
+) -> None:
+    (conf / "variation" / "papers" / "base.yaml").write_text("variation: {published: {dev_ppl: 4.92}}\n")
+    make_run("papers", "base", 1, 26.0, config=configuration(**WMT))
+    figure = read(seeds=[1]).lines[0].published["dev_ppl"]
+    assert figure.difference is None
+    assert "another vocabulary (37,000 types)" in figure.notes[0]
+
+
+def test_recalled_figures_keep_their_mark(full: Table) -> None:
+    assert full.lines[1].published["dev_bleu"].recalled
+    grid = lay_out(full)
+    column = [item.title for item in grid.columns].index("dev BLEU, published")
+    mark = next(mark for mark, text in grid.notes if "from memory of the publication" in text)
+    assert mark in grid.rows[1][column].marks
+    assert mark not in grid.rows[0][column].marks
+
+
+def test_missing_partial_and_failed_cells_are_named(
+    make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    make_run("papers", "base", 1, 30.0)
+    make_run("papers", "base", 2, None, state="failed", reason="out of\nmemory")
+    make_run(
+        "papers",
+        "base",
+        3,
+        None,
+        state="interrupted",
+        config=configuration(trainer__max_steps=200),
+        status={"step": 50},
+    )
+    table = read()
+    assert table.lines[0].seeds == "1/3"
+    assert table.gaps == [
+        "base, seed 2: failed (out of memory)",
+        "base, seed 3: interrupted (25 % of 200 steps)",
+        "h=16 & <more_heads>, seed 1: missing",
+        "h=16 & <more_heads>, seed 2: missing",
+        "h=16 & <more_heads>, seed 3: missing",
+    ]
+    assert [cell.text for cell in lay_out(table).rows[1] if "missing" in cell.text] == ["missing"]
+
+
+def test_an_empty_store_gives_a_table_of_missing_cells(read: Callable[..., Table]) -> None:
+    table = read()
+    assert len(table.gaps) == 6
+    for name in FORMATS:
+        assert "missing" in render(table, name)
+
+
+def test_a_broken_run_is_named_and_the_rest_is_read(make_run: Any, read: Callable[..., Table]) -> None:
+    make_run("papers", "base", 1, 30.0)
+    folder = make_run("papers", "base", 2, 31.0)
+    (folder.path / "result.json").write_text("{")
+    table = read(seeds=[1, 2])
+    assert table.lines[0].measured["test.bleu"].n == 1
+    assert table.gaps[0].startswith("base, seed 2: broken (Cannot read")
+
+
+def test_a_new_attempt_is_read_only_once_it_is_finished(
+    make_run: Any, configuration: Configure, read: Callable[..., Table], store: Path
+) -> None:
+    from variations.store.ledger import RunFolder
+
+    first = make_run("papers", "base", 1, 30.0)
+    second = RunFolder(first.path.with_name("seed1-attempt2")).create(configuration())
+    second.set_status("running")
+    assert read(seeds=[1]).lines[0].measured["test.bleu"].mean == 30.0
+    second.write_result({"scores": {"test": {"bleu": {"value": 40.0}}}})
+    second.set_status("finished")
+    assert read(seeds=[1]).lines[0].measured["test.bleu"].mean == 40.0
+
+
+def test_rows_of_another_budget_or_other_data_are_marked(
+    make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    make_run("papers", "base", 1, 30.0)
+    make_run("papers", "A_h16", 1, 31.0, steps=600)
+    assert read(seeds=[1]).lines[1].notes == ("not the budget of its base row: steps 600 v. 1,200",)
+    make_run("papers", "base", 2, 30.0)
+    make_run("papers", "A_h16", 2, 31.0, config=configuration(**WMT))
+    line = read(seeds=[2]).lines[1]
+    assert line.delta == {}
+    assert line.notes == ("measured on wmt14_en_de en-de, its base row on toy en-de: not compared",)
+
+
+def test_quick_looks_are_marked(make_run: Any, configuration: Configure, read: Callable[..., Table]) -> None:
+    make_run("papers", "base", 1, 30.0, config=configuration(debug__name="limit"))
+    assert read(seeds=[1]).lines[0].notes == ("debug=limit: a quick look, never a result",)
+
+
+def test_footnotes_state_data_recipe_scale_and_convention(full: Table) -> None:
+    text = " ".join(full.remarks)
+    assert "Measured on toy en-de, recipe quick (full scale)" in text
+    assert "test BLEU: sacreBLEU on detokenised text; nrefs:1|tok:13a|v:2.6.0." in text
+    assert "Published dev BLEU: newstest2013, tokenised, compound-split multi-bleu, case-sensitive." in text
+    assert "standard deviation over seeds" in text
+
+
+def test_json_is_one_document_with_unrounded_numbers(full: Table) -> None:
+    parsed = json.loads(render(full, "json"))
+    assert parsed == json.loads(json.dumps(document(full)))
+    row = parsed["rows"][1]
+    assert row["measured"]["test.bleu"] == {"mean": 33.0, "n": 3, "sd": pytest.approx(2.6457513)}
+    assert row["published"]["dev_bleu"]["recalled"] is True
+    assert [seed["scores"]["test.bleu"] for seed in row["seeds"]] == [31.0, 32.0, 36.0]
+
+
+def test_csv_has_a_line_a_row_and_plain_numbers(full: Table) -> None:
+    lines = list(csv.DictReader(io.StringIO(render(full, "csv"))))
+    assert [line["row"] for line in lines] == ["base", "A_h16"]
+    assert lines[1]["label"] == "h=16 & <more_heads>"
+    assert (lines[1]["test.bleu.mean"], lines[1]["test.bleu.n"], lines[1]["parameters"]) == ("33.0", "3", "1499000")
+    assert lines[1]["test.bleu.difference_from_base"] == "1.0"
+    assert lines[1]["published.dev_bleu"] == "25.5"
+
+
+def test_html_is_escaped(full: Table) -> None:
+    text = render(full, "html")
+    assert "h=16 &amp; &lt;more_heads&gt;" in text
+    assert "<more_heads>" not in text
+
+
+def test_markdown_keeps_its_columns_with_any_label(full: Table, conf: Path, store: Path) -> None:
+    (conf / "variation" / "papers" / "base.yaml").write_text("variation: {label: 'a|b_c*d'}\n")
+    table = build(define(SweepConfig(name="papers", rows=["base"], seeds=[1]), conf=conf), store)
+    lines = [line for line in render(table, "markdown").splitlines() if line.startswith("|")]
+    assert "a\\|b\\_c\\*d" in lines[2]
+    assert {line.replace("\\|", "").count("|") for line in lines} == {lines[0].count("|")}
+
+
+def test_latex_escapes_every_special_character() -> None:
+    assert latex_escape("50% of a_b & c# $x {y} \\ ~ ^") == (
+        "50\\% of a\\_b \\& c\\# \\$x \\{y\\} \\textbackslash{} \\textasciitilde{} \\textasciicircum{}"
+    )
+    assert latex_escape("±−×→κ") == "$\\pm$$-$$\\times$$\\rightarrow$$\\kappa$"
+    assert latex_escape("λ, β ≤ Ω; Α") == "$\\lambda$, $\\beta$ $\\leq$ $\\Omega$; $\\mathrm{A}$"
+
+
+def test_latex_is_a_booktabs_table_with_a_rule_between_groups(full: Table) -> None:
+    text = render(full, "latex")
+    assert text.count("\\toprule") == text.count("\\bottomrule") == 1
+    assert text.count("\\midrule") == 2
+    assert "h=16 \\& \\textless{}more\\_heads\\textgreater{}" in text
+    body = [line for line in text.splitlines() if line.endswith("\\\\")]
+    assert len({line.replace("\\&", "").count("&") for line in body}) == 1
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
+def test_latex_compiles(full: Table, tmp_path: Path) -> None:
+    document_ = "\\documentclass{article}\\usepackage{booktabs,graphicx}\\begin{document}\n%s\\end{document}\n"
+    (tmp_path / "t.tex").write_text(document_ % render(full, "latex"), encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout
+
+
+def test_terminal_shows_rows_marks_and_notes(full: Table) -> None:
+    text = render(full, "terminal")
+    assert "33.00 ± 2.65" in text
+    assert "+1.00 ± 1.00" in text
+    assert "ᵃ published on newstest2013" in text or "ᵇ published on newstest2013" in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    ("width", "all_columns"), [(60, False), (80, False), (100, False), (120, False), (140, False), (220, True)]
+)
+def test_a_narrow_terminal_drops_columns_and_never_cuts_a_number(full: Table, width: int, all_columns: bool) -> None:
+    text = terminal(full, width=width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "33.00 ± 2.65" in text
+    assert "…" not in text
+    grid = lay_out(full)
+    shown = [i for i in _fitting(grid, width) if grid.columns[i].right]
+    assert all(row[i].text in text for row in grid.rows for i in shown)  # whole, or not at all
+    assert ("1.2e14" in text) == all_columns
+    assert ("A wider terminal, or format=markdown, also shows:" in " ".join(text.split())) != all_columns
+
+
+def test_numbers_are_printed_for_people() -> None:
+    assert [delta(value) for value in (1.2, -0.3, 0.001, -0.001, None)] == ["+1.20", "−0.30", "0.00", "0.00", ""]
+    assert [millions(value) for value in (2_568_192, 812_000, 812, None)] == ["2.57M", "812K", "812", ""]
+    assert [duration(value) for value in (42.4, 200, 18_720)] == ["42 s", "3 min 20 s", "5 h 12 min"]
+    assert [scientific(value) for value in (3.3e18, 1.25e14)] == ["3.3e18", "1.2e14"]
+
+
+def test_marks_run_past_z_without_repeating() -> None:
+    book = Notebook()
+    marks = [book.mark([f"note {i}"])[0] for i in range(60)]
+    assert marks[:2] == ["a", "b"]
+    assert marks[25:28] == ["z", "aa", "ab"]
+    assert len(set(marks)) == 60
+    assert book.mark(["note 0"]) == ("a",)

@@ -1,0 +1,244 @@
+"""The data module: what Lightning gets, in which order, and that a continued fit sees exactly the remaining batches."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from lightning_fabric.utilities.apply_func import move_data_to_device
+from pytorch_lightning.callbacks import ModelCheckpoint
+from torch.utils.data._utils.pin_memory import pin_memory
+
+from variations.config import Config, DataConfig, RecipeConfig, TrainerConfig
+from variations.configuration.compose import compose_run
+from variations.data.batching import Batch
+from variations.tasks.translation.data import module
+from variations.tasks.translation.data.module import TranslationData
+
+TRAIN, DEV, TEST = 240, 30, 25
+
+
+@dataclass(frozen=True)
+class Pair:
+    name: str
+    source: Path
+    target: Path
+
+
+@dataclass(frozen=True)
+class Corpus:
+    train: Pair
+    dev: Pair
+    test: Pair
+    others: dict[str, Pair] = field(default_factory=dict)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
+    pairs: dict[str, Any] = {}
+    for name, lines in (("train", TRAIN), ("dev", DEV), ("test", TEST)):
+        pairs[name] = Pair(name, tmp_path / f"{name}.en", tmp_path / f"{name}.de")
+        words = [[f"w{(7 * line + word) % 50}" for word in range(1 + line % 11)] for line in range(lines)]
+        pairs[name].source.write_text("".join(" ".join(row) + "\n" for row in words))
+        pairs[name].target.write_text("".join(" ".join(reversed(row)) + " .\n" for row in words))
+    made = Corpus(**pairs)
+    monkeypatch.setattr(module, "corpora", SimpleNamespace(load=lambda data, progress: made))
+    return made
+
+
+def config(folder: Path, **groups: Any) -> Config:
+    made = Config(
+        data=DataConfig(cache=str(folder / "cache"), vocabulary=50),
+        recipe=RecipeConfig(batch_tokens=200),
+        trainer=TrainerConfig(progress=False),
+    )
+    for name, values in groups.items():
+        for key, value in values.items():
+            setattr(getattr(made, name), key, value)
+    return made
+
+
+def ready(folder: Path, **groups: Any) -> TranslationData:
+    data = TranslationData(config(folder, **groups))
+    data.prepare_data()
+    data.setup("fit")
+    return data
+
+
+def indices(batches: Any) -> list[list[int]]:
+    return [batch.index.tolist() for batch in batches]
+
+
+class Recorder(pl.LightningModule):
+    """Learns nothing of use and notes what it is given, and what torch's random state was."""
+
+    def __init__(self, sets_epoch: bool) -> None:
+        super().__init__()
+        self.sets_epoch = sets_epoch
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+        self.seen: list[tuple[int, list[int], float]] = []
+
+    def on_train_epoch_start(self) -> None:
+        if self.sets_epoch:
+            self.trainer.datamodule.set_epoch(self.current_epoch)  # type: ignore[attr-defined]
+
+    def training_step(self, batch: Batch, _: int) -> torch.Tensor:
+        self.seen.append((self.global_step, batch.index.tolist(), float(torch.rand(()))))
+        return self.weight.sum()
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+
+def fit(data: TranslationData, folder: Path, steps: int, sets_epoch: bool, checkpoint: Path | None = None) -> Recorder:
+    model = Recorder(sets_epoch)
+    trainer = pl.Trainer(
+        max_steps=steps,
+        max_epochs=-1,
+        accelerator="cpu",
+        devices=1,
+        logger=False,
+        callbacks=[ModelCheckpoint(folder, "last", every_n_train_steps=1, enable_version_counter=False)],
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+        default_root_dir=folder,
+        accumulate_grad_batches=data.accumulate,
+    )
+    trainer.fit(model, datamodule=data, ckpt_path=checkpoint)
+    return model
+
+
+def test_everything_is_there_after_setup(corpus: Any, tmp_path: Path) -> None:
+    data = ready(tmp_path)
+    assert data.corpus is corpus
+    assert data.subwords.size == 50
+    assert (len(data.train_tokens), len(data.dev_tokens), len(data.test_tokens)) == (TRAIN, DEV, TEST)
+
+
+def test_a_training_epoch_holds_each_pair_once_within_the_budget(corpus: Corpus, tmp_path: Path) -> None:
+    data = ready(tmp_path)
+    batches = list(data.train_dataloader())
+    assert len(batches) == len(data.train_dataloader())
+    assert sorted(i for batch in indices(batches) for i in batch) == list(range(TRAIN))
+    assert max(max(batch.source.numel(), batch.target.numel()) for batch in batches) <= 200
+    assert data.subwords.decode(batches[0].source.tolist())[0].split()[0].startswith("w")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "trainer", "accumulate", "per_batch"),
+    [
+        ({"batch_tokens": 8192}, {}, 1, 8192),
+        ({"batch_tokens": 8192}, {"tokens_per_batch": 4096}, 2, 4096),
+        ({"batch_tokens": 8192}, {"tokens_per_batch": 4096, "devices": 2}, 1, 4096),
+        ({"batch_tokens": 8192}, {"devices": 2}, 1, 4096),
+        ({"batch_tokens": 25_000}, {"tokens_per_batch": 4096}, 7, 3571),  # the update keeps its 25,000
+        ({"batch_tokens": 25_000}, {"tokens_per_batch": 4096, "devices": 2, "nodes": 4}, 1, 3125),
+        ({"batch_tokens": 1000}, {"tokens_per_batch": 4096}, 1, 1000),
+    ],
+)
+def test_an_update_has_the_recipes_size_whatever_the_hardware(
+    tmp_path: Path, recipe: dict[str, int], trainer: dict[str, int], accumulate: int, per_batch: int
+) -> None:
+    data = TranslationData(config(tmp_path, recipe=recipe, trainer=trainer))
+    assert (data.accumulate, data.tokens_per_batch) == (accumulate, per_batch)
+
+
+def test_dev_batches_hold_each_pair_once_in_the_same_order_each_time(corpus: Corpus, tmp_path: Path) -> None:
+    data = ready(tmp_path)
+    loader = data.dev_dataloader()
+    first = indices(loader)
+    assert sorted(i for batch in first for i in batch) == list(range(DEV))
+    assert indices(loader) == first
+
+
+def test_two_ranks_share_dev_and_training_pairs(corpus: Corpus, tmp_path: Path) -> None:
+    ranks = [ready(tmp_path) for _ in range(2)]
+    for rank, data in enumerate(ranks):
+        data.trainer = SimpleNamespace(global_rank=rank, world_size=2)  # type: ignore[assignment]
+    for name, pairs in (("train_dataloader", TRAIN), ("dev_dataloader", DEV)):
+        yielded = [indices(getattr(data, name)()) for data in ranks]
+        assert len(yielded[0]) == len(yielded[1])
+        assert sorted(i for batches in yielded for batch in batches for i in batch) == list(range(pairs))
+
+
+def test_decoding_batches_are_long_first_and_within_the_budget_of_the_beam(corpus: Corpus, tmp_path: Path) -> None:
+    data = ready(tmp_path, decode={"batch_tokens": 480, "beam": 4})
+    batches = list(data.decoding_batches(data.test_tokens))
+    assert sorted(i for batch in indices(batches) for i in batch) == list(range(TEST))
+    assert max(4 * batch.source.numel() for batch in batches) <= 480
+    widths = [batch.source.shape[1] for batch in batches]
+    assert widths == sorted(widths, reverse=True)
+    assert sorted(i for b in indices(data.decoding_batches(data.test_tokens, limit=7)) for i in b) == list(range(7))
+
+
+def test_overfit_batches_trains_and_validates_on_the_same_few_pairs(corpus: Corpus, tmp_path: Path) -> None:
+    data = ready(tmp_path, debug={"overfit_batches": 2})
+    whole = ready(tmp_path)
+    expected = sorted(i for batch in whole.sampler.plan(0)[:2] for i in batch.tolist())
+    assert sorted(i for batch in indices(data.train_dataloader()) for i in batch) == expected
+    assert sorted(i for batch in indices(data.dev_dataloader()) for i in batch) == expected
+    assert len(data.train_dataloader()) == pytest.approx(2, abs=1)
+
+
+def test_loaders_leave_torchs_random_state_alone(corpus: Corpus, tmp_path: Path) -> None:
+    data = ready(tmp_path)
+    before = torch.get_rng_state()
+    list(data.train_dataloader())
+    list(data.dev_dataloader())
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("workers", "tokens", "sets_epoch"), [(0, None, False), (0, 100, True), (2, 100, False), (2, None, True)]
+)
+def test_a_fit_stopped_anywhere_continues_with_exactly_the_remaining_batches(
+    corpus: Corpus, tmp_path: Path, workers: int, tokens: int | None, sets_epoch: bool
+) -> None:
+    def data() -> TranslationData:
+        return ready(tmp_path, data={"workers": workers}, trainer={"tokens_per_batch": tokens})
+
+    per_epoch = -(-len(data().train_dataloader()) // data().accumulate)
+    total = 2 * per_epoch + 3
+    undisturbed = fit(data(), tmp_path, total, sets_epoch).seen
+    assert len({str(batch) for _, batch, _ in undisturbed}) > 0.9 * len(undisturbed)  # epochs differ
+    first_epoch = sorted(i for step, batch, _ in undisturbed if step < per_epoch for i in batch)
+    assert first_epoch == list(range(TRAIN))
+    for stop in (1, per_epoch, per_epoch + 2):
+        before = fit(data(), tmp_path, stop, sets_epoch).seen
+        after = fit(data(), tmp_path, total, sets_epoch, tmp_path / "last.ckpt").seen
+        steps_and_batches = [(step, batch) for step, batch, _ in before + after]
+        assert steps_and_batches == [(step, batch) for step, batch, _ in undisturbed], stop
+
+
+@pytest.mark.parametrize("trainer", ["gpu", "ddp"])
+def test_batches_for_a_gpu_are_made_ahead_by_other_processes(trainer: str) -> None:
+    assert compose_run([f"trainer={trainer}"]).data.workers == 2
+    assert compose_run([f"trainer={trainer}", "data.workers=0"]).data.workers == 0
+    assert compose_run([]).data.workers == 0
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "there", "pinned"), [("gpu", True, True), ("cpu", True, False), ("auto", False, False)]
+)
+def test_batches_for_a_gpu_lie_in_page_locked_memory(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, accelerator: str, there: bool, pinned: bool
+) -> None:
+    data = ready(tmp_path, trainer={"accelerator": accelerator})
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
+    assert data.train_dataloader().pin_memory is pinned
+    assert data.dev_dataloader().pin_memory is pinned
+
+
+def test_all_of_a_batch_is_pinned_and_copied_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the loader and Lightning do it; what happens to each tensor is noted."""
+    seen: list[Any] = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor, *device: (seen.append("pinned"), tensor)[1])
+    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, place, **how: (seen.append((place, how)), tensor)[1])
+    batch = Batch(*(torch.zeros(2, 3, dtype=torch.int64) for _ in range(2)), torch.arange(2), 6, 6, (0, 0, 0))
+    gpu = torch.device("cuda")
+    assert isinstance(move_data_to_device(pin_memory(batch), gpu), Batch)
+    assert seen == ["pinned"] * 3 + [(gpu, {"non_blocking": True})] * 3

@@ -1,0 +1,199 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.significance import PairedTest
+
+from variations.errors import DataError
+from variations.tasks.translation.scoring.significance import (
+    across_seeds,
+    bleu,
+    bleu_counts,
+    paired_bootstrap,
+    paired_randomisation,
+)
+
+lines = st.text(alphabet="ab, .", max_size=20)
+
+
+def simulated_references(rng, sentences):
+    """Reference lengths, and how easy each sentence is to translate for any system."""
+    return rng.integers(8, 30, size=sentences), rng.normal(0.3, 0.5, size=sentences)
+
+
+def simulated_system(rng, references, ease, quality):
+    """Counts (S, 10) of a system: of two with equal `quality`, neither is better but by chance."""
+    sentences = len(references)
+    lengths = np.maximum(references + rng.integers(-2, 3, size=sentences), 5)
+    chance = 1 / (1 + np.exp(-(ease + quality + rng.normal(0, 0.5, size=sentences))))
+    totals = np.stack([lengths - order for order in range(4)], axis=1)
+    matches = [rng.binomial(np.minimum(lengths, references), chance)]
+    for order in (1, 2, 3):
+        matches.append(rng.binomial(np.minimum(matches[-1], totals[:, order]), chance**0.6))
+    return np.column_stack([lengths, references, np.stack(matches, axis=1), totals])
+
+
+def sentences(rng, count, noise):
+    """A corpus of random sentences and a version of it with each word replaced with probability `noise`."""
+    references = [rng.integers(20, size=rng.integers(5, 15)) for _ in range(count)]
+    changed = [np.where(rng.random(len(line)) < noise, rng.integers(20, size=len(line)), line) for line in references]
+    return [[" ".join(f"w{word}" for word in line) for line in side] for side in (changed, references)]
+
+
+def two_systems():
+    rng = np.random.default_rng(0)
+    first, references = sentences(rng, 700, 0.3)
+    words = [line.split() for line in first]
+    second = [" ".join(line[:-1]) if k % 19 == 0 else " ".join(line) for k, line in enumerate(words)]
+    return first, second, references
+
+
+def by_sacrebleu(first, second, references, kind, n, seed, monkeypatch):
+    """p-value of `second` against `first`, from sacreBLEU itself."""
+    monkeypatch.setenv("SACREBLEU_SEED", str(seed))
+    test = PairedTest([("base", first), ("system", second)], {"BLEU": BLEU()}, [references], kind, n_samples=n)
+    return test()[1]["BLEU"][1].p_value
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(lines, lines), min_size=1, max_size=5))
+def test_counts_and_bleu_equal_sacrebleu(pairs):
+    ours, theirs = [p[0] for p in pairs], [p[1] for p in pairs]
+    counts = bleu_counts(ours, theirs)
+    expected = BLEU(force=True).corpus_score(ours, [theirs])
+    assert counts.shape == (len(pairs), 10)
+    assert counts.sum(0).tolist() == [expected.sys_len, expected.ref_len, *expected.counts, *expected.totals]
+    assert bleu(counts.sum(0)) == pytest.approx(expected.score, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", [12345, 7])
+def test_bootstrap_reproduces_sacrebleu(monkeypatch, seed):
+    first, second, references = two_systems()
+    expected = by_sacrebleu(first, second, references, "bs", 1200, seed, monkeypatch)
+    base, system = bleu_counts(first, references), bleu_counts(second, references)
+    found = paired_bootstrap(system, base, n=1200, seed=seed)
+    assert found.p_sacrebleu == pytest.approx(expected, abs=1e-12)
+    assert 0.001 < found.p < 0.999
+
+
+@pytest.mark.parametrize("seed", [12345, 7])
+def test_randomisation_reproduces_sacrebleu(monkeypatch, seed):
+    first, second, references = two_systems()
+    expected = by_sacrebleu(first, second, references, "ar", 1200, seed, monkeypatch)
+    base, system = bleu_counts(first, references), bleu_counts(second, references)
+    found = paired_randomisation(system, base, n=1200, seed=seed)
+    assert found.p_sacrebleu == pytest.approx(expected, abs=1e-12)
+    assert found.p == pytest.approx(expected, abs=0.002)
+
+
+def test_difference_is_system_minus_base_in_bleu_points():
+    first, second, references = two_systems()
+    base, system = bleu_counts(first, references), bleu_counts(second, references)
+    metric = BLEU()
+    expected = metric.corpus_score(second, [references]).score - metric.corpus_score(first, [references]).score
+    for test in (paired_bootstrap, paired_randomisation):
+        found = test(system, base, n=200)
+        assert found.difference == pytest.approx(expected, abs=1e-9)
+        assert found.low < found.difference < found.high
+        assert (found.n, found.seed) == (200, 12345)
+        assert test(base, system, n=200).difference == pytest.approx(-expected, abs=1e-9)
+
+
+def test_same_seed_same_result_and_other_seed_other_draws():
+    rng = np.random.default_rng(5)
+    references, ease = simulated_references(rng, 100)
+    system, base = (simulated_system(rng, references, ease, 0) for _ in range(2))
+    assert paired_bootstrap(system, base, n=50) == paired_bootstrap(system, base, n=50)
+    assert paired_bootstrap(system, base, n=50).low != paired_bootstrap(system, base, n=50, seed=1).low
+
+
+def test_a_system_does_not_differ_from_itself():
+    rng = np.random.default_rng(1)
+    counts = simulated_system(rng, *simulated_references(rng, 50), 0)
+    for found in (
+        paired_bootstrap(counts, counts, n=99),
+        paired_randomisation(counts, counts, n=99),
+        across_seeds([counts, counts], [counts, counts], n=99),
+    ):
+        assert (found.difference, found.low, found.high, found.p) == (0, 0, 0, 1)
+        assert not found.significant
+
+
+def test_a_big_difference_is_found_by_every_test():
+    rng = np.random.default_rng(2)
+    references, ease = simulated_references(rng, 300)
+    better, base = ([simulated_system(rng, references, ease, quality) for _ in range(3)] for quality in (0.5, 0.0))
+    for found in (
+        paired_bootstrap(better[0], base[0], n=999),
+        paired_randomisation(better[0], base[0], n=999),
+        across_seeds(better, base, n=999),
+    ):
+        assert found.difference > 5
+        assert found.low > 0
+        assert found.p == pytest.approx(0.001)
+        assert found.significant
+
+
+def test_false_alarms_of_the_paired_tests_keep_to_their_level():
+    """400 comparisons of equal systems at 5 %: 20 expected, standard deviation 4.4; four of these either way."""
+    alarms = np.zeros(3)
+    for trial in range(400):
+        rng = np.random.default_rng(trial)
+        references, ease = simulated_references(rng, 200)
+        system, base = (simulated_system(rng, references, ease, 0) for _ in range(2))
+        bootstrap = paired_bootstrap(system, base, n=199, seed=trial)
+        interval_misses_zero = not bootstrap.low <= 0 <= bootstrap.high
+        randomisation = paired_randomisation(system, base, n=199, seed=trial)
+        alarms += [bootstrap.significant, interval_misses_zero, randomisation.significant]
+    assert (alarms >= 3).all(), alarms
+    assert (alarms <= 37).all(), alarms
+
+
+@pytest.mark.parametrize(("runs", "seed_effect"), [(3, 0.0), (3, 0.1), (5, 0.1)])
+def test_false_alarms_across_seeds_keep_to_their_level(runs, seed_effect):
+    """As above; without any effect of seeds the test may be more careful than it says, so no lower bound there."""
+    alarms = naive = 0
+    for trial in range(400):
+        rng = np.random.default_rng(trial)
+        references, ease = simulated_references(rng, 200)
+        system, base = (
+            [simulated_system(rng, references, ease, rng.normal(0, seed_effect)) for _ in range(runs)] for _ in range(2)
+        )
+        alarms += across_seeds(system, base, n=199, seed=trial).significant
+        naive += paired_bootstrap(system[0], base[0], n=199, seed=trial).significant
+    assert alarms <= 37
+    if seed_effect:
+        assert alarms >= 3
+        assert naive > 37, "a test of one seed against one takes the luck of the seed for a difference"
+
+
+def test_spread_between_seeds_widens_the_interval():
+    rng = np.random.default_rng(3)
+    references, ease = simulated_references(rng, 300)
+    base = [simulated_system(rng, references, ease, 0) for _ in range(3)]
+    alike = [simulated_system(rng, references, ease, 0.1) for _ in range(3)]
+    unlike = [simulated_system(rng, references, ease, 0.1 + change) for change in (-0.4, 0.0, 0.4)]
+    narrow, wide = across_seeds(alike, base), across_seeds(unlike, base)
+    assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
+    assert (wide.seeds, wide.variance) == ((3, 3), ("sentences", "seeds"))
+
+
+def test_single_seeds_say_that_seeds_were_not_accounted_for():
+    rng = np.random.default_rng(4)
+    references, ease = simulated_references(rng, 100)
+    system, base = (simulated_system(rng, references, ease, 0) for _ in range(2))
+    found, plain = across_seeds([system], [base], n=500), paired_bootstrap(system, base, n=500)
+    assert found.variance == ("sentences",)
+    assert found.p == pytest.approx(plain.p)
+    assert across_seeds([system], [base, system], n=500).variance == ("sentences", "seeds")
+
+
+def test_faulty_input_is_refused():
+    with pytest.raises(DataError, match="2 and 1"):
+        bleu_counts(["a", "b"], ["a"])
+    first, second = bleu_counts(["a"], ["a"]), bleu_counts(["a", "b"], ["a", "b"])
+    with pytest.raises(ValueError, match="same references"):
+        paired_bootstrap(first, second)
+    with pytest.raises(ValueError, match="at least one run"):
+        across_seeds([], [first])
