@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FAKE_VERB = """
 import sys
 from dataclasses import dataclass
-from variations.cli import command
+from variations.commands.cli import command
 from variations.errors import DataError
 
 @dataclass

@@ -39,7 +39,7 @@ SCRIPT = textwrap.dedent(
     run = types.ModuleType("variations.run")
     run.load_model = fakes.load_model
     sys.modules["variations.run"] = run
-    from variations.translating import TranslateConfig, translate
+    from variations.commands.translate import TranslateConfig, translate
     translate(TranslateConfig(run=sys.argv[2]))
     """
 )

@@ -17,7 +17,7 @@ from wandb_user import python
 RUN = """
 import os, sys
 import variations.training.loop as loop
-from variations.compose import compose_run
+from variations.configuration.compose import compose_run
 from variations.run import execute
 
 last, how = int(sys.argv[1]), sys.argv[2]

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.slow
 
 MIRROR = """
 import os, sys
-from variations.compose import load
-from variations.experiments.ledger import RunFolder
+from variations.configuration.compose import load
+from variations.store.ledger import RunFolder
 from variations.tracking.final import Final, samples
 from variations.tracking.weights_and_biases import WeightsAndBiases
 
