@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from variations.config import Config
 from variations.configuration.compose import CONF, compose_run, diff, flatten, from_dict, load, to_dict
 from variations.configuration.faults import faults
 from variations.errors import ConfigError
 from variations.store.ledger import config_hash
 from variations.store.naming import run_folder, run_name, safe_name
+from variations.tasks.translation.config import TranslationConfig
 
 
 def options(group: str) -> list[str]:
@@ -122,7 +122,7 @@ def test_width_and_steps_are_scaled_by_the_recipe_but_not_what_the_user_types(tm
         "trainer:\n  max_steps: ${steps:100000}\n"
     )
 
-    def compose(*more: str) -> Config:
+    def compose(*more: str) -> TranslationConfig:
         return compose_run(["variation=mine/row", *more], extra_folder=str(tmp_path))
 
     scaled = compose("recipe.scale.width=0.25", "recipe.scale.depth=0.5", "recipe.scale.steps=0.04")
@@ -153,7 +153,7 @@ def test_round_trip_through_yaml(tmp_path: Path) -> None:
 
 
 def test_older_configurations_take_defaults_for_new_keys() -> None:
-    assert from_dict({"model": {"h": 4}}, Config).model.d_model == 512
+    assert from_dict({"model": {"h": 4}}, TranslationConfig).model.d_model == 512
 
 
 @pytest.mark.parametrize(

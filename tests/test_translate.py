@@ -24,8 +24,8 @@ from variations.commands.translate import (
     read,
     search_config,
 )
-from variations.config import Config, DecodeConfig
 from variations.errors import UserError
+from variations.tasks.translation.config import DecodeConfig, TranslationConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 PAD, BOS, EOS = 0, 1, 2
@@ -85,7 +85,7 @@ class Parrot:
 
 
 def load_model(folder):
-    config = Config()
+    config = TranslationConfig()
     config.data.max_length = 40
     return Parrot(), Bytes(), config
 
@@ -184,7 +184,7 @@ def test_score_that_is_not_finite_is_null_in_json(run, monkeypatch):
 
 
 def test_search_is_the_runs_own_unless_asked_otherwise():
-    own = Config()
+    own = TranslationConfig()
     own.decode = DecodeConfig(beam=5, alpha=1.0, max_extra=7, batch_tokens=99)
     assert search_config(TranslateConfig(), own) == DecodeConfig(5, 1.0, 7, 99, 1)
     asked = TranslateConfig(decode=SearchConfig(beam=8, alpha=0.0, max_extra=0, batch_tokens=1), nbest=8)

@@ -17,10 +17,10 @@ from rich.progress import track
 from series import Axis, Line
 
 from variations import models
-from variations.config import Config
 from variations.models.flops import Tokens, forward_macs
 from variations.planning.activations import activation_bytes, state_bytes
 from variations.planning.decoding_time import Paced
+from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.decoding.beam import beam_search
 from variations.training import performance
 
@@ -45,7 +45,7 @@ class Shape:
     profile: str = "auto"
 
     @property
-    def config(self) -> Config:
+    def config(self) -> TranslationConfig:
         """The run's configuration; d_ff is 4 d_model, as in the papers."""
         config = configuration(self.form, "small", self.profile)
         model, config.trainer.accelerator = config.model, "cpu"

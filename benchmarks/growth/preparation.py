@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.progress import track
 from series import MB, Axis, Line, exponent
 
-from variations.config import DataConfig
 from variations.data.batching import TokenBatchSampler
 from variations.data.packing import Lengths
+from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data import corpora
 from variations.tasks.translation.data.subwords import TRAINED_ON, subwords_for
 from variations.tasks.translation.data.textfiles import find, iterate_pairs

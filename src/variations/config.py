@@ -47,6 +47,244 @@ def default_cache() -> str:
 
 
 @dataclass
+class ScaleConfig:
+    """How a recipe shrinks the rows of a paper's table, all alike: one factor for widths, one for depths, one for
+    steps."""
+
+    width: float = number(1.0, gt=0)
+    """Factor of d_model, d_ff, d_k and d_v."""
+    depth: float = number(1.0, gt=0)
+    """Factor of N."""
+    steps: float = number(1.0, gt=0)
+    """Factor of the number of steps (and of `freeze_last`)."""
+
+
+@dataclass
+class RecipeConfig:
+    """How to train; frozen while an ablation changes the model."""
+
+    name: str = "quick"
+    scale: ScaleConfig = field(default_factory=ScaleConfig)
+    schedule: str = choice("noam", "noam", "inverse_sqrt")
+    """`noam`: lr · d_model^-0.5 · min(s^-0.5, s·warmup^-1.5). `inverse_sqrt`: lr is the peak, reached at `warmup`."""
+    lr: float = number(1.0, gt=0)
+    warmup: int = number(4000, ge=1)
+    beta1: float = number(0.9, ge=0, lt=1)
+    beta2: float = number(0.98, ge=0, lt=1)
+    eps: float = number(1e-9, gt=0)
+    weight_decay: float = number(0.0, ge=0)
+    clip: float = number(0.0, ge=0)
+    """Largest gradient norm; 0 means no clipping."""
+    average: int = number(1, ge=1)
+    """At test time, average so many last checkpoints (1: no averaging)."""
+    average_every: int | None = number(None, ge=1)
+    """Steps between the checkpoints that are averaged; null: 1.5 % of the steps."""
+    ema: float = number(0.0, ge=0, lt=1)
+    """Decay of an exponential moving average of the weights, used at test time instead; 0: none."""
+
+
+@dataclass
+class TrainerConfig:
+    """Hardware and lengths."""
+
+    accelerator: str = choice("cpu", "cpu", "gpu", "auto")
+    devices: int = number(1, ge=1)
+    nodes: int = number(1, ge=1)
+    strategy: str = choice("auto", "auto", "ddp")
+    precision: str = choice("32-true", "32-true", "bf16-mixed", "64-true")
+    compile: bool = False
+    """torch.compile of the inner network."""
+    max_steps: int = number(100_000, ge=1)
+    """Optimiser updates. Each recipe sets it."""
+    max_minutes: float | None = number(None, gt=0)
+    """Wall-clock limit of the whole run."""
+    val_every: int | None = number(None, ge=1)
+    """Steps between validations; null: a tenth of max_steps."""
+    checkpoint_every: int | None = number(None, ge=1)
+    """Steps between checkpoints; null: at each validation."""
+    checkpoint_minutes: float | None = number(None, gt=0)
+    limit_val_batches: int | None = number(None, ge=1)
+    limit_test: int | None = number(None, ge=1)
+    """Test items; null: all."""
+    log_every: int = number(50, ge=1)
+    progress: bool = True
+    threads: int | None = number(None, ge=1)
+    """CPU threads of this run; null: torch's own choice."""
+    max_nan_steps: int = number(0, ge=0)
+    """So many steps with a loss that is not finite are skipped and counted before the run fails."""
+
+
+@dataclass
+class LoggerConfig:
+    """Where metrics go besides the run folder."""
+
+    kind: str = choice("wandb", "wandb", "tensorboard", "none")
+    project: str = "variations"
+    entity: str | None = None
+    mode: str | None = choice(None, "online", "offline", "disabled")
+    """null: online when logged in, else offline."""
+    tags: list[str] = field(default_factory=list)
+
+
+@dataclass
+class ResumeConfig:
+    """What may differ when an interrupted run is continued."""
+
+    allow: list[str] = field(default_factory=list)
+
+
+@dataclass
+class DebugConfig:
+    """Quick looks that are never results; results of such a run are marked."""
+
+    name: str | None = None
+    overfit_batches: int = number(0, ge=0)
+    """Train and validate on so many batches of the training data."""
+    profiler: str | None = choice(None, "simple", "advanced", "pytorch")
+
+
+@dataclass
+class VariationConfig:
+    """A row of a table: what it is called and what was published. What it changes stands in the other groups."""
+
+    table: str | None = None
+    row: str | None = None
+    id: str | None = None
+    """Key of the record in the published data."""
+    label: str | None = None
+    group: str | None = None
+    """The table's own letter for the row (A to E)."""
+    base: str | None = None
+    """The row it is compared with; itself: none."""
+    task: str = "translation"
+    """The task of the row's system."""
+    quoted: bool = False
+    """A system that the paper quotes: printed with its published figures, never trained."""
+    published: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, Any] = field(default_factory=dict)
+    """Figures that differ between editions of the paper."""
+    provenance: str | None = None
+    note: str | None = None
+    source: str | None = None
+    """Folder, seen from the run's own, of the run whose weights are tested instead; a sweep sets it."""
+    reuse: str | None = None
+    """Row whose trained checkpoint is tested again instead of training (only `branch.eval_mode` differs)."""
+
+
+@dataclass
+class PrunerConfig:
+    """When a trial of a search is given up (docs/search.md)."""
+
+    kind: str = choice("none", "none", "median", "hyperband", "wilcoxon")
+    """By dev scores at validations (`median`, `hyperband`), or by a test over dev sentences (`wilcoxon`)."""
+    startup: int = number(5, ge=0)
+    """`median`: so many trials are never pruned."""
+    warmup: int = number(0, ge=0)
+    """`median`: no pruning before this step."""
+    p: float = number(0.1, gt=0, lt=1)
+    """`wilcoxon`: level of the test."""
+    at: float = number(0.5, gt=0, lt=1)
+    """`wilcoxon`: the part of the training after which trials are compared."""
+
+
+@dataclass
+class SearchConfig:
+    """A search with Optuna: a sweep file with `search:` is one (docs/search.md)."""
+
+    space: dict[str, Any] = field(default_factory=dict)
+    """What is varied: key to `interval(a,b)`, `choice(a,b)`, `range(a,b)`, or `{type: float, low: a, high: b}`."""
+    trials: int | None = number(None, ge=1)
+    """Trials in all, however often the search is started; null: every cell (`sampler=grid`)."""
+    metrics: list[str] = field(default_factory=lambda: ["dev.bleu"])
+    """What is optimised: dev.bleu, dev_ppl, parameters, flops, …; several with nsgaii, gp, tpe, random or grid."""
+    directions: list[str] = field(default_factory=list)
+    """`maximize` or `minimize`, one a metric; empty: scores up, losses and costs down."""
+    baseline: str | None = None
+    """A row, TABLE/ROW, that every trial starts from, and whose own values are the first trial."""
+    sampler: str = choice("tpe", "tpe", "random", "grid", "gp", "nsgaii")
+    seed: int = number(1, ge=0)
+    """Seed of the sampler."""
+    startup: int = number(10, ge=1)
+    """Random trials before `tpe` or `gp` draws conclusions."""
+    population: int = number(20, ge=2)
+    """`nsgaii`: trials of a generation."""
+    pruner: PrunerConfig = field(default_factory=PrunerConfig)
+    storage: str | None = None
+    """A journal file or sqlite:///FILE; null: runs/NAME/study.log."""
+
+
+@dataclass
+class TrialConfig:
+    """The trial of a search that a run belongs to; written by the search."""
+
+    trial: int | None = number(None, ge=0)
+    study: str | None = None
+    storage: str | None = None
+
+
+@dataclass
+class SweepConfig:
+    """A table, a grid or a search; see `sweeps/`."""
+
+    name: str | None = None
+    """Folder of its runs below `runs`."""
+    table: str | None = None
+    rows: list[str] = field(default_factory=list)
+    """Rows of the table, base row first; empty: all."""
+    seeds: list[int] = field(default_factory=lambda: [1])
+    overrides: list[str] = field(default_factory=list)
+    """Applied to every row alike."""
+    at_once: int | str | None = number_or_auto(None, ge=1)
+    """Most rows at the same time; null: what the launcher has room for (on this machine's CPU, one); `auto`: so many
+    as are quickest on this machine's CPU, measured first."""
+    retries: int = number(1, ge=0)
+    """How often a failed row is tried again before the sweep ends."""
+    reuse: bool = True
+    """Rows that differ from another one only at test time test that one's weights instead of training their own."""
+    lease_seconds: float = number(60.0, gt=0)
+    """So long the process at a run may be silent before another one takes its place."""
+    metric: str = "bleu"
+    """What is shown of each run: a score of the test set, SET.SCORE, dev_ppl or dev_nll."""
+    note: str | None = None
+    search: SearchConfig = field(default_factory=SearchConfig)
+
+    @property
+    def most(self) -> int | None:
+        """`at_once` where it is a number; None: the pool knows how many it has room for."""
+        return self.at_once if isinstance(self.at_once, int) else None
+
+
+@dataclass
+class RunConfig:
+    """What every run has, whatever its task. The task adds its model, its data and all else that it owns."""
+
+    task: str = "translation"
+    """Which task: `tasks/base.py` says what one owns."""
+    recipe: RecipeConfig = field(default_factory=RecipeConfig)
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    logger: LoggerConfig = field(default_factory=LoggerConfig)
+    resume: ResumeConfig = field(default_factory=ResumeConfig)
+    debug: DebugConfig = field(default_factory=DebugConfig)
+    variation: VariationConfig = field(default_factory=VariationConfig)
+    sweep: SweepConfig = field(default_factory=SweepConfig)
+    search: TrialConfig = field(default_factory=TrialConfig)
+    seed: int = number(1, ge=0)
+    name: str | None = None
+    """Name of a single run; null: made from the choices of the configuration."""
+    runs: str = "runs"
+    """Root of the run store."""
+    force: bool = False
+    """A new attempt beside a finished run."""
+    deterministic: bool = False
+    profile: str = choice("auto", "auto", "reference")
+    """`reference`: plain torch kernels; `auto`: the fastest exact ones for this device."""
+    rows: list[str] | None = None
+    """Rows to run of a sweep; null: those of the sweep file."""
+    seeds: list[int] | None = None
+    """Seeds to run of a sweep; null: those of the sweep file."""
+
+
+@dataclass
 class ModelConfig:
     """The network's shape (Vaswani et al. 2017, Table 3, and SPEC section 0)."""
 
@@ -150,301 +388,32 @@ class BranchConfig:
 
 
 @dataclass
-class DataConfig:
-    """A corpus and its sub-words."""
+class SequenceRecipe(RecipeConfig):
+    """A recipe for models that read and write sequences of sub-words."""
 
-    name: str = "toy"
-    kind: str = choice("toy", "toy", "folder", "multi30k", "wmt14")
-    """Which loader reads it."""
-    source: str = "en"
-    target: str = "de"
-    root: str | None = None
-    """Folder with a local copy (plain or .gz); null means: download into `cache` (or generate, for toy)."""
-    cache: str = field(default_factory=default_cache)
-    """Downloads, sub-word models and token files, shared by all runs."""
-    train: str = "train"
-    """File stems: `<root>/<stem>.<language>[.gz]`."""
-    dev: str = "valid"
-    test: str = "test"
-    vocabulary: int = number(8000, ge=32)
-    """Rows of the shared sub-word vocabulary (special symbols included)."""
-    vocabulary_pad_to: int = number(1, ge=1)
-    """Round the number of embedding rows up to a multiple of this (40,960 rows in the code behind the paper)."""
-    lowercase: bool = False
-    max_length: int = number(256, ge=1)
-    """Sub-words per side, EOS included; longer training pairs are dropped and counted."""
-    seed: int = number(1, ge=0)
-    """Seed of the generated corpus (toy)."""
-    train_pairs: int | None = number(None, ge=1)
-    """Use only so many training pairs (toy: generate so many)."""
-    workers: int = number(0, ge=0)
-    """Loader processes."""
-
-
-@dataclass
-class ScaleConfig:
-    """How a recipe shrinks the rows of a paper's table, all alike: one factor for widths, one for depths, one for
-    steps."""
-
-    width: float = number(1.0, gt=0)
-    """Factor of d_model, d_ff, d_k and d_v."""
-    depth: float = number(1.0, gt=0)
-    """Factor of N."""
-    steps: float = number(1.0, gt=0)
-    """Factor of the number of steps (and of `freeze_last`)."""
-
-
-@dataclass
-class RecipeConfig:
-    """How to train; frozen while an ablation changes the model."""
-
-    name: str = "quick"
-    scale: ScaleConfig = field(default_factory=ScaleConfig)
-    schedule: str = choice("noam", "noam", "inverse_sqrt")
-    """`noam`: lr · d_model^-0.5 · min(s^-0.5, s·warmup^-1.5). `inverse_sqrt`: lr is the peak, reached at `warmup`."""
-    lr: float = number(1.0, gt=0)
-    warmup: int = number(4000, ge=1)
-    beta1: float = number(0.9, ge=0, lt=1)
-    beta2: float = number(0.98, ge=0, lt=1)
-    eps: float = number(1e-9, gt=0)
-    weight_decay: float = number(0.0, ge=0)
-    clip: float = number(0.0, ge=0)
-    """Largest gradient norm; 0 means no clipping."""
     label_smoothing: float = number(0.1, ge=0, lt=1)
     smoothing: str = choice("t2t", "t2t", "torch", "annotated")
     """ε/(V-1) off target; ε/V everywhere; or ε/(V-2) with nothing on padding."""
     batch_tokens: int = number(25_000, ge=1)
     """Padded source tokens, and padded target tokens, of one update."""
-    average: int = number(1, ge=1)
-    """At test time, average so many last checkpoints (1: no averaging)."""
-    average_every: int | None = number(None, ge=1)
-    """Steps between the checkpoints that are averaged; null: 1.5 % of the steps."""
-    ema: float = number(0.0, ge=0, lt=1)
-    """Decay of an exponential moving average of the weights, used at test time instead; 0: none."""
 
 
 @dataclass
-class TrainerConfig:
-    """Hardware and lengths."""
+class SequenceTrainer(TrainerConfig):
+    """Lengths that such models count in tokens."""
 
-    accelerator: str = choice("cpu", "cpu", "gpu", "auto")
-    devices: int = number(1, ge=1)
-    nodes: int = number(1, ge=1)
-    strategy: str = choice("auto", "auto", "ddp")
-    precision: str = choice("32-true", "32-true", "bf16-mixed", "64-true")
-    compile: bool = False
-    """torch.compile of the inner network."""
-    max_steps: int = number(100_000, ge=1)
-    """Optimiser updates. Each recipe sets it."""
-    max_minutes: float | None = number(None, gt=0)
-    """Wall-clock limit of the whole run."""
     tokens_per_batch: int | None = number(None, ge=1)
     """Padded tokens per side of one forward pass on one device; null: all of recipe.batch_tokens at once."""
-    val_every: int | None = number(None, ge=1)
-    """Steps between validations; null: a tenth of max_steps."""
     val_bleu: int = number(200, ge=0)
     """Dev sentences decoded (greedily) at each validation; 0: none."""
-    checkpoint_every: int | None = number(None, ge=1)
-    """Steps between checkpoints; null: at each validation."""
-    checkpoint_minutes: float | None = number(None, gt=0)
-    limit_val_batches: int | None = number(None, ge=1)
-    limit_test: int | None = number(None, ge=1)
-    """Test sentences; null: all."""
-    log_every: int = number(50, ge=1)
-    progress: bool = True
-    threads: int | None = number(None, ge=1)
-    """CPU threads of this run; null: torch's own choice."""
-    max_nan_steps: int = number(0, ge=0)
-    """So many steps with a loss that is not finite are skipped and counted before the run fails."""
 
 
 @dataclass
-class DecodeConfig:
-    """Beam search (SPEC section 4)."""
-
-    beam: int = number(4, ge=1)
-    """1 is greedy."""
-    alpha: float = number(0.6, ge=0)
-    """Exponent of the length penalty ((5+|Y|)/6)^alpha."""
-    max_extra: int = number(50, ge=0)
-    """Longest output: source length plus this."""
-    batch_tokens: int = number(4096, ge=1)
-    """Padded source tokens times beam per batch."""
-    nbest: int = number(1, ge=1)
-    sets: list[str] = field(default_factory=lambda: ["test"])
-    """Sets that are translated and scored after training: `test`, `dev`, and further test sets of the corpus."""
-    attention: int = number(3, ge=0, le=5)
-    """Short sentences whose attention maps a tested run stores for the dashboard; 0: none."""
-
-
-@dataclass
-class LoggerConfig:
-    """Where metrics go besides the run folder."""
-
-    kind: str = choice("wandb", "wandb", "tensorboard", "none")
-    project: str = "variations"
-    entity: str | None = None
-    mode: str | None = choice(None, "online", "offline", "disabled")
-    """null: online when logged in, else offline."""
-    tags: list[str] = field(default_factory=list)
-
-
-@dataclass
-class ResumeConfig:
-    """What may differ when an interrupted run is continued."""
-
-    allow: list[str] = field(default_factory=list)
-
-
-@dataclass
-class DebugConfig:
-    """Quick looks that are never results; results of such a run are marked."""
-
-    name: str | None = None
-    overfit_batches: int = number(0, ge=0)
-    """Train and validate on so many batches of the training data."""
-    profiler: str | None = choice(None, "simple", "advanced", "pytorch")
-
-
-@dataclass
-class VariationConfig:
-    """A row of a table: what it is called and what was published. What it changes stands in the other groups."""
-
-    table: str | None = None
-    row: str | None = None
-    id: str | None = None
-    """Key of the record in the published data."""
-    label: str | None = None
-    group: str | None = None
-    """The table's own letter for the row (A to E)."""
-    base: str | None = None
-    """The row it is compared with; itself: none."""
-    task: str = choice("translation", "translation", "parsing")
-    """`parsing` rows wait for that task."""
-    quoted: bool = False
-    """A system that the paper quotes: printed with its published figures, never trained."""
-    published: dict[str, Any] = field(default_factory=dict)
-    versions: dict[str, Any] = field(default_factory=dict)
-    """Figures that differ between editions of the paper."""
-    provenance: str | None = None
-    note: str | None = None
-    source: str | None = None
-    """Folder, seen from the run's own, of the run whose weights are tested instead; a sweep sets it."""
-    reuse: str | None = None
-    """Row whose trained checkpoint is tested again instead of training (only `branch.eval_mode` differs)."""
-
-
-@dataclass
-class PrunerConfig:
-    """When a trial of a search is given up (docs/search.md)."""
-
-    kind: str = choice("none", "none", "median", "hyperband", "wilcoxon")
-    """By dev scores at validations (`median`, `hyperband`), or by a test over dev sentences (`wilcoxon`)."""
-    startup: int = number(5, ge=0)
-    """`median`: so many trials are never pruned."""
-    warmup: int = number(0, ge=0)
-    """`median`: no pruning before this step."""
-    p: float = number(0.1, gt=0, lt=1)
-    """`wilcoxon`: level of the test."""
-    at: float = number(0.5, gt=0, lt=1)
-    """`wilcoxon`: the part of the training after which trials are compared."""
-
-
-@dataclass
-class SearchConfig:
-    """A search with Optuna: a sweep file with `search:` is one (docs/search.md)."""
-
-    space: dict[str, Any] = field(default_factory=dict)
-    """What is varied: key to `interval(a,b)`, `choice(a,b)`, `range(a,b)`, or `{type: float, low: a, high: b}`."""
-    trials: int | None = number(None, ge=1)
-    """Trials in all, however often the search is started; null: every cell (`sampler=grid`)."""
-    metrics: list[str] = field(default_factory=lambda: ["dev.bleu"])
-    """What is optimised: dev.bleu, dev_ppl, parameters, flops, …; several with nsgaii, gp, tpe, random or grid."""
-    directions: list[str] = field(default_factory=list)
-    """`maximize` or `minimize`, one a metric; empty: scores up, losses and costs down."""
-    baseline: str | None = None
-    """A row, TABLE/ROW, that every trial starts from, and whose own values are the first trial."""
-    sampler: str = choice("tpe", "tpe", "random", "grid", "gp", "nsgaii")
-    seed: int = number(1, ge=0)
-    """Seed of the sampler."""
-    startup: int = number(10, ge=1)
-    """Random trials before `tpe` or `gp` draws conclusions."""
-    population: int = number(20, ge=2)
-    """`nsgaii`: trials of a generation."""
-    pruner: PrunerConfig = field(default_factory=PrunerConfig)
-    storage: str | None = None
-    """A journal file or sqlite:///FILE; null: runs/NAME/study.log."""
-
-
-@dataclass
-class TrialConfig:
-    """The trial of a search that a run belongs to; written by the search."""
-
-    trial: int | None = number(None, ge=0)
-    study: str | None = None
-    storage: str | None = None
-
-
-@dataclass
-class SweepConfig:
-    """A table, a grid or a search; see `sweeps/`."""
-
-    name: str | None = None
-    """Folder of its runs below `runs`."""
-    table: str | None = None
-    rows: list[str] = field(default_factory=list)
-    """Rows of the table, base row first; empty: all."""
-    seeds: list[int] = field(default_factory=lambda: [1])
-    overrides: list[str] = field(default_factory=list)
-    """Applied to every row alike."""
-    at_once: int | str | None = number_or_auto(None, ge=1)
-    """Most rows at the same time; null: what the launcher has room for (on this machine's CPU, one); `auto`: so many
-    as are quickest on this machine's CPU, measured first."""
-    retries: int = number(1, ge=0)
-    """How often a failed row is tried again before the sweep ends."""
-    reuse: bool = True
-    """Rows that differ from another one only at test time test that one's weights instead of training their own."""
-    lease_seconds: float = number(60.0, gt=0)
-    """So long the process at a run may be silent before another one takes its place."""
-    metric: str = "bleu"
-    """What is shown of each run: a score of the test set, SET.SCORE, dev_ppl or dev_nll."""
-    note: str | None = None
-    search: SearchConfig = field(default_factory=SearchConfig)
-
-    @property
-    def most(self) -> int | None:
-        """`at_once` where it is a number; None: the pool knows how many it has room for."""
-        return self.at_once if isinstance(self.at_once, int) else None
-
-
-@dataclass
-class Config:
-    """One run, complete."""
+class TransformerConfig(RunConfig):
+    """A run whose network is one of `models/transformer`."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     positions: PositionsConfig = field(default_factory=PositionsConfig)
     branch: BranchConfig = field(default_factory=BranchConfig)
-    data: DataConfig = field(default_factory=DataConfig)
-    recipe: RecipeConfig = field(default_factory=RecipeConfig)
-    trainer: TrainerConfig = field(default_factory=TrainerConfig)
-    decode: DecodeConfig = field(default_factory=DecodeConfig)
-    logger: LoggerConfig = field(default_factory=LoggerConfig)
-    resume: ResumeConfig = field(default_factory=ResumeConfig)
-    debug: DebugConfig = field(default_factory=DebugConfig)
-    variation: VariationConfig = field(default_factory=VariationConfig)
-    sweep: SweepConfig = field(default_factory=SweepConfig)
-    search: TrialConfig = field(default_factory=TrialConfig)
-    seed: int = number(1, ge=0)
-    name: str | None = None
-    """Name of a single run; null: made from the choices of the configuration."""
-    runs: str = "runs"
-    """Root of the run store."""
-    force: bool = False
-    """A new attempt beside a finished run."""
-    deterministic: bool = False
-    profile: str = choice("auto", "auto", "reference")
-    """`reference`: plain torch kernels; `auto`: the fastest exact ones for this device."""
-    rows: list[str] | None = None
-    """Rows to run of a sweep; null: those of the sweep file."""
-    seeds: list[int] | None = None
-    """Seeds to run of a sweep; null: those of the sweep file."""
+    recipe: SequenceRecipe = field(default_factory=SequenceRecipe)
+    trainer: SequenceTrainer = field(default_factory=SequenceTrainer)

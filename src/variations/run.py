@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from variations import processes
-from variations.config import Config
+from variations.config import RunConfig
 from variations.configuration import surroundings
 from variations.configuration.compose import load, to_dict
 from variations.errors import ConfigError, ExitCode, Interrupted, Pruned, RunFailedError, UserError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
-def execute(config: Config) -> Path:
+def execute(config: RunConfig) -> Path:
     """Train, test and score what `config` describes, unless that has been done; the last line printed is the folder.
 
     Raises:
@@ -89,7 +89,7 @@ def run(path: Path, *, queued: bool = False) -> dict[str, Any]:
         return result
 
 
-def _work(config: Config, folder: RunFolder) -> dict[str, Any]:
+def _work(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
     from variations.training.interrupt import Interrupt
 
     if processes.global_rank() > 0:
@@ -144,7 +144,7 @@ def _set_failed(folder: RunFolder, error: BaseException) -> None:
         print(f"Cannot write {folder.path / 'status.json'}: {fault}", file=sys.stderr)
 
 
-def _train_and_test(config: Config, folder: RunFolder, interrupt: Any) -> dict[str, Any]:
+def _train_and_test(config: RunConfig, folder: RunFolder, interrupt: Any) -> dict[str, Any]:
     from variations import tracking
     from variations.training.outcome import outcome
 
@@ -160,13 +160,13 @@ def _train_and_test(config: Config, folder: RunFolder, interrupt: Any) -> dict[s
     return result
 
 
-def _train(config: Config, folder: RunFolder, interrupt: Any) -> Any:
+def _train(config: RunConfig, folder: RunFolder, interrupt: Any) -> Any:
     from variations.training.fit import fit
 
     return fit(config, folder, interrupt)
 
 
-def _run_in_processes(config: Config, folder: RunFolder) -> None:
+def _run_in_processes(config: RunConfig, folder: RunFolder) -> None:
     """Start `run` once for each device."""
     code = processes.run_ranks(folder.path, config.trainer.devices, config.trainer.nodes)
     if code in (ExitCode.INTERRUPTED, ExitCode.PREEMPTED, ExitCode.TERMINATED):
@@ -177,7 +177,7 @@ def _run_in_processes(config: Config, folder: RunFolder) -> None:
         raise failure
 
 
-def load_model(path: Path) -> "tuple[Transformer, Subwords, Config]":
+def load_model(path: Path) -> "tuple[Transformer, Subwords, RunConfig]":
     """The trained network of a run as it was tested, its vocabulary and its configuration.
 
     Raises:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from variations.config import Config
 from variations.configuration.compose import compose_run, flatten, from_dict
 from variations.configuration.faults import faults
+from variations.tasks.translation.config import TranslationConfig
 
 
-def configured(**changes: Any) -> Config:
+def configured(**changes: Any) -> TranslationConfig:
     """The schema's defaults with some keys changed; `__` stands for the dot."""
     values: dict[str, Any] = {}
     for name, value in changes.items():
@@ -19,7 +19,7 @@ def configured(**changes: Any) -> Config:
         for part in parts:
             node = node.setdefault(part, {})
         node[last] = value
-    return from_dict(values, Config)
+    return from_dict(values, TranslationConfig)
 
 
 WEIGHTED = {"model__kind": "weighted"}
@@ -128,7 +128,7 @@ def test_fault_is_named_alone_with_its_remedy(name: str) -> None:
 
 
 def test_defaults_have_no_fault() -> None:
-    assert faults(Config()) == []
+    assert faults(TranslationConfig()) == []
 
 
 def test_explicit_d_k_and_d_v_free_the_number_of_heads() -> None:
@@ -154,7 +154,7 @@ def test_a_combination_of_a_value_already_at_fault_is_left_out() -> None:
 def test_every_bounded_or_closed_field_is_checked() -> None:
     """No numeric or closed field of the schema escapes: an absurd value in each is named."""
     checked = 0
-    for key, item in _leaves(Config()):
+    for key, item in _leaves(TranslationConfig()):
         if item.metadata.get("choices"):
             absurd: Any = "no such choice"
         elif item.metadata.get("bounds"):
@@ -165,7 +165,7 @@ def test_every_bounded_or_closed_field_is_checked() -> None:
         assert any(fault.startswith(f"{key}=") for fault in found), key
         checked += 1
     assert checked > 60
-    assert "model.h" in flatten(Config())
+    assert "model.h" in flatten(TranslationConfig())
 
 
 def _leaves(node: Any, prefix: str = "") -> Any:

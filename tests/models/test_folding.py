@@ -5,15 +5,16 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from variations.config import BranchConfig, Config, ModelConfig
+from variations.config import BranchConfig, ModelConfig
 from variations.models import build
 from variations.models.branch_weights import BranchWeights
 from variations.models.branched import BranchedFeedForward
 from variations.models.kernels import Reference
+from variations.tasks.translation.config import TranslationConfig
 
 
 def model(ffn: str) -> torch.nn.Module:
-    config = Config()
+    config = TranslationConfig()
     config.model = ModelConfig(kind="weighted", N=1, d_model=16, d_ff=32, h=4, dropout=0.0)
     config.branch.ffn = ffn
     torch.manual_seed(0)
@@ -98,7 +99,7 @@ def one_step(network: torch.nn.Module) -> int:
 @pytest.mark.parametrize("ffn", ["shared", "split"])
 def test_a_decoding_step_takes_no_more_products_than_the_plain_transformer_s(ffn: str, size: tuple[int, ...]) -> None:
     d, f, h = size
-    config = Config()
+    config = TranslationConfig()
     config.model = ModelConfig(kind="transformer", N=2, d_model=d, d_ff=f, h=h, dropout=0.0)
     config.branch.ffn = ffn
     plain = build(config, 50).eval()

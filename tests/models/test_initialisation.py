@@ -5,14 +5,14 @@ import math
 import pytest
 import torch
 
-from variations.config import Config
 from variations.models import build
+from variations.tasks.translation.config import TranslationConfig
 
 D, F, H = 64, 256, 4
 
 
 def network(**settings):
-    config = Config()
+    config = TranslationConfig()
     m = config.model
     m.N, m.d_model, m.d_ff, m.h = 1, D, F, H
     for key, value in settings.items():

@@ -7,10 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from variations.config import Config
 from variations.models import packing
 from variations.models.kernels import FusedGPU, Reference
 from variations.models.segments import Packed, pack
+from variations.tasks.translation.config import TranslationConfig
 
 SOURCE = torch.tensor([[5, 6, 2, 0], [7, 2, 0, 0], [8, 9, 4, 2]])
 TARGET = torch.tensor([[3, 2, 0], [4, 5, 2], [2, 0, 0]])
@@ -70,7 +70,7 @@ def test_attention_stays_within_a_segment(window, causal):
 
 
 def gpu(**changes):
-    config = Config()
+    config = TranslationConfig()
     config.trainer.precision = "bf16-mixed"
     for key, value in changes.items():
         holder = config.trainer if key == "precision" else config if key == "profile" else config.model

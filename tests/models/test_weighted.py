@@ -7,13 +7,14 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from variations.config import BranchConfig, Config, GateConfig, ModelConfig
+from variations.config import BranchConfig, GateConfig, ModelConfig
 from variations.models import build
 from variations.models.attention import Concatenate
 from variations.models.branch_weights import BranchWeights
 from variations.models.branched import KINDS
 from variations.models.feed_forward import FeedForward
 from variations.models.kernels import Reference
+from variations.tasks.translation.config import TranslationConfig
 
 D, F_WIDTH, M, TOKENS = 24, 32, 4, 11
 IMPLS = ("naive", "sum_first", "composed")
@@ -117,7 +118,7 @@ def test_evaluations_agree_over_many_blocks_of_tokens(impl, monkeypatch):
 
 
 def losses(decoder, ffn, impl, residual, wo_bias, gate, dtype=torch.float64):
-    config = Config()
+    config = TranslationConfig()
     m = config.model
     m.kind, m.N, m.d_model, m.d_ff, m.h = "weighted", 1, 8, 8, 2
     gates = GateConfig(kind=gate, k=1)
@@ -284,7 +285,7 @@ def test_inner_norm_stands_between_the_projection_and_the_ffn():
 
 
 def weighted(**options):
-    config = Config()
+    config = TranslationConfig()
     m = config.model
     m.kind, m.N, m.d_model, m.d_ff, m.h = "weighted", 2, 16, 32, 4
     config.branch = BranchConfig(**options)

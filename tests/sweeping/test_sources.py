@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from variations import run
-from variations.config import Config
 from variations.configuration.compose import compose_run, to_dict
 from variations.errors import UserError
 from variations.store.ledger import RunFolder
@@ -16,6 +15,7 @@ from variations.store.reuse import hindrances
 from variations.sweeping.jobs import Job, expand
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.sources import Sources
+from variations.tasks.translation.config import TranslationConfig
 
 Changes = Callable[..., list[str]]
 
@@ -91,8 +91,8 @@ def test_what_was_trained_otherwise_is_not_reused(table: list[Outcome]) -> None:
 
 
 @pytest.fixture
-def weighted(corpus: Path, tmp_path: Path) -> Callable[..., Config]:
-    def make(name: str, *changes: str) -> Config:
+def weighted(corpus: Path, tmp_path: Path) -> Callable[..., TranslationConfig]:
+    def make(name: str, *changes: str) -> TranslationConfig:
         words = [
             "model=weighted", "data=files", f"data.root={corpus}", "data.vocabulary=48", "data.max_length=64",
             "model.d_model=16", "model.d_ff=32", "model.h=2", "model.N=1", "recipe.batch_tokens=512",
@@ -108,7 +108,7 @@ def weighted(corpus: Path, tmp_path: Path) -> Callable[..., Config]:
 @pytest.mark.slow
 @pytest.mark.parametrize("branch", ["random", "uniform_at_test"])
 def test_testing_the_others_weights_gives_the_result_of_training_anew(
-    branch: str, weighted: Callable[..., Config], tmp_path: Path
+    branch: str, weighted: Callable[..., TranslationConfig], tmp_path: Path
 ) -> None:
     learned = run.execute(weighted("learned"))
     alone = run.execute(weighted("alone", f"branch={branch}"))

@@ -7,8 +7,8 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
-from variations.config import Config
 from variations.data.batching import collate
+from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.task import Translation
 from variations.training.schedule import frozen_steps, is_branch_weight
 
@@ -35,7 +35,7 @@ class Watch(pl.Callback):
 
 
 def fit(**branch):
-    config = Config(seed=3)
+    config = TranslationConfig(seed=3)
     m = config.model
     m.kind, m.N, m.d_model, m.d_ff, m.h = "weighted", 2, 16, 32, 4
     config.recipe.warmup, config.branch.warmup = 20, 5
@@ -98,7 +98,7 @@ def test_centred_gradients_sum_to_zero():
             seen.extend(p.grad for name, p in self.model.named_parameters() if is_branch_weight(name))
             super().zero_grad(set_to_none)
 
-    config = Config()
+    config = TranslationConfig()
     m = config.model
     m.kind, m.N, m.d_model, m.d_ff, m.h = "weighted", 1, 16, 32, 4
     config.branch.center_grad = True

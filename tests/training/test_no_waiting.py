@@ -16,10 +16,11 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from variations.config import BranchConfig, Config, GateConfig
+from variations.config import BranchConfig, GateConfig
 from variations.data.batching import Batch
 from variations.models import packing
 from variations.models.kernels import FusedGPU
+from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.task import Translation
 from variations.training.loss import Smoothing, cross_entropy
 
@@ -110,7 +111,7 @@ def gpu(device, monkeypatch):
 
 
 def config(kind="transformer", **changes):
-    config = Config()
+    config = TranslationConfig()
     m = config.model
     m.kind, m.N, m.d_model, m.d_ff, m.h = kind, 1, 32, 64, 4
     config.trainer.precision, config.recipe.clip, config.recipe.ema = "bf16-mixed", 1.0, 0.99

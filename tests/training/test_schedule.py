@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from variations.config import BranchConfig, Config, RecipeConfig
+from variations.config import BranchConfig, SequenceRecipe
 from variations.models import build
+from variations.tasks.translation.config import TranslationConfig
 from variations.training import schedule
 from variations.training.budget import paper_cost
 from variations.training.schedule import branch_rate, frozen_steps, main_rate
@@ -44,7 +45,7 @@ BRANCH = {
     },
 }
 RATIO = {1: 77.45966692414832, 400: 77.45966692414835, 4000: 2.4494897427831783, 60000: 2.4494897427831783}
-RECIPE = RecipeConfig(lr=1.0, warmup=4000)
+RECIPE = SequenceRecipe(lr=1.0, warmup=4000)
 NEVER_FROZEN = BranchConfig(freeze_last=0)
 
 
@@ -85,13 +86,13 @@ def test_lr_scale_multiplies_the_rate_of_kappa_and_alpha():
 
 
 def test_inverse_square_root_peaks_at_warmup():
-    recipe = RecipeConfig(schedule="inverse_sqrt", lr=5e-3, warmup=2000)
+    recipe = SequenceRecipe(schedule="inverse_sqrt", lr=5e-3, warmup=2000)
     found = {step: main_rate(step, recipe, 128) for step in (1, 1000, 2000, 8000)}
     assert found == pytest.approx({1: 2.5e-6, 1000: 2.5e-3, 2000: 5e-3, 8000: 2.5e-3})
 
 
 def config(**model):
-    config = Config()
+    config = TranslationConfig()
     m = config.model
     m.N, m.d_model, m.d_ff, m.h = 2, 32, 32, 4
     for key, value in model.items():

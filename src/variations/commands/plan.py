@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from variations.config import Config, choice, number
+from variations.config import RunConfig, choice, number
 from variations.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ OWN_KEYS = ("format", "vocabulary", "measure", "devices", "limit", "fresh")
 
 
 @dataclass
-class PlanConfig(Config):
+class PlanConfig(RunConfig):
     """Keys of `src/plan.py`: all of `src/train.py`'s, and its own."""
 
     format: str = choice("terminal", "terminal", "markdown", "csv", "json", "wandb")

@@ -17,8 +17,9 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from variations.config import Config, DecodeConfig, choice, number
+from variations.config import choice, number
 from variations.errors import UserError
+from variations.tasks.translation.config import DecodeConfig, TranslationConfig
 
 if TYPE_CHECKING:
     from variations.tasks.translation.decoding.translator import Translation, Translator
@@ -151,7 +152,7 @@ def load(config: TranslateConfig) -> "Translator":
     return Translator(cast(Any, model), subwords, decode, device=device, **limits)
 
 
-def search_config(config: TranslateConfig, run: Config) -> DecodeConfig:
+def search_config(config: TranslateConfig, run: TranslationConfig) -> DecodeConfig:
     """The run's own search with what the user changed.
 
     Raises:

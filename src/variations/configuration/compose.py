@@ -18,7 +18,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import yaml
 from hydra import version as hydra_version
@@ -32,7 +32,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from variations.config import Config
+from variations.config import RunConfig
+from variations.configuration import tasks
 from variations.configuration.suggestions import did_you_mean
 from variations.errors import ConfigError
 
@@ -59,6 +60,9 @@ def register_resolvers() -> None:
 def register_schema(schema: type[Any], config_name: str) -> None:
     """Store a verb's schema as `<config_name>_schema`, and a primary configuration where `conf/` has none."""
     store = ConfigStore.instance()
+    if issubclass(schema, RunConfig):
+        for name in tasks.names():  # `conf/task/NAME.yaml` begins with its task's schema
+            store.store(group="schema", name=name, node=tasks.schema_of(name), provider="variations")
     store.store(name=f"{config_name}_schema", node=schema, provider="variations")
     if (CONF / f"{config_name}.yaml").exists():
         return
@@ -78,7 +82,7 @@ def loader(extra_folder: str | None = None) -> ConfigLoaderImpl:
     hydra_version.setbase(VERSION_BASE)
     setup_globals()
     register_resolvers()
-    register_schema(Config, "train")
+    register_schema(RunConfig, "train")
     search_path = create_config_search_path(str(CONF))
     if extra_folder is not None:
         path = f"file://{Path(extra_folder).resolve()}"
@@ -109,10 +113,16 @@ def compose_node(
 def to_config(node: DictConfig | Mapping[str, Any], schema: type[T]) -> T:
     """Check a tree against a schema, resolve what it refers to, and return the dataclass.
 
+    Args:
+        node: The composed tree.
+        schema: Its dataclass; RunConfig stands for that of the task which the tree names.
+
     Raises:
         ConfigError: A key is unknown, a value has the wrong type, or an interpolation fails.
     """
     register_resolvers()
+    if issubclass(schema, RunConfig):
+        schema = cast(type[T], tasks.schema_for(schema, node.get("task")))
     try:
         typed = OmegaConf.merge(OmegaConf.structured(schema), node)
         result = OmegaConf.to_object(typed)
@@ -123,8 +133,8 @@ def to_config(node: DictConfig | Mapping[str, Any], schema: type[T]) -> T:
     return result
 
 
-def compose_run(overrides: Sequence[str] = (), *, extra_folder: str | None = None) -> Config:
-    """Return the configuration that `train.py` would run with these overrides.
+def compose_run(overrides: Sequence[str] = (), *, extra_folder: str | None = None) -> Any:
+    """Return the configuration, of its task's schema, that `train.py` would run with these overrides.
 
     Args:
         overrides: What a user would type, such as `["model=weighted", "trainer.max_steps=100"]`.
@@ -134,7 +144,7 @@ def compose_run(overrides: Sequence[str] = (), *, extra_folder: str | None = Non
         ConfigError: The overrides cannot be composed. Cross-field rules are left to `faults.faults`.
     """
     node, _ = compose_node(overrides, extra_folder=extra_folder)
-    return to_config(node, Config)
+    return to_config(node, RunConfig)
 
 
 def composition_fault(error: BaseException) -> str:
@@ -153,7 +163,7 @@ def composition_fault(error: BaseException) -> str:
         from variations.configuration.overrides import leaf_keys
 
         key = full_key or match[1]
-        near = did_you_mean(key, list(leaf_keys(Config)))
+        near = did_you_mean(key, list(leaf_keys(tasks.schema_of(None))))
         text = f"unknown key '{key}'." + near if near else f"unknown key '{key}'"
     elif full_key and full_key not in text:
         text = f"{full_key}: {text}"
@@ -175,8 +185,8 @@ def from_dict(values: Mapping[str, Any], schema: type[T]) -> T:
     return to_config(OmegaConf.create(dict(values)), schema)
 
 
-def load(path: Path) -> Config:
-    """Read a run's frozen `config.yaml`.
+def load(path: Path) -> Any:
+    """Read a run's frozen `config.yaml`, by the schema of its task.
 
     Raises:
         ConfigError: The file is missing, is not YAML, or does not fit the schema.
@@ -190,7 +200,7 @@ def load(path: Path) -> Config:
     if not isinstance(values, dict):
         raise ConfigError([f"{path} holds no keys and values: is it a run's config.yaml?"])
     try:
-        return from_dict(values, Config)
+        return from_dict(values, RunConfig)
     except ConfigError as error:
         raise ConfigError([f"{path}: {fault}" for fault in error.faults]) from error
 

@@ -4,24 +4,16 @@ Faults of the configuration alone are found in `faults.py`, on any machine; thes
 before its folder is made.
 """
 
-from pathlib import Path
+from variations.config import RunConfig
+from variations.configuration.tasks import named
 
-from variations.config import Config
 
-
-def faults(config: Config) -> list[str]:
+def faults(config: RunConfig) -> list[str]:
     """Sentences on what is missing here; empty if the run can start."""
-    return [*_data(config), *_devices(config)]
+    return [*named(config.task).missing(config), *_devices(config)]
 
 
-def _data(config: Config) -> list[str]:
-    root = config.data.root
-    if root is None or Path(root).expanduser().is_dir():
-        return []
-    return [f"data.root={root}: there is no such folder ({Path(root).expanduser().absolute()})."]
-
-
-def _devices(config: Config) -> list[str]:
+def _devices(config: RunConfig) -> list[str]:
     if config.trainer.accelerator != "gpu":
         return []
     import torch

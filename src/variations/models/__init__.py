@@ -1,6 +1,6 @@
 """The networks; they know nothing of data, training or Lightning."""
 
-from variations.config import Config
+from variations.config import TransformerConfig as Config
 from variations.models.kernels import choose
 from variations.models.transformer import Transformer
 from variations.models.weighted import WeightedTransformer

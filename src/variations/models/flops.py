@@ -7,7 +7,8 @@ as work done twice does not make a model bigger.
 
 from dataclasses import dataclass
 
-from variations.config import BranchConfig, Config, ModelConfig
+from variations.config import BranchConfig, ModelConfig
+from variations.config import TransformerConfig as Config
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from variations.config import Config
+from variations.config import TransformerConfig as Config
 from variations.models import trial
 from variations.models.kernels import Reference
 from variations.models.segments import Packed, pack

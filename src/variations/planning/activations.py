@@ -11,8 +11,8 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from variations.config import Config
 from variations.models import build
+from variations.tasks.translation.config import TranslationConfig as Config
 from variations.training.loss import chunk_elements
 
 ADAM_COPIES = 4

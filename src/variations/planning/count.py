@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from variations.config import Config
 from variations.models import WeightedTransformer, build, count_parameters
 from variations.models.flops import Tokens, training_flops
+from variations.tasks.translation.config import TranslationConfig as Config
 
 T2T_ROWS, T2T_TASK_VECTORS = 40_960, 32
 """Embedding rows and task vectors of the code behind Vaswani et al. 2017 (tensor2tensor of June 2017)."""

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from variations.config import Config
 from variations.data.batching import TokenBatchSampler, collate
 from variations.planning.sample import evenly
+from variations.tasks.translation.config import TranslationConfig as Config
 from variations.tasks.translation.data.module import TranslationData
 from variations.tasks.translation.decoding.beam import beam_search
 from variations.tasks.translation.decoding.protocol import EOS

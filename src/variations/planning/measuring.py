@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from variations.config import Config
 from variations.configuration.compose import to_dict
 from variations.errors import UserError
 from variations.planning.shape import Shape, machine_bytes
 from variations.processes import PARENT
 from variations.store.atomic import write_json
+from variations.tasks.translation.config import TranslationConfig as Config
 
 PATIENCE = 900.0
 """Seconds beyond the limit that a measurement may take: imports, the preparation of data, decoding."""

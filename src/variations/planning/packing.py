@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from variations.config import Config
 from variations.planning.cost import Cost, run_cost
 from variations.planning.measuring import Measured, measured
 from variations.planning.shape import Shape, machine_bytes
 from variations.processes import cores
+from variations.tasks.translation.config import TranslationConfig as Config
 
 LIMIT = 5.0
 """Seconds of updates for each number of runs; start and decoding come on top."""

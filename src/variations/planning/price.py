@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from variations.config import AUTO, Config
+from variations.config import AUTO
 from variations.planning.cost import Cost, preparation, run_cost
 from variations.planning.measuring import Measured, measured
 from variations.planning.packing import packed
 from variations.planning.rows import Planned
 from variations.planning.schedule import Path, Piece, longest_first
 from variations.planning.shape import Shape, machine_bytes
+from variations.tasks.translation.config import TranslationConfig as Config
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ import torch
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from variations import processes, tracking
-from variations.config import Config
 from variations.configuration.compose import from_dict
 from variations.data.batching import Indices
 from variations.errors import UserError
@@ -34,6 +33,7 @@ from variations.planning.sample import PRICED, InventedData, evenly, is_here, pr
 from variations.store.atomic import write_json
 from variations.store.environment import environment
 from variations.store.ledger import RunFolder
+from variations.tasks.translation.config import TranslationConfig as Config
 from variations.tasks.translation.data.module import TranslationData
 from variations.tasks.translation.task import Translation
 from variations.training import checkpoints, memory, performance

@@ -3,11 +3,11 @@
 import re
 from dataclasses import dataclass
 
-from variations.config import Config
 from variations.configuration.compose import to_dict
 from variations.errors import UserError
 from variations.store.ledger import RunFolder, config_hash, latest
 from variations.store.naming import run_folder
+from variations.tasks.translation.config import TranslationConfig as Config
 
 _CHECKPOINT = re.compile(r"step(\d+)\.ckpt")
 

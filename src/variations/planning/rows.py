@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import yaml
 
-from variations.config import Config
 from variations.configuration.compose import compose_run, loader
 from variations.configuration.faults import Fault, check
 from variations.configuration.suggestions import options
 from variations.errors import ConfigError
 from variations.planning.remaining import Launch, launch
 from variations.store.rows import CONF, SWEEPS, RowDefinition, load_row, row_definition
+from variations.tasks.translation.config import TranslationConfig as Config
 
 PAPERS = {
     "attention_table2": "Vaswani et al. 2017, Table 2",

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from variations.config import Config, DataConfig
 from variations.data.batching import Indices
 from variations.models.flops import Tokens, training_flops
+from variations.tasks.translation.config import DataConfig
+from variations.tasks.translation.config import TranslationConfig as Config
 from variations.tasks.translation.data.module import TranslationData
 from variations.tasks.translation.data.textfiles import find
 

@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from variations.config import Config
 from variations.configuration.compose import to_dict
 from variations.processes import cores, threads_each
 from variations.store.environment import cpu_model, gpu_names, versions
+from variations.tasks.translation.config import TranslationConfig as Config
 
 SPEEDY = ("models", "tasks", "training", "decoding", "scoring", "data", "planning", "performance.py", "tracking")
 """Code of this package that decides how fast a run is: another text is measured anew."""

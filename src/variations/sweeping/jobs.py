@@ -11,7 +11,7 @@ from pathlib import Path
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 
-from variations.config import Config
+from variations.config import RunConfig
 from variations.configuration.compose import compose_run, loader
 from variations.configuration.faults import Fault, check
 from variations.configuration.suggestions import did_you_mean, options
@@ -33,7 +33,7 @@ class Job:
     seed: int
     overrides: tuple[str, ...]
     """Compose this run anywhere."""
-    config: Config
+    config: RunConfig
     folder: Path
 
 
@@ -79,7 +79,7 @@ def job_faults(jobs: Sequence[Job], doubts: Callable[[Sequence[str]], bool] = la
     return [f if len(rows) == len(by_row) else f"{_listed(rows)}: {f}" for f, rows in rows_by_fault.items()]
 
 
-def _metric_faults(config: Config) -> list[Fault]:
+def _metric_faults(config: RunConfig) -> list[Fault]:
     metric = config.sweep.metric
     if unknown := unknown_measure("sweep.metric", metric, SCORES):
         return [Fault(("sweep.metric",), unknown)]
@@ -151,7 +151,7 @@ def _name_faults(given: dict[str, Override]) -> list[str]:
     return [f"{_text(given['name'])} names a single run: the folder of a multirun is named by sweep.name=NAME."]
 
 
-def table_rows(config: Config, extra_folder: str | None = None) -> list[tuple[str, str]]:
+def table_rows(config: RunConfig, extra_folder: str | None = None) -> list[tuple[str, str]]:
     """Return `(row, option of the group variation)` for the rows that a sweep's configuration picks.
 
     Raises:
@@ -222,7 +222,7 @@ def _grid(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
     table_words = {"rows": "rows belong to a sweep, so add sweep=NAME", "seeds": "a grid takes several as seed=1,2"}
     problems = _name_faults(given)
     problems += [f"{_text(given[key])} is for a table: {text}." for key, text in table_words.items() if key in given]
-    composed: dict[tuple[str, ...], Config] = {}
+    composed: dict[tuple[str, ...], RunConfig] = {}
     for combination in combinations:
         lines = [line for line in combination if not line.startswith("seed=")]
         name = _grid_row(lines)
@@ -250,11 +250,11 @@ def _each_value(override: Override) -> list[str]:
 
 
 def _grid_row(lines: Sequence[str]) -> str:
-    telling = [line for line in lines if not is_incidental(line.partition("=")[0].lstrip("+~"))]
+    telling = [line for line in lines if not is_incidental(line.partition("=")[0].lstrip("+~"), {})]
     text = ",".join(telling) or "default"
     return safe_name(text, hashlib.sha256(text.encode()).hexdigest()[:8])
 
 
-def _job(row: str, overrides: Sequence[str], config: Config, seed: int) -> Job:
+def _job(row: str, overrides: Sequence[str], config: RunConfig, seed: int) -> Job:
     config = dataclasses.replace(config, seed=seed)
     return Job(row, seed, (*overrides, f"seed={seed}"), config, run_folder(config))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from variations.config import Config
+from variations.config import RunConfig
 from variations.configuration.compose import to_dict
 from variations.store.identity import flatten
 from variations.store.ledger import RunFolder
@@ -35,7 +35,7 @@ class EventFiles:
     nothing shows twice. The time axis `relative` is training time.
     """
 
-    def __init__(self, config: Config, folder: RunFolder) -> None:
+    def __init__(self, config: RunConfig, folder: RunFolder) -> None:
         from torch.utils.tensorboard.writer import SummaryWriter
 
         self.config, self.folder = config, folder
@@ -88,10 +88,10 @@ class EventFiles:
         self.writer.close()
 
 
-def hyper_parameters(config: Config, folder: RunFolder) -> dict[str, bool | int | float | str]:
+def hyper_parameters(config: RunConfig, folder: RunFolder) -> dict[str, bool | int | float | str]:
     """The row, its seed, the keys in ALWAYS, and every key of the experiment that differs from the schema's default."""
     flat = flatten(to_dict(config))
-    changed = changes(asdict(Config()), to_dict(config))
+    changed = changes(asdict(type(config)()), to_dict(config))
     chosen = {key: flat[key] for key in ALWAYS} | {key: new for key, (_, new) in changed.items()}
     chosen |= {"row": folder.row, "seed": config.seed}
     return {key: value if isinstance(value, bool | int | float | str) else str(value) for key, value in chosen.items()}

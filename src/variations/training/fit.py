@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from variations import processes, tracking
-from variations.config import Config
+from variations.config import RunConfig
 from variations.errors import Interrupted, Pruned, UserError
 from variations.lightning import LightningEnvironment, pl
 from variations.models import packing
@@ -44,7 +44,7 @@ class Trained:
     device: torch.device | str = "cpu"
 
 
-def fit(config: Config, folder: RunFolder, interrupt: Interrupt) -> Trained:
+def fit(config: RunConfig, folder: RunFolder, interrupt: Interrupt) -> Trained:
     """Train from the newest checkpoint of the folder, or from the start, up to `trainer.max_steps`."""
     device = device_type(config)
     chosen = performance.apply(config.profile, device, config.trainer.threads, packing.described(config, device))
@@ -100,7 +100,7 @@ def _leave(data: TranslationData) -> None:
         torch.distributed.destroy_process_group()
 
 
-def make_trainer(config: Config, data: TranslationData, loop: Loop, *further: pl.Callback) -> pl.Trainer:
+def make_trainer(config: RunConfig, data: TranslationData, loop: Loop, *further: pl.Callback) -> pl.Trainer:
     """A Trainer that does nothing unasked: no progress bar, no checkpoints, no validation of its own."""
     # What Lightning tells at its start, and a notice of torch to Lightning, are not for our users.
     for name in ("pytorch_lightning", "lightning_fabric"):
@@ -133,23 +133,23 @@ def make_trainer(config: Config, data: TranslationData, loop: Loop, *further: pl
     )
 
 
-def device_type(config: Config) -> str:
+def device_type(config: RunConfig) -> str:
     """`cpu` or `cuda`: where the run will be."""
     wanted = config.trainer.accelerator
     return "cuda" if wanted == "gpu" or (wanted == "auto" and torch.cuda.is_available()) else "cpu"
 
 
-def label(config: Config, folder: RunFolder) -> str:
+def label(config: RunConfig, folder: RunFolder) -> str:
     """What the run is called on the terminal."""
     return f"{config.variation.row or folder.path.parent.name} seed {config.seed}"
 
 
-def _resume_from(config: Config, folder: RunFolder) -> str | None:
+def _resume_from(config: RunConfig, folder: RunFolder) -> str | None:
     path = checkpoints.newest(trained_in(folder, config.variation.source).checkpoints)
     return None if path is None else str(path)
 
 
-def _write_facts(config: Config, folder: RunFolder, data: TranslationData, chosen: dict[str, Any]) -> None:
+def _write_facts(config: RunConfig, folder: RunFolder, data: TranslationData, chosen: dict[str, Any]) -> None:
     """Keep with the run its vocabulary, its environment and a card of its data."""
     vocabulary = folder.path / "subwords.model"
     if not vocabulary.exists():
@@ -162,7 +162,7 @@ def _write_facts(config: Config, folder: RunFolder, data: TranslationData, chose
     write_json(folder.path / "data_card.json", card)
 
 
-def translator(config: Config, task: Translation, data: TranslationData, **changes: Any) -> Translator:
+def translator(config: RunConfig, task: Translation, data: TranslationData, **changes: Any) -> Translator:
     """Beam search with the task's present weights."""
     import dataclasses
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from variations.config import Config
+from variations.config import RunConfig
 from variations.errors import RunFailedError
 from variations.lightning import pl
 from variations.models.weighted import WeightedTransformer
@@ -32,7 +32,7 @@ class Loop(pl.Callback):
 
     def __init__(
         self,
-        config: Config,
+        config: RunConfig,
         folder: RunFolder,
         validate: Callable[[Any], Metrics],
         interrupt: Interrupt,
@@ -160,7 +160,7 @@ class Loop(pl.Callback):
         self.best, self.stopped = state_dict["best"], state_dict["stopped"]
 
 
-def averaged_steps(config: Config) -> set[int]:
+def averaged_steps(config: RunConfig) -> set[int]:
     """Steps whose weights are averaged at test time: the last `average` ones, `average_every` apart."""
     recipe, last = config.recipe, config.trainer.max_steps
     if recipe.average == 1:

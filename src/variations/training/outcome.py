@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from variations.config import Config
+from variations.config import RunConfig
 from variations.errors import UserError
 from variations.models import count_parameters
 from variations.store.atomic import write_text
@@ -28,7 +28,7 @@ from variations.training.validation import Validation
 log = logging.getLogger(__name__)
 
 
-def final_weights(config: Config, folder: RunFolder) -> tuple[dict[str, Tensor], list[int]]:
+def final_weights(config: RunConfig, folder: RunFolder) -> tuple[dict[str, Tensor], list[int]]:
     """Weights that are tested, and the steps they come from.
 
     The mean of the last checkpoints (`recipe.average`), the moving average (`recipe.ema`), or the last weights.
@@ -56,7 +56,7 @@ def final_weights(config: Config, folder: RunFolder) -> tuple[dict[str, Tensor],
     return weights, [int(state["global_step"])]
 
 
-def outcome(config: Config, folder: RunFolder, trained: Trained) -> dict[str, Any]:
+def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str, Any]:
     """Test the trained weights: `hypotheses/`, scores, losses and totals, as `result.json` holds them."""
     task, data = trained.task, trained.data
     weights, steps = final_weights(config, folder)
@@ -96,7 +96,7 @@ def outcome(config: Config, folder: RunFolder, trained: Trained) -> dict[str, An
     return result
 
 
-def _store_attention(config: Config, folder: RunFolder, trained: Trained) -> None:
+def _store_attention(config: RunConfig, folder: RunFolder, trained: Trained) -> None:
     from variations.tasks.translation.inspection.stored import store_maps
 
     task = trained.task
@@ -111,7 +111,7 @@ def _set(data: TranslationData, name: str) -> TextPair:
     return found[name]
 
 
-def _hardware(config: Config, trained: Trained) -> dict[str, Any]:
+def _hardware(config: RunConfig, trained: Trained) -> dict[str, Any]:
     device = torch.device(trained.device)
     return {
         "accelerator": config.trainer.accelerator,
@@ -121,7 +121,7 @@ def _hardware(config: Config, trained: Trained) -> dict[str, Any]:
     }
 
 
-def _costs(config: Config, trained: Trained) -> dict[str, Any]:
+def _costs(config: RunConfig, trained: Trained) -> dict[str, Any]:
     """Totals of the run; `flops` is counted, `flops_paper_rule` null for a device without a figure in the paper."""
     costs, hardware = trained.task.budget.state(), _hardware(config, trained)
     by_rule = paper_cost(costs["seconds"], hardware["devices"], hardware["device"])
@@ -134,7 +134,7 @@ def _costs(config: Config, trained: Trained) -> dict[str, Any]:
 
 
 def translate_and_score(
-    config: Config, folder: RunFolder, trained: Trained, name: str, pair: TextPair
+    config: RunConfig, folder: RunFolder, trained: Trained, name: str, pair: TextPair
 ) -> dict[str, dict[str, Any]]:
     """Translate one test set, keep the text, and score it by every convention."""
     sources, references = (lines[: config.trainer.limit_test] for lines in pair.read())
@@ -161,7 +161,7 @@ def _test_loss(trained: Trained) -> tuple[float, int, int]:
     return total, tokens, sum(len(line.split()) for line in references[:limit])
 
 
-def determinism(config: Config) -> dict[str, Any]:
+def determinism(config: RunConfig) -> dict[str, Any]:
     """What repeats exactly when the run is repeated on the same machine, and what does not."""
     enforced = torch.are_deterministic_algorithms_enabled()
     sure = enforced or config.trainer.accelerator == "cpu"

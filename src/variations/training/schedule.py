@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from variations.config import BranchConfig, Config, RecipeConfig
+from variations.config import BranchConfig, RecipeConfig, RunConfig
 
 
 def noam(step: float, d: float, warmup: float) -> float:
@@ -45,7 +45,7 @@ def _groups(model: nn.Module) -> Iterator[dict[str, object]]:
         yield {"name": "branch", "params": branch, "weight_decay": 0.0}
 
 
-def optimizer(model: nn.Module, config: Config) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]:
+def optimizer(model: nn.Module, config: RunConfig) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]:
     """Adam over the network's weights and over κ and α, each under its own schedule, stepped once per update."""
     recipe = config.recipe
     groups = list(_groups(model))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from variations.config import Config
+from variations.config import RunConfig
 from variations.tasks.translation.data.module import TranslationData
 from variations.tasks.translation.scoring.bleu import moses, sacre_bleu
 from variations.tasks.translation.scoring.gleu import sentence_gleu
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Validation:
     """Measures the weights as they are; leaves the mode of the task as it was and draws no random numbers."""
 
-    def __init__(self, config: Config, data: TranslationData) -> None:
+    def __init__(self, config: RunConfig, data: TranslationData) -> None:
         self.config, self.data = config, data
         self.translated: tuple[list[str], list[str]] = ([], [])
         """Translations of the latest validation, and their references."""

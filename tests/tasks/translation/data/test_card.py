@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from variations.config import DataConfig
+from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data.card import data_card, write_card
 from variations.tasks.translation.data.corpora import Corpus, TextPair, load
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from variations.commands.preflight import preflight
-from variations.config import Config, DataConfig
 from variations.data.download import Patience
 from variations.data.transfer import Remote
 from variations.errors import DataError, UserError
+from variations.tasks.translation.config import DataConfig, TranslationConfig
 from variations.tasks.translation.data import corpora, multi30k, wmt14
 from variations.tasks.translation.data.corpora import Corpus, TextPair, load
 
@@ -487,7 +487,7 @@ def test_files_of_unequal_length_are_a_fault_of_the_command_line(tmp_path):
             (tmp_path / f"{stem}.{language}").write_text("\n".join(["a"] * length), encoding="utf-8")
     lines = ["data=files", f"data.root={tmp_path}"]
     for several in (False, True):
-        found = preflight(lines, Config, "train", multirun=several, runs_models=True)
+        found = preflight(lines, TranslationConfig, "train", multirun=several, runs_models=True)
         assert [fault.split("; ")[0] for fault in found] == [
             f"The files differ in length: {tmp_path}/train.en has 3 lines, {tmp_path}/train.de has 2",
             f"The files differ in length: {tmp_path}/test.en has 2 lines, {tmp_path}/test.de has 1",

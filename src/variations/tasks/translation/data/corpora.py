@@ -9,12 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from variations.config import DataConfig
 from variations.data.bars import status_line
 from variations.data.download import origin
 from variations.data.entry import entry, key_of
 from variations.errors import DataError, UserError
 from variations.store.atomic import write_json
+from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data import multi30k, wmt14
 from variations.tasks.translation.data.textfiles import (
     Survey,

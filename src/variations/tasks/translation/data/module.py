@@ -10,9 +10,9 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from variations.config import Config
 from variations.data.batching import Batch, Indices, TokenBatchSampler, collate
 from variations.lightning import pl, pl_worker_init_function
+from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.data import corpora
 from variations.tasks.translation.data.subwords import Subwords, subwords_for
 from variations.tasks.translation.data.tokens import TokenPairs, tokens_for
@@ -38,7 +38,7 @@ class TranslationData(pl.LightningDataModule):
     dev_tokens: TokenPairs
     test_tokens: TokenPairs
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: TranslationConfig) -> None:
         super().__init__()
         self.config = config
         self._ready = False
