@@ -48,7 +48,7 @@ def default_cache() -> str:
 
 @dataclass
 class ModelConfig:
-    """The network's shape (Vaswani et al. 2017, Table 3, and SPEC section 0)."""
+    """The network's shape (Vaswani et al. 2017, section 3 and Table 3)."""
 
     kind: str = choice("transformer", "transformer", "weighted")
     N: int = number(6, ge=1)
@@ -83,6 +83,12 @@ class ModelConfig:
     task_vectors: int = number(0, ge=0)
     """Rows of the 'target space' embedding added to the encoder's input (32 in the code behind the paper)."""
 
+    @property
+    def head_widths(self) -> tuple[int, int]:
+        """d_k and d_v in force: as set, or d_model / h."""
+        width = self.d_model // self.h
+        return self.d_k or width, self.d_v or width
+
 
 @dataclass
 class PositionsConfig:
@@ -108,7 +114,7 @@ class GateConfig:
 
 @dataclass
 class BranchConfig:
-    """Branched attention of the Weighted Transformer (Ahmed et al. 2017, section 3; SPEC section 3.7)."""
+    """Branched attention of the Weighted Transformer (Ahmed et al. 2017, section 3; docs/departures.md)."""
 
     M: int | None = number(None, ge=1)
     """Branches per branched sub-layer, one head each; h when null."""
@@ -124,8 +130,9 @@ class BranchConfig:
     residual: str = choice("outer", "outer", "outer+inner", "per_branch_into_ffn", "none")
     inner_norm: bool = False
     wo_bias: str = choice("none", "none", "single", "per_branch")
-    impl: str = choice("composed", "composed", "sum_first", "naive")
-    """Three evaluations of the same function (SPEC section 3.5)."""
+    impl: str = choice("composed", "composed", "naive")
+    """Two evaluations of the same function: the equations as they stand (`naive`), or with W_O and W_1 multiplied
+    together first (docs/paper.md)."""
     rescale: str = choice("none", "none", "M", "M2")
     kappa: bool = True
     """Whether κ is learned; constant 1/M otherwise (1 under `softmax_xM`, whose weights sum to M)."""
@@ -147,6 +154,24 @@ class BranchConfig:
     """κ and α stay constant during so many last steps."""
     center_grad: bool = False
     """Subtract the mean of the gradient of κ and of α before Adam sees it."""
+
+    def branches(self, model: ModelConfig) -> int:
+        """M in force: as set, or h."""
+        return self.M or model.h
+
+    def ffn_width(self, model: ModelConfig) -> int:
+        """Width of one branch's FFN."""
+        return model.d_ff // self.branches(model) if self.ffn == "split" else model.d_ff
+
+    @property
+    def on_self(self) -> bool:
+        """Whether the decoder's self-attention is branched."""
+        return self.decoder in ("self", "both", "both_shared_ffn")
+
+    @property
+    def on_cross(self) -> bool:
+        """Whether the decoder's attention to the source is branched."""
+        return self.decoder in ("cross", "both", "both_shared_ffn")
 
 
 @dataclass
@@ -442,8 +467,9 @@ class Config:
     force: bool = False
     """A new attempt beside a finished run."""
     deterministic: bool = False
-    profile: str = choice("auto", "auto", "reference")
-    """`reference`: plain torch kernels; `auto`: the fastest exact ones for this device."""
+    profile: str = choice("auto", "auto", "reference", "experimental")
+    """`reference`: torch as it comes; `auto`: the fastest kernels that are known to be exact on this device;
+    `experimental`: on a GPU also those of ours that have not yet run on one (docs/tour.md)."""
     rows: list[str] | None = None
     """Rows to run of a sweep; null: those of the sweep file."""
     seeds: list[int] | None = None
