@@ -26,7 +26,7 @@ from variations.store.ledger import RunFolder
 from variations.tasks.translation.data.changes import changed_texts
 
 if TYPE_CHECKING:
-    from variations.models import Transformer
+    from variations.models import SequenceToSequence
     from variations.tasks.translation.data.subwords import Subwords
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -177,7 +177,7 @@ def _run_in_processes(config: Config, folder: RunFolder) -> None:
         raise failure
 
 
-def load_model(path: Path) -> "tuple[Transformer, Subwords, Config]":
+def load_model(path: Path) -> "tuple[SequenceToSequence, Subwords, Config]":
     """The trained network of a run as it was tested, its vocabulary and its configuration.
 
     Raises:

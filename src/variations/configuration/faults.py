@@ -168,7 +168,7 @@ def _branches(config: Config) -> list[Fault]:
     if config.model.kind != "weighted":
         return []
     m, b, found = config.model, config.branch, []
-    M = b.M if b.M is not None else m.h
+    M = b.branches(m)
     M_key = "branch.M" if b.M is not None else "model.h"
     if b.gate.kind != "none" and b.gate.k > M:
         text = f"branch.gate.k={b.gate.k} is more than the M={M} branches ({M_key}): choose 1 to {M}."
@@ -323,6 +323,17 @@ def _devices(config: Config) -> list[Fault]:
         )
         found.append(Fault(("trainer.precision", "trainer.accelerator"), text))
     return found
+
+
+@_reads("profile", "trainer.accelerator")
+def _experimental(config: Config) -> list[Fault]:
+    if config.profile != "experimental" or config.trainer.accelerator != "cpu":
+        return []
+    text = (
+        "profile=experimental adds kernels for GPUs, but trainer.accelerator=cpu: use profile=auto, which has all "
+        "those for CPUs, or trainer=gpu."
+    )
+    return [Fault(("profile", "trainer.accelerator"), text)]
 
 
 @_reads("decode.beam", "decode.nbest")

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from variations.config import Config
-from variations.models import WeightedTransformer, build, count_parameters
+from variations.models import build, count_parameters
 from variations.models.flops import Tokens, training_flops
+from variations.models.network import BRANCH_WEIGHTS
 
 T2T_ROWS, T2T_TASK_VECTORS = 40_960, 32
 """Embedding rows and task vectors of the code behind Vaswani et al. 2017 (tensor2tensor of June 2017)."""
@@ -100,6 +101,6 @@ def _parameters(config: Config, vocabulary: int) -> tuple[int, int]:
     if key not in _KNOWN:
         with torch.device("meta"):
             network = build(shape, vocabulary)
-        weights = network.branch_weights().values() if isinstance(network, WeightedTransformer) else ()
-        _KNOWN[key] = count_parameters(network), sum(p.numel() for module in weights for p in module.parameters())
+        weights = network.parameter_groups().get(BRANCH_WEIGHTS, [])
+        _KNOWN[key] = count_parameters(network), sum(p.numel() for p in weights)
     return _KNOWN[key]

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from variations.config import Config, SweepConfig
+from variations.config import BranchConfig, Config, ModelConfig, SweepConfig
 from variations.errors import UserError
 from variations.store.atomic import read_yaml
 from variations.store.identity import covered, flatten, is_incidental
@@ -218,10 +218,10 @@ def _effective(config: Mapping[str, Any]) -> dict[str, Any]:
     flat = flatten(config)
     h, d_model = flat.get("model.h"), flat.get("model.d_model")
     if h and d_model:
-        for key in ("model.d_k", "model.d_v"):
-            flat[key] = flat.get(key) or d_model // h
-    if flat.get("model.kind") == "weighted":
-        flat["branch.M"] = flat.get("branch.M") or h
+        model = ModelConfig(d_model=d_model, h=h, d_k=flat.get("model.d_k"), d_v=flat.get("model.d_v"))
+        flat["model.d_k"], flat["model.d_v"] = model.head_widths
+        if flat.get("model.kind") == "weighted":
+            flat["branch.M"] = BranchConfig(M=flat.get("branch.M")).branches(model)
     return flat
 
 
