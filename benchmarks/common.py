@@ -16,14 +16,13 @@ import yaml
 from variations import models
 from variations.config import BranchConfig, ModelConfig, SequenceRecipe
 from variations.models.flops import Tokens, training_flops
-from variations.models.weighted import WeightedTransformer
 from variations.tasks.translation.config import TranslationConfig
 from variations.training import schedule
 from variations.training.loss import Smoothing, cross_entropy
 
 ROOT = Path(__file__).resolve().parents[1]
-FORMS = ("baseline", "naive", "sum_first", "composed", "split")
-"""The plain Transformer, three evaluations of the branched sub-layer with a shared FFN, and FFNs of width d_ff/M."""
+FORMS = ("baseline", "naive", "composed", "split")
+"""The plain Transformer, two evaluations of the branched sub-layer with a shared FFN, and FFNs of width d_ff/M."""
 
 
 def configuration(form: str, size: str, profile: str) -> TranslationConfig:
@@ -31,7 +30,7 @@ def configuration(form: str, size: str, profile: str) -> TranslationConfig:
     shape = yaml.safe_load((ROOT / "conf" / "size" / f"{size}.yaml").read_text(encoding="utf-8"))
     weighted = form != "baseline"
     branch = BranchConfig(ffn="split" if form == "split" else "shared")
-    branch.impl = form if form in ("naive", "sum_first") else "composed"
+    branch.impl = "naive" if form == "naive" else "composed"
     model = ModelConfig(kind="weighted" if weighted else "transformer", **shape)
     return TranslationConfig(model=model, branch=branch, recipe=SequenceRecipe(), profile=profile)
 
@@ -73,8 +72,7 @@ def training_step(
         optimizer.step()
         optimizer.zero_grad()
         rates.step()
-        if isinstance(model, WeightedTransformer):
-            model.constrain()
+        model.after_update(frozen=False)
 
     tokens, pairs = source.numel(), sentences * length**2
     flops = training_flops(config, Tokens(tokens, tokens, pairs, pairs, pairs), vocabulary)

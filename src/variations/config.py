@@ -276,8 +276,9 @@ class RunConfig:
     force: bool = False
     """A new attempt beside a finished run."""
     deterministic: bool = False
-    profile: str = choice("auto", "auto", "reference")
-    """`reference`: plain torch kernels; `auto`: the fastest exact ones for this device."""
+    profile: str = choice("auto", "auto", "reference", "experimental")
+    """`reference`: torch as it comes; `auto`: the fastest kernels that are known to be exact on this device;
+    `experimental`: on a GPU also those of ours that have not yet run on one (docs/tour.md)."""
     rows: list[str] | None = None
     """Rows to run of a sweep; null: those of the sweep file."""
     seeds: list[int] | None = None

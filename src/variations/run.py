@@ -26,7 +26,6 @@ from variations.store.ledger import RunFolder
 from variations.tasks.translation.data.changes import changed_texts
 
 if TYPE_CHECKING:
-    from variations.models import Transformer
     from variations.tasks.translation.data.subwords import Subwords
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -177,7 +176,7 @@ def _run_in_processes(config: RunConfig, folder: RunFolder) -> None:
         raise failure
 
 
-def load_model(path: Path) -> "tuple[Transformer, Subwords, RunConfig]":
+def load_model(path: Path) -> "tuple[SequenceToSequence, Subwords, Any]":
     """The trained network of a run as it was tested, its vocabulary and its configuration.
 
     Raises:

@@ -38,6 +38,10 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "restricted": ({"model__attention": "restricted"}, "set model.neighbourhood=8"),
     "neighbourhood": ({"model__neighbourhood": 4}, "model.neighbourhood=4 has no effect"),
     "weighted additive": ({**WEIGHTED, "model__attention": "additive"}, "model.attention=additive cannot be branched"),
+    "experimental on a CPU": (
+        {"profile": "experimental"},
+        "profile=experimental adds kernels for GPUs, but trainer.accelerator=cpu: use profile=auto",
+    ),
     "gate": (
         {**WEIGHTED, "branch__gate__kind": "topk", "branch__gate__k": 9},
         "branch.gate.k=9 is more than the M=8 branches (model.h): choose 1 to 8",

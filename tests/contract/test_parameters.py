@@ -8,7 +8,7 @@ from variations.tasks.translation.config import TranslationConfig
 
 
 def closed_form(config: TranslationConfig, vocabulary: int) -> int:
-    """Parameters by arithmetic alone (SPEC section 2.4), written without a look at the networks."""
+    """Parameters by arithmetic alone (docs/departures.md), written without a look at the networks."""
     m, b = config.model, config.branch
     d, f, biased, ffn_biased = m.d_model, m.d_ff, int(m.attention_bias), int(m.ffn_bias)
     d_k, d_v = m.d_k or d // m.h, m.d_v or d // m.h

@@ -1,4 +1,4 @@
-"""κ and α: the projection (SPEC section 6, check 7), and which weights are in force when."""
+"""κ and α: the projection, and which weights are in force when."""
 
 import copy
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from variations.config import BranchConfig
 from variations.models import build
-from variations.models.branch_weights import BranchWeights, project
+from variations.models.transformer.branch_weights import BranchWeights, project
 from variations.tasks.translation.config import TranslationConfig
 
 PROJECTIONS = [

@@ -87,7 +87,9 @@ def test_networks_of_both_profiles_agree(kind, length, bf16):
 
 def test_choice_of_kernels():
     assert choose("auto", "cpu").name == "fast_cpu"
-    assert choose("auto", "cuda").name == "fused_gpu"
+    assert choose("experimental", "cpu").name == "fast_cpu"
+    assert choose("experimental", "cuda").name == "fused_gpu"
+    assert choose("auto", "cuda").name == "reference", "kernels that have not run on a GPU are off unless asked for"
     assert choose("reference", "cpu").name == choose("reference", "cuda").name == "reference"
 
 

@@ -1,4 +1,4 @@
-"""Embedding, tying, the start of decoding, task vectors and the final norm (SPEC sections 0, 2.1 and 2.2)."""
+"""Embedding, tying, the start of decoding, task vectors and the final norm (Vaswani et al. 2017, section 3)."""
 
 import math
 
@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from variations.models import build, rows_of
-from variations.models.positions import sinusoids
+from variations.models.transformer.positions import sinusoids
 from variations.tasks.translation.config import TranslationConfig
 
 D = 16

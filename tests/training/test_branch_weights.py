@@ -1,4 +1,4 @@
-"""κ and α through a real fit: on the simplex after every step, constant at the end (SPEC section 6, check 17)."""
+"""κ and α through a real fit: on the simplex after every step, constant at the end."""
 
 import logging
 
@@ -10,7 +10,7 @@ import torch
 from variations.data.batching import collate
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.task import Translation
-from variations.training.schedule import frozen_steps, is_branch_weight
+from variations.training.schedule import frozen_steps
 
 STEPS, FREEZE = 36, 6
 
@@ -30,8 +30,8 @@ class Watch(pl.Callback):
 
     def on_train_batch_end(self, trainer, task, *_):
         named = {name: p.detach().clone() for name, p in task.model.named_parameters()}
-        self.branch.append({name: p for name, p in named.items() if is_branch_weight(name)})
-        self.weights.append({name: p for name, p in named.items() if not is_branch_weight(name)})
+        self.branch.append({name: p for name, p in named.items() if name.endswith((".kappa", ".alpha"))})
+        self.weights.append({name: p for name, p in named.items() if not name.endswith((".kappa", ".alpha"))})
 
 
 def fit(**branch):
@@ -95,7 +95,7 @@ def test_centred_gradients_sum_to_zero():
 
     class Watched(Translation):
         def zero_grad(self, set_to_none=True):
-            seen.extend(p.grad for name, p in self.model.named_parameters() if is_branch_weight(name))
+            seen.extend(p.grad for p in self.model.parameter_groups()["branch_weights"])
             super().zero_grad(set_to_none)
 
     config = TranslationConfig()

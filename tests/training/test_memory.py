@@ -9,7 +9,7 @@ from torch import Tensor
 
 from variations.data.batching import Batch
 from variations.errors import RunFailedError
-from variations.models.transformer import Transformer
+from variations.models.transformer.transformer import Transformer
 from variations.tasks.translation.task import Translation
 from variations.training import checkpoints, memory
 from variations.training.fit import fit

@@ -18,8 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 from variations.config import BranchConfig, GateConfig
 from variations.data.batching import Batch
-from variations.models import packing
-from variations.models.kernels import FusedGPU
+from variations.models.kernels import FusedGPU, varlen
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.task import Translation
 from variations.training.loss import Smoothing, cross_entropy
@@ -105,7 +104,7 @@ class Watch(TorchDispatchMode):
 def gpu(device, monkeypatch):
     """Fake tensors on a GPU; both kernels that are tried out before they are used have passed or failed."""
     monkeypatch.setattr(FusedGPU, "works", lambda *given: False)  # torch's products, as Triton takes no fake tensors
-    monkeypatch.setattr(packing, "packs", lambda config, device, kernels: packing.why_padded(config, "cuda") is None)
+    monkeypatch.setattr(varlen, "packs", lambda config, device, kernels: varlen.why_padded(config, "cuda") is None)
     with Fake(), torch.device(GPU):
         yield
 
@@ -115,7 +114,7 @@ def config(kind="transformer", **changes):
     m = config.model
     m.kind, m.N, m.d_model, m.d_ff, m.h = kind, 1, 32, 64, 4
     config.trainer.precision, config.recipe.clip, config.recipe.ema = "bf16-mixed", 1.0, 0.99
-    config.trainer.accelerator = "gpu"
+    config.trainer.accelerator, config.profile = "gpu", "experimental"
     for key, value in changes.items():
         setattr(config.trainer if hasattr(config.trainer, key) else m if hasattr(m, key) else config, key, value)
     return config
@@ -168,7 +167,7 @@ NETWORKS = {
     **{
         f"{ffn}_{impl}": {"kind": "weighted", "branch": BranchConfig(ffn=ffn, impl=impl)}
         for ffn in ("shared", "split", "full")
-        for impl in ("naive", "sum_first", "composed")
+        for impl in ("naive", "composed")
     },
     "softmax": {"kind": "weighted", "branch": BranchConfig(constraint="softmax", center_grad=True)},
     "renormalise": {"kind": "weighted", "branch": BranchConfig(constraint="renormalise")},

@@ -7,9 +7,9 @@ import torch
 from torch._dynamo.testing import CompileCounter
 
 from variations.errors import Interrupted
-from variations.models import build, packing
-from variations.models.kernels import FusedGPU
-from variations.models.segments import Packed, Segments, pack
+from variations.models import build
+from variations.models.kernels import FusedGPU, varlen
+from variations.models.kernels.segments import Packed, Segments, pack
 from variations.tasks.translation.data.module import TranslationData
 from variations.training import fit as fitting
 from variations.training.fit import fit
@@ -23,7 +23,7 @@ COUNTS = ("epoch", "source_tokens", "target_tokens", "padded_tokens", "flops")
 def test_a_run_without_padding_is_the_same_run(model: str, small: Any, made: Any, monkeypatch: Any) -> None:
     lines = {}
     for packs in (False, True):
-        monkeypatch.setattr(packing, "packs", lambda *given, packs=packs: packs)
+        monkeypatch.setattr(varlen, "packs", lambda *given, packs=packs: packs)
         folder = made(small(f"model={model}", *EXACT), f"{packs}")
         trained = fit(small(f"model={model}", *EXACT), folder, Interrupt())
         assert trained.task.packs is packs
@@ -41,7 +41,7 @@ def test_a_run_without_padding_is_the_same_run(model: str, small: Any, made: Any
 def test_an_interrupted_run_goes_on_bit_for_bit(
     small: Any, made: Any, stopped_at: Any, same_run: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(packing, "packs", lambda *given: True)
+    monkeypatch.setattr(varlen, "packs", lambda *given: True)
     config = small("model=weighted")
     whole, stopped = made(config, "whole"), made(config, "stopped")
     fit(config, whole, Interrupt())
@@ -53,7 +53,7 @@ def test_an_interrupted_run_goes_on_bit_for_bit(
 
 def test_memory_that_runs_out_splits_batches_without_padding_too(small: Any, made: Any, monkeypatch: Any) -> None:
     lines = []
-    monkeypatch.setattr(packing, "packs", lambda *given: True)
+    monkeypatch.setattr(varlen, "packs", lambda *given: True)
     for failures in (0, 1):
         left = [failures]
         loss = fitting.Translation.loss

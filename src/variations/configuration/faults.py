@@ -199,3 +199,14 @@ def _paths(config: RunConfig) -> list[Fault]:
             text = f"{key}='{value}' cannot name a folder: use no slash and no dot at the start."
             found.append(Fault((key,), text))
     return found
+
+
+@RULES.reads("profile", "trainer.accelerator")
+def _experimental(config: RunConfig) -> list[Fault]:
+    if config.profile != "experimental" or config.trainer.accelerator != "cpu":
+        return []
+    text = (
+        "profile=experimental adds kernels for GPUs, but trainer.accelerator=cpu: use profile=auto, which has all "
+        "those for CPUs, or trainer=gpu."
+    )
+    return [Fault(("profile", "trainer.accelerator"), text)]

@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from variations.models import WeightedTransformer, build, count_parameters
+from variations.models import build, count_parameters
 from variations.models.flops import Tokens, training_flops
+from variations.models.network import BRANCH_WEIGHTS
 from variations.tasks.translation.config import TranslationConfig as Config
 
 T2T_ROWS, T2T_TASK_VECTORS = 40_960, 32
@@ -100,6 +101,6 @@ def _parameters(config: Config, vocabulary: int) -> tuple[int, int]:
     if key not in _KNOWN:
         with torch.device("meta"):
             network = build(shape, vocabulary)
-        weights = network.branch_weights().values() if isinstance(network, WeightedTransformer) else ()
-        _KNOWN[key] = count_parameters(network), sum(p.numel() for module in weights for p in module.parameters())
+        weights = network.parameter_groups().get(BRANCH_WEIGHTS, [])
+        _KNOWN[key] = count_parameters(network), sum(p.numel() for p in weights)
     return _KNOWN[key]

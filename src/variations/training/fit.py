@@ -14,7 +14,7 @@ from variations import processes, tracking
 from variations.config import RunConfig
 from variations.errors import Interrupted, Pruned, UserError
 from variations.lightning import LightningEnvironment, pl
-from variations.models import packing
+from variations.models.kernels import varlen
 from variations.searching.pruning import PRUNED, Pruning, reports
 from variations.store.atomic import write_json
 from variations.store.environment import environment
@@ -47,7 +47,7 @@ class Trained:
 def fit(config: RunConfig, folder: RunFolder, interrupt: Interrupt) -> Trained:
     """Train from the newest checkpoint of the folder, or from the start, up to `trainer.max_steps`."""
     device = device_type(config)
-    chosen = performance.apply(config.profile, device, config.trainer.threads, packing.described(config, device))
+    chosen = performance.apply(config.profile, device, config.trainer.threads, varlen.described(config, device))
     if processes.global_rank() == 0 and config.trainer.progress:
         print(performance.told(chosen), file=sys.stderr, flush=True)
     data = TranslationData(config)

@@ -9,7 +9,6 @@ from typing import Any
 from variations.config import RunConfig
 from variations.errors import RunFailedError
 from variations.lightning import pl
-from variations.models.weighted import WeightedTransformer
 from variations.store.ledger import RunFolder
 from variations.tracking import Trackers
 from variations.training import checkpoints, schedule
@@ -128,7 +127,7 @@ class Loop(pl.Callback):
             if self.best is None or nll < self.best:
                 self.best = nll
                 self._save_weights(trainer, task, checkpoints.BEST, step)
-        metrics |= _branch_metrics(task)
+        metrics |= task.model.metrics()
         if not trainer.is_global_zero:
             return
         budget = task.budget.state()
@@ -167,16 +166,3 @@ def averaged_steps(config: RunConfig) -> set[int]:
         return set()
     apart = recipe.average_every or max(1, round(0.015 * last))
     return set(range(last, 0, -apart)[: recipe.average])
-
-
-def _branch_metrics(task: Any) -> Metrics:
-    if not isinstance(task.model, WeightedTransformer):
-        return {}
-    metrics: Metrics = {}
-    dead = 0
-    for name, weights in task.model.branch_weights().items():
-        kappa, alpha = weights.values()
-        metrics[f"branch/{name}.kappa"] = kappa.detach().tolist()
-        metrics[f"branch/{name}.alpha"] = alpha.detach().tolist()
-        dead += weights.dead()
-    return metrics | {"branch/dead": dead}

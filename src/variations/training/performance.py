@@ -1,6 +1,6 @@
 """The performance profile: settings of the process that make the same computation cheaper on this machine.
 
-Applied once before training under `profile=auto`, printed, and recorded in the run's `environment.json`;
+Applied once before training, unless `profile=reference`, printed, and recorded in the run's `environment.json`;
 `profile=reference` leaves torch as it comes.
 """
 
@@ -27,7 +27,7 @@ def apply(profile: str, device: str, threads: int | None, attention: str = "sdpa
     """Set up the process and report what was chosen.
 
     Args:
-        profile: `auto` or `reference`.
+        profile: `auto`, `reference` or `experimental`, which differs from `auto` in kernels for GPUs alone.
         device: `cpu` or `cuda`.
         threads: CPU threads; None leaves torch's choice.
         attention: How a GPU computes it, in words.
@@ -40,12 +40,12 @@ def apply(profile: str, device: str, threads: int | None, attention: str = "sdpa
     if threads is not None:
         torch.set_num_threads(threads)
     chosen: dict[str, Any] = {"profile": profile, "device": device, "threads": torch.get_num_threads()}
-    if profile == "auto" and device == "cpu":
+    if profile != "reference" and device == "cpu":
         os.environ.setdefault(PRIMITIVES, str(KEPT_PRIMITIVES))  # read when the first product is made
         chosen |= {"kept_primitives": os.environ[PRIMITIVES]}
         chosen |= {"matmul_precision": _matmul_precision(), **_memory()}
         chosen |= {"attention": "bmm up to 512 x 512, else sdpa", "dropout_masks": "bytes", "adam": "fused"}
-    elif profile == "auto":
+    elif profile != "reference":
         torch.set_float32_matmul_precision("high")
         chosen |= {"matmul_precision": "high", "attention": attention, "adam": "fused"}
     else:

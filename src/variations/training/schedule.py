@@ -1,11 +1,9 @@
-"""Learning rates of the two parameter groups (Vaswani et al. 2017, eq. 3; SPEC sections 2.2 and 3.6)."""
-
-from collections.abc import Iterator
+"""Learning rates of the parameter groups (Vaswani et al. 2017, eq. 3; Ahmed et al. 2017, section 3)."""
 
 import torch
-from torch import nn
 
 from variations.config import BranchConfig, RecipeConfig, RunConfig
+from variations.models.network import BRANCH_WEIGHTS, MAIN, Network
 
 
 def noam(step: float, d: float, warmup: float) -> float:
@@ -32,23 +30,12 @@ def branch_rate(step: int, branch: BranchConfig, d_model: int, N: int, max_steps
     return branch.lr_scale * noam(step, d_model / N, branch.warmup)
 
 
-def is_branch_weight(name: str) -> bool:
-    """Whether a parameter is a κ or an α."""
-    return name.endswith((".kappa", ".alpha"))
-
-
-def _groups(model: nn.Module) -> Iterator[dict[str, object]]:
-    learned = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    yield {"name": "weights", "params": [p for name, p in learned if not is_branch_weight(name)]}
-    branch = [p for name, p in learned if is_branch_weight(name)]
-    if branch:
-        yield {"name": "branch", "params": branch, "weight_decay": 0.0}
-
-
-def optimizer(model: nn.Module, config: RunConfig) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]:
-    """Adam over the network's weights and over κ and α, each under its own schedule, stepped once per update."""
+def optimizer(model: Network, config: RunConfig) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]:
+    """Adam over the network's parameter groups, each under its own schedule, stepped once per update."""
     recipe = config.recipe
-    groups = list(_groups(model))
+    learned = {name: [p for p in group if p.requires_grad] for name, group in model.parameter_groups().items()}
+    further = {BRANCH_WEIGHTS: {"weight_decay": 0.0}}
+    groups = [{"name": name, "params": group, **further.get(name, {})} for name, group in learned.items() if group]
     adam = torch.optim.Adam(
         groups,
         lr=1.0,  # the schedules give the rates themselves
@@ -58,5 +45,9 @@ def optimizer(model: nn.Module, config: RunConfig) -> tuple[torch.optim.Optimize
         fused=config.profile != "reference",
     )
     d, N, steps = config.model.d_model, config.model.N, config.trainer.max_steps
-    rates = [lambda s: main_rate(s + 1, recipe, d), lambda s: branch_rate(s + 1, config.branch, d, N, steps)]
-    return adam, torch.optim.lr_scheduler.LambdaLR(adam, rates[: len(groups)])
+    rates = {
+        MAIN: lambda s: main_rate(s + 1, recipe, d),
+        BRANCH_WEIGHTS: lambda s: branch_rate(s + 1, config.branch, d, N, steps),
+    }
+    chosen = [rates.get(str(group["name"]), rates[MAIN]) for group in groups]
+    return adam, torch.optim.lr_scheduler.LambdaLR(adam, chosen)

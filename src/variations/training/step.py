@@ -8,13 +8,12 @@ import torch
 from torch import Tensor
 
 from variations import models
+from variations.config import RunConfig
 from variations.data.batching import Batch
 from variations.errors import UserError
 from variations.lightning import pl
-from variations.models import packing, segments
 from variations.models.flops import training_flops
-from variations.models.weighted import WeightedTransformer
-from variations.tasks.translation.config import TranslationConfig
+from variations.models.kernels import segments, varlen
 from variations.training import budget, memory, schedule
 from variations.training.ema import MovingAverage
 from variations.training.finite import Guard, Seen
@@ -30,7 +29,7 @@ class Translation(pl.LightningModule):
     update is the same however its sentences were cut into batches.
     """
 
-    def __init__(self, config: TranslationConfig, vocabulary: int, device: str = "cpu") -> None:
+    def __init__(self, config: RunConfig, vocabulary: int, device: str = "cpu") -> None:
         super().__init__()
         self.config = config
         # torch.compile makes kernels of its own from torch's, and cannot look into ours for a CPU.
@@ -50,7 +49,7 @@ class Translation(pl.LightningModule):
     def on_fit_start(self) -> None:
         """Meet the other ranks, and see what the device can do."""
         self.ranks = Ranks(self.trainer.world_size)
-        self.packs = packing.packs(self.config, self.device, self.model.kernels)
+        self.packs = self.model.varlen and varlen.packs(self.config, self.device, self.model.kernels)
         self.guard = Guard(self.config.trainer.max_nan_steps, self.device.type == "cpu", self.ranks)
         if self.average is not None:
             self.average.start(self.model)
@@ -135,10 +134,7 @@ class Translation(pl.LightningModule):
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
         if not self._alone():
             torch._foreach_div_(gradients, tokens / world)  # DDP has averaged them over ranks
-        if self.config.branch.center_grad:
-            for name, parameter in self.model.named_parameters():
-                if schedule.is_branch_weight(name) and parameter.grad is not None:
-                    parameter.grad -= parameter.grad.mean()
+        self.model.adjust_gradients()
         own = torch.stack(update.sums).sum(0)
         step, norm = self.global_step + 1, torch.nn.utils.get_total_norm(gradients)
         where = f"epoch {self.current_epoch}, batch {self.trainer.fit_loop.epoch_loop.batch_idx}"
@@ -161,8 +157,7 @@ class Translation(pl.LightningModule):
         self.zero_grad(set_to_none=True)  # Lightning does it after the next forward pass, which needs the memory
         if self._skipped:
             return
-        if isinstance(self.model, WeightedTransformer) and not self.frozen():
-            self.model.constrain()
+        self.model.after_update(frozen=self.frozen())
         if self.average is not None:
             self.average.update(self.model)
 

@@ -72,7 +72,7 @@ def _branches(config: TranslationConfig) -> list[Fault]:
     if config.model.kind != "weighted":
         return []
     m, b, found = config.model, config.branch, []
-    M = b.M if b.M is not None else m.h
+    M = b.branches(m)
     M_key = "branch.M" if b.M is not None else "model.h"
     if b.gate.kind != "none" and b.gate.k > M:
         text = f"branch.gate.k={b.gate.k} is more than the M={M} branches ({M_key}): choose 1 to {M}."

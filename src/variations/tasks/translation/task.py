@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from variations.config import RunConfig
+from variations.config import BranchConfig, ModelConfig, RunConfig
 from variations.configuration.faults import Fault, Rules
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.faults import RULES
@@ -45,9 +45,10 @@ class Translation:
         """Widths left to the default are d_k = d_v = d_model / h, and M = h."""
         h, d_model = flat.get("model.h"), flat.get("model.d_model")
         if h and d_model:
-            flat |= {key: flat.get(key) or d_model // h for key in ("model.d_k", "model.d_v")}
-        if flat.get("model.kind") == "weighted":
-            flat["branch.M"] = flat.get("branch.M") or h
+            model = ModelConfig(d_model=d_model, h=h, d_k=flat.get("model.d_k"), d_v=flat.get("model.d_v"))
+            flat["model.d_k"], flat["model.d_v"] = model.head_widths
+            if flat.get("model.kind") == "weighted":
+                flat["branch.M"] = BranchConfig(M=flat.get("branch.M")).branches(model)
         return flat
 
     def without_effect(self, flat: Mapping[str, Any]) -> Sequence[str]:

@@ -7,8 +7,8 @@ import torch
 
 from variations.config import ModelConfig
 from variations.models import build
-from variations.models.attention import Heads, KeyValue
 from variations.models.kernels import FastCPU, Reference
+from variations.models.transformer.attention import Heads, KeyValue
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.inspection.attention import attention_weights, recording
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from variations.errors import UserError
 from variations.figures.attention import AttentionMap, readable
-from variations.models import Transformer
+from variations.models import SequenceToSequence
 from variations.tasks.translation.decoding.protocol import EOS
 from variations.tasks.translation.decoding.translator import Translation, Translator, clean
 from variations.tasks.translation.inspection.attention import attention_weights
@@ -31,7 +31,7 @@ class Alignment:
         return {"source": list(self.source), "target": list(self.target), "weights": rows}
 
 
-def maps(model: Transformer, pieces: Any, source: Sequence[int], target: Sequence[int]) -> list[AttentionMap]:
+def maps(model: SequenceToSequence, pieces: Any, source: Sequence[int], target: Sequence[int]) -> list[AttentionMap]:
     """Every attention of one sentence and its translation.
 
     Args:
@@ -91,7 +91,7 @@ def alignments(translator: Translator, found: Translation, layer: int | None) ->
         layer: From 1; None: the mean over all layers.
 
     Returns:
-        None in the place of a translation of nothing.
+        None in the place of a translation of nothing, or by a network whose attention is none of `Heads`.
 
     Raises:
         UserError: The model has no such layer.
@@ -102,10 +102,13 @@ def alignments(translator: Translator, found: Translation, layer: int | None) ->
     results: list[Alignment | None] = []
     for output in found.outputs:
         ids = _identifiers(output.hypothesis.tokens, finished=output.hypothesis.finished)
-        if len(source) == 1 or not ids or not isinstance(translator.model, Transformer):
+        if len(source) == 1 or not ids or not isinstance(translator.model, SequenceToSequence):
             results.append(None)
             continue
         crossed = [m for m in maps(translator.model, pieces_of(translator), source, ids) if m.part == "cross"]
+        if not crossed:
+            results.append(None)
+            continue
         chosen = [item for item in crossed if layer is None or item.layer == layer]
         if not chosen:
             raise UserError(f"attention_layer={layer}: the model has layers 1 to {len(crossed)}.")

@@ -1,20 +1,28 @@
-"""The Transformer (Vaswani et al. 2017; SPEC of this project: section 2.1).
+"""The Transformer (Vaswani et al. 2017, section 3).
 
 Shapes: B sentences, S source and T target positions, d = d_model, V rows of the vocabulary.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from variations.config import ModelConfig, PositionsConfig
-from variations.models import positions as position_codes
+from variations.config import TransformerConfig as Config
 from variations.models.kernels import Reference
-from variations.models.layers import DecoderLayer, EncoderLayer, LayerState
-from variations.models.segments import Mask, Packed, Segments
+from variations.models.kernels.segments import Mask, Packed, Segments
+from variations.models.network import SequenceToSequence, Tokens
+from variations.models.transformer import flops
+from variations.models.transformer import positions as position_codes
+from variations.models.transformer.layers import DecoderLayer, EncoderLayer, IncrementalLayer, LayerState
+
+Layers = Callable[[int], nn.Module]
+"""Makes layer i, from 0, of a stack."""
 
 
 @dataclass
@@ -37,8 +45,21 @@ class Cache:
             self.mask = self.mask.index_select(0, sentences)
 
 
-class Transformer(nn.Module):
-    """Encoder and decoder over one shared vocabulary."""
+class Transformer(SequenceToSequence):
+    """Encoder and decoder over one shared vocabulary.
+
+    Args:
+        config: The network's shape.
+        positions: The position code.
+        vocabulary: V.
+        pad: The id of padding.
+        bos: The id of the beginning of a sentence.
+        kernels: Arithmetic of the device; None: torch's.
+        encoder_layer: Makes the layers of the encoder, where they are not `EncoderLayer`s.
+        decoder_layer: Makes the layers of the decoder, `IncrementalLayer`s.
+    """
+
+    varlen = True
 
     def __init__(
         self,
@@ -49,10 +70,12 @@ class Transformer(nn.Module):
         pad: int = 0,
         bos: int = 1,
         kernels: Reference | None = None,
+        encoder_layer: Layers | None = None,
+        decoder_layer: Layers | None = None,
     ) -> None:
         super().__init__()
         self.config, self.pad, self.vocabulary = config, pad, vocabulary
-        self.kernels = kernels or Reference()
+        self.kernels = kernels = kernels or Reference()
         # The padding token embeds to zero, so that a decoder started with it reads the paper's vector of zeros.
         self.start_id = pad if config.decoder_start == "zero" else bos
         d = config.d_model
@@ -62,18 +85,22 @@ class Transformer(nn.Module):
         self.source_positions = position_codes.build(positions, d)
         self.target_positions = position_codes.build(positions, d)
         self.task = self._embedding(config.task_vectors) if config.task_vectors else None
-        self.encoder = nn.ModuleList(self.encoder_layer(i) for i in range(config.N))
-        self.decoder = nn.ModuleList(self.decoder_layer(i) for i in range(config.N))
+        encoder_layer = encoder_layer or (lambda i: EncoderLayer(config, kernels))
+        decoder_layer = decoder_layer or (lambda i: DecoderLayer(config, kernels))
+        self.encoder = nn.ModuleList(encoder_layer(i) for i in range(config.N))
+        self.decoder = nn.ModuleList(decoder_layer(i) for i in range(config.N))
         final = (lambda: nn.LayerNorm(d, eps=config.norm_eps)) if config.norm == "pre" else nn.Identity
         self.encoder_norm, self.decoder_norm = final(), final()
 
-    def encoder_layer(self, i: int) -> nn.Module:
-        """Layer i (from 0) of the encoder; variants override this."""
-        return EncoderLayer(self.config, self.kernels)
+    @classmethod
+    def from_config(cls, config: Config, vocabulary: int, kernels: Reference) -> Self:
+        """See `Network.from_config`."""
+        return cls(config.model, config.positions, vocabulary, kernels=kernels)
 
-    def decoder_layer(self, i: int) -> nn.Module:
-        """Layer i (from 0) of the decoder; variants override this."""
-        return DecoderLayer(self.config, self.kernels)
+    @classmethod
+    def forward_macs(cls, config: Config, tokens: Tokens, vocabulary: int) -> int:
+        """See `SequenceToSequence.forward_macs`."""
+        return flops.transformer_macs(config.model, tokens, vocabulary)
 
     def _embedding(self, rows: int) -> nn.Parameter:
         return nn.Parameter(torch.randn(rows, self.config.d_model) * self.config.d_model**-0.5)
@@ -82,9 +109,9 @@ class Transformer(nn.Module):
         self, ids: Tensor, table: Tensor, positions: nn.Module, start: int = 0, segments: Segments | None = None
     ) -> Tensor:
         """drop(√d · E[ids] + PE); padding embeds to zero (section 3.4). (B, T) to (B, T, d)."""
-        x = F.embedding(ids, table) * math.sqrt(self.config.d_model)
+        x = F.embedding(ids, table) * math.sqrt(self.config.d_model)  # (B, T, d)
         if segments is None:
-            codes = positions(start, ids.size(1))
+            codes = positions(start, ids.size(1))  # (T, d)
         else:
             codes = positions(0, segments.longest)[segments.positions]
         x = x * ids.ne(self.pad).unsqueeze(-1) + codes
@@ -106,7 +133,7 @@ class Transformer(nn.Module):
 
     def _mask(self, source: Tensor) -> Mask:
         real = source.ne(self.pad)
-        # On a GPU the question would wait for the device, so there the mask is always kept.
+        # On a GPU the question would be a host synchronisation, so there the mask is always kept.
         return None if source.device.type == "cpu" and bool(real.all()) else real[:, None, None, :]
 
     def decode(self, inputs: Tensor, cache: Cache) -> Tensor:
@@ -122,7 +149,7 @@ class Transformer(nn.Module):
     def start_cache(self, source: Tensor, packed: Packed | None = None) -> Cache:
         """Encode `source` (B, S) and prepare to decode one row per sentence."""
         memory, mask = self.encode(source, packed)
-        layers = [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]  # tells mypy what they are
+        layers = [layer for layer in self.decoder if isinstance(layer, IncrementalLayer)]  # tells mypy what they are
         return Cache([layer.start(memory) for layer in layers], mask)
 
     def decode_step(self, tokens: Tensor, cache: Cache) -> Tensor:
@@ -140,7 +167,3 @@ class Transformer(nn.Module):
         else:
             inputs = target.roll(1, dims=1).masked_fill(packed.queries.positions == 0, self.start_id)
         return self.decode(inputs, self.start_cache(source, packed))
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """h Eᵀ, no bias: (…, d) to (…, V)."""
-        return F.linear(hidden, self.output)

@@ -1,4 +1,4 @@
-"""Trials of kernels that cannot be counted on: does one run on this device, and does it agree with torch's?"""
+"""Self-tests of kernels: does one run on this device, and does it agree with torch's?"""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -15,17 +15,17 @@ def agrees(fast: Form, plain: Form, tensors: Sequence[Tensor], most: float, *, w
     """Whether two forms give the same values and gradients; warns if not.
 
     Args:
-        fast: On trial.
-        plain: Known to be right.
+        fast: Under test.
+        plain: The reference.
         tensors: What both are called with; all get gradients.
         most: Largest relative error of the value or of a gradient, as a whole.
-        what: Is on trial, in words.
-        instead: What is done without it, in words.
+        what: Names what is tested, for the warning.
+        instead: What is done without it, for the warning.
     """
     tensors = [tensor.detach().requires_grad_() for tensor in tensors]
     try:
         found = _results(fast, tensors)
-    except Exception as fault:  # noqa: BLE001 - compilers and drivers fail in many ways, and there is another form
+    except Exception as fault:  # noqa: BLE001 - compilers and drivers fail in many ways; the reference takes its place
         log.warning("%s does not run here (%s); %s.", what, fault, instead)
         return False
     pairs = zip(found, _results(plain, tensors), strict=True)

@@ -1,20 +1,21 @@
-"""g = Σ_i α_i relu(head_i C_i + b_i): the elementwise heart of the composed Weighted Transformer (SPEC section 3.5).
+"""g = Σ_i α_i relu(head_i C_i + b_i): the elementwise part of the composed Weighted Transformer (docs/paper.md).
 
 Kept by plain autograd, the M activations of width f would cost M·f numbers per token, and M trips to memory and
 back. Here the tokens are worked in blocks that stay in a shared cache, nothing of width M·f is ever stored, and the
 backward pass computes each block again. `benchmarks/branch_forms.py` measures what the block's size does. On a GPU
-`kernels.FusedGPU` does the same in one kernel (`branch_sum_triton`).
+`gpu.FusedGPU` does the same in one kernel (`branch_sum_triton`).
+
+Shapes: M branches, n tokens, heads of width w, f the FFN's width.
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-if TYPE_CHECKING:  # the kernels call this module
-    from variations.models.kernels import Reference
+Dropout = Callable[[Tensor], Tensor]
 
 BLOCK_BYTES = 1 << 22
 """Size of one branch's block of activations. Smaller ones stay in nearer caches but make flat products, which cost more
@@ -30,7 +31,7 @@ def branch_sum(
     base: Tensor | None,
     alpha: Tensor,
     *,
-    dropout: tuple[float, "Reference"] | None = None,
+    dropout: Dropout | None = None,
 ) -> Tensor:
     """Σ_i α_i relu(head_i C_i + bias_i + base).
 
@@ -40,8 +41,8 @@ def branch_sum(
         bias: (1 or M, f), or None.
         base: (n, f) added to every branch, or None.
         alpha: (1 or n, M) weights, the same for all tokens or not.
-        dropout: Rate and kernels of dropout on each branch's activations; then all of them are kept for the backward
-            pass, because their masks must be.
+        dropout: Applied to each branch's activations; then all of them are kept for the backward pass, because their
+            masks must be.
 
     Returns:
         (n, f).
@@ -75,6 +76,7 @@ def autocast(
 
 def _batched(heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None, alpha: Tensor) -> Tensor:
     """All branches at once: a step of decoding has too few tokens to be worth a loop."""
+    # z: (M, n, f)
     z = torch.bmm(heads, C) if bias is None else torch.baddbmm(bias[:, None].to(heads.dtype), heads, C)
     z = z.relu_() if base is None else z.add_(base).relu_()
     return torch.einsum("nm,mnf->nf", alpha.to(z.dtype).expand(z.size(1), -1), z)
@@ -86,15 +88,14 @@ def _plain(
     bias: Tensor | None,
     base: Tensor | None,
     alpha: Tensor,
-    dropout: tuple[float, "Reference"],
+    dropout: Dropout,
 ) -> Tensor:
-    rate, kernels = dropout
     total: Tensor | None = None
     for i in range(heads.size(0)):
-        z = heads[i] @ C[i]
+        z = heads[i] @ C[i]  # (n, f)
         z = z if bias is None else z + bias[min(i, bias.size(0) - 1)]
         z = z if base is None else z + base
-        part = alpha[:, i, None] * kernels.dropout(F.relu(z), rate)
+        part = alpha[:, i, None] * dropout(F.relu(z))
         total = part if total is None else total + part
     assert total is not None  # noqa: S101 - M is at least 1
     return total

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from variations.config import ModelConfig
-from variations.models.attention import Concatenate, KeyValue, heads
-from variations.models.feed_forward import FeedForward
 from variations.models.kernels import Reference
-from variations.models.segments import Mask, among_queries
+from variations.models.kernels.segments import Mask, among_queries
+from variations.models.transformer.attention import Concatenate, Heads, KeyValue, heads
+from variations.models.transformer.feed_forward import FeedForward
 
 
 @dataclass
@@ -56,7 +56,23 @@ class EncoderLayer(nn.Module):
         return x
 
 
-class DecoderLayer(nn.Module):
+class IncrementalLayer(nn.Module):
+    """What every decoder layer has: two attentions, whose keys and values it keeps between the steps of decoding."""
+
+    self_heads: Heads
+    cross_heads: Heads
+
+    def start(self, memory: Tensor) -> LayerState:
+        """State before the first target position: `memory` (B, S, d) is projected once."""
+        return LayerState(self.cross_heads.project(memory))
+
+    def self_attend(self, x: Tensor, state: LayerState, mask: Mask) -> Tensor:
+        """Heads (B, h, T, d_v) of masked self-attention; `mask` is that of the source. The state takes `x` in."""
+        attended, state.past = self.self_heads.self_attend(x, among_queries(mask), causal=True, past=state.past)
+        return attended
+
+
+class DecoderLayer(IncrementalLayer):
     """Masked self-attention, attention to the encoder's output, then FFN."""
 
     def __init__(self, config: ModelConfig, kernels: Reference) -> None:
@@ -67,15 +83,6 @@ class DecoderLayer(nn.Module):
         self.cross_output = Concatenate(config)
         self.feed_forward = FeedForward(config, kernels)
         self.residuals = nn.ModuleList(Residual(config, kernels) for _ in range(3))
-
-    def start(self, memory: Tensor) -> LayerState:
-        """State before the first target position: `memory` (B, S, d) is projected once."""
-        return LayerState(self.cross_heads.project(memory))
-
-    def self_attend(self, x: Tensor, state: LayerState, mask: Mask) -> Tensor:
-        """Heads (B, h, T, d_v) of masked self-attention; `mask` is that of the source. The state takes `x` in."""
-        attended, state.past = self.self_heads.self_attend(x, among_queries(mask), causal=True, past=state.past)
-        return attended
 
     def forward(self, x: Tensor, state: LayerState, mask: Mask) -> Tensor:
         """(B, T, d) to (B, T, d); `mask` is True at real source tokens, (B, 1, 1, S), or tells them by segments."""

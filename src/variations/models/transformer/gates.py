@@ -20,7 +20,7 @@ class TopK(nn.Module):
         self.config = config
 
     def _apply_mask(self, weights: Tensor, chosen: Tensor) -> Tensor:
-        kept = weights * chosen
+        kept = weights * chosen  # (M,) or (n, M)
         if self.config.renormalise:
             kept = kept / kept.sum(dim=-1, keepdim=True).clamp_min(1e-9)
         if self.config.gradient == "straight_through":
@@ -45,8 +45,8 @@ class TopKPerInput(TopK):
 
     def forward(self, alpha: Tensor, x: Tensor) -> Tensor:
         """α (M,) and the tokens x (n, d) to the weights in force (n, M)."""
-        gate = (x @ self.gate).softmax(dim=-1).to(alpha.dtype)
-        weights = alpha * gate * gate.size(-1)
+        gate = (x @ self.gate).softmax(dim=-1).to(alpha.dtype)  # (n, M)
+        weights = alpha * gate * gate.size(-1)  # (n, M)
         return self._apply_mask(weights, _chosen(weights.detach(), self.config.k))
 
 

@@ -22,7 +22,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, d) to (…, d)."""
-        hidden = F.relu(self.inner(x))
+        hidden = F.relu(self.inner(x))  # (…, d_ff)
         if self.training:
             hidden = self.kernels.dropout(hidden, self.dropout)
         out: Tensor = self.outer(hidden)

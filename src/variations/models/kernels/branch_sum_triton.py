@@ -2,7 +2,7 @@
 
 The forward kernel keeps one tile of Σ_i α_i relu(z_i), z_i = head_i C_i + b_i + base, in registers while it goes
 through the branches. The backward kernels compute z_i again, tile by tile. Sums have a fixed order (no atomics), so
-equal input gives equal output. Import this module only where Triton is installed (`fused.available`); on a CPU it
+equal input gives equal output. Import this module only where Triton is installed; on a CPU it
 runs in Triton's interpreter (TRITON_INTERPRET=1), which is how the tests compare it with the reference.
 
 Shapes: M branches, n tokens, heads of width w, f the FFN's width; tiles of BN tokens, BF columns, W ≥ w.
@@ -174,7 +174,7 @@ def _matrices_kernel(
 
 
 def branch_sum(heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None, alpha: Tensor) -> Tensor:
-    """Σ_i α_i relu(head_i C_i + bias_i + base), shapes as in `branch_sum.branch_sum`; all but α of one type."""
+    """Σ_i α_i relu(head_i C_i + bias_i + base), shapes as in `kernels.branch_sum`; all but α of one type."""
     out: Tensor = _Fused.apply(heads, C, bias, base, alpha)
     return out
 

@@ -21,7 +21,7 @@ class Segments:
     positions: Tensor
     """(N,) int64: each slot's place in its segment, from 0."""
     longest: int
-    """No segment has more slots; a number, so that nobody waits for the device."""
+    """No segment has more slots; a number, so that there is no host synchronisation."""
 
     def padded(self, x: Tensor) -> Tensor:
         """(1, h, N, w) to (n, h, longest, w); what stands beyond a segment's end is of other segments."""
@@ -77,7 +77,7 @@ def near(r: int, T: int, S: int, mask: Tensor) -> Tensor:
 
 
 def pack(source: Tensor, target: Tensor, tokens: tuple[int, int], *, pad: int = 0) -> tuple[Tensor, Tensor, Packed]:
-    """Take the padding out of a batch, on its device and without waiting for it.
+    """Take the padding out of a batch, on its device and without host synchronisation.
 
     Args:
         source: (B, S) ids, padded on the right.

@@ -1,4 +1,4 @@
-"""Branch weights κ and α on the simplex (Ahmed et al. 2017, section 3; SPEC section 3.6)."""
+"""Branch weights κ and α on the simplex (Ahmed et al. 2017, section 3)."""
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +14,11 @@ def project(v: Tensor) -> Tensor:
     """
     wide = v if v.dtype == torch.float64 else v.float()
     wide = wide - wide.amax(dim=-1, keepdim=True)
-    u = wide.sort(dim=-1, descending=True).values
-    excess = u.cumsum(dim=-1) - 1
-    j = torch.arange(1, v.size(-1) + 1, device=v.device, dtype=wide.dtype)
-    rho = (u * j > excess).sum(dim=-1, keepdim=True)
-    tau = excess.gather(-1, rho - 1) / rho
+    u = wide.sort(dim=-1, descending=True).values  # (…, M)
+    excess = u.cumsum(dim=-1) - 1  # (…, M)
+    j = torch.arange(1, v.size(-1) + 1, device=v.device, dtype=wide.dtype)  # (M,)
+    rho = (u * j > excess).sum(dim=-1, keepdim=True)  # (…, 1)
+    tau = excess.gather(-1, rho - 1) / rho  # (…, 1)
     return (wide - tau).clamp_min(0).to(v.dtype)
 
 

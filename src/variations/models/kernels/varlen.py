@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from variations.config import TransformerConfig as Config
-from variations.models import trial
-from variations.models.kernels import Reference
-from variations.models.segments import Packed, pack
+from variations.models.kernels import selftest
+from variations.models.kernels.reference import Reference
+from variations.models.kernels.segments import Packed, pack
 
 WIDEST = 256
 """Widest head that FlashAttention takes."""
@@ -17,13 +17,13 @@ WIDEST = 256
 def why_padded(config: Config, device: str) -> str | None:
     """Why training batches keep their padding on a device type, in words; None if sentences may lie end to end."""
     model = config.model
-    d_k, d_v = (width or model.d_model // model.h for width in (model.d_k, model.d_v))
-    if device != "cuda" or config.profile != "auto":
-        return "only profile=auto on a GPU packs"
+    d_k, d_v = model.head_widths
+    if device != "cuda" or config.profile != "experimental":
+        return "only profile=experimental on a GPU does without"
     if config.trainer.precision != "bf16-mixed":
         return f"FlashAttention computes in bf16, not in {config.trainer.precision}"
-    if model.attention == "additive":
-        return "FlashAttention knows no additive scores"
+    if model.attention not in ("dot_product", "restricted"):
+        return f"FlashAttention knows no {model.attention} scores"
     if d_k != d_v or d_k % 8 or d_k > WIDEST:
         return f"FlashAttention wants d_k = d_v, a multiple of 8 up to {WIDEST}, not {d_k} and {d_v}"
     return None
@@ -32,7 +32,7 @@ def why_padded(config: Config, device: str) -> str | None:
 def described(config: Config, device: str) -> str:
     """How attention is computed on a device type in training, in words."""
     reason = why_padded(config, device)
-    return "packed varlen, after a trial" if reason is None else f"sdpa over padded batches: {reason}"
+    return "varlen, after a self-test" if reason is None else f"sdpa over padded batches: {reason}"
 
 
 def packs(config: Config, device: torch.device, kernels: Reference) -> bool:
@@ -42,12 +42,12 @@ def packs(config: Config, device: torch.device, kernels: Reference) -> bool:
     lengths = [70, 200, 1, 33], [150, 9, 1, 77]
     source, target = ((torch.arange(200) < torch.tensor(side)[:, None]).long().to(device) for side in lengths)
     _, _, packed = pack(source, target, (sum(lengths[0]), sum(lengths[1])))
-    draw, width = trial.drawing(device, torch.bfloat16), config.model.d_k or config.model.d_model // config.model.h
+    draw, width = selftest.drawing(device, torch.bfloat16), config.model.head_widths[0]
     queries, keys = packed.queries.positions.size(0), packed.keys.positions.size(0)
-    return trial.agrees(
+    return selftest.agrees(
         _decoder(kernels, packed, config.model.neighbourhood),
         _decoder(Reference(), packed, config.model.neighbourhood),
-        [draw(1, 2, slots, width) for slots in (queries, keys, keys)],
+        [draw(1, 2, slots, width) for slots in (queries, keys, keys)],  # q, k, v: (1, h, N, d_k)
         0.03,  # bf16 keeps 8 bits
         what="Attention without padding",
         instead="batches keep theirs",
@@ -59,8 +59,7 @@ def _decoder(kernels: Reference, packed: Packed, window: int | None) -> Callable
     own = Packed(packed.queries, packed.queries, window)
 
     def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return kernels.packed_attention(
-            kernels.packed_attention(q, q, q, own, True, 0.0), k, v, packed, causal=False, dropout=0.0
-        )
+        x = kernels.packed_attention(q, q, q, own, True, 0.0)
+        return kernels.packed_attention(x, k, v, packed, causal=False, dropout=0.0)
 
     return attend

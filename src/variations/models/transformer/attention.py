@@ -1,18 +1,20 @@
 """Multi-head attention (Vaswani et al. 2017, section 3.2.2) and its variants.
 
 Shapes: B sentences, T queries, S keys, h heads of width d_k (queries, keys) and d_v (values), d = d_model.
-Every variant is a class that differs in how heads attend; what becomes of the heads is the caller's business, which
-is where multi-head and branched attention part.
+Every variant is a class that differs in how heads attend. What becomes of the heads is the caller's business:
+multi-head attention concatenates them (`Concatenate`), branched attention sums over them (`branched`).
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from variations.config import ModelConfig
+from variations.models.doors import resolve
 from variations.models.kernels import Reference
-from variations.models.segments import Mask, Packed, near
+from variations.models.kernels.segments import Mask, Packed, near
 
 
 @dataclass
@@ -34,31 +36,38 @@ class KeyValue:
 
 
 class Heads(nn.Module):
-    """h heads of scaled dot-product attention, before any output projection."""
+    """h heads of scaled dot-product attention, before any output projection.
+
+    Args:
+        config: The network's shape.
+        h: Number of heads, or of branches.
+        kernels: Arithmetic of the device.
+        cross: Whether keys and values are of another sequence than the queries.
+
+    A class of another package is made with the same arguments; as a rule it overrides `attend` alone.
+    """
+
+    self_only: ClassVar[bool] = False
+    """Whether attention to the encoder's output stays ordinary attention."""
 
     def __init__(self, config: ModelConfig, h: int, kernels: Reference, *, cross: bool) -> None:
         super().__init__()
-        self.h, self.kernels, self.dropout = h, kernels, config.attention_dropout
-        self.d_k = config.d_k or config.d_model // config.h
-        self.d_v = config.d_v or config.d_model // config.h
+        self.h, self.kernels, self.dropout, self.cross = h, kernels, config.attention_dropout, cross
+        self.d_k, self.d_v = config.head_widths
         d, bias = config.d_model, config.attention_bias
         # One matrix for all that reads the same input, as in the code behind the paper: it is faster, and Xavier
         # bounds of the wide matrix are the paper's initialisation.
         widths = [h * self.d_k, h * self.d_k, h * self.d_v]
         self.widths = widths[1:] if cross else widths
-        self.cross = cross
         if cross:
             self.query = nn.Linear(d, widths[0], bias)
         self.inputs = nn.Linear(d, sum(self.widths), bias)
-        self._reset(config.init)
-
-    def _reset(self, init: str) -> None:
+        blocks = [self.inputs.weight] if config.init == "fused_qkv" else list(self.inputs.weight.split(self.widths))
         with torch.no_grad():
-            blocks = [self.inputs.weight] if init == "fused_qkv" else list(self.inputs.weight.split(self.widths))
-            for block in [*blocks, *([self.query.weight] if self.cross else [])]:
+            for block in [*blocks, self.query.weight] if cross else blocks:
                 nn.init.xavier_uniform_(block)
-            for layer in self.children():
-                if isinstance(layer, nn.Linear) and layer.bias is not None:
+            for layer in (self.query, self.inputs) if cross else (self.inputs,):
+                if layer.bias is not None:
                     layer.bias.zero_()
 
     def _split(self, x: Tensor) -> Tensor:
@@ -67,7 +76,7 @@ class Heads(nn.Module):
 
     def project(self, memory: Tensor) -> KeyValue:
         """Keys and values of what cross-attention reads: (B, S, d) to (B, h, S, ·)."""
-        k, v = (self._split(x) for x in self.inputs(memory).split(self.widths, dim=-1))
+        k, v = (self._split(x) for x in self.inputs(memory).split(self.widths, dim=-1))  # (B, h, S, d_k or d_v)
         if torch.is_grad_enabled():
             return KeyValue(k, v)
         return KeyValue(k.contiguous(), v.contiguous())  # once, and not again in each step of decoding
@@ -86,7 +95,7 @@ class Heads(nn.Module):
         Returns:
             Heads (B, h, T, d_v), and the keys and values of all positions so far.
         """
-        q, k, v = (self._split(part) for part in self.inputs(x).split(self.widths, dim=-1))
+        q, k, v = (self._split(part) for part in self.inputs(x).split(self.widths, dim=-1))  # (B, h, T, d_k or d_v)
         seen = past.append(k, v) if past is not None else KeyValue(k, v)
         return self.attend(q, seen, mask, causal=causal), seen
 
@@ -95,17 +104,27 @@ class Heads(nn.Module):
 
         The rows of a sentence, which follow each other, are queries to the same keys.
         """
-        q = self._split(self.query(x))
+        q = self._split(self.query(x))  # (R, h, T, d_k)
         R, B, T = q.size(0), memory.k.size(0), q.size(2)
         if R != B:
             q = q.unflatten(0, (B, R // B)).transpose(1, 2).flatten(2, 3)  # (B, h, R/B·T, d_k)
-        attended = self.attend(q, memory, mask, causal=False)
+        attended = self.attend(q, memory, mask, causal=False)  # (B, h, R/B·T, d_v)
         if R != B:
-            attended = attended.unflatten(2, (R // B, T)).transpose(1, 2).flatten(0, 1)
+            attended = attended.unflatten(2, (R // B, T)).transpose(1, 2).flatten(0, 1)  # (R, h, T, d_v)
         return attended
 
     def attend(self, q: Tensor, seen: KeyValue, mask: Mask, *, causal: bool) -> Tensor:
-        """softmax(q kᵀ / √d_k) v for every head; see `kernels.Reference.attention`."""
+        """softmax(q kᵀ / √d_k) v for every head (eq. 1); see `kernels.Reference.attention`.
+
+        Args:
+            q: (B, h, T, d_k).
+            seen: Keys (B, h, S, d_k) and values (B, h, S, d_v).
+            mask: Who may be seen.
+            causal: Whether query t sees no key beyond S - T + t.
+
+        Returns:
+            (B, h, T, d_v).
+        """
         dropout = self.dropout if self.training else 0.0
         if isinstance(mask, Packed):
             return self.kernels.packed_attention(q, seen.k, seen.v, mask, causal, dropout)
@@ -120,6 +139,8 @@ class Heads(nn.Module):
 
 class RestrictedHeads(Heads):
     """Self-attention in a neighbourhood of r positions on either side (Vaswani et al. 2017, section 4)."""
+
+    self_only = True
 
     def __init__(self, config: ModelConfig, h: int, kernels: Reference, *, cross: bool) -> None:
         super().__init__(config, h, kernels, cross=cross)
@@ -149,7 +170,8 @@ class AdditiveHeads(Heads):
         if isinstance(mask, Packed):
             padded = lambda q, k, v, real: self.attend(q, KeyValue(k, v), real, causal=causal)  # noqa: E731
             return mask.apart(padded, q, seen.k, seen.v)
-        scores = torch.einsum("bhtsd,hd->bhts", torch.tanh(q[:, :, :, None] + seen.k[:, :, None]), self.energy)
+        energies = torch.tanh(q[:, :, :, None] + seen.k[:, :, None])  # (B, h, T, S, d_k)
+        scores = torch.einsum("bhtsd,hd->bhts", energies, self.energy)
         T, S = scores.shape[-2:]
         if causal:
             ahead = torch.ones(T, S, dtype=torch.bool, device=q.device).tril(S - T).logical_not()
@@ -160,13 +182,19 @@ class AdditiveHeads(Heads):
         return self.kernels.dropout(weights, self.dropout if self.training else 0.0) @ seen.v
 
 
+ATTENTION: dict[str, type[Heads]] = {"dot_product": Heads, "additive": AdditiveHeads, "restricted": RestrictedHeads}
+"""Values of `model.attention`."""
+
+
 def heads(config: ModelConfig, kernels: Reference, *, cross: bool, h: int | None = None) -> Heads:
-    """The attention that the configuration names; `h` overrides the number of heads."""
-    kind: type[Heads] = Heads
-    if config.attention == "additive":
-        kind = AdditiveHeads
-    elif config.attention == "restricted" and not cross:
-        kind = RestrictedHeads
+    """The attention that the configuration names; `h` overrides the number of heads.
+
+    Raises:
+        UserError: `model.attention` names no class that can be had.
+    """
+    kind = resolve("model.attention", config.attention, ATTENTION, Heads)
+    if cross and kind.self_only:
+        kind = Heads
     return kind(config, h or config.h, kernels, cross=cross)
 
 
@@ -175,7 +203,7 @@ class Concatenate(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        d_v = config.d_v or config.d_model // config.h
+        _, d_v = config.head_widths
         self.output = nn.Linear(config.h * d_v, config.d_model, config.attention_bias)
         nn.init.xavier_uniform_(self.output.weight)
         if self.output.bias is not None:
@@ -183,5 +211,5 @@ class Concatenate(nn.Module):
 
     def forward(self, heads: Tensor) -> Tensor:
         """(B, h, T, d_v) to (B, T, d)."""
-        out: Tensor = self.output(heads.transpose(1, 2).flatten(2))
+        out: Tensor = self.output(heads.transpose(1, 2).flatten(2))  # of (B, T, h·d_v)
         return out
