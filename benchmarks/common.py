@@ -16,9 +16,9 @@ import yaml
 from variations import models
 from variations.config import BranchConfig, ModelConfig, SequenceRecipe
 from variations.models.flops import Tokens, training_flops
+from variations.models.loss import Smoothing, cross_entropy
 from variations.tasks.translation.config import TranslationConfig
 from variations.training import schedule
-from variations.training.loss import Smoothing, cross_entropy
 
 ROOT = Path(__file__).resolve().parents[1]
 FORMS = ("baseline", "naive", "composed", "split")

@@ -6,9 +6,9 @@ from workloads import VOCABULARY, Workload
 
 from variations import models
 from variations.config import ModelConfig
+from variations.models.loss import Smoothing, cross_entropy
 from variations.tasks.translation.config import TranslationConfig
 from variations.training import performance
-from variations.training.loss import Smoothing, cross_entropy
 
 
 def build(w: Workload) -> tuple[Loss, list[nn.Parameter]]:

@@ -287,7 +287,7 @@ class RunConfig:
 
 @dataclass
 class ModelConfig:
-    """The network's shape (Vaswani et al. 2017, Table 3, and SPEC section 0)."""
+    """The network's shape (Vaswani et al. 2017, section 3 and Table 3)."""
 
     kind: str = choice("transformer", "transformer", "weighted")
     N: int = number(6, ge=1)
@@ -322,6 +322,12 @@ class ModelConfig:
     task_vectors: int = number(0, ge=0)
     """Rows of the 'target space' embedding added to the encoder's input (32 in the code behind the paper)."""
 
+    @property
+    def head_widths(self) -> tuple[int, int]:
+        """d_k and d_v in force: as set, or d_model / h."""
+        width = self.d_model // self.h
+        return self.d_k or width, self.d_v or width
+
 
 @dataclass
 class PositionsConfig:
@@ -347,7 +353,7 @@ class GateConfig:
 
 @dataclass
 class BranchConfig:
-    """Branched attention of the Weighted Transformer (Ahmed et al. 2017, section 3; SPEC section 3.7)."""
+    """Branched attention of the Weighted Transformer (Ahmed et al. 2017, section 3; docs/departures.md)."""
 
     M: int | None = number(None, ge=1)
     """Branches per branched sub-layer, one head each; h when null."""
@@ -363,8 +369,9 @@ class BranchConfig:
     residual: str = choice("outer", "outer", "outer+inner", "per_branch_into_ffn", "none")
     inner_norm: bool = False
     wo_bias: str = choice("none", "none", "single", "per_branch")
-    impl: str = choice("composed", "composed", "sum_first", "naive")
-    """Three evaluations of the same function (SPEC section 3.5)."""
+    impl: str = choice("composed", "composed", "naive")
+    """Two evaluations of the same function: the equations as they stand (`naive`), or with W_O and W_1 multiplied
+    together first (docs/paper.md)."""
     rescale: str = choice("none", "none", "M", "M2")
     kappa: bool = True
     """Whether κ is learned; constant 1/M otherwise (1 under `softmax_xM`, whose weights sum to M)."""
@@ -386,6 +393,24 @@ class BranchConfig:
     """κ and α stay constant during so many last steps."""
     center_grad: bool = False
     """Subtract the mean of the gradient of κ and of α before Adam sees it."""
+
+    def branches(self, model: ModelConfig) -> int:
+        """M in force: as set, or h."""
+        return self.M or model.h
+
+    def ffn_width(self, model: ModelConfig) -> int:
+        """Width of one branch's FFN."""
+        return model.d_ff // self.branches(model) if self.ffn == "split" else model.d_ff
+
+    @property
+    def on_self(self) -> bool:
+        """Whether the decoder's self-attention is branched."""
+        return self.decoder in ("self", "both", "both_shared_ffn")
+
+    @property
+    def on_cross(self) -> bool:
+        """Whether the decoder's attention to the source is branched."""
+        return self.decoder in ("cross", "both", "both_shared_ffn")
 
 
 @dataclass
@@ -410,11 +435,24 @@ class SequenceTrainer(TrainerConfig):
 
 
 @dataclass
+class SequenceData:
+    """The vocabulary of such models, and what they leave out."""
+
+    vocabulary: int = number(8000, ge=32)
+    """Rows of the shared sub-word vocabulary (special symbols included)."""
+    vocabulary_pad_to: int = number(1, ge=1)
+    """Round the number of embedding rows up to a multiple of this (40,960 rows in the code behind the paper)."""
+    max_length: int = number(256, ge=1)
+    """Sub-words per side, EOS included; longer training pairs are dropped and counted."""
+
+
+@dataclass
 class TransformerConfig(RunConfig):
     """A run whose network is one of `models/transformer`."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     positions: PositionsConfig = field(default_factory=PositionsConfig)
     branch: BranchConfig = field(default_factory=BranchConfig)
+    data: SequenceData = field(default_factory=SequenceData)
     recipe: SequenceRecipe = field(default_factory=SequenceRecipe)
     trainer: SequenceTrainer = field(default_factory=SequenceTrainer)

@@ -7,7 +7,7 @@ One of each kind of option, as each takes seconds; `test_training.py` has every 
 import pytest
 import torch
 
-from variations.training.loss import Smoothing, cross_entropy
+from variations.models.loss import Smoothing, cross_entropy
 
 EOS, FIRST, SYMBOLS, LONGEST = 2, 4, 10, 6
 STEPS = 800

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
+from variations.models.loss import Smoothing, cross_entropy
 from variations.training import schedule
-from variations.training.loss import Smoothing, cross_entropy
 
 PAD = 0
 SOURCE = torch.tensor([[5, 9, 7, 4, 11, 2], [8, 21, 30, 2, PAD, PAD], [6, 6, 11, 40, 2, PAD], [3, 14, 15, 9, 26, 2]])

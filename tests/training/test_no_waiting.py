@@ -19,9 +19,9 @@ from torch.utils._pytree import tree_leaves
 from variations.config import BranchConfig, GateConfig
 from variations.data.batching import Batch
 from variations.models.kernels import FusedGPU, varlen
+from variations.models.loss import Smoothing, cross_entropy
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.task import Translation
-from variations.training.loss import Smoothing, cross_entropy
 
 FLASH = "aten._flash_attention_forward.default"
 GPU = "cuda" if torch.cuda.is_available() else "invented"

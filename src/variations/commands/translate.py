@@ -128,7 +128,7 @@ def load(config: TranslateConfig) -> "Translator":
     folder = Path(config.run).expanduser()
     if not folder.is_dir():
         raise UserError(f"The run folder {config.run} does not exist: give the folder that train.py printed last.")
-    from variations.run import load_model
+    from variations.commands.trained import load_model
 
     model, subwords, run_config = load_model(folder)
     decode = search_config(config, run_config)

@@ -7,7 +7,7 @@ alone. Each fault names key and value, says what would be valid, and what to do.
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,7 +56,7 @@ class Rules:
 
         return register
 
-    def broken(self, config: Any, wrong: Set[str]) -> list[Fault]:
+    def broken(self, config: Any, wrong: set[str]) -> list[Fault]:
         """Faults of all rules that read no key of `wrong`."""
         return [fault for keys, rule in self._rules if not wrong.intersection(keys) for fault in rule(config)]
 

@@ -105,7 +105,7 @@ def schema_for(verb: type[RunConfig], name: str | None) -> type[RunConfig]:
     schema = schema_of(name)
     if issubclass(schema, verb):
         return schema
-    return dataclasses.make_dataclass(verb.__name__, [], bases=(schema, verb), module=verb.__module__)
+    return dataclasses.make_dataclass(verb.__name__, [], bases=(schema, verb))
 
 
 def schema_of(name: str | None) -> type[RunConfig]:

@@ -12,8 +12,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from variations.models import build
+from variations.models.loss import chunk_elements
 from variations.tasks.translation.config import TranslationConfig as Config
-from variations.training.loss import chunk_elements
 
 ADAM_COPIES = 4
 """Of every weight: itself, its gradient, and Adam's two moments."""

@@ -6,12 +6,11 @@ from typing import Any
 
 from variations.config import RunConfig
 from variations.lightning import pl
+from variations.training.loop import PRUNED
 
 log = logging.getLogger(__name__)
 
 Sentences = Callable[[], list[float]]
-PRUNED = "pruned"
-"""Why training ended."""
 
 
 def reports(config: RunConfig) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 
 from variations.config import RunConfig
 from variations.configuration.compose import to_dict
+from variations.configuration.tasks import named
 from variations.errors import UserError
 from variations.store.atomic import write_json, write_text
 from variations.store.identity import config_hash
@@ -119,8 +120,8 @@ class WeightsAndBiases:
 
         step = int(final.result["steps"])
         shown: dict[str, Any] = {
-            f"translations/{name}": wandb.Table(columns=["source", "reference", "hypothesis", "gleu"], data=rows)
-            for name, rows in final.samples.items()
+            f"samples/{name}": wandb.Table(columns=list(found.columns), data=[list(row) for row in found.rows])
+            for name, found in final.samples.items()
         }
         shown["scores"] = wandb.Table(columns=["set", "score", "value", "convention"], data=final.ladder())
         shown |= {
@@ -153,7 +154,7 @@ class WeightsAndBiases:
 def tags(config: RunConfig) -> list[str]:
     """What one filters by: table, row, model, data, recipe, debug, and `logger.tags`."""
     variation = config.variation
-    found = [variation.table, variation.row, config.model.kind, config.data.name, config.recipe.name]
+    found = [variation.table, variation.row, *named(config.task).label(config), config.recipe.name]
     found += [config.debug.name and f"debug-{config.debug.name}", *config.logger.tags]
     return sorted({tag[: _LONGEST["tag"]] for tag in found if tag})
 

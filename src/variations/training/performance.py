@@ -7,6 +7,7 @@ Applied once before training, unless `profile=reference`, printed, and recorded 
 import ctypes
 import logging
 import os
+from collections.abc import Mapping
 from typing import Any
 
 log = logging.getLogger(__name__)
@@ -23,14 +24,14 @@ FP32_TOLERANCE = 1e-5
 """Largest relative error of a product that still counts as float32 (bfloat16 would give about 1e-2)."""
 
 
-def apply(profile: str, device: str, threads: int | None, attention: str = "sdpa") -> dict[str, Any]:
+def apply(profile: str, device: str, threads: int | None, further: Mapping[str, str]) -> dict[str, Any]:
     """Set up the process and report what was chosen.
 
     Args:
         profile: `auto`, `reference` or `experimental`, which differs from `auto` in kernels for GPUs alone.
         device: `cpu` or `cuda`.
         threads: CPU threads; None leaves torch's choice.
-        attention: How a GPU computes it, in words.
+        further: What the task chose for this device (`Task.profile`), unless the profile is `reference`.
 
     Returns:
         Names and values of the settings in force.
@@ -44,10 +45,10 @@ def apply(profile: str, device: str, threads: int | None, attention: str = "sdpa
         os.environ.setdefault(PRIMITIVES, str(KEPT_PRIMITIVES))  # read when the first product is made
         chosen |= {"kept_primitives": os.environ[PRIMITIVES]}
         chosen |= {"matmul_precision": _matmul_precision(), **_memory()}
-        chosen |= {"attention": "bmm up to 512 x 512, else sdpa", "dropout_masks": "bytes", "adam": "fused"}
+        chosen |= {**further, "adam": "fused"}
     elif profile != "reference":
         torch.set_float32_matmul_precision("high")
-        chosen |= {"matmul_precision": "high", "attention": attention, "adam": "fused"}
+        chosen |= {"matmul_precision": "high", **further, "adam": "fused"}
     else:
         torch.set_float32_matmul_precision("highest")  # as torch comes, also after another run of this process
     return chosen

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from variations.config import TransformerConfig, choice, default_cache, number
+from variations.config import SequenceData, TransformerConfig, choice, default_cache, number
 
 
 @dataclass
-class DataConfig:
+class DataConfig(SequenceData):
     """A corpus and its sub-words."""
 
     name: str = "toy"
@@ -22,13 +22,7 @@ class DataConfig:
     """File stems: `<root>/<stem>.<language>[.gz]`."""
     dev: str = "valid"
     test: str = "test"
-    vocabulary: int = number(8000, ge=32)
-    """Rows of the shared sub-word vocabulary (special symbols included)."""
-    vocabulary_pad_to: int = number(1, ge=1)
-    """Round the number of embedding rows up to a multiple of this (40,960 rows in the code behind the paper)."""
     lowercase: bool = False
-    max_length: int = number(256, ge=1)
-    """Sub-words per side, EOS included; longer training pairs are dropped and counted."""
     seed: int = number(1, ge=0)
     """Seed of the generated corpus (toy)."""
     train_pairs: int | None = number(None, ge=1)

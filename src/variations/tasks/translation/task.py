@@ -2,12 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from variations.config import BranchConfig, ModelConfig, RunConfig
 from variations.configuration.faults import Fault, Rules
+from variations.errors import UserError
+from variations.store.ledger import RunFolder
+from variations.tasks.base import Samples
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.faults import RULES
+
+if TYPE_CHECKING:
+    from variations.tasks.translation.data.module import TranslationData
+    from variations.tasks.translation.data.subwords import Subwords
+    from variations.tasks.translation.experiment import TranslationExperiment
 
 
 class Translation:
@@ -95,6 +103,71 @@ class Translation:
             for root, stems, source, target in corpora
             for text in unequal_files(Path(str(root)).expanduser(), stems, source, target)
         ]
+
+    losses: Sequence[str] = ("loss", "nll")
+    units: Sequence[str] = ("pairs", "source_tokens", "target_tokens", "padded_tokens", "flops")
+    loss_unit = "target_tokens"
+    monitor = "dev/nll"
+    shown: Mapping[str, str] = {"dev/ppl": "dev ppl {:.2f}", "dev/bleu": "dev BLEU {:.1f}"}
+
+    def profile(self, config: TranslationConfig, device: str) -> Mapping[str, str]:
+        """How attention is computed, and where dropout's masks come from."""
+        if device == "cpu":
+            return {"attention": "bmm up to 512 x 512, else sdpa", "dropout_masks": "bytes"}
+        from variations.models.kernels import varlen
+
+        return {"attention": varlen.described(config, device)}
+
+    def data(self, config: TranslationConfig) -> "TranslationData":
+        """The corpus with its sub-words."""
+        from variations.tasks.translation.data.module import TranslationData
+
+        return TranslationData(config)
+
+    def experiment(self, config: TranslationConfig, data: Any, device: str) -> "TranslationExperiment":
+        """The network under maximum likelihood with label smoothing."""
+        from variations.tasks.translation.experiment import TranslationExperiment
+
+        return TranslationExperiment(config, data, device)
+
+    def network(self, config: TranslationConfig, folder: RunFolder) -> Any:
+        """The network over the run's own vocabulary."""
+        from variations.models import build
+
+        return build(config, subwords_of(config, folder).size)
+
+    def changed_inputs(self, config: TranslationConfig, folder: RunFolder) -> list[str]:
+        """Files in `data.root` that are no longer those of the run's data card."""
+        from variations.tasks.translation.data.changes import changed_texts
+
+        return list(changed_texts(folder, config.data))
+
+    def totals(self, counted: Mapping[str, float]) -> dict[str, Any]:
+        """The part of all slots that holds a token."""
+        tokens = counted["source_tokens"] + counted["target_tokens"]
+        return {"padding_efficiency": tokens / max(1, counted["padded_tokens"])}
+
+    def samples(self, folder: RunFolder) -> Mapping[str, Samples]:
+        """The first translations of each set."""
+        from variations.tasks.translation.samples import samples
+
+        return samples(folder)
+
+    def pictures(self, folder: RunFolder, experiment: Any) -> Mapping[str, Path]:
+        """Attention of one test sentence, every layer and head."""
+        from variations.tasks.translation.samples import attention_pictures
+
+        return attention_pictures(folder, experiment.network, experiment.data.subwords)
+
+
+def subwords_of(config: TranslationConfig, folder: RunFolder) -> "Subwords":
+    """The vocabulary of a stored run. Raises UserError if it is not there."""
+    from variations.tasks.translation.data.subwords import Subwords
+
+    path = folder.path / "subwords.model"
+    if not path.exists():
+        raise UserError(f"{folder.path} has no subwords.model: the run has not begun to train.")
+    return Subwords(path, lowercase=config.data.lowercase)
 
 
 TASK = Translation()

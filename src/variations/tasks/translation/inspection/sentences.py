@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from variations.errors import UserError
 from variations.figures.attention import AttentionMap, readable
 from variations.models import SequenceToSequence
+from variations.tasks.translation.config import TranslationConfig
+from variations.tasks.translation.data.subwords import Subwords
 from variations.tasks.translation.decoding.protocol import EOS
 from variations.tasks.translation.decoding.translator import Translation, Translator, clean
 from variations.tasks.translation.inspection.attention import attention_weights
@@ -49,20 +51,21 @@ def maps(model: SequenceToSequence, pieces: Any, source: Sequence[int], target: 
     ]
 
 
-def run_maps(run: Path, sentence: str, target: str | None) -> tuple[list[AttentionMap], str]:
+def run_maps(
+    model: SequenceToSequence, subwords: Subwords, config: TranslationConfig, sentence: str, target: str | None
+) -> tuple[list[AttentionMap], str]:
     """All maps of one sentence under a trained run, and the text of the translation they belong to.
 
     Args:
-        run: Folder of a run.
+        model: The network of the run as it was tested.
+        subwords: Its vocabulary.
+        config: Its configuration.
         sentence: A source sentence.
         target: Its translation; None: the run's own, by its own search.
 
     Raises:
-        UserError: There is no such trained run, or the sentence has no sub-words or too many.
+        UserError: The sentence has no sub-words, or too many.
     """
-    from variations.run import load_model
-
-    model, subwords, config = load_model(run)
     rows = config.positions.max_length if config.positions.kind == "learned" else None
     longest = min(config.data.max_length, rows or config.data.max_length)
     translator = Translator(cast(Any, model), subwords, config.decode, max_source=longest, max_target=rows)
