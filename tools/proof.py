@@ -63,9 +63,9 @@ RUNS: dict[str, tuple[str, ...]] = {
     "restricted_t2t_positions": ("model=restricted", "model.neighbourhood=3", "positions=sinusoidal_t2t"),
     "prenorm_untied_clipped": (
         "model.N=2", "model.norm=pre", "model.tying=none", "model.init=xavier", "model.decoder_start=bos",
-        "model.d_k=4", "model.d_v=12", "model.attention_dropout=0.1", "model.relu_dropout=0.1", "recipe.schedule=inverse_sqrt",
-        "recipe.lr=0.01", "recipe.clip=0.5", "recipe.weight_decay=0.01", "recipe.smoothing=torch",
-        "decode.sets=[test,dev]",
+        "model.d_k=4", "model.d_v=12", "model.attention_dropout=0.1", "model.relu_dropout=0.1",
+        "recipe.schedule=inverse_sqrt", "recipe.lr=0.01", "recipe.clip=0.5", "recipe.weight_decay=0.01",
+        "recipe.smoothing=torch", "decode.sets=[test,dev]",
     ),
     "weighted": WEIGHTED,
     "weighted_softmax_literal": (*WEIGHTED, "branch=softmax", "branch.impl=naive", "branch.wo_bias=per_branch"),
@@ -97,13 +97,11 @@ FORCE_PACKING = """
 import importlib, pathlib, runpy, sys
 module, script = sys.argv[1:3]
 asked = []
-importlib.import_module(module).packs = lambda *given: not asked.append(given)
+importlib.import_module(module).packs = lambda *given, **named: not asked.append(given)
 sys.argv, sys.path[0] = sys.argv[2:], str(pathlib.Path(script).parent)
-try:
-    runpy.run_path(script, run_name="__main__")
-finally:
-    if not asked:
-        sys.exit("nobody asked packs() whether to pack: FORCE_PACKING of tools/proof.py no longer fits this checkout")
+runpy.run_path(script, run_name="__main__")
+if not asked:
+    sys.exit("nobody asked packs() whether to pack: FORCE_PACKING of tools/proof.py no longer fits this checkout")
 """
 """On a CPU no configuration trains without padding, so this answers for `packs()`, wherever the checkout keeps it."""
 
