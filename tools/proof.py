@@ -53,6 +53,10 @@ COMMON = (
     "decode.alpha=2", "decode.max_extra=10", "logger=none", "runs=runs",
 )  # fmt: skip
 WEIGHTED = ("model=weighted", "branch.freeze_last=4", "branch.warmup=4")
+LONG = (
+    "trainer.max_steps=240", "trainer.val_every=120", "trainer.log_every=4", "recipe.warmup=60", "decode.alpha=0.6",
+)  # fmt: skip
+"""Until the translations are sentences, so that decoding is put to the test."""
 RUNS: dict[str, tuple[str, ...]] = {
     "transformer": ("model.N=2",),
     "toy": (
@@ -87,6 +91,8 @@ RUNS: dict[str, tuple[str, ...]] = {
     "packed": WEIGHTED,
     "two_ranks": (*WEIGHTED, "trainer.devices=2", "trainer.strategy=ddp"),
     "resume": WEIGHTED,
+    "transformer_long": LONG,
+    "weighted_long": (*WEIGHTED, *LONG),
 }  # fmt: skip
 TWIN = {"resume": "weighted"}
 """Runs that must be, bit for bit, another one."""
