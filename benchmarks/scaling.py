@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "growth"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 import networks
 import preparation

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from variations.configuration.compose import compose_run, diff, to_dict
+from variations.configuration.compose import compose_run, to_dict
 from variations.planning.rows import PAPERS, all_rows
+from variations.store.identity import changed_keys
 from variations.store.rows import load_row
 from variations.tasks.translation.config import TranslationConfig
 
@@ -51,6 +52,10 @@ def records(table: str) -> dict[str, dict[str, Any]]:
 @cache
 def config(table: str, row: str) -> TranslationConfig:
     return compose_run([f"variation={table}/{row}"])
+
+
+def diff(first: TranslationConfig, second: TranslationConfig) -> dict[str, tuple[Any, Any]]:
+    return changed_keys(to_dict(first), to_dict(second))
 
 
 def rows_of(table: str, id_: str) -> list[str]:

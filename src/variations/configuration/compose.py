@@ -15,7 +15,7 @@ A value typed on the command line replaces the expression, so it is never scaled
 import dataclasses
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -203,22 +203,3 @@ def load(path: Path) -> Any:
         return from_dict(values, RunConfig)
     except ConfigError as error:
         raise ConfigError([f"{path}: {fault}" for fault in error.faults]) from error
-
-
-def _leaves(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
-
-
-def flatten(config: Any) -> dict[str, Any]:
-    """Return `{"model.h": 8, …}` for a configuration or a nested dictionary; lists are leaves."""
-    return dict(_leaves(config if isinstance(config, Mapping) else to_dict(config), ""))
-
-
-def diff(first: Any, second: Any) -> dict[str, tuple[Any, Any]]:
-    """Return the dotted keys whose values differ, with both values; None stands for an absent key."""
-    a, b = flatten(first), flatten(second)
-    return {key: (a.get(key), b.get(key)) for key in [*a, *(k for k in b if k not in a)] if a.get(key) != b.get(key)}

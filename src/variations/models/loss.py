@@ -9,7 +9,6 @@ The smoothed target distribution q over V rows, target t:
 Cross-entropy is logΣexp(z) - Σ q·z, so only its first term and two sums over logits are needed.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,12 +45,6 @@ class Smoothing:
                 return 1 - self.eps, self.eps / (V - 2)
             case _:
                 raise ValueError(f"unknown form of label smoothing: {self.form}")
-
-    def floor(self, V: int) -> float:
-        """Entropy of q in nats: the cross-entropy of a perfect model."""
-        on, off = self.weights(V)
-        others = V - 2 if self.form == "annotated" else V - 1
-        return -sum(count * p * math.log(p) for count, p in ((1, on), (others, off)) if p > 0)
 
 
 def cross_entropy(hidden: Tensor, output: Tensor, target: Tensor, smoothing: Smoothing) -> tuple[Tensor, Tensor]:

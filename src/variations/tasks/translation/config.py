@@ -15,7 +15,7 @@ class DataConfig(SequenceData):
     source: str = "en"
     target: str = "de"
     root: str | None = None
-    """Folder with a local copy (plain or .gz); null means: download into `cache` (or generate, for toy)."""
+    """Folder with a local copy (plain or .gz); null means: download into `cache` (or unpack, for toy)."""
     cache: str = field(default_factory=default_cache)
     """Downloads, sub-word models and token files, shared by all runs."""
     train: str = "train"
@@ -24,9 +24,9 @@ class DataConfig(SequenceData):
     test: str = "test"
     lowercase: bool = False
     seed: int = number(1, ge=0)
-    """Seed of the generated corpus (toy)."""
+    """Seed that the toy corpus was made with; `tools/make_toy_corpus.py` makes others, for `data=files`."""
     train_pairs: int | None = number(None, ge=1)
-    """Use only so many training pairs (toy: generate so many)."""
+    """Use only so many training pairs."""
     workers: int = number(0, ge=0)
     """Loader processes."""
 

@@ -3,9 +3,11 @@
 import math
 
 from variations.configuration.faults import Fault, Rules
-from variations.tasks.translation.config import TranslationConfig
+from variations.tasks.translation.config import DataConfig, TranslationConfig
 
 RULES = Rules()
+TOY_PAIRS = 20_000
+"""Training pairs of the built-in corpus."""
 
 
 def _divisors(n: int, limit: int = 64) -> str:
@@ -137,7 +139,7 @@ def _branch_scope(config: TranslationConfig) -> list[Fault]:
     return [Fault(("branch.scope",), text)]
 
 
-@RULES.reads("data.kind")
+@RULES.reads("data.kind", "data.train_pairs", "data.seed")
 def _data(config: TranslationConfig) -> list[Fault]:
     d, found = config.data, []
     if d.kind == "folder" and d.root is None:
@@ -155,6 +157,23 @@ def _data(config: TranslationConfig) -> list[Fault]:
             "name two languages, such as data.source=en data.target=de."
         )
         found.append(Fault(("data.source", "data.target"), text))
+    if d.kind == "toy" and d.root is None and not found:
+        found = toy_faults(d)
+    return found
+
+
+def toy_faults(data: DataConfig) -> list[Fault]:
+    """What the stored corpus does not have."""
+    found = []
+    if {data.source, data.target} != {"en", "de"}:
+        text = f"data=toy has no pair {data.source}-{data.target}: data.source and data.target must be en and de."
+        found.append(Fault(("data.source", "data.target"), text))
+    if data.seed != 1 or (data.train_pairs or 1) > TOY_PAIRS:
+        text = (
+            f"data=toy holds {TOY_PAIRS:,} training pairs, made with data.seed=1: to have others, write them with "
+            "`python tools/make_toy_corpus.py FOLDER --seed 2 --train 40000` and use data=files data.root=FOLDER."
+        )
+        found.append(Fault(("data.seed", "data.train_pairs"), text))
     return found
 
 

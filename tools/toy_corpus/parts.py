@@ -2,22 +2,12 @@
 
 from dataclasses import replace
 
-from variations.tasks.translation.data.toy import words
-from variations.tasks.translation.data.toy.choice import Choice
-from variations.tasks.translation.data.toy.clauses import Clause, Subject
-from variations.tasks.translation.data.toy.nouns import NOUNS, Noun
-from variations.tasks.translation.data.toy.phrases import Name, NounPhrase, Phrase, Pronoun, prepositional
-from variations.tasks.translation.data.toy.words import (
-    ADJECTIVES,
-    CITIES,
-    COUNTRIES,
-    NAMES,
-    PLACES,
-    TIMES,
-    Adjective,
-    Place,
-    Term,
-)
+from toy_corpus import words
+from toy_corpus.choice import Choice
+from toy_corpus.clauses import Clause, Subject
+from toy_corpus.nouns import NOUNS, Noun
+from toy_corpus.phrases import Name, NounPhrase, Phrase, Pronoun, prepositional
+from toy_corpus.words import ADJECTIVES, CITIES, COUNTRIES, NAMES, PLACES, TIMES, Adjective, Place, Term
 
 OWNED = ("clothes", "tool", "vehicle", "text", "weight", "image", "pet")
 OWNING = {"I": "my", "he": "his", "she": "her", "we": "our", "they": "their"}

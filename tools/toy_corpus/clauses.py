@@ -9,10 +9,10 @@ where the clause is negated or has an adverb of frequency.
 
 from dataclasses import dataclass, replace
 
-from variations.tasks.translation.data.toy import inflection
-from variations.tasks.translation.data.toy.phrases import NounPhrase, Phrase, Pronoun
-from variations.tasks.translation.data.toy.verbs import Verb
-from variations.tasks.translation.data.toy.words import Modal, Term
+from toy_corpus import inflection
+from toy_corpus.phrases import NounPhrase, Phrase, Pronoun
+from toy_corpus.verbs import Verb
+from toy_corpus.words import Modal, Term
 
 Subject = Phrase
 BASE_OF_PAST = {"wanted to": "want to", "had to": "have to"}

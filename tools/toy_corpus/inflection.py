@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from variations.tasks.translation.data.toy.verbs import Verb
+from toy_corpus.verbs import Verb
 
 CASES = ("nom", "acc", "dat", "gen")
 

@@ -1,4 +1,4 @@
-"""The built-in English–German corpus: a grammar that makes correct sentences of both languages by seed.
+"""The grammar behind the built-in English–German corpus: correct sentences of both languages by seed.
 
 Some 550 lexemes (pairs of an English and a German dictionary word or fixed adverbial; `describe` counts them) make
 about 1,300 English and 1,800 German word forms in 21,000 sentences. The phenomena that make translation hard are all
@@ -9,8 +9,8 @@ one.
 
 from itertools import islice
 
-from variations.tasks.translation.data.toy.baselines import copy_baseline, dictionary_baseline
-from variations.tasks.translation.data.toy.corpus import Sentence, stream
+from toy_corpus.baselines import copy_baseline, dictionary_baseline
+from toy_corpus.corpus import Sentence, stream
 
 __all__ = ["Sentence", "copy_baseline", "describe", "dictionary_baseline", "generate", "sentences"]
 
@@ -27,7 +27,7 @@ def generate(train: int = 20_000, dev: int = 500, test: int = 500, seed: int = 1
     split. No sentence occurs twice, within a split or across splits, also when case and punctuation are ignored.
 
     Raises:
-        DataError: more sentences are asked for than the grammar has.
+        ValueError: more sentences are asked for than the grammar has.
     """
     made = [(item.source, item.target) for item in islice(stream(seed), dev + test + train)]
     return {"train": made[dev + test :], "dev": made[:dev], "test": made[dev : dev + test]}

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from variations.tasks.translation.data.toy import parts
-from variations.tasks.translation.data.toy.choice import Choice
-from variations.tasks.translation.data.toy.clauses import Clause, Relative, Subject, english, german
-from variations.tasks.translation.data.toy.events import (
+from toy_corpus import parts
+from toy_corpus.choice import Choice
+from toy_corpus.clauses import Clause, Relative, Subject, english, german
+from toy_corpus.events import (
     ACTIONS,
     EVENTS,
     can_be_negated,
@@ -16,12 +16,12 @@ from variations.tasks.translation.data.toy.events import (
     walking,
     with_object,
 )
-from variations.tasks.translation.data.toy.nouns import Noun
-from variations.tasks.translation.data.toy.parts import FITTING, GROUPS, pronoun_of, referable
-from variations.tasks.translation.data.toy.phrases import Fixed, NounPhrase, Pronoun
-from variations.tasks.translation.data.toy.saying import HAVE, describe, note, predicative, say
-from variations.tasks.translation.data.toy.verbs import INTRANSITIVES, special
-from variations.tasks.translation.data.toy.words import ADJECTIVES, MODALS, Term
+from toy_corpus.nouns import Noun
+from toy_corpus.parts import FITTING, GROUPS, pronoun_of, referable
+from toy_corpus.phrases import Fixed, NounPhrase, Pronoun
+from toy_corpus.saying import HAVE, describe, note, predicative, say
+from toy_corpus.verbs import INTRANSITIVES, special
+from toy_corpus.words import ADJECTIVES, MODALS, Term
 
 WEATHER = special("weather")
 IT = Fixed(Term("it", "es"), pronoun=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from variations.tasks.translation.data.toy.nouns import Noun, noun
+from toy_corpus.nouns import Noun, noun
 
 # English | German, before endings where it differs | comparatives (`-` none) | groups of nouns that it fits.
 # `^` before the English word: stands only before a noun. Same English word, other German word: the noun decides.

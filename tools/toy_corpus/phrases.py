@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from variations.tasks.translation.data.toy import inflection
-from variations.tasks.translation.data.toy.nouns import Noun
-from variations.tasks.translation.data.toy.words import Adjective, Term, number
+from toy_corpus import inflection
+from toy_corpus.nouns import Noun
+from toy_corpus.words import Adjective, Term, number
 
 
 class Clausal(Protocol):

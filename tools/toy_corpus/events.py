@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from variations.tasks.translation.data.toy import parts
-from variations.tasks.translation.data.toy.choice import Choice
-from variations.tasks.translation.data.toy.clauses import Clause, Subject
-from variations.tasks.translation.data.toy.nouns import NOUNS, Noun
-from variations.tasks.translation.data.toy.parts import GROUPS, PLACE_GROUPS, object_of, thing
-from variations.tasks.translation.data.toy.phrases import Fixed, NounPhrase, Pronoun, prepositional
-from variations.tasks.translation.data.toy.verbs import INTRANSITIVES, PREPOSITIONALS, TRANSITIVES, Verb, special
-from variations.tasks.translation.data.toy.words import GAMES, LANGUAGES, MODALS, PERIODS, PLACES, SURFACES, Place, Term
+from toy_corpus import parts
+from toy_corpus.choice import Choice
+from toy_corpus.clauses import Clause, Subject
+from toy_corpus.nouns import NOUNS, Noun
+from toy_corpus.parts import GROUPS, PLACE_GROUPS, object_of, thing
+from toy_corpus.phrases import Fixed, NounPhrase, Pronoun, prepositional
+from toy_corpus.verbs import INTRANSITIVES, PREPOSITIONALS, TRANSITIVES, Verb, special
+from toy_corpus.words import GAMES, LANGUAGES, MODALS, PERIODS, PLACES, SURFACES, Place, Term
 
 ANIMAL_VERBS = tuple(verb for verb in TRANSITIVES if "animal" in verb.flags)
 VERBS_OF = {

@@ -1,11 +1,11 @@
 """Rendering clauses with a note of their phenomena, and clauses with to be."""
 
-from variations.tasks.translation.data.toy.choice import Choice
-from variations.tasks.translation.data.toy.clauses import Clause, Subject, english, german
-from variations.tasks.translation.data.toy.nouns import Noun
-from variations.tasks.translation.data.toy.parts import FITTING
-from variations.tasks.translation.data.toy.verbs import special
-from variations.tasks.translation.data.toy.words import Adjective, Term
+from toy_corpus.choice import Choice
+from toy_corpus.clauses import Clause, Subject, english, german
+from toy_corpus.nouns import Noun
+from toy_corpus.parts import FITTING
+from toy_corpus.verbs import special
+from toy_corpus.words import Adjective, Term
 
 BE = special("copula")[0]
 HAVE = special("own")[0]

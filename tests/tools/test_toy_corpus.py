@@ -1,5 +1,6 @@
 """The toy corpus: correct German for each phenomenon, one translation per sentence, splits apart, baselines low."""
 
+import gzip
 import json
 import os
 import re
@@ -7,30 +8,23 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sacrebleu
 
-from variations.errors import DataError
-from variations.tasks.translation.data.toy import copy_baseline, describe, dictionary_baseline, generate, sentences
-from variations.tasks.translation.data.toy.choice import Choice
-from variations.tasks.translation.data.toy.clauses import Clause, Relative, english, german, which
-from variations.tasks.translation.data.toy.corpus import finish, normalised, sentence
-from variations.tasks.translation.data.toy.nouns import NOUNS, Noun
-from variations.tasks.translation.data.toy.phrases import Fixed, Name, NounPhrase, Pronoun, prepositional
-from variations.tasks.translation.data.toy.verbs import VERBS, Verb
-from variations.tasks.translation.data.toy.words import (
-    ADJECTIVES,
-    MODALS,
-    PLACES,
-    TIMES,
-    Adjective,
-    Modal,
-    Term,
-    number,
-)
+import make_toy_corpus
+from toy_corpus import copy_baseline, describe, dictionary_baseline, generate, sentences
+from toy_corpus.choice import Choice
+from toy_corpus.clauses import Clause, Relative, english, german, which
+from toy_corpus.corpus import finish, normalised, sentence
+from toy_corpus.nouns import NOUNS, Noun
+from toy_corpus.phrases import Fixed, Name, NounPhrase, Pronoun, prepositional
+from toy_corpus.verbs import VERBS, Verb
+from toy_corpus.words import ADJECTIVES, MODALS, PLACES, TIMES, Adjective, Modal, Term, number
 
-SOURCE = Path(__file__).resolve().parents[4] / "src"
+ROOT = Path(__file__).resolve().parents[2]
+STORED = ROOT / "src" / "variations" / "tasks" / "translation" / "data" / "toy"
 
 HARD_PHENOMENA = (
     "adjective",
@@ -385,9 +379,13 @@ def test_seeds_differ_and_repeat() -> None:
 
 
 def test_the_corpus_is_the_same_in_another_process_with_another_hash_seed() -> None:
-    module = "variations.tasks.translation.data.toy"
-    program = f"import json; from {module} import generate; print(json.dumps(generate(200, 20, 20)))"
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONHASHSEED": "4242", "PYTHONIOENCODING": "utf-8"}
+    program = "import json; from toy_corpus import generate; print(json.dumps(generate(200, 20, 20)))"
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "tools"),
+        "PYTHONHASHSEED": "4242",
+        "PYTHONIOENCODING": "utf-8",
+    }
     printed = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, check=True, env=environment, encoding="utf-8"
     )
@@ -396,11 +394,30 @@ def test_the_corpus_is_the_same_in_another_process_with_another_hash_seed() -> N
 
 
 def test_asking_for_more_sentences_than_there_are_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "variations.tasks.translation.data.toy.corpus.KINDS", ((lambda choice: Term("it rains", "es regnet"), 1.0),)
-    )
-    with pytest.raises(DataError, match="no more than 1 different sentences: ask for fewer pairs"):
+    monkeypatch.setattr("toy_corpus.corpus.KINDS", ((lambda choice: Term("it rains", "es regnet"), 1.0),))
+    with pytest.raises(ValueError, match="no more than 1 different sentences: ask for fewer pairs"):
         generate(2, 0, 0)
+
+
+def test_the_grammar_yields_the_bytes_stored_in_the_package(tmp_path: Path) -> None:
+    program = [sys.executable, str(ROOT / "tools" / "make_toy_corpus.py"), str(tmp_path / "text")]
+    subprocess.run(program, check=True, env={"PATH": os.environ["PATH"]})
+    made = {path.name: path.read_bytes() for path in (tmp_path / "text").iterdir()}
+    stored = {path.name.removesuffix(".gz"): gzip.decompress(path.read_bytes()) for path in STORED.glob("*.gz")}
+    assert sorted(made) == ["test.de", "test.en", "train.de", "train.en", "valid.de", "valid.en"]
+    assert made == stored
+
+
+def test_the_same_text_is_compressed_to_the_same_bytes_without_a_date(tmp_path: Path, monkeypatch: Any) -> None:
+    for name in ("one", "two"):
+        monkeypatch.setattr(
+            sys, "argv", ["make_toy_corpus.py", str(tmp_path / name), "--train", "5", "--seed", "2", "--gzip"]
+        )
+        make_toy_corpus.main()
+    one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two"))
+    assert one == two
+    assert {data[4:8] for data in one.values()} == {bytes(4)}  # gzip's field for the time
+    assert gzip.decompress(one["train.en.gz"]).count(b"\n") == 5
 
 
 def test_copying_and_a_dictionary_stay_far_below_a_trained_model(corpus) -> None:

@@ -5,13 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from variations.errors import DataError
-from variations.tasks.translation.data.toy import complex as pairs
-from variations.tasks.translation.data.toy import sentences
-from variations.tasks.translation.data.toy.choice import Choice
-from variations.tasks.translation.data.toy.nouns import NOUNS
-from variations.tasks.translation.data.toy.verbs import VERBS
-from variations.tasks.translation.data.toy.words import ADJECTIVES
+from toy_corpus import complex as pairs
+from toy_corpus import sentences
+from toy_corpus.choice import Choice
+from toy_corpus.nouns import NOUNS
+from toy_corpus.verbs import VERBS
+from toy_corpus.words import ADJECTIVES
 
 KINDS = (
     (sentences.statement, 30.0),
@@ -111,4 +110,4 @@ def stream(seed: int) -> Iterator[Sentence]:
         sources.add(source)
         targets.add(target)
         yield made
-    raise DataError(f"The toy grammar has no more than {len(sources)} different sentences: ask for fewer pairs.")
+    raise ValueError(f"The toy grammar has no more than {len(sources)} different sentences: ask for fewer pairs.")

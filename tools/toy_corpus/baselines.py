@@ -4,9 +4,9 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from variations.tasks.translation.data.toy import inflection, words
-from variations.tasks.translation.data.toy.nouns import NOUNS
-from variations.tasks.translation.data.toy.verbs import VERBS
+from toy_corpus import inflection, words
+from toy_corpus.nouns import NOUNS
+from toy_corpus.verbs import VERBS
 
 FUNCTION_WORDS = """
 the die | a ein | an ein | this diese | these diese | every jeder | many viele | all alle | no kein | which welche

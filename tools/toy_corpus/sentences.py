@@ -2,26 +2,18 @@
 
 from dataclasses import replace
 
-from variations.tasks.translation.data.toy import parts
-from variations.tasks.translation.data.toy.choice import Choice
-from variations.tasks.translation.data.toy.clauses import Clause, Subject, which
-from variations.tasks.translation.data.toy.complex import SEEN
-from variations.tasks.translation.data.toy.events import (
-    ACTIONS,
-    can_be_negated,
-    event,
-    located,
-    playing,
-    timed,
-    with_object,
-)
-from variations.tasks.translation.data.toy.inflection import article
-from variations.tasks.translation.data.toy.nouns import NOUNS, Noun
-from variations.tasks.translation.data.toy.parts import FITTING, GROUPS, thing
-from variations.tasks.translation.data.toy.phrases import Fixed, Name, NounPhrase, Pronoun
-from variations.tasks.translation.data.toy.saying import BE, HAVE, describe, predicative, say
-from variations.tasks.translation.data.toy.verbs import INTRANSITIVES, special
-from variations.tasks.translation.data.toy.words import MODALS, NAMES, Term, number
+from toy_corpus import parts
+from toy_corpus.choice import Choice
+from toy_corpus.clauses import Clause, Subject, which
+from toy_corpus.complex import SEEN
+from toy_corpus.events import ACTIONS, can_be_negated, event, located, playing, timed, with_object
+from toy_corpus.inflection import article
+from toy_corpus.nouns import NOUNS, Noun
+from toy_corpus.parts import FITTING, GROUPS, thing
+from toy_corpus.phrases import Fixed, Name, NounPhrase, Pronoun
+from toy_corpus.saying import BE, HAVE, describe, predicative, say
+from toy_corpus.verbs import INTRANSITIVES, special
+from toy_corpus.words import MODALS, NAMES, Term, number
 
 DESCRIBED = tuple(
     noun
