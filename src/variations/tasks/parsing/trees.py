@@ -4,7 +4,7 @@ Trees of other people's files may be very deep, so nothing here recurses.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,8 +44,11 @@ class Tree:
         """The sentence."""
         return [leaf.word for leaf in self.leaves() if leaf.word is not None]
 
-    def spans(self) -> list[tuple[str, int, int]]:
-        """(label, start, end) of each constituent, a parent before its children; words from 0, no tags."""
+    def spans(self, skip: Collection[str] = ()) -> list[tuple[str, int, int]]:
+        """(label, start, end) of each constituent, a parent before its children.
+
+        Words are counted from 0, those with a tag in `skip` left out.
+        """
         found: list[tuple[str, int, int]] = []
         position = 0
         pending: list[Tree | int] = [self]
@@ -55,7 +58,7 @@ class Tree:
                 label, start, _ = found[node]
                 found[node] = (label, start, position)
             elif node.word is not None:
-                position += 1
+                position += node.label not in skip
             else:
                 pending.append(len(found))
                 found.append((node.label, position, position))
