@@ -6,9 +6,10 @@ import random
 import nltk
 import pytest
 
-from variations.tasks.parsing.pcfg import Pcfg, signature
+from variations.tasks.parsing.pcfg import Pcfg
 from variations.tasks.parsing.right_branching import RightBranching
 from variations.tasks.parsing.trees import Tree, parse_trees
+from variations.tasks.parsing.words import signature
 
 TRAINING = """
 (S (NP (DT the) (NN cat)) (VP (VBD saw) (NP (DT the) (NN dog))) (. .))

@@ -13,20 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from variations.tasks.parsing.trees import Tree
+from variations.tasks.parsing.words import signature
 
 TOP = "TOP"
-SUFFIXES = ("ing", "ed", "ly", "s", "ion", "er", "est", "al", "able", "y")
 RARE = 1
 """Words seen at most so often in training lend their tags to unknown words."""
 MARKS = {"childChar": "@", "parentChar": "^"}
 """NLTK's own mark of a binarised label, |, is part of labels such as ADVP|PRT."""
-
-
-def signature(word: str) -> str:
-    """The class of a rare or unknown word: capital, digit, hyphen, suffix."""
-    marks = ("C" if word[:1].isupper() else "") + ("D" if any(c.isdigit() for c in word) else "")
-    suffix = next((each for each in SUFFIXES if len(word) > len(each) + 2 and word.lower().endswith(each)), "")
-    return f"UNKNOWN-{marks}{'-' if '-' in word else ''}{suffix}"
 
 
 class Pcfg:
