@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from variations.errors import DataError
-from variations.tasks.parsing.treebank import extra_trees, find
+from variations.tasks.parsing.treebank import extra_files, find
 
 TREE = "(S (NN a))"
 
@@ -70,9 +70,9 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_extra_trees_come_from_files_and_folders(tmp_path: Path) -> None:
     write(tmp_path / "auto", ["0001", "0002"])
     (tmp_path / "more.txt").write_text(TREE * 3, encoding="utf-8")
-    assert len(extra_trees([str(tmp_path / "auto"), str(tmp_path / "more.txt")])) == 5
+    files = extra_files([str(tmp_path / "auto"), str(tmp_path / "more.txt")])
+    assert [path.name for path in files] == ["wsj_0001.mrg", "wsj_0002.mrg", "more.txt"]
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="empty holds no trees"):
-        extra_trees([str(tmp_path / "empty")])
-    with pytest.raises(DataError, match="cannot be read"):
-        extra_trees([str(tmp_path / "absent")])
+    for name in ("empty", "absent"):
+        with pytest.raises(DataError, match=f"{name} holds no trees"):
+            extra_files([str(tmp_path / name)])

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from variations.errors import DataError
-from variations.tasks.parsing.trees import Tree, read_trees
 
 FILE = re.compile(r"wsj_(\d\d)(\d\d)\.mrg", re.IGNORECASE)
 """A file of the Penn Treebank: section, number."""
@@ -91,17 +90,16 @@ def _files(found: dict[int, Path], numbers: range) -> tuple[Path, ...]:
     return tuple(found[number] for number in sorted(found) if number in numbers)
 
 
-def extra_trees(paths: Sequence[str]) -> list[Tree]:
-    """Further training trees, for instance automatically parsed ones: files, or folders of files.
+def extra_files(paths: Sequence[str]) -> list[Path]:
+    """Files of further training trees, such as automatically parsed ones: each path is a file, or a folder of files.
 
-    Raises DataError for a path that is not there or holds no tree.
+    Raises DataError for a path that is not there or holds no file.
     """
-    trees: list[Tree] = []
+    files: list[Path] = []
     for name in paths:
         path = Path(name).expanduser()
-        files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
-        read = read_trees(files)
-        if not read:
-            raise DataError(f"{path} holds no trees.")
-        trees.extend(read)
-    return trees
+        found = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+        if not found or not found[0].is_file():
+            raise DataError(f"{path} holds no trees: name a file of trees, or a folder of such files.")
+        files.extend(found)
+    return files
