@@ -1,12 +1,17 @@
 """Scoring plain files."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from variations.errors import DataError
 from variations.tasks.parsing.scoring import document, score_files, shown
+from variations.tasks.parsing.trees_toy import generate
 
+SOURCE = str(Path(__file__).parents[3] / "src")
 GOLDEN = Path(__file__).parent / "evalb"
 
 
@@ -37,3 +42,22 @@ def test_files_that_cannot_be_scored_are_named(tmp_path: Path) -> None:
         score_files(GOLDEN / "sample.tst", tmp_path / "gold")
     with pytest.raises(DataError, match=r"absent cannot be read as a file of trees"):
         score_files(tmp_path / "absent", GOLDEN / "sample.gld")
+
+
+def test_the_benchmark_scores_both_baselines_and_leaves_files_that_score_the_same(tmp_path: Path) -> None:
+    trees = generate(199 * 2, seed=5)
+    for number in range(1, 200):
+        text = "\n".join(f"( {tree} )" for tree in trees[2 * number - 2 : 2 * number])
+        (tmp_path / f"wsj_{number:04d}.mrg").write_text(text, encoding="utf-8")
+    script = Path(__file__).parents[3] / "benchmarks" / "parsing_baselines.py"
+    command = [sys.executable, str(script), str(tmp_path), "--output", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": SOURCE}, check=True)
+    assert "free sample" in done.stdout
+    assert "318 training trees, 40 test trees" in done.stdout
+    rows = [line.split(" | ") for line in done.stdout.splitlines() if "| all |" in line]
+    assert [row[0] for row in rows] == ["| right_branching", "| pcfg"]
+    for row in rows:
+        name, f1 = row[0].removeprefix("| "), float(row[3])
+        found = document(*score_files(tmp_path / f"out/{name}.hyp", tmp_path / "out/test.ref"))
+        assert found["scores"]["all"]["f1"] == pytest.approx(f1, abs=0.005)
+    assert float(rows[1][3]) > 80 > float(rows[0][3])  # the sentences come from a grammar
