@@ -88,7 +88,7 @@ def main() -> None:
     if args.rounds < 3:
         parser().error("--rounds must be at least 3: a ratio without a spread says nothing")
     before, default, console = load(), branch_sum.BLOCK_BYTES // KIB, Console(stderr=True)
-    chosen = performance.apply("auto", "cpu", args.threads)
+    chosen = performance.apply("auto", "cpu", args.threads, {})
     tables = [line for dtype in args.dtype for line in measure(args, dtype, console)]
     settings: dict[str, object] = {
         "layer": f"W_O and FFN of {args.size}, {args.tokens} tokens, forward and backward",

@@ -18,6 +18,7 @@ from variations.config import BranchConfig, ModelConfig, SequenceRecipe
 from variations.models.flops import Tokens, training_flops
 from variations.models.loss import Smoothing, cross_entropy
 from variations.tasks.translation.config import TranslationConfig
+from variations.tasks.translation.experiment import parameter_groups
 from variations.training import schedule
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,7 +57,7 @@ def training_step(
     """
     torch.manual_seed(1)
     model = models.build(config, vocabulary, device).to(device).train()
-    optimizer, rates = schedule.optimizer(model, config)
+    optimizer, rates = schedule.optimizer(parameter_groups(model, config), config)
     generator = torch.Generator().manual_seed(2)
     shape = (sentences, length)
     source, target = (torch.randint(4, vocabulary, shape, generator=generator).to(device) for _ in range(2))

@@ -147,7 +147,7 @@ def main() -> None:
     if args.rounds < 3:
         parser().error("--rounds must be at least 3: a ratio without a spread says nothing")
     before, console = load(), Console(stderr=True)
-    chosen = performance.apply(args.profile, args.device, args.threads)
+    chosen = performance.apply(args.profile, args.device, args.threads, {})
     tables = [line for precision in args.precision for line in rounds(args, precision, console)]
     if args.branches:
         tables += memory(args, console)

@@ -36,9 +36,9 @@ SCRIPT = textwrap.dedent(
     spec = importlib.util.spec_from_file_location("fakes", sys.argv[1])
     fakes = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(fakes)
-    run = types.ModuleType("variations.run")
+    run = types.ModuleType("variations.commands.trained")
     run.load_model = fakes.load_model
-    sys.modules["variations.run"] = run
+    sys.modules["variations.commands.trained"] = run
     from variations.commands.translate import TranslateConfig, translate
     translate(TranslateConfig(run=sys.argv[2]))
     """
@@ -93,9 +93,9 @@ def load_model(folder):
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
     """Call translate with bytes on standard input; returns (output, remarks)."""
-    module = types.ModuleType("variations.run")
+    module = types.ModuleType("variations.commands.trained")
     module.load_model = load_model
-    monkeypatch.setitem(sys.modules, "variations.run", module)
+    monkeypatch.setitem(sys.modules, "variations.commands.trained", module)
 
     def call(text: bytes, **options):
         file = tmp_path / "input"
@@ -197,9 +197,9 @@ def test_learned_positions_limit_source_and_target(monkeypatch, tmp_path):
         config.positions.kind, config.positions.max_length = "learned", 30
         return model, subwords, config
 
-    module = types.ModuleType("variations.run")
+    module = types.ModuleType("variations.commands.trained")
     module.load_model = load_learned
-    monkeypatch.setitem(sys.modules, "variations.run", module)
+    monkeypatch.setitem(sys.modules, "variations.commands.trained", module)
     translator = translating.load(TranslateConfig(run=str(tmp_path)))
     assert (translator.max_source, translator.max_target) == (30, 30)
     module.load_model = load_model

@@ -126,7 +126,7 @@ def grown(work: Callable[[], object]) -> tuple[float, int]:
 
 def training_memory(shape: Shape, threads: int | None) -> int:
     """Bytes of two steps, the model and its optimiser, under the shape's profile; for a fresh process."""
-    performance.apply(shape.profile, "cpu", threads)
+    performance.apply(shape.profile, "cpu", threads, {})
 
     def work(of: Shape) -> None:
         step, _, _ = of.step()
@@ -188,7 +188,7 @@ def decoder(shape: Shape) -> tuple[Callable[[], None], int]:
 
 def decoding_memory(shape: Shape, threads: int | None) -> int:
     """Bytes of the model and of decoding once; for a fresh process."""
-    performance.apply(shape.profile, "cpu", threads)
+    performance.apply(shape.profile, "cpu", threads, {})
     decoder(shape.smallest())[0]()
     return grown(lambda: decoder(shape)[0]())[1]
 

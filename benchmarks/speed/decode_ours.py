@@ -42,7 +42,7 @@ class Forced:
 
 def make() -> Callable[[np.ndarray], list[int]]:
     """W2's model."""
-    performance.apply("auto", "cpu", None)
+    performance.apply("auto", "cpu", None, {})
     torch.manual_seed(1)
     w = WORKLOADS["W2"]
     shape = ModelConfig(N=w.N, d_model=w.d_model, d_ff=w.d_ff, h=w.h, dropout=0.1)

@@ -13,7 +13,7 @@ from variations.training import performance
 
 def build(w: Workload) -> tuple[Loss, list[nn.Parameter]]:
     """The plain Transformer under the performance profile of this machine."""
-    performance.apply("auto", "cpu", None)
+    performance.apply("auto", "cpu", None, {})
     config = TranslationConfig(model=ModelConfig(N=w.N, d_model=w.d_model, d_ff=w.d_ff, h=w.h, dropout=0.1))
     net = models.build(config, VOCABULARY).train()
     smoothing = Smoothing(0.1)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from variations.models.loss import Smoothing, cross_entropy
+from variations.tasks.translation.experiment import parameter_groups
 from variations.training import schedule
 
 PAD = 0
@@ -30,7 +31,7 @@ def test_gradients_reach_every_parameter_and_are_finite(case):
 
 def test_a_step_with_the_recipe_changes_the_weights(case):
     model = case.network().train()
-    optimizer, rates = schedule.optimizer(model, case.config)
+    optimizer, rates = schedule.optimizer(parameter_groups(model, case.config), case.config)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     mean_loss(model, Smoothing(0.1))[0].backward()
     optimizer.step()

@@ -16,6 +16,7 @@ from variations.sweeping.jobs import Job, expand
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.sources import Sources
 from variations.tasks.translation.config import TranslationConfig
+from variations.training.weights import load_network
 
 Changes = Callable[..., list[str]]
 
@@ -120,7 +121,7 @@ def test_testing_the_others_weights_gives_the_result_of_training_anew(
         assert one[key] == other[key], key
     assert one["loss"] != RunFolder(learned).result()["loss"]  # type: ignore[index]
     assert not list(RunFolder(reused).checkpoints.glob("*.ckpt"))
-    assert run.load_model(reused)[0].state_dict().keys() == run.load_model(learned)[0].state_dict().keys()
+    assert load_network(reused)[0].state_dict().keys() == load_network(learned)[0].state_dict().keys()
 
     (learned / "status.json").unlink()
     (reused / "status.json").unlink()

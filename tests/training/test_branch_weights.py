@@ -1,6 +1,7 @@
 """κ and α through a real fit: on the simplex after every step, constant at the end."""
 
 import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,9 +9,11 @@ import pytorch_lightning as pl
 import torch
 
 from variations.data.batching import collate
+from variations.tasks.schedules import frozen_steps
 from variations.tasks.translation.config import TranslationConfig
-from variations.tasks.translation.task import Translation
-from variations.training.schedule import frozen_steps
+from variations.tasks.translation.experiment import TranslationExperiment
+from variations.tasks.translation.task import TASK
+from variations.training.step import Step
 
 STEPS, FREEZE = 36, 6
 
@@ -20,6 +23,12 @@ def batches():
     for i in range(STEPS):
         rows = [np.append(generator.integers(4, 20, size=generator.integers(2, 6)), 2) for _ in range(4)]
         yield collate([(4 * i + j, row, row[::-1]) for j, row in enumerate(rows)])
+
+
+def step_of(config, kind=Step):
+    """Updates of a network over 20 sub-words."""
+    data = SimpleNamespace(subwords=SimpleNamespace(size=20))
+    return kind(config, TASK, TranslationExperiment(config, data))
 
 
 class Watch(pl.Callback):
@@ -43,7 +52,7 @@ def fit(**branch):
     for key, value in branch.items():
         setattr(config.branch, key, value)
     torch.manual_seed(3)
-    task, watch = Translation(config, 20), Watch()
+    task, watch = step_of(config), Watch()
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
     trainer = pl.Trainer(
         accelerator="cpu",
@@ -93,7 +102,7 @@ def test_logits_of_a_softmax_stand_still_as_well():
 def test_centred_gradients_sum_to_zero():
     seen = []
 
-    class Watched(Translation):
+    class Watched(Step):
         def zero_grad(self, set_to_none=True):
             seen.extend(p.grad for p in self.model.parameter_groups()["branch_weights"])
             super().zero_grad(set_to_none)
@@ -102,7 +111,7 @@ def test_centred_gradients_sum_to_zero():
     m = config.model
     m.kind, m.N, m.d_model, m.d_ff, m.h = "weighted", 1, 16, 32, 4
     config.branch.center_grad = True
-    task = Watched(config, 20)
+    task = step_of(config, Watched)
     trainer = pl.Trainer(
         accelerator="cpu",
         max_steps=2,

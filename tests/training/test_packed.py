@@ -11,7 +11,7 @@ from variations.models import build
 from variations.models.kernels import FusedGPU, varlen
 from variations.models.kernels.segments import Packed, Segments, pack
 from variations.tasks.translation.data.module import TranslationData
-from variations.training import fit as fitting
+from variations.tasks.translation.experiment import TranslationExperiment
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
 
@@ -26,7 +26,7 @@ def test_a_run_without_padding_is_the_same_run(model: str, small: Any, made: Any
         monkeypatch.setattr(varlen, "packs", lambda *given, packs=packs: packs)
         folder = made(small(f"model={model}", *EXACT), f"{packs}")
         trained = fit(small(f"model={model}", *EXACT), folder, Interrupt())
-        assert trained.task.packs is packs
+        assert trained.step.experiment.packs is packs
         lines[packs] = folder.read_metrics()
     assert [[line[key] for key in COUNTS] for line in lines[True]] == [
         [line[key] for key in COUNTS] for line in lines[False]
@@ -56,19 +56,19 @@ def test_memory_that_runs_out_splits_batches_without_padding_too(small: Any, mad
     monkeypatch.setattr(varlen, "packs", lambda *given: True)
     for failures in (0, 1):
         left = [failures]
-        loss = fitting.Translation.loss
+        losses = TranslationExperiment.losses
 
-        def failing(self: Any, batch: Any, loss: Any = loss, left: list[int] = left) -> Any:
+        def failing(self: Any, batch: Any, losses: Any = losses, left: list[int] = left) -> Any:
             if left[0]:
                 left[0] -= 1
                 raise RuntimeError("out of memory")
-            return loss(self, batch)
+            return losses(self, batch)
 
         with monkeypatch.context() as patch:
-            patch.setattr(fitting.Translation, "loss", failing)
+            patch.setattr(TranslationExperiment, "losses", failing)
             folder = made(small(*EXACT), f"{failures}")
             trained = fit(small(*EXACT), folder, Interrupt())
-        assert trained.task.budget.oom_splits == failures
+        assert trained.step.budget.oom_splits == failures
         lines.append([line["train/loss"] for line in folder.read_metrics()])
     assert lines[1] == pytest.approx(lines[0], rel=1e-8)
 

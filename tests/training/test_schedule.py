@@ -5,10 +5,11 @@ import torch
 
 from variations.config import BranchConfig, SequenceRecipe
 from variations.models import build
+from variations.tasks.schedules import branch_rate, frozen_steps, main_rate
 from variations.tasks.translation.config import TranslationConfig
+from variations.tasks.translation.experiment import parameter_groups
 from variations.training import schedule
 from variations.training.budget import paper_cost
-from variations.training.schedule import branch_rate, frozen_steps, main_rate
 
 BASE = {
     1: 1.746928107421711e-07,
@@ -108,7 +109,7 @@ def test_optimiser_uses_the_rate_of_step_one_first_and_each_group_its_own(profil
     settings = config(kind="weighted")
     settings.profile = profile
     model = build(settings, 30)
-    adam, rates = schedule.optimizer(model, settings)
+    adam, rates = schedule.optimizer(parameter_groups(model, settings), settings)
     weights, branch = adam.param_groups
     seen = []
     for _ in range(60):
@@ -127,7 +128,7 @@ def test_groups_hold_every_learned_parameter_once():
     settings = config(kind="weighted")
     settings.recipe.weight_decay = 0.1
     model = build(settings, 30)
-    adam, _ = schedule.optimizer(model, settings)
+    adam, _ = schedule.optimizer(parameter_groups(model, settings), settings)
     weights, branch = adam.param_groups
     assert len(branch["params"]) == 8
     assert {p.numel() for p in branch["params"]} == {4}
@@ -140,7 +141,7 @@ def test_constant_branch_weights_are_not_optimised():
     settings = config(kind="weighted")
     settings.branch.train_mode = "uniform"
     model = build(settings, 30)
-    adam, rates = schedule.optimizer(model, settings)
+    adam, rates = schedule.optimizer(parameter_groups(model, settings), settings)
     adam.step()
     rates.step()
     assert len(adam.param_groups) == 1
@@ -148,7 +149,7 @@ def test_constant_branch_weights_are_not_optimised():
 
 
 def test_plain_transformer_has_one_group():
-    adam, _ = schedule.optimizer(build(config(), 30), config())
+    adam, _ = schedule.optimizer(parameter_groups(build(config(), 30), config()), config())
     assert len(adam.param_groups) == 1
     assert isinstance(adam, torch.optim.Adam)
 

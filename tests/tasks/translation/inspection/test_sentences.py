@@ -54,9 +54,9 @@ def run(tmp_path, monkeypatch):
         torch.manual_seed(2)
         return build(config, OFFSET + 52).eval(), Letters(), config
 
-    module = types.ModuleType("variations.run")
+    module = types.ModuleType("variations.commands.trained")
     module.load_model = load_model
-    monkeypatch.setitem(sys.modules, "variations.run", module)
+    monkeypatch.setitem(sys.modules, "variations.commands.trained", module)
     folder = RunFolder(tmp_path / "run").create({"seed": 1})
     (folder.hypotheses / "test.src").write_text("ab c\nits law\n", encoding="utf-8")
     return folder.path
