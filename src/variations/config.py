@@ -309,6 +309,8 @@ class ModelConfig:
     norm_eps: float = number(1e-6, gt=0)
     tying: str = choice("three_way", "three_way", "decoder", "none")
     """Which of source embedding, target embedding and output projection share one matrix."""
+    target_vocabulary: int | None = number(None, ge=8)
+    """Rows of a target vocabulary of its own; null: source and target have one vocabulary."""
     attention_bias: bool = True
     ffn_bias: bool = True
     init: str = choice("fused_qkv", "fused_qkv", "xavier")

@@ -62,7 +62,7 @@ def test_loader_processes_are_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     import numpy as np
     import pytorch_lightning as pl
 
-    from variations.tasks.translation.data.module import start_worker
+    from variations.tasks.sequences.data import start_worker
 
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     drawn = []

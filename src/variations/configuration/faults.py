@@ -44,8 +44,11 @@ def check(config: Any) -> list[Fault]:
 class Rules:
     """Rules between fields. Each lists the keys it reads, and is passed over when one of them is already at fault."""
 
-    def __init__(self) -> None:
-        self._rules: list[tuple[tuple[str, ...], Callable[[Any], list[Fault]]]] = []
+    def __init__(self, *others: "Rules") -> None:
+        """Begin with the rules of others."""
+        self._rules: list[tuple[tuple[str, ...], Callable[[Any], list[Fault]]]] = [
+            rule for other in others for rule in other._rules
+        ]
 
     def reads(self, *keys: str) -> Callable[[Callable[[Any], list[Fault]]], Callable[[Any], list[Fault]]]:
         """Register the decorated rule, which reads `keys`."""
@@ -179,7 +182,7 @@ def _sweep(config: RunConfig) -> list[Fault]:
             "a model here: choose a row that is not `quoted: true`."
         )
         found.append(Fault(("variation.quoted",), text))
-    elif config.variation.task != config.task:
+    elif config.variation.row is not None and config.variation.task != config.task:
         text = (
             f"variation={config.variation.table}/{config.variation.row} needs task={config.variation.task}, but this "
             f"run has task={config.task}: choose a row of that task."

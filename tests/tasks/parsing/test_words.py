@@ -33,6 +33,7 @@ def test_symbols_there_and_back() -> None:
     assert symbols.size == SPECIAL + 6
     for line in lines:
         assert symbols.decode([*symbols.encode_symbols(line), 5]) == line
+        assert symbols.decode([symbols.size, *symbols.encode_symbols(line)]) == line
     assert symbols.decode(symbols.encode_symbols(["S", "QP", "/S"])) == ["S", "/S"]
 
 

@@ -43,7 +43,7 @@ def transformer_macs(model: ModelConfig, tokens: Tokens, vocabulary: int) -> int
     decoder = attention_macs(model, t, t, tokens.target_squared, h) + output_macs(model, t)
     decoder += attention_macs(model, t, s, tokens.product, h) + output_macs(model, t)
     decoder += feed_forward_macs(model, t)
-    return model.N * (encoder + decoder) + t * model.d_model * vocabulary
+    return model.N * (encoder + decoder) + t * model.d_model * (model.target_vocabulary or vocabulary)
 
 
 def weighted_macs(model: ModelConfig, branch: BranchConfig, tokens: Tokens, vocabulary: int) -> int:
@@ -60,4 +60,4 @@ def weighted_macs(model: ModelConfig, branch: BranchConfig, tokens: Tokens, voca
         decoder += branched_macs(model, branch, t) if branched else output_macs(model, t)
     if not (branch.on_self or branch.on_cross):
         decoder += feed_forward_macs(model, t)
-    return model.N * (encoder + decoder) + t * model.d_model * vocabulary
+    return model.N * (encoder + decoder) + t * model.d_model * (model.target_vocabulary or vocabulary)

@@ -46,12 +46,12 @@ class Cache:
 
 
 class Transformer(SequenceToSequence):
-    """Encoder and decoder over one shared vocabulary.
+    """Encoder and decoder over one shared vocabulary, or over two.
 
     Args:
         config: The network's shape.
         positions: The position code.
-        vocabulary: V.
+        vocabulary: V; of the source where `config.target_vocabulary` gives the target rows of its own.
         pad: The id of padding.
         bos: The id of the beginning of a sentence.
         kernels: Arithmetic of the device; None: torch's.
@@ -79,9 +79,10 @@ class Transformer(SequenceToSequence):
         # The padding token embeds to zero, so that a decoder started with it reads the paper's vector of zeros.
         self.start_id = pad if config.decoder_start == "zero" else bos
         d = config.d_model
-        self.target_embedding = self._embedding(vocabulary)
+        rows = config.target_vocabulary or vocabulary
+        self.target_embedding = self._embedding(rows)
         self.source_embedding = self.target_embedding if config.tying == "three_way" else self._embedding(vocabulary)
-        self.output = self._embedding(vocabulary) if config.tying == "none" else self.target_embedding
+        self.output = self._embedding(rows) if config.tying == "none" else self.target_embedding
         self.source_positions = position_codes.build(positions, d)
         self.target_positions = position_codes.build(positions, d)
         self.task = self._embedding(config.task_vectors) if config.task_vectors else None

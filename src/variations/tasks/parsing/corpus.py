@@ -1,7 +1,7 @@
 """A treebank as sentences and lines of symbols in ids, ready for batches."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,15 @@ from numpy.typing import NDArray
 
 from variations.data.entry import text_sha256
 from variations.errors import DataError
+from variations.tasks.parsing.config import DataConfig
 from variations.tasks.parsing.linearise import Bracketed, Form, Tagged, linearise
+from variations.tasks.parsing.treebank import extra_files, find
 from variations.tasks.parsing.trees import Tree, read_trees
+from variations.tasks.parsing.trees_toy import generate
 from variations.tasks.parsing.words import Vocabulary
 
-FORMS = ("tensor2tensor", "vinyals")
+TOY_TRAIN, TOY_HELD_OUT = 2000, 100
+"""Trees of the built-in treebank: for training, and for each of the other two sets."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,14 @@ class Encoding:
             )
         return cls(chosen, Vocabulary.of_words((tree.words() for tree in corpus.training()), words), lines)
 
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Ids of sentences, their words apart by blanks; each ends in EOS."""
+        return [self.words.encode_words(line.split()) for line in lines]
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """Lines of symbols, apart by blanks."""
+        return [" ".join(self.symbols.decode(row)) for row in ids]
+
 
 class TreePairs:
     """Sentences and lines of symbols; a map-style dataset of `(index, source ids, target ids)`.
@@ -104,3 +116,23 @@ class TreePairs:
 
     def __getitem__(self, index: int) -> tuple[int, NDArray[Any], NDArray[Any]]:
         return (int(index), *self.pair(index))
+
+
+def load(data: DataConfig) -> Corpus:
+    """The treebank of a configuration. Raises DataError for a folder or file that cannot be used."""
+    if data.kind == "toy":
+        number = data.train_trees or TOY_TRAIN
+        trees = generate(number + 2 * TOY_HELD_OUT, data.seed)
+        dev, test = trees[number : number + TOY_HELD_OUT], trees[number + TOY_HELD_OUT :]
+        described = f"built-in trees, generated from data.seed={data.seed}"
+        corpus = Corpus(described, trees[:number], dev, test, extra=tuple(extra_files(data.extra)))
+    else:
+        split = find(Path(data.root or "").expanduser())
+        train, dev, test = (read_trees(files) for files in (split.train, split.dev, split.test))
+        files = (*split.train, *split.dev, *split.test)
+        corpus = Corpus(
+            split.described, train[: data.train_trees], dev, test, files=files, extra=tuple(extra_files(data.extra))
+        )
+    if corpus.extra:
+        corpus = replace(corpus, described=f"{corpus.described}; further training trees from data.extra")
+    return corpus

@@ -16,6 +16,8 @@ class Form(Protocol):
     """How opening brackets, closing brackets and words are written."""
 
     name: str
+    has_tags: bool
+    """Whether words are written as their part-of-speech tags."""
 
     def opening(self, label: str) -> str:
         """The symbol that opens a constituent."""
@@ -34,6 +36,7 @@ class Bracketed:
     """Vinyals et al. (2015), section 3.2: `(S (NP XX XX )NP … )S`. Every tag is written XX."""
 
     name = "vinyals"
+    has_tags = False
 
     def opening(self, label: str) -> str:
         """See Form."""
@@ -61,6 +64,7 @@ class Tagged:
     """
 
     name = "tensor2tensor"
+    has_tags = True
 
     def __init__(self, labels: Iterable[str]) -> None:
         self.labels = frozenset(labels)

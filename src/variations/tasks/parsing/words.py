@@ -54,12 +54,12 @@ class Vocabulary:
         return [*(self._ids.get(symbol, UNK) for symbol in symbols), EOS]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """The names up to the first EOS; special symbols are left out."""
+        """The names up to the first EOS; special symbols and ids beyond the vocabulary are left out."""
         found = []
         for number in ids:
             if number == EOS:
                 break
-            if number >= SPECIAL:
+            if SPECIAL <= number < self.size:
                 found.append(self.names[number - SPECIAL])
         return found
 

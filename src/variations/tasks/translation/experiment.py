@@ -1,25 +1,17 @@
-"""A translation network that learns by maximum likelihood with label smoothing (Vaswani et al. 2017, section 5)."""
+"""A translation network and its tests (Vaswani et al. 2017, section 5)."""
 
 import dataclasses
-import functools
 import math
 import time
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from variations import models
-from variations.data.batching import Batch, halves
 from variations.errors import UserError
-from variations.models.flops import Tokens, training_flops
-from variations.models.kernels import segments, varlen
-from variations.models.loss import Smoothing, cross_entropy
-from variations.models.network import BRANCH_WEIGHTS, SequenceToSequence
 from variations.store.atomic import write_text
 from variations.store.ledger import RunFolder
-from variations.tasks.base import ParameterGroup, Place
-from variations.tasks.schedules import branch_rate, frozen_steps, main_rate
+from variations.tasks.base import Place
+from variations.tasks.sequences.experiment import SequenceExperiment
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.data.corpora import TextPair
 from variations.tasks.translation.data.module import TranslationData
@@ -29,7 +21,7 @@ from variations.tasks.translation.scoring.ladder import as_dict, score_all
 from variations.tasks.translation.validation import Validation
 
 
-class TranslationExperiment:
+class TranslationExperiment(SequenceExperiment):
     """The network, its loss, and its tests (see `tasks/base.py` for each member).
 
     Args:
@@ -39,70 +31,8 @@ class TranslationExperiment:
     """
 
     def __init__(self, config: TranslationConfig, data: TranslationData, device: str = "cpu") -> None:
-        self.config, self.data = config, data
-        # torch.compile makes kernels of its own from torch's, and cannot look into ours for a CPU.
-        plain = config.trainer.compile and device == "cpu"
-        kernels = dataclasses.replace(config, profile="reference") if plain else config
-        self.network: SequenceToSequence = models.build(kernels, data.subwords.size, device)
-        self.smoothing = Smoothing(config.recipe.label_smoothing, config.recipe.smoothing)
-        self.packs = False
-        """Whether training batches go through the network without padding."""
-        self.device: torch.device | str = device
-        self.validation = Validation(config, data, self.evaluate, lambda: self.translator(beam=1, nbest=1))
-
-    def parameter_groups(self) -> list[ParameterGroup]:
-        """The weights under the recipe's schedule, and κ and α under their own (Ahmed et al. 2017, section 3)."""
-        return parameter_groups(self.network, self.config)
-
-    def start(self, place: Place) -> None:
-        """Whether batches may go without padding on this device."""
-        self.device = place.device
-        self.packs = self.network.varlen and varlen.packs(self.config, place.device, self.network.kernels)
-
-    def losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The smoothed cross-entropy and the negative log-likelihood, summed over the target tokens, in nats."""
-        if self.packs:
-            tokens = batch.source_tokens, batch.target_tokens
-            source, target, packed = segments.pack(batch.source, batch.target, tokens, pad=self.network.pad)
-            hidden = self.network(source, target, packed)
-        else:
-            target = batch.target
-            hidden = self.network(batch.source, target)
-        return cross_entropy(hidden, self.network.output, target, self.smoothing)
-
-    def count(self, batch: Batch) -> list[int]:
-        """Pairs, tokens of each side, slots of both, and FLOPs by arithmetic."""
-        tokens = Tokens(batch.source_tokens, batch.target_tokens, *batch.products)
-        flops = training_flops(self.config, tokens, self.network.vocabulary)
-        return [len(batch), batch.source_tokens, batch.target_tokens, batch.padded_tokens, flops]
-
-    def size(self, batch: Batch) -> str:
-        """`14 and 17 sub-words`."""
-        return f"{batch.source.shape[1]} and {batch.target.shape[1]} sub-words"
-
-    def halves(self, batch: Batch) -> tuple[Batch, Batch]:
-        """Every other pair."""
-        return halves(batch)
-
-    def before_update(self) -> None:
-        """κ and α may have their gradients centred."""
-        self.network.adjust_gradients()
-
-    def after_update(self, step: int) -> None:
-        """κ and α return to the simplex, unless they are frozen."""
-        steps = self.config.trainer.max_steps
-        self.network.after_update(frozen=step > steps - frozen_steps(self.config.branch, steps))
-
-    def metrics(self) -> dict[str, Any]:
-        """κ and α of each branched sub-layer."""
-        return self.network.metrics()
-
-    @torch.no_grad()
-    def evaluate(self, batch: Batch) -> tuple[float, int]:
-        """Unsmoothed negative log-likelihood in nats and number of target tokens of a batch."""
-        hidden = self.network(batch.source, batch.target)
-        _, nll = cross_entropy(hidden, self.network.output, batch.target, self.smoothing)
-        return float(nll), batch.target_tokens
+        super().__init__(config, data, data.subwords.size, device)
+        self.validation = Validation(config, data, self.dev_loss, lambda: self.translator(beam=1, nbest=1))
 
     def translator(self, **changes: Any) -> Translator:
         """Beam search with the present weights; `changes` of the configuration's `decode`."""
@@ -166,27 +96,6 @@ class TranslationExperiment:
 
     def _test_loss(self, place: Place) -> tuple[float, int, int]:
         """Total negative log-likelihood of the test references in nats, their sub-words and their words."""
-        data, limit = self.data, self.config.trainer.limit_test
-        total, tokens = 0.0, 0
-        with place.precision():
-            for batch in data.decoding_batches(data.test_tokens, limit=limit):
-                nll, count = self.evaluate(batch.to(place.device))
-                total, tokens = total + nll, tokens + count
-        _, references = data.corpus.test.read()
-        return total, tokens, sum(len(line.split()) for line in references[:limit])
-
-
-def parameter_groups(network: SequenceToSequence, config: TranslationConfig) -> list[ParameterGroup]:
-    """A network's learned parameters with their schedules."""
-    d, N, steps = config.model.d_model, config.model.N, config.trainer.max_steps
-    main = functools.partial(main_rate, recipe=config.recipe, d_model=d)
-    own = {
-        BRANCH_WEIGHTS: functools.partial(branch_rate, branch=config.branch, d_model=d, N=N, max_steps=steps),
-    }
-    options = {BRANCH_WEIGHTS: {"weight_decay": 0.0}}
-    learned = {name: [p for p in group if p.requires_grad] for name, group in network.parameter_groups().items()}
-    return [
-        ParameterGroup(name, parameters, own.get(name, main), options.get(name, {}))
-        for name, parameters in learned.items()
-        if parameters
-    ]
+        total, tokens = self.loss_of(self.data.test_tokens, place)
+        _, references = self.data.corpus.test.read()
+        return total, tokens, sum(len(line.split()) for line in references[: self.config.trainer.limit_test])

@@ -1,6 +1,5 @@
 """Dev loss, perplexity and BLEU of a network in training."""
 
-import math
 from typing import Any
 
 from variations.tasks.base import Place
@@ -16,34 +15,21 @@ class Validation:
     Args:
         config: The run's configuration.
         data: Its corpus, set up.
-        evaluate: Negative log-likelihood in nats and number of target tokens of a batch.
+        loss: The loss and the perplexity of the dev set.
         greedy: A search with beam 1 over the present weights.
     """
 
-    def __init__(self, config: TranslationConfig, data: TranslationData, evaluate: Any, greedy: Any) -> None:
-        self.config, self.data, self.evaluate, self.greedy = config, data, evaluate, greedy
+    def __init__(self, config: TranslationConfig, data: TranslationData, loss: Any, greedy: Any) -> None:
+        self.config, self.data, self.loss, self.greedy = config, data, loss, greedy
         self.translated: tuple[list[str], list[str]] = ([], [])
         """Translations of the latest validation, and their references."""
 
     def __call__(self, place: Place) -> dict[str, float]:
         """`dev/nll` (nats per sub-word, unsmoothed, EOS counted), `dev/ppl`, and `dev/bleu` of greedy translations."""
-        metrics = self._loss(place)
+        metrics = self.loss(place)
         if self.config.trainer.val_bleu and place.rank == 0:  # metrics are written there
             metrics["dev/bleu"] = self._bleu(place)
         return metrics
-
-    def _loss(self, place: Place) -> dict[str, float]:
-        total, tokens = 0.0, 0
-        limit = self.config.trainer.limit_val_batches
-        with place.precision():
-            for number, batch in enumerate(self.data.dev_dataloader()):
-                if limit is not None and number >= limit:
-                    break
-                nll, count = self.evaluate(batch.to(place.device))
-                total, tokens = total + nll, tokens + count
-        summed, counted = place.sum([total, tokens])  # each rank has read its share
-        nll = summed / max(counted, 1)
-        return {"dev/nll": nll, "dev/ppl": math.exp(min(nll, 700.0))}
 
     def _bleu(self, place: Place) -> float:
         sources, references = self.data.corpus.dev.read()

@@ -1,0 +1,43 @@
+"""The configuration of a parsing run: its treebank, its network and how it decodes."""
+
+from dataclasses import dataclass, field
+
+from variations.config import TransformerConfig, choice, default_cache, number
+from variations.tasks.translation.config import DecodeConfig
+
+
+@dataclass
+class DataConfig:
+    """A treebank and its two vocabularies."""
+
+    name: str = "trees_toy"
+    kind: str = choice("toy", "toy", "treebank")
+    """`treebank`: files wsj_*.mrg below `root`. `toy`: generated from `seed`."""
+    root: str | None = None
+    """Folder of the Penn Treebank, or of its free sample; which of the two is seen from the files."""
+    extra: list[str] = field(default_factory=list)
+    """Further training trees, such as automatically parsed ones: files or folders of bracketed trees."""
+    form: str = choice("tensor2tensor", "tensor2tensor", "vinyals")
+    """Lines of symbols with part-of-speech tags, or with XX for each (docs/parsing.md)."""
+    vocabulary: int = number(16_000, ge=32)
+    """Most rows of the source vocabulary: frequent words, and classes of all others."""
+    vocabulary_pad_to: int = number(1, ge=1)
+    """Round the number of the source's embedding rows up to a multiple of this."""
+    max_length: int = number(512, ge=1)
+    """Words, and symbols, EOS included; longer training trees are dropped and counted."""
+    seed: int = number(1, ge=0)
+    """Seed of the generated treebank (toy)."""
+    train_trees: int | None = number(None, ge=1)
+    """Use only so many of the treebank's training trees (toy: generate so many)."""
+    workers: int = number(0, ge=0)
+    """Loader processes."""
+    cache: str = field(default_factory=default_cache)
+    """Where measurements for plans are kept; the treebank is read from `root`."""
+
+
+@dataclass
+class ParsingConfig(TransformerConfig):
+    """One parsing run, complete."""
+
+    data: DataConfig = field(default_factory=DataConfig)
+    decode: DecodeConfig = field(default_factory=DecodeConfig)

@@ -1,0 +1,148 @@
+"""A parser that learns by maximum likelihood with label smoothing (Vaswani et al. 2017, section 6.3)."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from variations.errors import UserError
+from variations.store.atomic import write_text
+from variations.store.ledger import RunFolder
+from variations.tasks.base import Place
+from variations.tasks.parsing import scores
+from variations.tasks.parsing.config import ParsingConfig
+from variations.tasks.parsing.linearise import Repairs, delinearise
+from variations.tasks.parsing.measures import SCORES
+from variations.tasks.parsing.module import ParsingData
+from variations.tasks.parsing.picture import picture
+from variations.tasks.parsing.trees import Tree
+from variations.tasks.sequences.experiment import SequenceExperiment
+from variations.tasks.translation.decoding.translator import Translator
+
+PICTURES, LONGEST_PICTURE = 10, 25
+"""Pictures of a tested set, and words of the longest sentence that gets one."""
+
+
+class ParsingExperiment(SequenceExperiment):
+    """The network, its loss, and its tests (see `tasks/base.py` for each member).
+
+    Args:
+        config: The run's configuration.
+        data: Its treebank, set up.
+        device: `cpu` or `cuda`.
+    """
+
+    config: ParsingConfig
+    data: ParsingData
+
+    def __init__(self, config: ParsingConfig, data: ParsingData, device: str = "cpu") -> None:
+        super().__init__(config, data, data.vocabulary, device)
+        self._dev_scores: list[float] = []
+
+    def parse(self, trees: Sequence[Tree], place: Place, **changes: Any) -> list[tuple[Tree, Repairs]]:
+        """The network's trees over the sentences of `trees`, and what had to be mended; `changes` of `decode`.
+
+        Under the form `vinyals`, which has no tags, words carry those of `trees`.
+        """
+        encoding, positions = self.data.encoding, self.config.positions
+        translator = Translator(
+            self.network,
+            encoding,
+            dataclasses.replace(self.config.decode, nbest=1, **changes),
+            device=place.device,
+            max_target=positions.max_length if positions.kind == "learned" else None,
+        )
+        sentences = [tree.words() for tree in trees]
+        with place.precision(), torch.inference_mode():
+            found = translator.translate(
+                [" ".join(words) for words in sentences], progress=self.config.trainer.progress
+            )
+        return [
+            delinearise(
+                line.outputs[0].text.split(),
+                words,
+                encoding.form,
+                tags=None if encoding.form.has_tags else [leaf.label for leaf in tree.leaves()],
+            )
+            for tree, words, line in zip(trees, sentences, found, strict=True)
+        ]
+
+    def validate(self, place: Place) -> dict[str, float]:
+        """Dev loss and perplexity, and F1 and valid trees of a greedy search."""
+        measured = self.dev_loss(place)
+        limit = self.config.trainer.val_bleu
+        if limit and place.rank == 0:  # metrics are written there
+            gold = self.data.corpus.dev[:limit]
+            trees, repairs = zip(*self.parse(gold, place, beam=1), strict=True)
+            sentences = scores.compare(gold, trees)
+            figures = scores.figures(sentences, repairs)
+            measured |= {"dev/f1": float(figures["f1"]), "dev/valid": float(figures["valid"])}
+            self._dev_scores = [200 * each.matched / max(1, each.gold + each.test) for each in sentences]
+        return measured
+
+    def dev_scores(self) -> list[float]:
+        """F1 of each dev sentence that the latest validation has parsed."""
+        return self._dev_scores
+
+    def test(self, folder: RunFolder, place: Place) -> dict[str, Any]:
+        """Parse and score the sets of `decode.sets`, keep the trees, and take the losses of dev and test set."""
+        began = time.monotonic()
+        tested = {name: self._parse_and_score(folder, place, name) for name in self.config.decode.sets}
+        seconds = time.monotonic() - began
+        dev = self.validate(place)
+        total, symbols = self.loss_of(self.data.test_tokens, place)
+        nll = total / max(1, symbols)
+        return {
+            "scores": {name: found.pop("scores") for name, found in tested.items()},
+            "loss": {
+                "dev_nll": dev["dev/nll"],
+                "dev_ppl": dev["dev/ppl"],
+                "test_nll": nll,
+                "test_ppl": math.exp(min(700.0, nll)),
+            },
+            "treebank": self.data.corpus.described,
+            "parsed": tested,
+            "vocabulary": self.data.vocabulary,
+            "symbols": self.data.encoding.symbols.size,
+            "dropped_pairs": self.data.train_tokens.dropped,
+            "decoding_seconds": seconds,
+        }
+
+    def _parse_and_score(self, folder: RunFolder, place: Place, name: str) -> dict[str, Any]:
+        """Scores of a set, the same by length, and sums of repairs; trees and pictures are kept."""
+        if name not in ("dev", "test"):
+            raise UserError(f"decode.sets names {name!r}, but a treebank has only dev and test.")
+        gold = getattr(self.data.corpus, name)[: self.config.trainer.limit_test]
+        trees, repairs = zip(*self.parse(gold, place), strict=True)
+        kept = [scores.with_gold_punctuation(ours, right) for ours, right in zip(trees, gold, strict=True)]
+        folder.hypotheses.mkdir(exist_ok=True)
+        for suffix, side in (("hyp", kept), ("ref", gold)):
+            write_text(folder.hypotheses / f"{name}.{suffix}", "".join(f"(TOP {tree})\n" for tree in side))
+        write_text(folder.hypotheses / f"{name}.src", "".join(" ".join(tree.words()) + "\n" for tree in gold))
+        self._draw(folder, name, kept, gold)
+        sentences = scores.compare(gold, trees)
+        figures = scores.figures(sentences, repairs)
+        return {
+            "scores": {
+                key: {"value": float(figures[key]), "convention": convention} for key, (_, convention) in SCORES.items()
+            },
+            "errors": figures["errors"],
+            "by_length": scores.by_length(sentences, repairs),
+            "repairs": {
+                key: sum(dataclasses.asdict(each)[key] for each in repairs) for key in dataclasses.asdict(Repairs())
+            },
+            "tags": "predicted" if self.data.encoding.form.has_tags else "gold",
+        }
+
+    def _draw(self, folder: RunFolder, name: str, trees: Sequence[Tree], gold: Sequence[Tree]) -> None:
+        """Pictures of the first sentences that are short enough and parsed with a mistake."""
+        wanted = [
+            (number, ours, right)
+            for number, (ours, right) in enumerate(zip(trees, gold, strict=True), 1)
+            if ours != right and len(right.words()) <= LONGEST_PICTURE
+        ]
+        for number, ours, right in wanted[:PICTURES]:
+            write_text(folder.hypotheses / f"{name}-{number}.svg", picture(ours, right))

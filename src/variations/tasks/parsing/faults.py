@@ -1,0 +1,33 @@
+"""Combinations of a parsing run's keys that cannot work, beside those of its network."""
+
+from variations.configuration.faults import Fault, Rules
+from variations.tasks.parsing.config import ParsingConfig
+from variations.tasks.sequences.faults import RULES as NETWORK
+
+RULES = Rules(NETWORK)
+
+
+@RULES.reads("data.kind", "data.root")
+def _root(config: ParsingConfig) -> list[Fault]:
+    if config.data.kind != "treebank" or config.data.root is not None:
+        return []
+    text = (
+        f"data={config.data.name} reads the Penn Treebank, so it needs data.root: set data.root=FOLDER with the files "
+        "wsj_*.mrg (its free sample: python -m nltk.downloader treebank)."
+    )
+    return [Fault(("data.root",), text)]
+
+
+@RULES.reads("model.tying", "model.target_vocabulary")
+def _two_vocabularies(config: ParsingConfig) -> list[Fault]:
+    found = []
+    if config.model.target_vocabulary is None:
+        text = "task=parsing writes symbols and reads words: set model.target_vocabulary=512, rows for the symbols."
+        found.append(Fault(("model.target_vocabulary",), text))
+    if config.model.tying == "three_way":
+        text = (
+            "model.tying=three_way shares one matrix among words and symbols, which task=parsing keeps apart: set "
+            "model.tying=none, or decoder."
+        )
+        found.append(Fault(("model.tying",), text))
+    return found

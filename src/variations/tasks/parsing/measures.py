@@ -1,0 +1,125 @@
+"""What is measured of a parser, what was published, and when the two may be compared."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from variations.configuration.suggestions import did_you_mean
+from variations.errors import DataError, UserError
+from variations.store.ledger import RunFolder
+from variations.tasks.base import Measure, Published
+from variations.tasks.parsing.evalb import OK, score_lines
+from variations.tasks.parsing.parameters import COLLINS
+from variations.tasks.parsing.treebank import find
+
+CONVENTION = "EVALB with COLLINS.prm, all lengths"
+SCORES = {
+    "f1": ("F1", CONVENTION),
+    "recall": ("recall", CONVENTION),
+    "precision": ("precision", CONVENTION),
+    "exact": ("exact match %", "sentences of which EVALB matches all brackets"),
+    "tags": ("tags %", "words with the right part-of-speech tag, punctuation left out"),
+    "valid": ("valid %", "lines of symbols that are a tree over the sentence before any repair"),
+}
+"""Scores of a parsed set: heading and convention."""
+LOSSES = {
+    "dev_ppl": ("dev PPL", "exponential of the dev loss per symbol, end of line included, without label smoothing"),
+    "dev_nll": ("dev loss", "nats per symbol, end of line included, without label smoothing"),
+    "test_ppl": ("test PPL", "exponential of the test loss per symbol, end of line included, without label smoothing"),
+    "test_nll": ("test loss", "nats per symbol, end of line included, without label smoothing"),
+}
+PUBLISHED = Published("f1_wsj23", "F1, WSJ 23", "section 23 of the Wall Street Journal", CONVENTION, ("test.f1",))
+PAPERS_TREES = 40_000
+"""Training trees behind Table 4's WSJ rows, as the paper says."""
+
+
+def measure(key: str) -> Measure:
+    """The measure of a key: any score of any set, and any loss. Raises UserError if there is none."""
+    part, _, score = key.partition(".")
+    if key in LOSSES:
+        label, convention = LOSSES[key]
+        return Measure(key, label, higher_is_better=False, convention=convention, set=part.partition("_")[0])
+    if score in SCORES:
+        label, convention = SCORES[score]
+        return Measure(key, f"{part} {label}", higher_is_better=True, convention=convention, set=part)
+    valid = [*SCORES, *(f"dev.{name}" for name in SCORES), *LOSSES]
+    raise UserError(f"There is no measure '{key}' of parsing.{did_you_mean(key, valid)} Valid: {', '.join(valid)}.")
+
+
+def metric(name: str) -> Measure:
+    """What `sweep.metric` means: a bare score is one of the test set."""
+    return measure(name if "." in name or name in LOSSES else f"test.{name}")
+
+
+def columns(chosen: Measure) -> Sequence[Measure]:
+    """The sweep's metric, then the other scores of its set."""
+    if chosen.key in LOSSES:
+        return [chosen]
+    shown = [measure(f"{chosen.set}.{name}") for name in ("f1", "exact", "valid")]
+    return [chosen, *(each for each in shown if each.key != chosen.key)]
+
+
+def incomparable(published: Published, config: Mapping[str, Any]) -> str | None:
+    """Why F1 on section 23 and the run's own cannot be compared; None where the run was tested on that section."""
+    data = config.get("data") or {}
+    if published.key != PUBLISHED.key:
+        return None
+    if data.get("kind") != "treebank":
+        return "the run was tested on built-in trees"
+    try:
+        split = find(Path(str(data.get("root"))).expanduser())
+    except DataError:
+        return f"the treebank of the run, {data.get('root')}, cannot be seen from here"
+    return None if split.name == "wsj" else "the run was trained and tested on the free sample of the Penn Treebank"
+
+
+def caveats(config: Mapping[str, Any]) -> list[str]:
+    """What differs from the paper's run on the same test set."""
+    data, recipe = config.get("data") or {}, config.get("recipe") or {}
+    scale = recipe.get("scale") or {}
+    found = []
+    if (data.get("train_trees") or PAPERS_TREES) < PAPERS_TREES:
+        found.append(f"{data['train_trees']} training trees of some 40,000")
+    if any(scale.get(name, 1) != 1 for name in ("width", "depth", "steps")):
+        found.append(f"recipe={recipe.get('name')} has scaled widths, depth or steps")
+    return found
+
+
+# Test items -----------------------------------------------------------------------------------------------------------
+
+_COUNTS = ("matched", "gold", "test", "complete", "tags", "words")
+
+
+def items(folder: RunFolder, chosen: Measure) -> NDArray[np.int64]:
+    """EVALB's counts of each sentence and a 1, (S, 7): matched, gold, test, complete, tags, words, sentences.
+
+    Raises DataError when the run has not stored its trees, or the measure is none of brackets or tags.
+    """
+    score = chosen.key.partition(".")[2]
+    if score not in SCORES or score == "valid":
+        raise DataError(f"{chosen.label} has no counts of single sentences.")
+    sides = [folder.hypotheses / f"{chosen.set}.{ending}" for ending in ("ref", "hyp")]
+    if not all(path.is_file() for path in sides):
+        raise DataError(f"{folder.path} holds no trees of set={chosen.set}: test the run first.")
+    gold, test = (path.read_text(encoding="utf-8").removesuffix("\n").split("\n") for path in sides)
+    sentences = score_lines(gold, test, COLLINS)
+    rows = [[*(int(getattr(each, name)) for name in _COUNTS), int(each.status == OK)] for each in sentences]
+    return np.array(rows, dtype=np.int64)
+
+
+def aggregate(chosen: Measure, sums: NDArray[Any]) -> NDArray[np.float64]:
+    """A score in percent of summed counts, (…, 7) to (…); 0 of nothing."""
+    matched, gold, test, complete, tags, words, sentences = np.moveaxis(np.asarray(sums, dtype=np.float64), -1, 0)
+    parts = {
+        "f1": (2 * matched, gold + test),
+        "recall": (matched, gold),
+        "precision": (matched, test),
+        "exact": (complete, sentences),
+        "tags": (tags, words),
+    }
+    above, below = parts[chosen.key.partition(".")[2]]
+    score: NDArray[np.float64] = 100 * above / np.maximum(below, 1)
+    return score

@@ -1,0 +1,77 @@
+"""A configuration's treebank as Lightning wants it: trees, vocabularies, loaders."""
+
+from pathlib import Path
+from typing import Any
+
+from variations.data.entry import file_sha256
+from variations.store.atomic import write_json
+from variations.store.ledger import RunFolder
+from variations.tasks.parsing.config import ParsingConfig
+from variations.tasks.parsing.corpus import Corpus, Encoding, TreePairs, load
+from variations.tasks.sequences.data import PairsData
+
+WORDS, SYMBOLS, CARD = "words.json", "symbols.json", "treebank.json"
+"""Files of a run's folder."""
+
+
+class ParsingData(PairsData):
+    """Batches of sentences and lines of symbols.
+
+    Attributes (after `setup`):
+        corpus, encoding: the trees, and how they become ids.
+    """
+
+    config: ParsingConfig
+    corpus: Corpus
+    encoding: Encoding
+
+    def setup(self, stage: str | None = None) -> None:
+        """Read the treebank and make its vocabularies; `stage` makes no difference."""
+        if self._ready:
+            return
+        data = self.config.data
+        self.corpus = load(data)
+        symbols = self.config.model.target_vocabulary or 0
+        self.encoding = Encoding.of(self.corpus, data.form, data.vocabulary, symbols)
+        self.train_tokens = TreePairs(self.corpus.training(), self.encoding, data.max_length)
+        self.dev_tokens, self.test_tokens = (
+            TreePairs(trees, self.encoding) for trees in (self.corpus.dev, self.corpus.test)
+        )
+        self._ready = True
+
+    @property
+    def vocabulary(self) -> int:
+        """Rows of the source vocabulary."""
+        return self.encoding.words.size
+
+    def keep_facts(self, folder: RunFolder) -> dict[str, str]:
+        """Keep with the run its vocabularies and what its treebank is; return their SHA-256 and those of the files."""
+        self.encoding.words.write(folder.path / WORDS)
+        self.encoding.symbols.write(folder.path / SYMBOLS)
+        files = self.corpus.fingerprint()
+        card: dict[str, Any] = {
+            "treebank": self.corpus.described,
+            "form": self.encoding.form.name,
+            "trees": {name: len(getattr(self.corpus, name)) for name in ("train", "dev", "test")},
+            "dropped": self.train_tokens.dropped,
+            "files": files,
+        }
+        write_json(folder.path / CARD, card)
+        return {name: file_sha256(folder.path / name) for name in (WORDS, SYMBOLS)} | files
+
+
+def changed_files(card: dict[str, Any], now: dict[str, str]) -> list[str]:
+    """What has changed among the files of a run's treebank since, a sentence each; at most five."""
+    before: dict[str, str] = card.get("files", {})
+    found = [f"{name} is no longer what the run learned from." for name in before if now.get(name) != before[name]]
+    return found[:5]
+
+
+def current_files(config: ParsingConfig) -> dict[str, str]:
+    """SHA-256 of the treebank's files as they are now. Raises DataError as `load`."""
+    return load(config.data).fingerprint()
+
+
+def card_path(folder: RunFolder) -> Path:
+    """Where a run keeps what its treebank is."""
+    return folder.path / CARD

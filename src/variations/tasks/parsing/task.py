@@ -1,0 +1,146 @@
+"""Parsing as a task: what it owns and where it stands. Importing it imports no torch."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from variations.config import RunConfig
+from variations.configuration.faults import Fault, Rules
+from variations.errors import DataError, UserError
+from variations.store.ledger import RunFolder
+from variations.tasks.base import Measure, Published, Samples
+from variations.tasks.parsing import measures
+from variations.tasks.parsing.config import ParsingConfig
+from variations.tasks.parsing.faults import RULES
+from variations.tasks.sequences.task import SequenceTask
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from variations.tasks.parsing.experiment import ParsingExperiment
+    from variations.tasks.parsing.module import ParsingData
+
+SAMPLES = 20
+"""Trees of a set that are shown to people."""
+
+
+class Parsing(SequenceTask):
+    """A sentence becomes its constituency tree (see `tasks/base.py` for each member)."""
+
+    name = "parsing"
+    schema: type[RunConfig] = ParsingConfig
+    rules: Rules = RULES
+    incidental: Sequence[str] = ("data.cache", "data.workers", "decode.attention")
+    shown: Mapping[str, str] = {"dev/ppl": "dev ppl {:.2f}", "dev/f1": "dev F1 {:.1f}"}
+
+    def own_text(self, config: Mapping[str, Any]) -> bool:
+        """Whether the trees are those of a folder, which is the whole treebank or its sample."""
+        return (config.get("data") or {}).get("kind") == "treebank"
+
+    def missing(self, config: ParsingConfig) -> list[str]:
+        """The treebank's folder, if one is named and is not there."""
+        root = config.data.root
+        if root is None or Path(root).expanduser().is_dir():
+            return []
+        return [f"data.root={root}: there is no such folder ({Path(root).expanduser().absolute()})."]
+
+    def unusable_files(self, configs: Sequence[ParsingConfig]) -> list[Fault]:
+        """Treebanks without a file or with some missing, and further trees that are not there, each once."""
+        from variations.tasks.parsing.treebank import extra_files, find
+
+        found: dict[str, Fault] = {}
+        for data in (config.data for config in configs):
+            try:
+                if data.kind == "treebank" and data.root is not None and Path(data.root).expanduser().is_dir():
+                    find(Path(data.root).expanduser())
+            except DataError as error:
+                found[f"data.root={data.root}"] = Fault(("data.root",), str(error))
+            try:
+                extra_files(data.extra)
+            except DataError as error:
+                found[f"data.extra={data.extra}"] = Fault(("data.extra",), str(error))
+        return list(found.values())
+
+    def data(self, config: ParsingConfig) -> "ParsingData":
+        """The treebank with its vocabularies."""
+        from variations.tasks.parsing.module import ParsingData
+
+        return ParsingData(config)
+
+    def experiment(self, config: ParsingConfig, data: Any, device: str) -> "ParsingExperiment":
+        """The network under maximum likelihood with label smoothing."""
+        from variations.tasks.parsing.experiment import ParsingExperiment
+
+        return ParsingExperiment(config, data, device)
+
+    def network(self, config: ParsingConfig, folder: RunFolder) -> Any:
+        """The network over the run's own words."""
+        from variations.models import build
+        from variations.tasks.parsing.module import WORDS
+        from variations.tasks.parsing.words import Vocabulary
+
+        path = folder.path / WORDS
+        if not path.exists():
+            raise UserError(f"{folder.path} has no {WORDS}: the run has not begun to train.")
+        return build(config, Vocabulary.read(path).size)
+
+    def changed_inputs(self, config: ParsingConfig, folder: RunFolder) -> list[str]:
+        """Files of the treebank that are no longer those of the run."""
+        from variations.tasks.parsing.module import CARD, changed_files, current_files
+
+        path = folder.path / CARD
+        if not path.is_file():
+            return []
+        try:
+            now = current_files(config)
+        except DataError as error:
+            return [str(error)]
+        return changed_files(json.loads(path.read_text(encoding="utf-8")), now)
+
+    def samples(self, folder: RunFolder) -> Mapping[str, Samples]:
+        """The first trees of each set."""
+        found = {}
+        for path in sorted(folder.hypotheses.glob("*.hyp")):
+            sides = [path.with_suffix(ending).read_text(encoding="utf-8").splitlines() for ending in (".hyp", ".ref")]
+            found[path.stem] = Samples(("predicted", "gold"), list(zip(*sides, strict=True))[:SAMPLES])
+        return found
+
+    def metric(self, name: str) -> Measure:
+        """A bare score is one of the test set."""
+        return measures.metric(name)
+
+    def measure(self, key: str) -> Measure:
+        """Any score of any set, and any loss."""
+        return measures.measure(key)
+
+    def columns(self, metric: Measure) -> Sequence[Measure]:
+        """The sweep's metric, exact match and valid trees."""
+        return measures.columns(metric)
+
+    def published(self, key: str) -> Published:
+        """F1 on section 23; an unknown key gets a column of its own."""
+        return measures.PUBLISHED if key == measures.PUBLISHED.key else Published(key, key)
+
+    def data_name(self, config: Mapping[str, Any]) -> str:
+        """`ptb`, `trees_toy`."""
+        return str((config.get("data") or {}).get("name", ""))
+
+    def incomparable(self, published: Published, config: Mapping[str, Any]) -> str | None:
+        """Only a run on sections 02-21 and 23 is compared with Table 4."""
+        return measures.incomparable(published, config)
+
+    def caveats(self, published: Published, measure: str, config: Mapping[str, Any]) -> list[str]:
+        """Fewer trees, another scale."""
+        return measures.caveats(config)
+
+    def items(self, folder: RunFolder, measure: Measure) -> "NDArray[Any]":
+        """EVALB's counts of each sentence."""
+        return measures.items(folder, measure)
+
+    def aggregate(self, measure: Measure, sums: "NDArray[Any]") -> "NDArray[Any]":
+        """The score of summed counts."""
+        return measures.aggregate(measure, sums)
+
+
+TASK = Parsing()

@@ -1,0 +1,1 @@
+"""What translation and parsing share: pairs of sequences, a network over them, its loss and its batches."""

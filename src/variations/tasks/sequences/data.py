@@ -1,0 +1,141 @@
+"""Pairs of sequences as Lightning wants them: loaders over token stores."""
+
+import signal
+import warnings
+from collections.abc import Iterator
+from typing import Any, Protocol, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils.data import DataLoader, Dataset
+from torchdata.stateful_dataloader import StatefulDataLoader
+
+from variations.config import TransformerConfig
+from variations.data.batching import Batch, Indices, TokenBatchSampler, collate
+from variations.lightning import pl, pl_worker_init_function
+
+
+class Pairs(Protocol):
+    """A map-style dataset of `(index, source ids, target ids)`, each side ending in EOS."""
+
+    source_lengths: NDArray[Any]
+    target_lengths: NDArray[Any]
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> tuple[int, NDArray[Any], NDArray[Any]]: ...
+
+
+class PairsData(pl.LightningDataModule):
+    """Training batches that can be continued in mid-epoch, dev batches, and batches for decoding.
+
+    `prepare_data` downloads and builds, in one process per node; `setup` opens what it built, in every process, and
+    may be called without it. The Trainer must not replace the samplers: `use_distributed_sampler=False`.
+
+    Attributes (after `setup`):
+        train_tokens, dev_tokens, test_tokens: the pairs of each set.
+    """
+
+    train_tokens: Any
+    dev_tokens: Any
+    test_tokens: Any
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config: Any = config
+        self._ready = False
+        self._sampler: TokenBatchSampler | None = None
+        trainer, self._progress = config.trainer, config.trainer.progress
+        world = trainer.devices * trainer.nodes
+        update = config.recipe.batch_tokens
+        at_once = (trainer.tokens_per_batch or -(-update // world)) * world
+        self.accumulate = -(-update // at_once)
+        """Batches of each device per update (Trainer's `accumulate_grad_batches`)."""
+        # The update keeps the recipe's size whatever the hardware: tokens_per_batch is an upper limit.
+        self.tokens_per_batch = max(1, update // (self.accumulate * world))
+        """Budget of one batch on one device, padded tokens per side."""
+
+    def prepare_data(self) -> None:
+        """Build whatever is not yet in the cache."""
+        self.setup()
+
+    @property
+    def sampler(self) -> TokenBatchSampler:
+        """The training batches of this process."""
+        if self._sampler is None:
+            overfit = self.config.debug.overfit_batches
+            indices = self._first_batches(overfit) if overfit else None
+            self._sampler = self._sampler_of(self.train_tokens, shuffle=True, indices=indices)
+        return self._sampler
+
+    def train_dataloader(self) -> StatefulDataLoader:
+        """Training batches; the loader's state is the position in the epoch, the same on every rank."""
+        options = self._options(self.config.data.workers)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="'set_vital' is deprecated")  # torchdata 0.11 under torch 2.13
+            return StatefulDataLoader(self.train_tokens, batch_sampler=self.sampler, **options)
+
+    def batches(self) -> int:
+        """Training batches of an epoch on one rank."""
+        return len(self.sampler)
+
+    def dev_dataloader(self) -> DataLoader[Any]:
+        """Dev batches, long sentences first, each pair on one rank only."""
+        overfit = self.config.debug.overfit_batches
+        tokens = self.train_tokens if overfit else self.dev_tokens
+        indices = self._first_batches(overfit) if overfit else None
+        sampler = self._sampler_of(tokens, shuffle=False, indices=indices)
+        return DataLoader(cast(Dataset[Any], tokens), batch_sampler=sampler, **self._options(0))
+
+    def decoding_batches(self, tokens: Pairs, *, limit: int | None = None) -> Iterator[Batch]:
+        """Batches to translate, long sentences first: B·S·beam ≤ decode.batch_tokens; the first `limit` sentences."""
+        budget = max(1, self.config.decode.batch_tokens // self.config.decode.beam)
+        chosen = np.arange(len(tokens) if limit is None else min(limit, len(tokens)))
+        lengths = tokens.source_lengths
+        for batch in TokenBatchSampler(lengths, lengths, budget, shuffle=False, indices=chosen):
+            yield collate([tokens[i] for i in batch])
+
+    def _first_batches(self, number: int) -> Indices:
+        """Pairs of the first batches of epoch 0, for debug.overfit_batches."""
+        tokens = self.train_tokens
+        whole = TokenBatchSampler(
+            tokens.source_lengths, tokens.target_lengths, self.tokens_per_batch, seed=self.config.seed
+        )
+        return np.sort(np.concatenate(whole.plan(0)[:number]))
+
+    def _sampler_of(self, tokens: Pairs, *, shuffle: bool, indices: Indices | None) -> TokenBatchSampler:
+        return TokenBatchSampler(
+            tokens.source_lengths,
+            tokens.target_lengths,
+            self.tokens_per_batch,
+            seed=self.config.seed,
+            shuffle=shuffle,
+            rank=self.trainer.global_rank if self.trainer else 0,
+            world=self.trainer.world_size if self.trainer else 1,
+            indices=indices,
+        )
+
+    def _options(self, workers: int) -> dict[str, Any]:
+        # A generator of its own: making an iterator would else draw from torch's global state, and a continued run,
+        # which makes one more, would see other dropout masks.
+        gpu = self.config.trainer.accelerator != "cpu" and torch.cuda.is_available()
+        generator = torch.Generator().manual_seed(self.config.seed)
+        return {
+            "collate_fn": collate,
+            "num_workers": workers,
+            "pin_memory": gpu,
+            "generator": generator,
+            "worker_init_fn": start_worker,
+        }
+
+
+def start_worker(worker: int) -> None:
+    """Seed a loader process, and let it outlive the signals that ask a run to stop.
+
+    Ctrl-C, a cluster and `timeout` signal all processes of a run at once, but batches are needed until the update is
+    done. A loader process ends when the run tells it to, or has ended itself.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+    pl_worker_init_function(worker)

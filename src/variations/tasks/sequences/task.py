@@ -1,0 +1,90 @@
+"""What translation and parsing say alike of a task. Importing it imports no torch."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from variations.config import BranchConfig, ModelConfig
+from variations.configuration.faults import Fault
+
+
+class SequenceTask:
+    """A sequence becomes another by a network of `models/` (see `tasks/base.py` for each member)."""
+
+    other_names: Mapping[str, str] = {
+        "beam_size": "decode.beam",
+        "length_penalty": "decode.alpha",
+        "lenpen": "decode.alpha",
+        "vocab_size": "data.vocabulary",
+    }
+    test_only: Sequence[str] = ("branch.eval_mode", "branch.eval_seed")
+
+    symbols: Mapping[str, str] = {
+        "model.kind": "model",
+        "model.h": "heads",
+        "model.dropout": "P_drop",
+        "recipe.label_smoothing": "ε_ls",
+        "data.name": "data",
+        "data.vocabulary": "vocabulary",
+        "positions.kind": "positions",
+        "branch.M": "M",
+        "branch.kappa": "κ learned",
+        "branch.alpha": "α learned",
+        "branch.train_mode": "κ and α in training",
+        "branch.eval_mode": "κ and α at test",
+    }
+    silent: Sequence[str] = ("branch.eval_seed", "trainer.val_bleu")
+
+    def effective(self, flat: dict[str, Any]) -> dict[str, Any]:
+        """Widths left to the default are d_k = d_v = d_model / h, and M = h."""
+        h, d_model = flat.get("model.h"), flat.get("model.d_model")
+        if h and d_model:
+            model = ModelConfig(d_model=d_model, h=h, d_k=flat.get("model.d_k"), d_v=flat.get("model.d_v"))
+            flat["model.d_k"], flat["model.d_v"] = model.head_widths
+            if flat.get("model.kind") == "weighted":
+                flat["branch.M"] = BranchConfig(M=flat.get("branch.M")).branches(model)
+        return flat
+
+    def without_effect(self, flat: Mapping[str, Any]) -> Sequence[str]:
+        """Settings of the branches, where the model has none."""
+        return () if flat.get("model.kind") == "weighted" else ("branch",)
+
+    def label(self, config: Any) -> list[str]:
+        """`["weighted", "N2", "d128", "toy"]`."""
+        return [config.model.kind, f"N{config.model.N}", f"d{config.model.d_model}", config.data.name]
+
+    def idle(self, typed: Sequence[str], configs: Sequence[Any]) -> list[Fault]:
+        """Settings of the branches for models of which none has branches."""
+        if any(config.model.kind == "weighted" for config in configs):
+            return []
+        kind = configs[0].model.kind
+        return [
+            Fault(("model.kind",), f"{line} has no effect with model={kind}: add model=weighted, or leave it out.")
+            for line in typed
+            if line.startswith(("branch=", "branch."))
+        ]
+
+    def missing(self, config: Any) -> list[str]:
+        """The folder of the data, if one is named and is not there."""
+        root = config.data.root
+        if root is None or Path(root).expanduser().is_dir():
+            return []
+        return [f"data.root={root}: there is no such folder ({Path(root).expanduser().absolute()})."]
+
+    losses: Sequence[str] = ("loss", "nll")
+    units: Sequence[str] = ("pairs", "source_tokens", "target_tokens", "padded_tokens", "flops")
+    loss_unit = "target_tokens"
+    monitor = "dev/nll"
+
+    def profile(self, config: Any, device: str) -> Mapping[str, str]:
+        """How attention is computed, and where dropout's masks come from."""
+        if device == "cpu":
+            return {"attention": "bmm up to 512 x 512, else sdpa", "dropout_masks": "bytes"}
+        from variations.models.kernels import varlen
+
+        return {"attention": varlen.described(config, device)}
+
+    def totals(self, counted: Mapping[str, float]) -> dict[str, Any]:
+        """The part of all slots that holds a token."""
+        tokens = counted["source_tokens"] + counted["target_tokens"]
+        return {"padding_efficiency": tokens / max(1, counted["padded_tokens"])}
