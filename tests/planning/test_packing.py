@@ -14,9 +14,9 @@ from variations import processes
 from variations.configuration.compose import compose_run
 from variations.planning import measuring, packing
 from variations.planning.measuring import Measured
-from variations.planning.meeting import Meeting
 from variations.planning.packing import Rate, best, candidates, largest, packed, tried
 from variations.planning.price import bill
+from variations.planning.probe import wait_for_all
 from variations.planning.rows import plan_rows
 from variations.planning.shape import Shape
 from variations.store.ledger import RunFolder
@@ -165,7 +165,7 @@ def test_those_who_meet_wait_for_the_last(tmp_path: Path, monkeypatch: pytest.Mo
     came: list[str] = []
 
     def come(name: str) -> None:
-        Meeting(tmp_path, 2).at("training")
+        wait_for_all(tmp_path, "training", 2)
         came.append(name)
 
     first = threading.Thread(target=come, args=("first",))

@@ -105,13 +105,13 @@ def test_further_signals_of_a_cluster_do_not_disturb_the_saving(
 def test_outside_the_updates_a_signal_stops_at_once(
     number: signal.Signals, folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from variations.training import outcome
+    from variations.tasks.translation.experiment import TranslationExperiment
 
     def killed(*_: Any) -> None:
         os.kill(os.getpid(), number)
         raise AssertionError("went on")
 
-    monkeypatch.setattr(outcome, "translate_and_score", killed)
+    monkeypatch.setattr(TranslationExperiment, "test", killed)
     assert main(folder, monkeypatch) == CODES[number]
     assert folder.state() == "interrupted"
 

@@ -91,7 +91,7 @@ def test_skipped_updates_are_counted_and_change_nothing(
     spoilt(float("nan"), 2, 4)
     with caplog.at_level(logging.WARNING):
         trained = fit(config, folder, Interrupt())
-    assert (trained.step, trained.step.budget.nan_steps) == (5, 2)
+    assert (trained.steps, trained.step.budget.nan_steps) == (5, 2)
     assert "not finite at step 3 (epoch 0, batch 2, with the training items" in caplog.text
     assert "The update is skipped (2 of at most 2)." in caplog.text
     before, after = (checkpoints.load(path) for _, path in checkpoints.full(folder.checkpoints))

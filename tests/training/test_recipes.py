@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from variations.configuration.compose import compose_run, flatten
+from variations.configuration.compose import compose_run, to_dict
+from variations.store.identity import flatten
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
 from variations.training.loop import averaged_steps
@@ -79,7 +80,7 @@ RECIPES: dict[tuple[str, str], dict[str, Any]] = {
 @pytest.mark.parametrize(("recipe", "size"), RECIPES)
 @pytest.mark.parametrize("model", ["transformer", "weighted"])
 def test_resolved_values(recipe: str, size: str, model: str) -> None:
-    resolved = flatten(compose_run([f"recipe={recipe}", f"size={size}", f"model={model}"]))
+    resolved = flatten(to_dict(compose_run([f"recipe={recipe}", f"size={size}", f"model={model}"])))
     expected = RECIPES[recipe, size]
     assert {key: resolved[key] for key in expected} == expected
     assert resolved["recipe.name"] == recipe

@@ -42,8 +42,9 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     step = Step.training_step
 
     def training_step(self: Step, batch: Any, batch_idx: int) -> Any:
-        batches.append((self.current_epoch, batch_idx, batch.index.tolist(), torch.initial_seed()))
-        return step(self, batch, batch_idx)
+        place = (self.current_epoch, batch_idx, batch.index.tolist())
+        step(self, batch, batch_idx)
+        batches.append((*place, torch.initial_seed()))
 
     monkeypatch.setattr(Step, "training_step", training_step)
     return batches
@@ -63,7 +64,7 @@ def test_stopped_and_continued_is_the_same_run(
     with pytest.raises(Interrupted, match=f"at step {step};"):
         fit(config, parts, stopped_at(step))
     assert checkpoints.full(parts.checkpoints)[-1][0] == step
-    assert fit(config, parts, Interrupt()).step == 12
+    assert fit(config, parts, Interrupt()).steps == 12
 
     assert seen == shown
     assert {epoch for epoch, *_ in seen} == {0, 1}
@@ -267,7 +268,7 @@ def test_time_used_up_is_not_granted_again(small: Any, made: Any, monkeypatch: p
     config = small("trainer.max_minutes=1")
     folder = made(config, "run")
     monkeypatch.setattr(Loop, "_overtime", lambda self, task: task.global_step >= 5)
-    assert (fit(config, folder, Interrupt()).step, fit(config, folder, Interrupt()).step) == (5, 5)
+    assert (fit(config, folder, Interrupt()).steps, fit(config, folder, Interrupt()).steps) == (5, 5)
     assert [line["step"] for line in folder.read_metrics()] == [1, 2, 3, 4, 5]
     assert fit(config, folder, Interrupt()).stopped == "max_minutes"
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hydra.core.config_store import ConfigStore
 
@@ -60,7 +60,7 @@ class Local(PoolLauncher):
         if (self.per_gpu if gpus else configs[0].sweep.at_once) == AUTO:
             from variations.planning.packing import packed
 
-            chosen = packed(configs[0], runs or len(configs), gpus)
+            chosen = packed(cast(Any, configs[0]), runs or len(configs), gpus)
             if gpus:
                 pool.per_gpu = chosen
             else:

@@ -64,8 +64,7 @@ def render(overrides: list[str], config: PlanConfig, extra_folder: str | None = 
     wanted = [text for text in overrides if text.partition("=")[0].lstrip("+") not in OWN_KEYS]
     rows = plan_rows(wanted, extra_folder)  # faults are told before torch is loaded
     bill = _bill(rows, config, named=bool(wanted))
-    from variations.planning.formats import FORMATS, markdown, terminal
-    from variations.planning.lines import line
+    from variations.planning.formats import FORMATS, line, markdown, terminal
 
     prices = bill.prices if bill else [None] * len(rows)
     lines = [line(row, config.vocabulary, price) for row, price in zip(rows, prices, strict=True)]
@@ -74,7 +73,7 @@ def render(overrides: list[str], config: PlanConfig, extra_folder: str | None = 
     if config.format == "terminal" and sys.stdout.isatty():
         import shutil
 
-        return terminal(lines, bill, width=shutil.get_terminal_size().columns, colour=True)
+        return terminal(lines, bill, width=shutil.get_terminal_size().columns)
     return FORMATS[config.format](lines, bill)
 
 
@@ -84,7 +83,7 @@ def _bill(rows: list["Planned"], config: PlanConfig, *, named: bool) -> "Bill | 
         return None
     from variations.configuration import surroundings
 
-    configs = [row.config for row in rows if row.config is not None and row.config.variation.task == "translation"]
+    configs = [row.config for row in rows if row.config is not None and row.trainable]
     missing = list(dict.fromkeys(text for found in configs for text in surroundings.faults(found)))
     if missing and config.measure:
         raise ConfigError(missing)

@@ -102,13 +102,17 @@ def named(name: str) -> Any:
         raise ConfigError([f"task={name}: {found[0].value} cannot be loaded: {error}."]) from error
 
 
-@cache
+_JOINED: dict[tuple[type[RunConfig], type[RunConfig]], type[RunConfig]] = {}
+
+
 def schema_for(verb: type[RunConfig], name: str | None) -> type[RunConfig]:
     """A verb's schema that takes all keys of a run, for the task of that name: the keys of both. Raises as `named`."""
     schema = schema_of(name)
     if issubclass(schema, verb):
         return schema
-    return dataclasses.make_dataclass(verb.__name__, [], bases=(schema, verb))
+    if (schema, verb) not in _JOINED:
+        _JOINED[schema, verb] = dataclasses.make_dataclass(verb.__name__, [], bases=(schema, verb))
+    return _JOINED[schema, verb]
 
 
 def schema_of(name: str | None) -> type[RunConfig]:

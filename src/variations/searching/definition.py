@@ -179,7 +179,7 @@ def _composed(
     kept = [line for line in shared if not line.startswith(("rows=", "seeds=", "seed="))]
     overrides = (*start, *own, *kept)
     node, choices = compose_node(overrides, extra_folder=extra_folder)
-    base = to_config(node, RunConfig)
+    base: Any = to_config(node, RunConfig)
     if settings.baseline is not None and base.variation.quoted:
         problems.append(f"search.baseline={settings.baseline} is a published figure of another system, not a run.")
     enqueued, wrong = _baseline_values(settings.baseline, base, dimensions, choices)
@@ -248,7 +248,7 @@ def _settings_faults(head: RunConfig, dimensions: list[Dimension], known: list[s
     return [*found, *_pruner_faults(head, dimensions)]
 
 
-def _pruner_faults(head: RunConfig, dimensions: list[Dimension]) -> list[str]:
+def _pruner_faults(head: Any, dimensions: list[Dimension]) -> list[str]:
     settings, found = head.sweep.search, []
     kind = settings.pruner.kind
     if kind == "none":

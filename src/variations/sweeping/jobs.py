@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
@@ -33,7 +34,7 @@ class Job:
     seed: int
     overrides: tuple[str, ...]
     """Compose this run anywhere."""
-    config: RunConfig
+    config: Any
     folder: Path
 
 
@@ -79,7 +80,7 @@ def job_faults(jobs: Sequence[Job], doubts: Callable[[Sequence[str]], bool] = la
     return [f if len(rows) == len(by_row) else f"{_listed(rows)}: {f}" for f, rows in rows_by_fault.items()]
 
 
-def _metric_faults(config: RunConfig) -> list[Fault]:
+def _metric_faults(config: Any) -> list[Fault]:
     metric = config.sweep.metric
     if unknown := unknown_measure("sweep.metric", metric, SCORES):
         return [Fault(("sweep.metric",), unknown)]

@@ -78,7 +78,10 @@ class Data(Protocol):
 class Experiment(Protocol):
     """A network that learns, in one process. Batches are the task's own, with `to(device)`, `index` and a length."""
 
-    network: "nn.Module"
+    @property
+    def network(self) -> "nn.Module":
+        """The network."""
+        ...
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """The first group's rate is shown as the run's learning rate."""
@@ -194,7 +197,7 @@ class Task(Configured, Protocol):
     losses: Sequence[str]
     """Sums that `Experiment.losses` returns; the first is minimised. Logged as `train/<name>`, per loss unit."""
     units: Sequence[str]
-    """What batches are counted in, such as `target_tokens`; `flops` among them."""
+    """What batches are counted in: first items, then what metrics show too, such as `target_tokens`; `flops` last."""
     loss_unit: str
     """The unit that the loss is a sum over: gradients are divided by it."""
     monitor: str

@@ -131,7 +131,8 @@ class Loop(pl.Callback):
         metrics |= task.experiment.metrics()
         if not trainer.is_global_zero:
             return
-        spent = {"seconds": task.budget.elapsed()} | task.budget.counted
+        _, *units = task.budget.counted  # items, seen again in each epoch, say less than their tokens
+        spent = {"seconds": task.budget.elapsed()} | {unit: task.budget.counted[unit] for unit in units}
         line = {"step": step, "epoch": trainer.current_epoch} | spent | metrics
         self.folder.append_metrics(line)
         self.trackers.line(line)
