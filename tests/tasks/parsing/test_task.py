@@ -1,0 +1,194 @@
+"""Parsing from the configuration to a scored run, on the built-in treebank."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from variations import models
+from variations.configuration.compose import compose_run
+from variations.configuration.faults import faults
+from variations.errors import DataError, UserError
+from variations.models.network import Tokens
+from variations.run import execute
+from variations.store.ledger import RunFolder
+from variations.tasks.parsing import measures
+from variations.tasks.parsing.module import ParsingData, changed_files
+from variations.tasks.parsing.scoring import document, score_files
+from variations.tasks.parsing.task import TASK
+from variations.tasks.parsing.trees import parse_trees
+
+ROW = "variation=attention_table4/transformer_wsj"
+SMALL = ["task=parsing", "logger=none", "model.d_model=32", "model.d_ff=32", "model.h=2", "model.N=1"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of four updates on 40 trees, tested on six."""
+    settings = ["trainer.max_steps=4", "trainer.val_bleu=4", "trainer.progress=false", "trainer.limit_test=6"]
+    data = ["data.train_trees=40", "decode.beam=2", "decode.sets=[test,dev]"]
+    store = tmp_path_factory.mktemp("runs")
+    return execute(compose_run([*SMALL, *settings, *data, f"runs={store}"]))
+
+
+def result(run: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((run / "result.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_a_run_ends_with_the_scores_of_its_trees(run: Path) -> None:
+    found = result(run)
+    assert set(found["scores"]) == {"test", "dev"}
+    assert set(found["scores"]["test"]) == set(measures.SCORES)
+    assert found["treebank"] == "built-in trees, generated from data.seed=1"
+    assert found["parsed"]["test"]["tags"] == "predicted"
+    assert sum(row["sentences"] for row in found["parsed"]["test"]["by_length"].values()) == 6
+    for name in ("test", "dev"):
+        files = [run / "hypotheses" / f"{name}.{ending}" for ending in ("hyp", "ref")]
+        trees = [parse_trees(path.read_text(encoding="utf-8")) for path in files]
+        assert [tree.words() for tree in trees[0]] == [tree.words() for tree in trees[1]]
+        scored = document(*score_files(*files))["scores"]["all"]
+        assert found["scores"][name]["recall"]["value"] == pytest.approx(scored["recall"])
+        assert scored["errors"] == scored["skipped"] == 0
+
+
+def test_counts_of_sentences_add_up_to_the_scores(run: Path) -> None:
+    folder, found = RunFolder.open(run), result(run)
+    for score in ("f1", "recall", "precision", "exact", "tags"):
+        measure = TASK.metric(score)
+        counts = TASK.items(folder, measure)
+        assert counts.shape == (6, 7)
+        assert TASK.aggregate(measure, counts.sum(0)) == pytest.approx(measure.value(found))
+        assert TASK.aggregate(measure, np.stack([counts.sum(0)] * 2)).shape == (2,)
+    with pytest.raises(DataError, match="no counts of single sentences"):
+        TASK.items(folder, TASK.metric("valid"))
+    with pytest.raises(DataError, match="holds no trees of set=other"):
+        TASK.items(folder, TASK.measure("other.f1"))
+
+
+def test_a_stored_run_gives_its_network_and_samples_back(run: Path) -> None:
+    folder, config = RunFolder.open(run), compose_run(SMALL)
+    weights = torch.load(next((run / "checkpoints").glob("best*.pt")), weights_only=True)["model"]
+    TASK.network(config, folder).load_state_dict(weights)
+    samples = TASK.samples(folder)
+    assert {name: len(found.rows) for name, found in samples.items()} == {"test": 6, "dev": 6}
+    assert TASK.changed_inputs(config, folder) == []
+    assert list(folder.hypotheses.glob("test-*.svg"))
+
+
+def test_the_two_conventions_train_alike(tmp_path: Path) -> None:
+    settings = ["trainer.max_steps=1", "trainer.progress=false", "trainer.limit_test=3", "trainer.val_bleu=2"]
+    data = ["data.train_trees=20", "data.form=vinyals", "decode.beam=1"]
+    found = result(execute(compose_run([*SMALL, *settings, *data, f"runs={tmp_path}"])))
+    assert found["parsed"]["test"]["tags"] == "gold"
+    assert found["scores"]["test"]["tags"]["value"] == 100
+
+
+def test_changed_files_are_named() -> None:
+    card = {"files": {"a.mrg": "1", "b.mrg": "2"}}
+    assert changed_files(card, {"a.mrg": "1", "b.mrg": "2"}) == []
+    assert changed_files(card, {"a.mrg": "1", "b.mrg": "3"}) == ["b.mrg is no longer what the run learned from."]
+
+
+# Configuration --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("d_ff", "millions"), [(2048, 101.8), (4096, 135.4)])
+def test_the_papers_parser_has_the_counted_size(d_ff: int, millions: float) -> None:
+    """N = 4, d = 1024, 16,384 words, 512 symbols, nothing shared: the figures of SPEC, counted from the preset."""
+    config = compose_run([ROW, f"model.d_ff={d_ff}", "data.root=treebank"])
+    with torch.device("meta"):
+        network = models.build(config, 16_384)
+    assert models.count_parameters(network) / 1e6 == pytest.approx(millions, abs=0.05)
+    assert network.output.shape == (512, 1024)
+
+
+def test_work_is_counted_with_the_targets_own_rows() -> None:
+    tokens = Tokens(10, 20, 100, 400, 200)
+    own, shared = (
+        models.model_class("transformer").forward_macs(
+            compose_run([ROW, f"model.target_vocabulary={v}"]), tokens, 16_384
+        )
+        for v in ("512", "null")
+    )
+    assert shared - own == 20 * 1024 * (16_384 - 512)
+
+
+def test_the_rows_keep_what_the_paper_says_and_the_small_recipe_shrinks_them_alike() -> None:
+    paper, small = compose_run([ROW]), compose_run([ROW, "recipe=parsing_small"])
+    assert (paper.task, paper.model.N, paper.model.d_model, paper.model.d_ff) == ("parsing", 4, 1024, 2048)
+    assert (paper.decode.beam, paper.decode.alpha, paper.decode.max_extra) == (21, 0.3, 300)
+    assert (paper.model.dropout, paper.model.attention_dropout, paper.recipe.warmup) == (0.2, 0.2, 16_000)
+    assert (small.model.N, small.model.d_model, small.model.d_ff) == (2, 128, 256)
+    semi = compose_run(["variation=attention_table4/transformer_semi"])
+    assert (semi.data.vocabulary, semi.model.d_ff, semi.model.h, semi.model.dropout) == (32_000, 4096, 16, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "fault"),
+    [
+        ([ROW], "data=ptb reads the Penn Treebank, so it needs data.root"),
+        (["task=parsing", "model.tying=three_way"], "model.tying=three_way shares one matrix among words and symbols"),
+        (["task=parsing", "model.target_vocabulary=null"], "set model.target_vocabulary=512"),
+        (["task=parsing", "model.h=7"], "model.h=7 does not divide"),
+        (["task=parsing", "data.form=latex"], "valid choices are tensor2tensor, vinyals"),
+    ],
+)
+def test_faults_of_a_configuration(overrides: list[str], fault: str) -> None:
+    assert any(fault in text for text in faults(compose_run(overrides)))
+    assert faults(compose_run(["task=parsing"])) == []
+
+
+def test_unusable_folders_are_named_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    configs = [compose_run([ROW, f"data.root={tmp_path / 'empty'}", "data.extra=[nowhere.txt]"])] * 2
+    first, second = (fault.text for fault in TASK.unusable_files(configs))
+    assert "empty holds no file wsj_*.mrg" in first
+    assert "nowhere.txt holds no trees" in second
+    assert "there is no such folder" in TASK.missing(compose_run([ROW, f"data.root={tmp_path / 'absent'}"]))[0]
+
+
+# Tables ---------------------------------------------------------------------------------------------------------------
+
+
+def test_measures_have_names_directions_and_conventions() -> None:
+    f1, loss = TASK.metric("f1"), TASK.metric("dev_ppl")
+    assert (f1.key, f1.label, f1.higher_is_better) == ("test.f1", "test F1", True)
+    assert (loss.key, loss.higher_is_better, loss.set) == ("dev_ppl", False, "dev")
+    assert [each.key for each in TASK.columns(f1)] == ["test.f1", "test.exact", "test.valid"]
+    with pytest.raises(UserError, match=r"no measure 'test\.bleu' of parsing"):
+        TASK.metric("bleu")
+
+
+def test_only_section_23_is_compared_with_the_paper(tmp_path: Path) -> None:
+    published = TASK.published("f1_wsj23")
+    assert published.measures == ("test.f1",)
+
+    def why(kind: str) -> str | None:
+        return TASK.incomparable(published, {"data": {"kind": kind, "root": str(tmp_path)}})
+
+    assert why("toy") == "the run was tested on built-in trees"
+    assert "cannot be seen from here" in str(why("treebank"))
+    for number in range(1, 200):
+        (tmp_path / f"wsj_{number:04d}.mrg").touch()
+    assert "free sample" in str(why("treebank"))
+    for number in range(1, 200):
+        (tmp_path / f"wsj_{number:04d}.mrg").unlink()
+    for section in range(25):
+        (tmp_path / f"wsj_{section:02d}00.mrg").touch()
+    assert why("treebank") is None
+
+
+def test_further_trees_join_the_training_set(tmp_path: Path) -> None:
+    (tmp_path / "auto.txt").write_text("(S (NP (NN snow)) (VP (VBD fell)))\n" * 2, encoding="utf-8")
+    plain, more = (
+        ParsingData(compose_run([*SMALL, "data.train_trees=10", f"data.extra={extra}"]))
+        for extra in ("[]", f"[{tmp_path / 'auto.txt'}]")
+    )
+    plain.setup()
+    more.setup()
+    assert len(more.train_tokens) == len(plain.train_tokens) + 2
+    assert more.corpus.described.endswith("further training trees from data.extra")
