@@ -60,3 +60,23 @@ def test_bad_input_is_one_clear_message_and_exit_code_2(folder, arguments, messa
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+TREES = Path(__file__).parent / "tasks" / "parsing" / "evalb"
+
+
+def test_trees_are_scored_as_evalb_does(folder):
+    files = [f"hyp={TREES / 'sample.tst'}", f"ref={TREES / 'sample.gld'}", f"prm={TREES / 'sample.prm'}"]
+    done = score(folder, "task=parsing", *files)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (TREES / "sample.out").read_text(encoding="utf-8")
+    found = json.loads(score(folder, "task=parsing", *files, "format=json").stdout)
+    assert round(found["scores"]["all"]["f1"], 2) == 89.12
+
+
+def test_a_wrong_parameter_file_is_one_clear_message(folder):
+    (folder / "wrong.prm").write_text("LABELLED 1\n", encoding="utf-8")
+    done = score(folder, "task=parsing", "hyp=out.txt", "ref=test.de", "prm=wrong.prm")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "wrong.prm is no parameter file of EVALB: line 1: unknown keyword LABELLED." in done.stderr
+    assert "Traceback" not in done.stderr

@@ -14,7 +14,7 @@ import functools
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -46,6 +46,7 @@ def command(
     config_name: str,
     multirun: bool = False,
     examples: Sequence[str] = (),
+    aliases: Mapping[str, str] | None = None,
 ) -> Callable[[], None]:
     """Return the `main` of a verb.
 
@@ -55,13 +56,15 @@ def command(
         config_name: The file `conf/<config_name>.yaml`; without one the schema stands alone.
         multirun: Whether `--multirun` makes sense, which is so for verbs that train.
         examples: Lines shown by `--help`.
+        aliases: Other words for keys. A plain key must not be called like a folder of `conf/`, which Hydra would look
+            into; by an alias it can be typed so all the same.
     """
 
     @_told_when_interrupted()
     def main() -> None:
         register_resolvers()
         register_schema(schema, config_name)
-        args = _arguments()
+        args = _arguments(aliases or {})
         if args.help:
             sys.stdout.write(help_text(task, schema, config_name, examples, multirun=multirun))
             return
@@ -99,7 +102,7 @@ def _told_when_interrupted() -> Iterator[None]:
         sys.exit(getattr(stop, "exit_code", ExitCode.INTERRUPTED))
 
 
-def _arguments() -> argparse.Namespace:
+def _arguments(aliases: Mapping[str, str]) -> argparse.Namespace:
     """Parse flags and overrides in any order; Hydra's own parser, which reads `sys.argv` again, wants flags first."""
     parser = get_args_parser()
     setattr(parser, "error", _misread)  # noqa: B010 (mypy: a method is replaced): one sentence instead of a usage
@@ -109,7 +112,10 @@ def _arguments() -> argparse.Namespace:
         faults = [f"{word}: there is no such flag.{did_you_mean(word, flags)}" for word in unknown]
         fail(ConfigError([f"{fault} --help lists them." for fault in faults]))
     typed = list(args.overrides)
-    sys.argv[1:] = [*(word for word in sys.argv[1:] if word not in typed), *typed]
+    flags_only = [word for word in sys.argv[1:] if word not in typed]
+    split = [word.partition("=") for word in typed]
+    args.overrides = ["".join((aliases.get(key, key), *rest)) for key, *rest in split]
+    sys.argv[1:] = [*flags_only, *args.overrides]
     return args
 
 

@@ -21,6 +21,8 @@ DEFAULT_LANGUAGE = "de"
 class ScoreConfig:
     """Keys of `score.py`: either `run` (and `set`), or `hyp` and `ref`."""
 
+    kind: str | None = choice(None, "translation", "parsing")
+    """What the files hold, also typed as task=NAME; null: what the run says, else translation."""
     run: str | None = None
     """Folder of a run."""
     set: str = "test"
@@ -33,6 +35,8 @@ class ScoreConfig:
     """File of source sentences; with it, lines copied from the source are counted."""
     lang: str | None = None
     """Target language, for tokenisation; null: the run's, or the reference file's ending, or de."""
+    prm: str | None = None
+    """`task=parsing`: a parameter file of EVALB; null: COLLINS.prm."""
     format: str = choice("terminal", "terminal", "json")
     """`json`: one JSON document on standard output and nothing else."""
 
@@ -53,7 +57,11 @@ def score(config: ScoreConfig) -> None:
 
     The ladder: sacreBLEU with its signature, tokenised and compound-split BLEU, chrF, GLEU, exact match, and a run's
     own perplexity. Text is detokenised, one sentence a line. Faulty keys or files are named, with exit code 2.
+    With task=parsing: EVALB's report on bracketed trees, one a line.
     """
+    if (config.kind or _of_run(config, "task")) == "parsing":
+        score_trees(config)
+        return
     texts = read_texts(config)
     scores = score_all(texts.hypotheses, texts.references, texts.language)
     if config.run is not None:
@@ -63,6 +71,19 @@ def score(config: ScoreConfig) -> None:
         print(json.dumps(document(texts, scores, notes), ensure_ascii=False, indent=2))
     else:
         show(texts, scores, notes)
+
+
+def score_trees(config: ScoreConfig) -> None:
+    """Print EVALB's report, or its summary as one JSON document."""
+    from variations.tasks.parsing import scoring
+
+    files = _files(config)
+    parameters = None if config.prm is None else Path(config.prm).expanduser()
+    found = scoring.score_files(files["hypothesis"], files["reference"], parameters)
+    if config.format == "json":
+        print(json.dumps(scoring.document(*found), ensure_ascii=False, indent=2))
+    else:
+        print(scoring.shown(*found), end="")
 
 
 def read_texts(config: ScoreConfig) -> Texts:
@@ -77,7 +98,7 @@ def read_texts(config: ScoreConfig) -> Texts:
                 f"The {what} file {files[what]} has {len(others)} lines but the reference file {files['reference']} "
                 f"has {len(lines['reference'])}: line n of one must belong to line n of the other."
             )
-    language = config.lang or (_run_language(Path(config.run)) if config.run else _file_language(files["reference"]))
+    language = config.lang or (_of_run(config, "data.target") if config.run else _file_language(files["reference"]))
     return Texts(files, lines["hypothesis"], lines["reference"], lines.get("source"), language or DEFAULT_LANGUAGE)
 
 
@@ -113,19 +134,19 @@ def _nothing_stored(config: ScoreConfig, folder: Path) -> str:
     return f"The run {config.run} has no hypotheses yet: let it finish, or give its folder with its seed."
 
 
-def _run_language(run: Path) -> str | None:
-    """`data.target` of the run's frozen configuration, where there is one."""
+def _of_run(config: ScoreConfig, key: str) -> str | None:
+    """A key of the run's frozen configuration, where there is one."""
     from omegaconf import OmegaConf
     from yaml import YAMLError
 
-    path = run.expanduser() / "config.yaml"
-    if not path.is_file():
+    path = Path(config.run or "").expanduser() / "config.yaml"
+    if config.run is None or not path.is_file():
         return None
     try:
-        language = OmegaConf.select(OmegaConf.load(path), "data.target")
+        found = OmegaConf.select(OmegaConf.load(path), key)
     except (YAMLError, OSError, UnicodeDecodeError) as error:
         raise DataError(f"The run's configuration {path} cannot be read ({error}): give lang=LANGUAGE.") from None
-    return str(language) if language else None
+    return str(found) if found else None
 
 
 def _file_language(path: Path) -> str | None:

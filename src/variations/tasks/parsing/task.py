@@ -106,6 +106,10 @@ class Parsing(SequenceTask):
             found[path.stem] = Samples(("predicted", "gold"), list(zip(*sides, strict=True))[:SAMPLES])
         return found
 
+    def pictures(self, folder: RunFolder, experiment: Any) -> Mapping[str, Path]:
+        """None: trees are drawn as SVG, beside those that are stored."""
+        return {}
+
     def metric(self, name: str) -> Measure:
         """A bare score is one of the test set."""
         return measures.metric(name)
