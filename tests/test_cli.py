@@ -188,7 +188,7 @@ def test_configuration_can_be_printed_from_anywhere(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "d_model: 1024" in done.stdout
     assert "kind: weighted" in done.stdout
-    assert "train_schema" in train("--info", "defaults", cwd=tmp_path).stdout
+    assert "schema/translation" in train("--info", "defaults", cwd=tmp_path).stdout
     assert list(tmp_path.iterdir()) == []
 
 

@@ -41,6 +41,8 @@ CONF = Path(__file__).resolve().parents[3] / "conf"
 VERSION_BASE = "1.3"
 
 T = TypeVar("T")
+_SCHEMAS: dict[str, type[Any]] = {}
+"""By primary configuration: what `register_schema` was told."""
 _LOCK = threading.Lock()
 
 
@@ -60,10 +62,12 @@ def register_resolvers() -> None:
 def register_schema(schema: type[Any], config_name: str) -> None:
     """Store a verb's schema as `<config_name>_schema`, and a primary configuration where `conf/` has none."""
     store = ConfigStore.instance()
+    _SCHEMAS[config_name] = schema
     if issubclass(schema, RunConfig):
-        for name in tasks.names():  # `conf/task/NAME.yaml` begins with its task's schema
-            store.store(group="schema", name=name, node=tasks.schema_of(name), provider="variations")
-    store.store(name=f"{config_name}_schema", node=schema, provider="variations")
+        for name in tasks.names():  # `conf/task/NAME.yaml` begins with its task's schema, and a verb adds its own keys
+            store.store(group="schema", name=name, node=tasks.schema_for(schema, name), provider="variations")
+    else:
+        store.store(name=f"{config_name}_schema", node=schema, provider="variations")
     if (CONF / f"{config_name}.yaml").exists():
         return
     quiet = [{"override hydra/output": "none"}]
@@ -101,6 +105,8 @@ def compose_node(
     found = loader(extra_folder)
     try:
         with _LOCK:
+            if config_name in _SCHEMAS:  # Hydra's store is one for all verbs of a process
+                register_schema(_SCHEMAS[config_name], config_name)
             node = found.load_configuration(config_name, list(overrides), RunMode.RUN, from_shell=False)
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         raise ConfigError([composition_fault(error)]) from error
