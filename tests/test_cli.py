@@ -1,6 +1,8 @@
 """The command line: all faults in one message, exit code 2, nothing made on disk, torch not loaded."""
 
+import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from variations.commands.cli import command
+from variations.commands.console import main
 from variations.commands.preflight import preflight
 from variations.config import Config
 
@@ -39,7 +42,7 @@ def act(config: VerbConfig) -> None:
         raise KeyboardInterrupt
     print("torch" in sys.modules, type(config).__name__, config.count)
 
-main = command(act, schema=VerbConfig, config_name="verb", examples=["python src/verb.py what=fine"])
+main = command(act, schema=VerbConfig, config_name="verb", examples={"what=fine": "the usual"})
 if __name__ == "__main__":
     main()
 """
@@ -220,6 +223,7 @@ def test_a_verb_without_configuration_files_works(verb: Path, tmp_path: Path) ->
     told = run(verb, "--help", cwd=tmp_path).stdout
     assert told.startswith("Does something.\n\nUsage: ")
     assert "How often." in told
+    assert re.search(r"^  python src/verb\.py what=fine  the usual$", told, flags=re.MULTILINE)
 
 
 def test_a_users_fault_has_exit_code_2_and_no_traceback(verb: Path, tmp_path: Path) -> None:
@@ -282,7 +286,7 @@ def test_misused_flags_are_told_without_traceback(tmp_path: Path, arguments: tup
 def test_other_verbs_do_not_sweep(verb: Path, tmp_path: Path) -> None:
     done = run(verb, "--multirun", cwd=tmp_path)
     assert done.returncode == 2
-    assert "--multirun is for train.py" in done.stderr
+    assert "--multirun is for python src/train.py: this command runs once." in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -298,3 +302,73 @@ def test_a_mistyped_flag_is_one_sentence(typed: list[str], told: str, tmp_path: 
     assert told in done.stderr
     assert "usage:" not in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def console(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"}
+    line = [sys.executable, "-m", "variations", *arguments]
+    return subprocess.run(line, cwd=cwd, capture_output=True, text=True, env=environment, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("help",)])
+def test_the_console_command_lists_the_verbs_of_src(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    done = console(*arguments, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    listed = re.findall(r"^  (\w+)  +\w", done.stdout, flags=re.MULTILINE)
+    assert sorted(listed) == sorted(path.stem for path in (ROOT / "src").glob("*.py"))
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("tabel", "Did you mean 'table'?"),
+        ("plan.py", "Did you mean 'plan'?"),
+        ("src/train.py", "Did you mean 'train'?"),
+        ("model=weighted", "Did you mean 'variations train model=weighted'?"),
+        ("--multirun", "Did you mean 'variations train --multirun'?"),
+        ("zzz", "The verbs are train, plan, table,"),
+    ],
+)
+def test_a_mistyped_verb_is_one_sentence(
+    word: str, hint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["variations", word])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(f"error: {word}: there is no such verb.")
+    assert hint in told.err
+
+
+def test_help_and_faults_say_the_form_that_was_typed(tmp_path: Path) -> None:
+    told = console("train", "--help", cwd=tmp_path).stdout
+    assert "Usage: variations train [" in told
+    assert "  variations train --multirun sweep=quickstart  " in told
+    assert "src/train.py" not in told
+    fault = console("train", "sweep=quickstart", cwd=tmp_path)
+    assert fault.returncode == 2
+    assert "or ask variations plan for their cost." in fault.stderr
+    assert "or ask python src/plan.py for their cost." in train("sweep=quickstart", cwd=tmp_path).stderr
+
+
+def test_a_door_in_src_is_the_verb_itself() -> None:
+    for path in (ROOT / "src").glob("*.py"):
+        statements = ast.parse(path.read_text(encoding="utf-8")).body[1:]
+        assert ast.unparse(statements[0]) == f"from variations.commands.{path.stem} import main"
+        assert ast.unparse(statements[1]) == "if __name__ == '__main__':\n    main()"
+        assert len(statements) == 2
+
+
+def test_ctrl_c_tells_the_form_that_was_typed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> list[str]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("variations.commands.cli.preflight", interrupted)
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/variations", "train", "--multirun", "name='a b'"])
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().err.endswith("\n  variations train --multirun 'name='\"'\"'a b'\"'\"''\n")

@@ -281,7 +281,8 @@ class DecodeConfig:
 class LoggerConfig:
     """Where metrics go besides the run folder."""
 
-    kind: str = choice("wandb", "wandb", "tensorboard", "none")
+    kind: str = choice("auto", "auto", "wandb", "tensorboard", "none")
+    """`auto`: W&B where it is installed, else none."""
     project: str = "variations"
     entity: str | None = None
     mode: str | None = choice(None, "online", "offline", "disabled")

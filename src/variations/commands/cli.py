@@ -2,19 +2,16 @@
 
     main = command(train, schema=Config, config_name="train")
 
-    if __name__ == "__main__":
-        main()
-
-The task gets the typed configuration. Exit codes are those of `errors.ExitCode`.
+in `commands/train.py`; `src/train.py` and `variations train` call it. The task gets the typed
+configuration. Exit codes are those of `errors.ExitCode`.
 """
 
 import argparse
 import contextlib
 import functools
 import os
-import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,13 +25,14 @@ from omegaconf import DictConfig
 from variations.commands.help import help_text
 from variations.commands.preflight import preflight
 from variations.configuration.compose import (
-    CONF,
     VERSION_BASE,
     composition_fault,
     register_resolvers,
     register_schema,
     to_config,
 )
+from variations.configuration.places import CONF
+from variations.configuration.spelling import same_line, spelled
 from variations.configuration.suggestions import did_you_mean
 from variations.errors import ConfigError, ExitCode, UserError
 
@@ -45,7 +43,7 @@ def command(
     schema: type[Any],
     config_name: str,
     multirun: bool = False,
-    examples: Sequence[str] = (),
+    examples: Mapping[str, str] | None = None,
 ) -> Callable[[], None]:
     """Return the `main` of a verb.
 
@@ -54,7 +52,7 @@ def command(
         schema: Dataclass of the verb's keys.
         config_name: The file `conf/<config_name>.yaml`; without one the schema stands alone.
         multirun: Whether `--multirun` makes sense, which is so for verbs that train.
-        examples: Lines shown by `--help`.
+        examples: Arguments, and what they do, shown by `--help`.
     """
 
     @_told_when_interrupted()
@@ -63,7 +61,7 @@ def command(
         register_schema(schema, config_name)
         args = _arguments()
         if args.help:
-            sys.stdout.write(help_text(task, schema, config_name, examples, multirun=multirun))
+            sys.stdout.write(help_text(task, schema, config_name, examples or {}, multirun=multirun))
             return
         if args.config_dir is not None and not Path(args.config_dir).is_dir():
             fail(ConfigError([f"--config-dir {args.config_dir}: there is no such folder."]))
@@ -80,7 +78,7 @@ def command(
             if args.multirun and (args.cfg or args.info):
                 found.append("--multirun runs, --cfg and --info print: use one of them at a time.")
             elif several and not multirun:
-                found.append("--multirun is for train.py: this command runs once.")
+                found.append(f"--multirun is for {spelled('train')}: this command runs once.")
             if found:
                 fail(ConfigError(found))
         _run(task, schema, config_name)
@@ -94,8 +92,7 @@ def _told_when_interrupted() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as stop:
-        again = shlex.join(["python", *sys.argv])
-        sys.stderr.write(f"\nInterrupted. To continue, run the same line again:\n  {again}\n")
+        sys.stderr.write(f"\nInterrupted. To continue, run the same line again:\n  {same_line()}\n")
         sys.exit(getattr(stop, "exit_code", ExitCode.INTERRUPTED))
 
 

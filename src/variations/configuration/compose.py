@@ -33,10 +33,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from variations.config import Config
+from variations.configuration.places import CONF
 from variations.configuration.suggestions import did_you_mean
 from variations.errors import ConfigError
 
-CONF = Path(__file__).resolve().parents[3] / "conf"
 VERSION_BASE = "1.3"
 
 T = TypeVar("T")
@@ -124,7 +124,7 @@ def to_config(node: DictConfig | Mapping[str, Any], schema: type[T]) -> T:
 
 
 def compose_run(overrides: Sequence[str] = (), *, extra_folder: str | None = None) -> Config:
-    """Return the configuration that `train.py` would run with these overrides.
+    """Return the configuration that `train` would run with these overrides.
 
     Args:
         overrides: What a user would type, such as `["model=weighted", "trainer.max_steps=100"]`.

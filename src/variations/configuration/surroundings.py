@@ -7,11 +7,12 @@ before its folder is made.
 from pathlib import Path
 
 from variations.config import Config
+from variations.configuration.extras import EXTRAS, lacking
 
 
 def faults(config: Config) -> list[str]:
     """Sentences on what is missing here; empty if the run can start."""
-    return [*_data(config), *_devices(config)]
+    return [*_data(config), *_devices(config), *_logger(config)]
 
 
 def _data(config: Config) -> list[str]:
@@ -19,6 +20,12 @@ def _data(config: Config) -> list[str]:
     if root is None or Path(root).expanduser().is_dir():
         return []
     return [f"data.root={root}: there is no such folder ({Path(root).expanduser().absolute()})."]
+
+
+def _logger(config: Config) -> list[str]:
+    """A logger that was asked for by name and is not installed."""
+    kind = "wandb" if config.logger.kind == "auto" and config.logger.mode == "online" else config.logger.kind
+    return lacking(kind, f"logger={kind}") if kind in EXTRAS and config.logger.mode != "disabled" else []
 
 
 def _devices(config: Config) -> list[str]:

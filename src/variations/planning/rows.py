@@ -10,10 +10,11 @@ import yaml
 from variations.config import Config
 from variations.configuration.compose import compose_run, loader
 from variations.configuration.faults import Fault, check
+from variations.configuration.places import CONF, SWEEPS
 from variations.configuration.suggestions import options
 from variations.errors import ConfigError
 from variations.planning.remaining import Launch, launch
-from variations.store.rows import CONF, SWEEPS, RowDefinition, load_row, row_definition
+from variations.store.rows import RowDefinition, load_row, row_definition
 
 PAPERS = {
     "attention_table2": "Vaswani et al. 2017, Table 2",

@@ -10,14 +10,12 @@ from typing import Any
 import yaml
 
 from variations.config import Config, SweepConfig
+from variations.configuration.places import CONF
+from variations.configuration.spelling import spelled
 from variations.errors import UserError
 from variations.store.atomic import read_yaml
 from variations.store.identity import covered, flatten, is_incidental
 from variations.store.run_folder import SEED_FOLDER
-
-PROJECT = Path(__file__).resolve().parents[3]
-CONF = PROJECT / "conf"
-SWEEPS = PROJECT / "sweeps"
 
 
 @dataclass(frozen=True)
@@ -79,8 +77,8 @@ def define(
         folders = (SEED_FOLDER.fullmatch(path.name) for path in (store / name).glob("*/*") if path.is_dir())
         known = tuple(sorted({int(match[1]) for match in folders if match})) or known
     if not references:
-        how = f"sweep={name}" if (conf.parent / "sweeps" / f"{name}.yaml").is_file() else f"sweep.name={name} KEY=A,B"
-        raise UserError(f"Sweep {name!r} has no rows yet: run it with `python src/train.py --multirun {how}`.")
+        how = f"sweep={name}" if (conf / "sweep" / f"{name}.yaml").is_file() else f"sweep.name={name} KEY=A,B"
+        raise UserError(f"Sweep {name!r} has no rows yet: run it with `{spelled('train')} --multirun {how}`.")
     names = [reference.rsplit("/", 1)[-1] for reference in references]
     if unknown := [row for row in rows or () if row not in names]:
         raise UserError(f"Sweep {name!r} has no row {', '.join(map(repr, unknown))}; valid: {', '.join(names)}.")

@@ -14,6 +14,7 @@ from hydra.core.override_parser.types import Override
 from variations.config import Config
 from variations.configuration.compose import compose_run, loader
 from variations.configuration.faults import Fault, check
+from variations.configuration.spelling import spelled
 from variations.configuration.suggestions import did_you_mean, options
 from variations.errors import ConfigError
 from variations.store.identity import is_incidental
@@ -166,7 +167,7 @@ def table_rows(config: Config, extra_folder: str | None = None) -> list[tuple[st
         raise ConfigError(
             [
                 f"sweep={sweep.name} is a search and has no rows: its trials are chosen one after the other. Start it "
-                "with train.py --multirun, or plan the row it starts from with variation=TABLE/ROW."
+                f"with {spelled('train')} --multirun, or plan the row it starts from with variation=TABLE/ROW."
             ]
         )
     table = sweep.table or sweep.name
