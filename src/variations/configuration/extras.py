@@ -24,7 +24,7 @@ def lacking(extra: str, what: str) -> list[str]:
         return []
     install = f"pip install -e '.[{extra}]'" if IN_CHECKOUT else f"pip install 'variations[{extra}]'"
     verb = "is" if len(missing) == 1 else "are"
-    return [f"{what} needs {' and '.join(missing)}, which {verb} not installed here: {install}."]
+    return [f"{what} needs {', '.join(missing)}, which {verb} not installed here: {install}."]
 
 
 def need(extra: str, what: str) -> None:
