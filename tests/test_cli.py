@@ -13,6 +13,7 @@ from variations.commands.cli import command
 from variations.commands.console import main
 from variations.commands.preflight import preflight
 from variations.config import Config
+from variations.configuration.compose import compose_run
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -113,7 +114,21 @@ def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path:
         ("sweep.seeds=[1,x]", "must be a list of whole numbers such as [1,2]."),
         ("model.kind=[a]", "model.kind=['a']: must be one of transformer, weighted."),
         ("logger.mode=onlin", "logger.mode=onlin: valid choices are online, offline, disabled. Did you mean 'online'?"),
-        ("debug=null", "write ~debug"),
+        ("model=null", "model=null: the group cannot be left out. For model valid choices are additive,"),
+        ("~size", "~size: the group size cannot be left out. For size valid choices are base,"),
+        ("+variation=quickstart/uniform", "variation is one of the groups; write it without +."),
+        ("+trainer.max_steps=5", "+trainer.max_steps=5: the key trainer.max_steps is there; write it without +."),
+        ("experiment=base", "a row of a table is variation=TABLE/ROW, and a whole table --multirun sweep=NAME."),
+        ("+experiment=base", "a row of a table is variation=TABLE/ROW"),
+        ("callbacks=early_stopping", "trainer.checkpoint_every"),
+        ("ckpt_path=last.ckpt", "continues from its last checkpoint when the same line is typed again."),
+        ("hydra.run.dir=here", "Hydra makes no folders here; a run's is chosen by runs=FOLDER, name=NAME"),
+        ("hydra.sweep.dir=here", "Hydra makes no folders here"),
+        ("hydra/launcher=basic", "rows are run by local, slurm or ray"),
+        ("hydra/sweeper=basic", "leave it out, grids are the same"),
+        ("seed=4294967296", "seed=4294967296: must be at least 0 and at most 4294967295."),
+        ("name='a\\nb'", "use no slash"),
+        (f"name={'x' * 300}", "name=xxxxxxxxxxxxxxxxxxxx… is too long to name a folder: use at most 200 bytes."),
         ("~model.h", "~model.h: the key model.h cannot be removed"),
         ("weighted", "'weighted' is not KEY=VALUE"),
         ("seed=[1", "'seed=[1' cannot be read"),
@@ -138,6 +153,10 @@ def test_one_bad_override_gives_one_fault(line: str, message: str) -> None:
         ["seed=2", "name='a,b'", "data.root=null", "logger.tags=[x,y]", "recipe.lr=1"],
         ["variation=quickstart/weighted", "branch.impl=naive"],
         ["+variation.published.bleu=3", "~debug"],
+        ["debug=null", "sweep=null", "variation=null"],
+        ["logger=null"],
+        ["~logger"],
+        ["seed=4294967295", "seed=4294967295"],
         ["sweep=quickstart", "variation=quickstart/uniform"],
         ["model.d_model=${model.d_ff}"],
         ["hydra.verbose=true"],
@@ -147,6 +166,24 @@ def test_one_bad_override_gives_one_fault(line: str, message: str) -> None:
 )
 def test_good_overrides_have_no_fault(lines: list[str]) -> None:
     assert faults_of(*lines) == []
+
+
+def test_a_key_given_twice_is_a_fault() -> None:
+    assert faults_of("model.h=2", "model.h=4") == ["model.h=4 and model.h=2: model.h is given twice; leave one out."]
+    assert len(faults_of("model=weighted", "model=transformer")) == 1
+
+
+@pytest.mark.parametrize("line", ["~logger", "logger=null", "logger=none"])
+def test_the_logger_is_switched_off(line: str, tmp_path: Path) -> None:
+    assert compose_run([line]).logger.kind == "none"
+    done = train(line, "--cfg", "job", "-p", "logger.kind", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "none\n", "")
+
+
+def test_a_glob_that_matches_nothing_says_how_rows_are_named() -> None:
+    (fault,) = faults_of("variation=glob(*)", multirun=True)
+    assert fault.startswith("variation=glob(*) matches no option of variation, such as variation=glob(")
+    assert fault.endswith("/*).")
 
 
 def test_faults_that_follow_from_a_rejected_override_are_not_reported() -> None:

@@ -28,7 +28,7 @@ class _StandIn(ModuleType):
 
 @contextmanager
 def _without(name: str, *more: str) -> Iterator[None]:
-    """The modules `name` and `more` are not loaded inside, unless the first of them has been before, or is not installed."""
+    """The modules `name` and `more` are not loaded inside, unless the first of them has been, or is not installed."""
     absent = find_spec(name.partition(".")[0]) is None  # then nobody imports it
     standing = {} if absent or name in sys.modules else {each: _StandIn(each) for each in (name, *more)}
     sys.modules.update(standing)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import hydra
-from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import ConfigCompositionException
 from hydra.types import RunMode
@@ -25,15 +24,15 @@ from omegaconf import DictConfig
 from variations.commands.help import help_text
 from variations.commands.preflight import preflight
 from variations.configuration.compose import (
-    VERSION_BASE,
     composition_fault,
     register_resolvers,
     register_schema,
     to_config,
 )
+from variations.configuration.hydra_door import VERSION_BASE, flags
 from variations.configuration.places import CONF
 from variations.configuration.spelling import same_line, spelled
-from variations.configuration.suggestions import did_you_mean
+from variations.configuration.suggestions import did_you_mean, switched_off
 from variations.errors import ConfigError, ExitCode, UserError
 
 
@@ -98,15 +97,16 @@ def _told_when_interrupted() -> Iterator[None]:
 
 def _arguments() -> argparse.Namespace:
     """Parse flags and overrides in any order; Hydra's own parser, which reads `sys.argv` again, wants flags first."""
-    parser = get_args_parser()
+    parser = flags()
     setattr(parser, "error", _misread)  # noqa: B010 (mypy: a method is replaced): one sentence instead of a usage
     args, unknown = parser.parse_known_intermixed_args()
     if unknown:
-        flags = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
-        faults = [f"{word}: there is no such flag.{did_you_mean(word, flags)}" for word in unknown]
+        known = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
+        faults = [f"{word}: there is no such flag.{did_you_mean(word, known)}" for word in unknown]
         fail(ConfigError([f"{fault} --help lists them." for fault in faults]))
     typed = list(args.overrides)
-    sys.argv[1:] = [*(word for word in sys.argv[1:] if word not in typed), *typed]
+    args.overrides = [switched_off(word) for word in typed]
+    sys.argv[1:] = [*(word for word in sys.argv[1:] if word not in typed), *args.overrides]
     return args
 
 

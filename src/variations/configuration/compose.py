@@ -21,23 +21,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from hydra import version as hydra_version
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.utils import create_config_search_path
-from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.config_store import ConfigStore
-from hydra.core.utils import setup_globals
 from hydra.errors import HydraException
-from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from variations.config import Config
+from variations.configuration import hydra_door
+from variations.configuration.hydra_door import Loader, loader_of
 from variations.configuration.places import CONF
-from variations.configuration.suggestions import did_you_mean
+from variations.configuration.suggestions import did_you_mean, switched_off
 from variations.errors import ConfigError
-
-VERSION_BASE = "1.3"
 
 T = TypeVar("T")
 _LOCK = threading.Lock()
@@ -70,20 +64,11 @@ def register_schema(schema: type[Any], config_name: str) -> None:
 
 
 @lru_cache(maxsize=4)
-def loader(extra_folder: str | None = None) -> ConfigLoaderImpl:
-    """Hydra's loader of `conf/` (and of one more folder, as `--config-dir` gives it), without Hydra's global state.
-
-    `hydra.compose` keeps that state in singletons, which a sweeper running inside `hydra.main` cannot set up twice.
-    """
-    hydra_version.setbase(VERSION_BASE)
-    setup_globals()
+def loader(extra_folder: str | None = None) -> Loader:
+    """The loader of `conf/`, and of one more folder, as `--config-dir` gives it."""
     register_resolvers()
     register_schema(Config, "train")
-    search_path = create_config_search_path(str(CONF))
-    if extra_folder is not None:
-        path = f"file://{Path(extra_folder).resolve()}"
-        search_path.prepend("command-line", path, anchor=SearchPathQuery(provider="schema"))
-    return ConfigLoaderImpl(config_search_path=search_path)
+    return loader_of(CONF, extra_folder)
 
 
 def compose_node(
@@ -97,7 +82,7 @@ def compose_node(
     found = loader(extra_folder)
     try:
         with _LOCK:
-            node = found.load_configuration(config_name, list(overrides), RunMode.RUN, from_shell=False)
+            node = hydra_door.compose(found, config_name, [switched_off(line) for line in overrides])
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         raise ConfigError([composition_fault(error)]) from error
     choices = dict(node.hydra.runtime.choices)

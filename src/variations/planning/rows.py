@@ -14,7 +14,7 @@ from variations.configuration.places import CONF, SWEEPS
 from variations.configuration.suggestions import options
 from variations.errors import ConfigError
 from variations.planning.remaining import Launch, launch
-from variations.store.rows import RowDefinition, load_row, row_definition
+from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition
 
 PAPERS = {
     "attention_table2": "Vaswani et al. 2017, Table 2",
@@ -131,9 +131,10 @@ def _sweep(overrides: Sequence[str], extra_folder: str | None) -> list[Planned]:
     for row in rows:
         if row in quoted:
             found.append(Planned(table, quoted[row]))
-        else:
-            planned = _planned(jobs[row].config, configs, jobs[row].overrides, extra_folder)
-            launches = tuple(launch(job.config) for job in every if job.row == row)
+            continue
+        for name in [name for name in jobs if name == row or name.startswith(crossed_name(row, ""))]:
+            planned = _planned(jobs[name].config, configs, jobs[name].overrides, extra_folder)
+            launches = tuple(launch(job.config) for job in every if job.row == name)
             at_once = head.sweep.most or 1 if head.trainer.accelerator == "cpu" else 1
             found.append(replace(planned, launches=launches, at_once=at_once))
     return found
