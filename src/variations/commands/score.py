@@ -56,14 +56,18 @@ def score(config: ScoreConfig) -> None:
     own perplexity. Text is detokenised, one sentence a line. Faulty keys or files are named, with exit code 2.
     """
     texts = read_texts(config)
-    scores = score_all(texts.hypotheses, texts.references, texts.language)
-    if config.run is not None:
-        scores += stored_perplexities(Path(config.run), config.set)
+    scores = ladder(config, texts)
     notes = remarks(texts.hypotheses, texts.references) + copied(texts) + unlisted(texts.language)
     if config.format == "json":
         print(json.dumps(document(texts, scores, notes), ensure_ascii=False, indent=2))
     else:
         show(texts, scores, notes)
+
+
+def ladder(config: ScoreConfig, texts: Texts) -> list[Score]:
+    """Every score of the texts, and a run's own perplexities."""
+    scores = score_all(texts.hypotheses, texts.references, texts.language)
+    return scores + (stored_perplexities(Path(config.run), config.set) if config.run is not None else [])
 
 
 def read_texts(config: ScoreConfig) -> Texts:
