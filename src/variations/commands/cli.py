@@ -29,6 +29,7 @@ from variations.configuration.compose import (
     register_schema,
     to_config,
 )
+from variations.configuration.doors import open_typed
 from variations.configuration.hydra_door import VERSION_BASE, flags
 from variations.configuration.places import CONF
 from variations.configuration.spelling import same_line, spelled
@@ -105,7 +106,10 @@ def _arguments() -> argparse.Namespace:
         faults = [f"{word}: there is no such flag.{did_you_mean(word, known)}" for word in unknown]
         fail(ConfigError([f"{fault} --help lists them." for fault in faults]))
     typed = list(args.overrides)
-    args.overrides = [switched_off(word) for word in typed]
+    try:
+        args.overrides = [switched_off(word) for word in open_typed(typed)]
+    except ConfigError as error:
+        fail(error)
     sys.argv[1:] = [*(word for word in sys.argv[1:] if word not in typed), *args.overrides]
     return args
 

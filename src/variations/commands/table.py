@@ -6,8 +6,8 @@ from pathlib import Path
 
 from variations.commands.cli import command
 from variations.config import SweepConfig, choice
+from variations.configuration import doors
 from variations.configuration.extras import need
-from variations.configuration.places import SWEEPS
 from variations.errors import UserError
 from variations.store.atomic import write_text
 from variations.store.rows import define
@@ -48,7 +48,7 @@ def show(config: TableConfig) -> None:
         UserError: No sweep is named, it has no rows, or the file cannot be written.
     """
     if config.sweep.name is None:
-        known = ", ".join(sorted(path.stem for path in SWEEPS.glob("*.yaml")))
+        known = ", ".join(sorted(path.stem for path in doors.files("sweep/*.yaml")))
         raise UserError(f"Which table? Give sweep=NAME; known: {known or 'none'}.")
     if config.format == "html" or config.report:
         need("dashboard", "The HTML report")

@@ -14,8 +14,8 @@ from typing import Any
 
 from variations.commands.cli import command
 from variations.config import SweepConfig
+from variations.configuration import doors
 from variations.configuration.extras import need
-from variations.configuration.places import SWEEPS
 from variations.errors import UserError
 from variations.store.atomic import write_json
 from variations.store.rows import define
@@ -55,7 +55,7 @@ def report(config: ReportConfig) -> None:
     Rows are grouped and seeds averaged. Needs runs that were logged online or sent by `wandb sync`, and a login.
     """
     if config.sweep.name is None:
-        known = ", ".join(sorted(path.stem for path in SWEEPS.glob("*.yaml")))
+        known = ", ".join(sorted(path.stem for path in doors.files("sweep/*.yaml")))
         raise UserError(f"A report of which sweep? Give sweep=NAME; known: {known or 'none'}.")
     need("wandb", "A workspace and a report in W&B")
     if not config.dry_run and not logged_in():

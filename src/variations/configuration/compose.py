@@ -1,12 +1,13 @@
 """From overrides to a typed configuration, and back to plain dictionaries.
 
 Everything that needs a configuration outside the command line (the sweeper, the plan, tests) calls `compose_run`.
-YAML files may use three resolvers:
+YAML files may use these resolvers:
 
 - `${width:N}`: N times `recipe.scale.width`, rounded, at least 1;
 - `${depth:N}`: N times `recipe.scale.depth`, rounded, at least 1;
 - `${steps:N}`: N times `recipe.scale.steps`, rounded, at least 1;
-- `${divide:a,b}`: a / b, rounded down, at least 1.
+- `${divide:a,b}`: a / b, rounded down, at least 1;
+- `${package:NAME}`: the folder of an installed package.
 
 Rows of the papers' tables write widths, depths and lengths with the first three: a recipe scales all rows alike.
 A value typed on the command line replaces the expression, so it is never scaled.
@@ -28,6 +29,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from variations.config import Config
 from variations.configuration import hydra_door
+from variations.configuration.doors import package_folder
 from variations.configuration.hydra_door import Loader, loader_of
 from variations.configuration.places import CONF
 from variations.configuration.suggestions import did_you_mean, switched_off
@@ -42,12 +44,13 @@ def _scaled(n: float, kind: str, root: DictConfig) -> int:
 
 
 def register_resolvers() -> None:
-    """Make `${width:}`, `${depth:}`, `${steps:}` and `${divide:}` known to OmegaConf."""
+    """Make `${width:}`, `${depth:}`, `${steps:}`, `${divide:}` and `${package:}` known to OmegaConf."""
     new = OmegaConf.register_new_resolver
     new("width", lambda n, *, _root_: _scaled(n, "width", _root_), replace=True)
     new("depth", lambda n, *, _root_: _scaled(n, "depth", _root_), replace=True)
     new("steps", lambda n, *, _root_: _scaled(n, "steps", _root_), replace=True)
     new("divide", lambda a, b: max(1, int(a) // int(b)), replace=True)
+    new("package", lambda name: str(package_folder(name) or name), replace=True)
 
 
 def register_schema(schema: type[Any], config_name: str) -> None:

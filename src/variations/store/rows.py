@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from variations.config import Config, SweepConfig
+from variations.configuration import doors
 from variations.configuration.places import CONF
 from variations.configuration.spelling import spelled
 from variations.errors import UserError
@@ -69,8 +70,8 @@ def define(
     Raises UserError if there are no rows, or `rows` names an unknown one.
     """
     name = sweep.name or "single"
-    folder = conf / "variation" / (sweep.table or name)
-    references = list(sweep.rows) or sorted(path.stem for path in folder.glob("*.yaml"))
+    in_table = doors.files(f"variation/{glob.escape(sweep.table or name)}/*.yaml", conf)
+    references = list(sweep.rows) or sorted(path.name.removesuffix(".yaml") for path in in_table)
     known = tuple(sweep.seeds)
     grid = not references
     if grid and store is not None and (store / name).is_dir():
@@ -79,7 +80,7 @@ def define(
         folders = (SEED_FOLDER.fullmatch(path.name) for path in (store / name).glob("*/*") if path.is_dir())
         known = tuple(sorted({int(match[1]) for match in folders if match})) or known
     if not references:
-        how = f"sweep={name}" if (conf / "sweep" / f"{name}.yaml").is_file() else f"sweep.name={name} KEY=A,B"
+        how = f"sweep={name}" if doors.files(f"sweep/{glob.escape(name)}.yaml", conf) else f"sweep.name={name} KEY=A,B"
         raise UserError(f"Sweep {name!r} has no rows yet: run it with `{spelled('train')} --multirun {how}`.")
     names = [reference.rsplit("/", 1)[-1] for reference in references]
     if unknown := [row for row in rows or () if row not in names]:
@@ -145,8 +146,8 @@ def load_row(reference: str, table: str, *, conf: Path = CONF) -> RowDefinition:
     """
     head, _, row = reference.rpartition("/")
     table = head or table
-    path = conf / "variation" / table / f"{row}.yaml"
-    content = _mapping(path).get("variation") or {} if path.is_file() else {}
+    found = doors.files(f"variation/{glob.escape(table)}/{glob.escape(row)}.yaml", conf)
+    content = _mapping(found[0]).get("variation") or {} if found else {}
     return row_definition(row, content)
 
 
