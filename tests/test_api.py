@@ -78,7 +78,7 @@ def test_the_notebook_runs_and_then_the_examples(
         "uniform": "missing",
         "learned_positions": "missing",
     }
-    measured = {record["row"]: record["bleu"] for record in names["records"]}
+    measured = {record["row"]: record["test.bleu"] for record in names["records"]}
     assert measured["weighted"] == pytest.approx(names["scores"]["bleu"])
     assert measured["uniform"] is None
     assert capsys.readouterr().out.count("BLEU") == 4

@@ -86,7 +86,7 @@ def options(loader: Loader, group: str) -> list[str]:
     """Return the options of a group; those in a subfolder as `table/row`."""
     found = sorted(loader.repository.get_group_options(group, ObjectType.CONFIG))
     if group == "hydra" or group.startswith("hydra/"):
-        return found
+        return [name for name in found if name != "basic"]  # Hydra's own launcher and sweeper have no place here
     for name in sorted(loader.repository.get_group_options(group, ObjectType.GROUP)):
         found += [f"{name}/{option}" for option in options(loader, f"{group}/{name}")]
     return found
