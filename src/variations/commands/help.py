@@ -6,15 +6,19 @@ import inspect
 import itertools
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from variations.configuration.compose import CONF, loader
+from variations.configuration.compose import loader
+from variations.configuration.places import CONF
+from variations.configuration.spelling import spelled
 from variations.configuration.suggestions import options
 
+WIDEST = 66
+"""Longest command whose remark stands in line with the others'."""
 FLAGS = {
     "--multirun": "run a whole sweep (sweep=NAME) or a grid (model=transformer,weighted)",
     "--cfg job": "print the configuration instead of running it (--resolve fills in references)",
@@ -25,19 +29,25 @@ FLAGS = {
 
 
 def help_text(
-    task: Callable[..., Any], schema: type[Any], config_name: str, examples: Sequence[str], *, multirun: bool
+    task: Callable[..., Any], schema: type[Any], config_name: str, examples: Mapping[str, str], *, multirun: bool
 ) -> str:
     """Return what `--help` prints."""
     about = re.split(r"\n+(?:Args|Returns|Raises):\n", inspect.getdoc(task) or config_name)[0]
-    parts = [about, f"Usage: python src/{config_name}.py [GROUP=OPTION | KEY=VALUE] ..."]
+    parts = [about, f"Usage: {spelled(config_name)} [GROUP=OPTION | KEY=VALUE] ..."]
     if examples:
-        parts.append("\n".join(["Examples:", *(f"  {example}" for example in examples)]))
+        parts.append("\n".join(["Examples:", *_examples(spelled(config_name), examples)]))
     if groups := _groups(config_name):
         parts.append("\n".join(["Groups, and their options (* is the default):", *groups]))
     parts.append("\n".join(["Keys:", *_keys(schema)]))
     flags = [f"  {name:<33} {text}" for name, text in FLAGS.items() if multirun or name != "--multirun"]
     parts.append("\n".join(["Flags:", *flags]))
     return "\n\n".join(parts) + "\n"
+
+
+def _examples(verb: str, examples: Mapping[str, str]) -> list[str]:
+    lines = {f"{verb} {arguments}".rstrip(): remark for arguments, remark in examples.items()}
+    width = max((len(line) for line in lines if len(line) <= WIDEST), default=0)
+    return [f"  {line:<{width}}  {remark}".rstrip() for line, remark in lines.items()]
 
 
 def _groups(config_name: str) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from variations.commands.cli import command
 from variations.config import choice
 from variations.errors import DataError, UserError
 from variations.tasks.translation.scoring.bleu import moses_languages
@@ -55,14 +56,18 @@ def score(config: ScoreConfig) -> None:
     own perplexity. Text is detokenised, one sentence a line. Faulty keys or files are named, with exit code 2.
     """
     texts = read_texts(config)
-    scores = score_all(texts.hypotheses, texts.references, texts.language)
-    if config.run is not None:
-        scores += stored_perplexities(Path(config.run), config.set)
+    scores = ladder(config, texts)
     notes = remarks(texts.hypotheses, texts.references) + copied(texts) + unlisted(texts.language)
     if config.format == "json":
         print(json.dumps(document(texts, scores, notes), ensure_ascii=False, indent=2))
     else:
         show(texts, scores, notes)
+
+
+def ladder(config: ScoreConfig, texts: Texts) -> list[Score]:
+    """Every score of the texts, and a run's own perplexities."""
+    scores = score_all(texts.hypotheses, texts.references, texts.language)
+    return scores + (stored_perplexities(Path(config.run), config.set) if config.run is not None else [])
 
 
 def read_texts(config: ScoreConfig) -> Texts:
@@ -106,7 +111,7 @@ def _files(config: ScoreConfig) -> dict[str, Path]:
 
 def _nothing_stored(config: ScoreConfig, folder: Path) -> str:
     if not folder.parent.is_dir():
-        return f"The run folder {config.run} does not exist: give the folder that train.py printed last."
+        return f"The run folder {config.run} does not exist: give the folder that training printed last."
     sets = ", ".join(sorted(path.stem for path in folder.glob("*.hyp")))
     if sets:
         return f"The run {config.run} has no hypotheses of set={config.set}; valid choices: {sets}."
@@ -204,3 +209,16 @@ def show(texts: Texts, scores: list[Score], notes: list[str]) -> None:
     console.print(table)
     for note in notes:
         console.print(f"Note: {note}", markup=False)
+
+
+main = command(
+    score,
+    schema=ScoreConfig,
+    config_name="score",
+    examples={
+        "run=runs/quickstart/transformer/seed1": "the test set of a run",
+        "run=runs/quickstart/transformer/seed1 set=dev": "another of its sets",
+        "hyp=out.txt ref=test.de src=test.en": "files, one sentence a line",
+        "hyp=out.txt ref=test.fr lang=fr format=json": "one JSON document",
+    },
+)
