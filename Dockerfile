@@ -25,7 +25,7 @@ ENV PATH="/app/.venv/bin:$PATH" \
 RUN python -m venv .venv
 COPY --chown=variations:variations pyproject.toml constraints.txt README.md LICENSE ./
 RUN mkdir -p src/variations && touch src/variations/__init__.py
-RUN .venv/bin/python -m pip install --no-input --disable-pip-version-check --no-cache-dir --constraint constraints.txt --editable .
+RUN .venv/bin/python -m pip install --no-input --disable-pip-version-check --no-cache-dir --constraint constraints.txt --editable '.[wandb,tensorboard,search,dashboard]'
 COPY --chown=variations:variations . .
 
 ENTRYPOINT ["python", "src/train.py"]

@@ -1,6 +1,8 @@
 """The command line: all faults in one message, exit code 2, nothing made on disk, torch not loaded."""
 
+import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from variations.commands.cli import command
+from variations.commands.console import main
 from variations.commands.preflight import preflight
+from variations.configuration.compose import compose_run
 from variations.tasks.translation.config import TranslationConfig
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,7 +43,7 @@ def act(config: VerbConfig) -> None:
         raise KeyboardInterrupt
     print("torch" in sys.modules, type(config).__name__, config.count)
 
-main = command(act, schema=VerbConfig, config_name="verb", examples=["python src/verb.py what=fine"])
+main = command(act, schema=VerbConfig, config_name="verb", examples={"what=fine": "the usual"})
 if __name__ == "__main__":
     main()
 """
@@ -110,7 +114,21 @@ def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path:
         ("sweep.seeds=[1,x]", "must be a list of whole numbers such as [1,2]."),
         ("model.kind=[a]", "model.kind=['a']: must be one of transformer, weighted."),
         ("logger.mode=onlin", "logger.mode=onlin: valid choices are online, offline, disabled. Did you mean 'online'?"),
-        ("debug=null", "write ~debug"),
+        ("model=null", "model=null: the group cannot be left out. For model valid choices are additive,"),
+        ("~size", "~size: the group size cannot be left out. For size valid choices are base,"),
+        ("+variation=quickstart/uniform", "variation is one of the groups; write it without +."),
+        ("+trainer.max_steps=5", "+trainer.max_steps=5: the key trainer.max_steps is there; write it without +."),
+        ("experiment=base", "a row of a table is variation=TABLE/ROW, and a whole table --multirun sweep=NAME."),
+        ("+experiment=base", "a row of a table is variation=TABLE/ROW"),
+        ("callbacks=early_stopping", "trainer.checkpoint_every"),
+        ("ckpt_path=last.ckpt", "continues from its last checkpoint when the same line is typed again."),
+        ("hydra.run.dir=here", "Hydra makes no folders here; a run's is chosen by runs=FOLDER, name=NAME"),
+        ("hydra.sweep.dir=here", "Hydra makes no folders here"),
+        ("hydra/launcher=basic", "rows are run by local, slurm or ray"),
+        ("hydra/sweeper=basic", "leave it out, grids are the same"),
+        ("seed=4294967296", "seed=4294967296: must be at least 0 and at most 4294967295."),
+        ("name='a\nb'", "use no slash, no line break"),
+        (f"name={'x' * 300}", "name=xxxxxxxxxxxxxxxxxxxx… is too long to name a folder: use at most 200 bytes."),
         ("~model.h", "~model.h: the key model.h cannot be removed"),
         ("weighted", "'weighted' is not KEY=VALUE"),
         ("seed=[1", "'seed=[1' cannot be read"),
@@ -135,6 +153,10 @@ def test_one_bad_override_gives_one_fault(line: str, message: str) -> None:
         ["seed=2", "name='a,b'", "data.root=null", "logger.tags=[x,y]", "recipe.lr=1"],
         ["variation=quickstart/weighted", "branch.impl=naive"],
         ["+variation.published.bleu=3", "~debug"],
+        ["debug=null", "sweep=null", "variation=null"],
+        ["logger=null"],
+        ["~logger"],
+        ["seed=4294967295", "seed=4294967295"],
         ["sweep=quickstart", "variation=quickstart/uniform"],
         ["model.d_model=${model.d_ff}"],
         ["hydra.verbose=true"],
@@ -144,6 +166,24 @@ def test_one_bad_override_gives_one_fault(line: str, message: str) -> None:
 )
 def test_good_overrides_have_no_fault(lines: list[str]) -> None:
     assert faults_of(*lines) == []
+
+
+def test_a_key_given_twice_is_a_fault() -> None:
+    assert faults_of("model.h=2", "model.h=4") == ["model.h=4 and model.h=2: model.h is given twice; leave one out."]
+    assert len(faults_of("model=weighted", "model=transformer")) == 1
+
+
+@pytest.mark.parametrize("line", ["~logger", "logger=null", "logger=none"])
+def test_the_logger_is_switched_off(line: str, tmp_path: Path) -> None:
+    assert compose_run([line]).logger.kind == "none"
+    done = train(line, "--cfg", "job", "-p", "logger.kind", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "none\n", "")
+
+
+def test_a_glob_that_matches_nothing_says_how_rows_are_named() -> None:
+    (fault,) = faults_of("variation=glob(*)", multirun=True)
+    assert fault.startswith("variation=glob(*) matches no option of variation, such as variation=glob(")
+    assert fault.endswith("/*).")
 
 
 def test_faults_that_follow_from_a_rejected_override_are_not_reported() -> None:
@@ -188,7 +228,7 @@ def test_configuration_can_be_printed_from_anywhere(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "d_model: 1024" in done.stdout
     assert "kind: weighted" in done.stdout
-    assert "train_schema" in train("--info", "defaults", cwd=tmp_path).stdout
+    assert "schema/translation" in train("--info", "defaults", cwd=tmp_path).stdout
     assert list(tmp_path.iterdir()) == []
 
 
@@ -220,6 +260,7 @@ def test_a_verb_without_configuration_files_works(verb: Path, tmp_path: Path) ->
     told = run(verb, "--help", cwd=tmp_path).stdout
     assert told.startswith("Does something.\n\nUsage: ")
     assert "How often." in told
+    assert re.search(r"^  python src/verb\.py what=fine  the usual$", told, flags=re.MULTILINE)
 
 
 def test_a_users_fault_has_exit_code_2_and_no_traceback(verb: Path, tmp_path: Path) -> None:
@@ -282,7 +323,7 @@ def test_misused_flags_are_told_without_traceback(tmp_path: Path, arguments: tup
 def test_other_verbs_do_not_sweep(verb: Path, tmp_path: Path) -> None:
     done = run(verb, "--multirun", cwd=tmp_path)
     assert done.returncode == 2
-    assert "--multirun is for train.py" in done.stderr
+    assert "--multirun is for python src/train.py: this command runs once." in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -298,3 +339,73 @@ def test_a_mistyped_flag_is_one_sentence(typed: list[str], told: str, tmp_path: 
     assert told in done.stderr
     assert "usage:" not in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def console(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"}
+    line = [sys.executable, "-m", "variations", *arguments]
+    return subprocess.run(line, cwd=cwd, capture_output=True, text=True, env=environment, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("help",)])
+def test_the_console_command_lists_the_verbs_of_src(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    done = console(*arguments, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    listed = re.findall(r"^  (\w+)  +\w", done.stdout, flags=re.MULTILINE)
+    assert sorted(listed) == sorted(path.stem for path in (ROOT / "src").glob("*.py"))
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("tabel", "Did you mean 'table'?"),
+        ("plan.py", "Did you mean 'plan'?"),
+        ("src/train.py", "Did you mean 'train'?"),
+        ("model=weighted", "Did you mean 'variations train model=weighted'?"),
+        ("--multirun", "Did you mean 'variations train --multirun'?"),
+        ("zzz", "The verbs are train, plan, table,"),
+    ],
+)
+def test_a_mistyped_verb_is_one_sentence(
+    word: str, hint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["variations", word])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(f"error: {word}: there is no such verb.")
+    assert hint in told.err
+
+
+def test_help_and_faults_say_the_form_that_was_typed(tmp_path: Path) -> None:
+    told = console("train", "--help", cwd=tmp_path).stdout
+    assert "Usage: variations train [" in told
+    assert "  variations train --multirun sweep=quickstart  " in told
+    assert "src/train.py" not in told
+    fault = console("train", "sweep=quickstart", cwd=tmp_path)
+    assert fault.returncode == 2
+    assert "or ask variations plan for their cost." in fault.stderr
+    assert "or ask python src/plan.py for their cost." in train("sweep=quickstart", cwd=tmp_path).stderr
+
+
+def test_a_door_in_src_is_the_verb_itself() -> None:
+    for path in (ROOT / "src").glob("*.py"):
+        statements = ast.parse(path.read_text(encoding="utf-8")).body[1:]
+        assert ast.unparse(statements[0]) == f"from variations.commands.{path.stem} import main"
+        assert ast.unparse(statements[1]) == "if __name__ == '__main__':\n    main()"
+        assert len(statements) == 2
+
+
+def test_ctrl_c_tells_the_form_that_was_typed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> list[str]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("variations.commands.cli.preflight", interrupted)
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/variations", "train", "--multirun", "name='a b'"])
+    with pytest.raises(SystemExit):
+        main()
+    assert capsys.readouterr().err.endswith("\n  variations train --multirun 'name='\"'\"'a b'\"'\"''\n")

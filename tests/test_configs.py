@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from variations.configuration.compose import CONF, compose_run, from_dict, load, to_dict
+from variations.configuration.compose import compose_run, from_dict, load, to_dict
 from variations.configuration.faults import faults
+from variations.configuration.places import CONF
 from variations.errors import ConfigError
 from variations.store.identity import changed_keys
 from variations.store.ledger import config_hash
@@ -62,7 +63,7 @@ def test_default_run() -> None:
     config = compose_run()
     assert (config.model.kind, config.model.N, config.model.d_model) == ("transformer", 2, 128)
     assert (config.positions.kind, config.data.name, config.recipe.name) == ("sinusoidal", "toy", "quick")
-    assert (config.trainer.accelerator, config.logger.kind, config.logger.mode) == ("cpu", "wandb", None)
+    assert (config.trainer.accelerator, config.logger.kind, config.logger.mode) == ("cpu", "auto", None)
     assert (config.debug.name, config.variation.row, config.sweep.name) == (None, None, None)
 
 

@@ -17,6 +17,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from variations.configuration.extras import EXTRAS
+
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -54,7 +56,36 @@ def test_constraints_are_plain_sorted_pins_without_hosts_or_paths() -> None:
 
 
 def direct_requirements() -> list[str]:
-    return [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]
+    """The package's own, and those of every extra that `dev` brings."""
+    extras = [text for texts in PROJECT["optional-dependencies"].values() for text in texts]
+    return list(dict.fromkeys([*PROJECT["dependencies"], *(text for text in extras if own_extras(text) is None)]))
+
+
+def own_extras(text: str) -> set[str] | None:
+    """The extras that a requirement on ourselves names; None for another package."""
+    requirement = Requirement(text)
+    return requirement.extras if requirement.name == "variations" else None
+
+
+def test_all_is_every_extra_and_dev_brings_it() -> None:
+    extras = PROJECT["optional-dependencies"]
+    (everything,) = extras["all"]
+    assert own_extras(everything) == set(extras) - {"all", "dev"}
+    assert [own_extras(text) for text in extras["dev"]].count({"all"}) == 1
+
+
+def test_the_message_about_a_missing_package_knows_every_extra() -> None:
+    assert set(EXTRAS) == set(PROJECT["optional-dependencies"]) - {"all", "dev"}
+    for extra, modules in EXTRAS.items():
+        named = {
+            canonicalize_name(Requirement(text).name).replace("-", "_")
+            for text in PROJECT["optional-dependencies"][extra]
+        }
+        assert set(modules) == named - {"optuna_dashboard"}  # a program of its own
+
+
+def test_plain_training_needs_about_a_dozen_packages() -> None:
+    assert len(PROJECT["dependencies"]) <= 13
 
 
 @pytest.mark.parametrize("text", direct_requirements())
@@ -91,9 +122,9 @@ def test_constraints_hold_the_dependencies_of_dependencies_and_nothing_else() ->
 
 def test_every_dependency_says_what_it_is_for() -> None:
     lines = (ROOT / "pyproject.toml").read_text(encoding="utf-8").splitlines()
-    for text in [*direct_requirements(), *PROJECT["optional-dependencies"]["ray"]]:
-        (line,) = [line for line in lines if line.strip().startswith(f'"{text}"')]
-        assert re.search(r'",\s+# \w+', line), f"no reason given for {text}"
+    for text in direct_requirements():
+        for line in [line for line in lines if line.strip().startswith(f'"{text}"')]:
+            assert re.search(r'",\s+# \w+', line), f"no reason given for {text}"
 
 
 # --- Dockerfile ---------------------------------------------------------------------------------------------
@@ -111,7 +142,7 @@ def test_the_image_installs_by_the_same_command_as_the_makefile() -> None:
     (command,) = [run for run in arguments_of("RUN") if "pip install" in run]
     image = shlex.split(command)
     assert here[-2:] == ["--editable", ".[dev]"]
-    assert image[-2:] == ["--editable", "."]  # a run needs no test tools
+    assert image[-2:] == ["--editable", ".[wandb,tensorboard,search,dashboard]"]  # a run needs no test tools
     image.remove("--no-cache-dir")  # a layer keeps no downloads
     assert image[:-1] == here[:-1]
     assert image[:4] == [".venv/bin/python", "-m", "pip", "install"]

@@ -13,12 +13,13 @@ import pytest
 import yaml
 
 from variations.commands.plan import PlanConfig, render
-from variations.configuration.compose import CONF, compose_run
+from variations.configuration.compose import compose_run
 from variations.configuration.faults import faults
+from variations.configuration.places import CONF, SWEEPS
 from variations.errors import ConfigError
 from variations.planning.count import count
 from variations.planning.rows import PAPERS, all_rows, plan_rows
-from variations.store.rows import SWEEPS, load_row
+from variations.store.rows import load_row
 from variations.sweeping.jobs import expand
 
 ROOT = Path(__file__).resolve().parents[1]

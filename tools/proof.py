@@ -40,8 +40,8 @@ WORDS = {
     "Mary": "Maria", "and": "und", "high-speed": "Hochgeschwindigkeits-", "train": "Zug", "quickly": "schnell",
     "\"old\"": "„alt“", "river": "Fluss",
 }  # fmt: skip
-SECONDS = 600
-"""Longest time of one command."""
+SECONDS = 3600
+"""Longest time of one command: seconds on an idle core, many minutes on a crowded machine."""
 TIMED = {"seconds", "decoding_seconds", "hardware", "deterministic"}
 """What metrics and results say of the machine and the clock rather than of the computation."""
 
@@ -162,21 +162,33 @@ class Checkout:
 
     def run(self, name: str) -> Path:
         """Make a run to its end; returns its folder."""
-        process = self.start(name)
         if name == "resume":
-            metrics = self.work / "runs" / "single" / name / "seed1" / "metrics.jsonl"
-            while process.poll() is None and (not metrics.exists() or len(metrics.read_text().splitlines()) < STOP_AT):
-                time.sleep(0.005)
-            process.send_signal(signal.SIGTERM)
-            _, errors = process.communicate(timeout=SECONDS)
-            if process.returncode != 128 + signal.SIGTERM:
-                raise RuntimeError(f"exit code {process.returncode} instead of 143 when stopped:\n{errors[-2000:]}")
-            say(f"  stopped after {len(metrics.read_text().splitlines())} updates")
-            process = self.start(name)
-        output, errors = process.communicate(timeout=SECONDS)
-        if process.returncode:
-            raise RuntimeError(f"exit code {process.returncode}:\n{errors[-2000:]}")
+            with self.start(name) as process:
+                stop_after(process, self.work / "runs" / "single" / name / "seed1" / "metrics.jsonl")
+        with self.start(name) as process:
+            output = finish(process, 0)
         return self.work / output.splitlines()[-1]
+
+
+def stop_after(process: "subprocess.Popen[str]", metrics: Path) -> None:
+    """Stop a run by SIGTERM after `STOP_AT` updates."""
+    while process.poll() is None and (not metrics.exists() or len(metrics.read_text().splitlines()) < STOP_AT):
+        time.sleep(0.005)
+    process.send_signal(signal.SIGTERM)
+    finish(process, 128 + signal.SIGTERM)
+    say(f"  stopped after {len(metrics.read_text().splitlines())} updates")
+
+
+def finish(process: "subprocess.Popen[str]", code: int) -> str:
+    """Wait for a command that must end with an exit code; returns its standard output."""
+    try:
+        output, errors = process.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()  # its ranks die with it
+        raise
+    if process.returncode != code:
+        raise RuntimeError(f"exit code {process.returncode}, not {code}:\n{errors[-2000:]}")
+    return output
 
 
 def tensors(content: Any, name: str = "") -> Iterator[tuple[str, str]]:

@@ -40,6 +40,10 @@ def number_or_auto(default: int | None, *, ge: int) -> Any:
     return field(default=default, metadata={"bounds": {"ge": ge}, "words": (AUTO,)})
 
 
+LARGEST_SEED = 2**32 - 1
+"""NumPy's generators take no larger one."""
+
+
 def default_cache() -> str:
     """Return `$VARIATIONS_CACHE`, else the user's cache folder."""
     home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
@@ -118,7 +122,8 @@ class TrainerConfig:
 class LoggerConfig:
     """Where metrics go besides the run folder."""
 
-    kind: str = choice("wandb", "wandb", "tensorboard", "none")
+    kind: str = choice("auto", "auto", "wandb", "tensorboard", "none")
+    """`auto`: W&B where it is installed, else none."""
     project: str = "variations"
     entity: str | None = None
     mode: str | None = choice(None, "online", "offline", "disabled")
@@ -268,7 +273,7 @@ class RunConfig:
     variation: VariationConfig = field(default_factory=VariationConfig)
     sweep: SweepConfig = field(default_factory=SweepConfig)
     search: TrialConfig = field(default_factory=TrialConfig)
-    seed: int = number(1, ge=0)
+    seed: int = number(1, ge=0, le=LARGEST_SEED)
     name: str | None = None
     """Name of a single run; null: made from the choices of the configuration."""
     runs: str = "runs"

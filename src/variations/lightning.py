@@ -9,6 +9,7 @@ torchmetrics imports matplotlib before.
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -27,8 +28,9 @@ class _StandIn(ModuleType):
 
 @contextmanager
 def _without(name: str, *more: str) -> Iterator[None]:
-    """The modules `name` and `more` are not loaded inside, unless the first of them has been before."""
-    standing = {} if name in sys.modules else {each: _StandIn(each) for each in (name, *more)}
+    """The modules `name` and `more` are not loaded inside, unless the first of them has been, or is not installed."""
+    absent = find_spec(name.partition(".")[0]) is None  # then nobody imports it
+    standing = {} if absent or name in sys.modules else {each: _StandIn(each) for each in (name, *more)}
     sys.modules.update(standing)
     try:
         yield

@@ -109,7 +109,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "no seeds": ({"seeds": [], "sweep__name": "x"}, "seeds=[] picks no seed"),
     "seed twice": ({"seeds": [1, 1], "sweep__name": "x"}, "seeds=[1, 1] names a seed twice"),
     "negative seed": ({"seeds": [-1], "sweep__name": "x"}, "seeds must be at least 0"),
-    "parsing": ({"variation__task": "parsing", "variation__row": "wsj"}, "needs the task 'parsing'"),
+    "parsing": ({"variation__task": "parsing", "variation__row": "wsj"}, "needs task=parsing"),
     "runs": ({"runs": " "}, "runs is empty"),
     "name": ({"name": ".."}, "name='..' cannot name a folder"),
     "name with a slash": ({"name": "a/b"}, "name='a/b' cannot name a folder: use no slash"),

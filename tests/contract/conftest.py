@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from variations.config import BranchConfig, GateConfig, ModelConfig, PositionsConfig
-from variations.configuration.compose import CONF, compose_run
+from variations.configuration.compose import compose_run
+from variations.configuration.places import CONF
 from variations.models import Transformer, build
 from variations.tasks.translation.config import TranslationConfig
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from variations.commands.complexity import ComplexityConfig, command, complexity, faults
+from variations.commands.complexity import ComplexityConfig, complexity, faults, same_command
 from variations.errors import ConfigError, UserError
 from variations.planning.complexity.measure import Point
 from variations.planning.complexity.report import crossing
@@ -69,8 +69,8 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path):
 
 def test_the_command_repeats_what_was_asked():
     asked = ComplexityConfig(n=[4, 8], projections=True, out="a b.md")
-    assert command(asked) == "python src/complexity.py 'n=[4,8]' projections=true 'out=a b.md'"
-    assert command(ComplexityConfig()) == "python src/complexity.py"
+    assert same_command(asked) == "python src/complexity.py 'n=[4,8]' projections=true 'out=a b.md'"
+    assert same_command(ComplexityConfig()) == "python src/complexity.py"
 
 
 def test_who_is_faster_is_counted_on_both_sides_of_n_equal_d():

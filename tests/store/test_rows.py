@@ -58,6 +58,22 @@ def test_a_grid_takes_its_rows_and_seeds_from_the_store(conf: Path, tmp_path: Pa
     assert define(SweepConfig(name="grid"), seeds=[2], conf=conf, store=tmp_path / "runs").seeds == (2,)
 
 
+def test_a_crossed_table_shows_its_rows_under_each_point(conf: Path, tmp_path: Path) -> None:
+    for place in ("base,x=1/seed1", "base,x=2/seed1", "A_h16,x=1/seed1", "A_h16/seed1"):
+        (tmp_path / "runs" / "mine" / place).mkdir(parents=True)
+    sweep = SweepConfig(name="mine", table="papers", rows=["base", "A_h16"])
+    found = define(sweep, conf=conf, store=tmp_path / "runs")
+    assert [row.row for row in found.rows] == ["base,x=1", "base,x=2", "A_h16", "A_h16,x=1"]  # base alone never ran
+    by_name = {row.row: row for row in found.rows}
+    crossed = by_name["A_h16,x=1"]
+    assert (crossed.label, crossed.published, crossed.group) == ("h=16, x=1", {}, "A")
+    assert found.base_of(crossed) is by_name["base,x=1"]
+    assert found.base_of(by_name["base,x=2"]) is None
+    named = define(sweep, rows=["A_h16"], conf=conf, store=tmp_path / "runs")
+    assert [row.row for row in named.rows] == ["A_h16", "A_h16,x=1"]
+    assert [row.row for row in define(sweep, conf=conf, store=tmp_path / "nowhere").rows] == ["base", "A_h16"]
+
+
 def test_an_unknown_row_is_told_with_the_known_ones(conf: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no row 'A_h17'; valid: A_h16, base"):
         define(SweepConfig(name="mine", table="papers"), rows=["A_h17"], conf=conf)

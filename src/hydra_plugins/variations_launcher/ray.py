@@ -35,9 +35,11 @@ class Ray(PoolLauncher):
         """See `PoolLauncher`."""
         from pathlib import Path
 
+        from variations.configuration.extras import need
         from variations.errors import ConfigError
         from variations.sweeping.ray import RayPool
 
+        need("ray", "hydra/launcher=ray")
         self.refuse_auto(configs)
         if any(config.trainer.nodes > 1 for config in configs):
             raise ConfigError(

@@ -35,7 +35,9 @@ class Slurm(PoolLauncher):
         """See `PoolLauncher`."""
         from pathlib import Path
 
+        from variations.configuration.extras import need
         from variations.sweeping.slurm import SlurmPool
 
+        need("slurm", "hydra/launcher=slurm")
         self.refuse_auto(configs)
         return SlurmPool(self.settings, Path(configs[0].runs))

@@ -2,24 +2,20 @@
 
     main = command(train, schema=Config, config_name="train")
 
-    if __name__ == "__main__":
-        main()
-
-The task gets the typed configuration. Exit codes are those of `errors.ExitCode`.
+in `commands/train.py`; `src/train.py` and `variations train` call it. The task gets the typed
+configuration. Exit codes are those of `errors.ExitCode`.
 """
 
 import argparse
 import contextlib
 import functools
 import os
-import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 import hydra
-from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import ConfigCompositionException
 from hydra.types import RunMode
@@ -28,14 +24,16 @@ from omegaconf import DictConfig
 from variations.commands.help import help_text
 from variations.commands.preflight import preflight
 from variations.configuration.compose import (
-    CONF,
-    VERSION_BASE,
     composition_fault,
     register_resolvers,
     register_schema,
     to_config,
 )
-from variations.configuration.suggestions import did_you_mean
+from variations.configuration.doors import open_typed
+from variations.configuration.hydra_door import VERSION_BASE, flags
+from variations.configuration.places import CONF
+from variations.configuration.spelling import same_line, spelled
+from variations.configuration.suggestions import did_you_mean, switched_off
 from variations.errors import ConfigError, ExitCode, UserError
 
 
@@ -45,7 +43,7 @@ def command(
     schema: type[Any],
     config_name: str,
     multirun: bool = False,
-    examples: Sequence[str] = (),
+    examples: Mapping[str, str] | None = None,
     aliases: Mapping[str, str] | None = None,
 ) -> Callable[[], None]:
     """Return the `main` of a verb.
@@ -55,7 +53,7 @@ def command(
         schema: Dataclass of the verb's keys.
         config_name: The file `conf/<config_name>.yaml`; without one the schema stands alone.
         multirun: Whether `--multirun` makes sense, which is so for verbs that train.
-        examples: Lines shown by `--help`.
+        examples: Arguments, and what they do, shown by `--help`.
         aliases: Other words for keys. A plain key must not be called like a folder of `conf/`, which Hydra would look
             into; by an alias it can be typed so all the same.
     """
@@ -66,7 +64,7 @@ def command(
         register_schema(schema, config_name)
         args = _arguments(aliases or {})
         if args.help:
-            sys.stdout.write(help_text(task, schema, config_name, examples, multirun=multirun))
+            sys.stdout.write(help_text(task, schema, config_name, examples or {}, multirun=multirun))
             return
         if args.config_dir is not None and not Path(args.config_dir).is_dir():
             fail(ConfigError([f"--config-dir {args.config_dir}: there is no such folder."]))
@@ -83,7 +81,7 @@ def command(
             if args.multirun and (args.cfg or args.info):
                 found.append("--multirun runs, --cfg and --info print: use one of them at a time.")
             elif several and not multirun:
-                found.append("--multirun is for train.py: this command runs once.")
+                found.append(f"--multirun is for {spelled('train')}: this command runs once.")
             if found:
                 fail(ConfigError(found))
         _run(task, schema, config_name)
@@ -97,25 +95,27 @@ def _told_when_interrupted() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as stop:
-        again = shlex.join(["python", *sys.argv])
-        sys.stderr.write(f"\nInterrupted. To continue, run the same line again:\n  {again}\n")
+        sys.stderr.write(f"\nInterrupted. To continue, run the same line again:\n  {same_line()}\n")
         sys.exit(getattr(stop, "exit_code", ExitCode.INTERRUPTED))
 
 
 def _arguments(aliases: Mapping[str, str]) -> argparse.Namespace:
     """Parse flags and overrides in any order; Hydra's own parser, which reads `sys.argv` again, wants flags first."""
-    parser = get_args_parser()
+    parser = flags()
     setattr(parser, "error", _misread)  # noqa: B010 (mypy: a method is replaced): one sentence instead of a usage
     args, unknown = parser.parse_known_intermixed_args()
     if unknown:
-        flags = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
-        faults = [f"{word}: there is no such flag.{did_you_mean(word, flags)}" for word in unknown]
+        known = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
+        faults = [f"{word}: there is no such flag.{did_you_mean(word, known)}" for word in unknown]
         fail(ConfigError([f"{fault} --help lists them." for fault in faults]))
     typed = list(args.overrides)
-    flags_only = [word for word in sys.argv[1:] if word not in typed]
-    split = [word.partition("=") for word in typed]
+    try:
+        opened = [switched_off(word) for word in open_typed(typed)]
+    except ConfigError as error:
+        fail(error)
+    split = [word.partition("=") for word in opened]
     args.overrides = ["".join((aliases.get(key, key), *rest)) for key, *rest in split]
-    sys.argv[1:] = [*flags_only, *args.overrides]
+    sys.argv[1:] = [*(word for word in sys.argv[1:] if word not in typed), *args.overrides]
     return args
 
 
@@ -134,6 +134,7 @@ def _run(task: Callable[[Any], Any], schema: type[Any], config_name: str) -> Non
         except UserError as error:
             fail(error)
 
+    register_schema(schema, config_name)  # what has been composed since may have put another verb's in its place
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # whole tracebacks: a fault of ours needs them
     try:
         hydra.main(version_base=VERSION_BASE, config_path=str(CONF), config_name=config_name)(typed)()

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from variations.commands.cli import command
 from variations.config import choice, number
+from variations.configuration.extras import need
 from variations.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
@@ -59,6 +61,8 @@ def complexity(config: ComplexityConfig) -> None:
     """
     if found := faults(config):
         raise ConfigError(found)
+    if config.plot is not None:
+        need("dashboard", f"plot={config.plot}")
     report = measured(config)
     from variations.planning.complexity import report as words
 
@@ -113,10 +117,10 @@ def measured(config: ComplexityConfig) -> "Report":
         "rounds": len(points[0].samples),
         "hardware": f"{where}, torch {torch.__version__}",
     }
-    return Report(lines(points, config.kernel, config.neighbourhood), points, settings, command(config))
+    return Report(lines(points, config.kernel, config.neighbourhood), points, settings, same_command(config))
 
 
-def command(config: ComplexityConfig) -> str:
+def same_command(config: ComplexityConfig) -> str:
     """The line that measures the same."""
     default = ComplexityConfig()
     changed = []
@@ -170,3 +174,16 @@ def _bar(total: int) -> Iterator[Callable[[], Any]]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=total)
         yield lambda: bar.advance(task)
+
+
+main = command(
+    complexity,
+    schema=ComplexityConfig,
+    config_name="complexity",
+    examples={
+        "": "on the terminal, in two minutes at most",
+        "plot=complexity.svg format=json": "",
+        "format=markdown out=docs/results/complexity.md plot=docs/results/complexity.svg": "",
+        "layers=[self_attention,restricted] n=[512,1024,2048] d=[64,128,256]": "",
+    },
+)

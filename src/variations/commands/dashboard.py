@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
+from variations.commands.cli import command
 from variations.config import SweepConfig, number
+from variations.configuration.extras import need
 from variations.dashboard.api import Api
 from variations.dashboard.server import Server
 from variations.dashboard.store import Store
@@ -39,6 +41,7 @@ def show(config: DashboardConfig) -> None:
 
     Reads the run store and follows running rows; needs no account and no network. Ctrl-C ends it.
     """
+    need("dashboard", "The dashboard")
     root = Path(config.runs).expanduser()
     if root.exists() and not root.is_dir():
         raise UserError(f"runs={config.runs} is a file: give the folder that holds the runs.")
@@ -95,3 +98,16 @@ def _export(api: Api, config: DashboardConfig) -> None:
     except OSError as error:
         raise UserError(f"Cannot write {path}: {error.strerror}; choose another file with export=FILE.") from error
     sys.stdout.write(f"{path}\n")
+
+
+main = command(
+    show,
+    schema=DashboardConfig,
+    config_name="dashboard",
+    examples={
+        "": "all runs below runs/",
+        "sweep=quickstart open=true": "one sweep first, in the browser",
+        "port=0": "any free port",
+        "sweep=quickstart export=quickstart.html": "one file to send to a colleague",
+    },
+)

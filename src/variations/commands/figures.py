@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from variations.commands.cli import command
 from variations.config import SweepConfig, choice, number
+from variations.configuration.extras import need
 from variations.errors import UserError
 
 OF_RUNS = ("learning_curves", "loss_against_loss", "branch_weights", "convergence")
@@ -62,6 +64,7 @@ def draw(config: FiguresConfig) -> None:
     """
     if (config.run is None) == (config.sweep.name is None):
         raise UserError("Figures of what? Give either sweep=NAME or run=FOLDER.")
+    need("dashboard", "Drawing")
     for path in _attention(config) if config.figure == "attention" else _of_runs(config):
         print(path, flush=True)
 
@@ -262,3 +265,16 @@ def _bar(total: int) -> Iterator[Any]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=total)
         yield lambda: bar.advance(task)
+
+
+main = command(
+    draw,
+    schema=FiguresConfig,
+    config_name="figures",
+    examples={
+        "sweep=quickstart": "all figures of a table",
+        "sweep=quickstart figure=branch_weights layer=2 format=png out=DIR": "",
+        "run=RUN figure=attention sentence='the cat sleeps' layer=2": "",
+        "run=RUN figure=attention line=7 layer=5 heads=[5,6] words=[its] part=encoder": "",
+    },
+)

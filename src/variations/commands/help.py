@@ -6,15 +6,19 @@ import inspect
 import itertools
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from variations.configuration.compose import CONF, loader
+from variations.configuration.compose import loader
+from variations.configuration.places import CONF
+from variations.configuration.spelling import spelled
 from variations.configuration.suggestions import options
 
+WIDEST = 66
+"""Longest command whose remark stands in line with the others'."""
 FLAGS = {
     "--multirun": "run a whole sweep (sweep=NAME) or a grid (model=transformer,weighted)",
     "--cfg job": "print the configuration instead of running it (--resolve fills in references)",
@@ -25,13 +29,13 @@ FLAGS = {
 
 
 def help_text(
-    task: Callable[..., Any], schema: type[Any], config_name: str, examples: Sequence[str], *, multirun: bool
+    task: Callable[..., Any], schema: type[Any], config_name: str, examples: Mapping[str, str], *, multirun: bool
 ) -> str:
     """Return what `--help` prints."""
     about = re.split(r"\n+(?:Args|Returns|Raises):\n", inspect.getdoc(task) or config_name)[0]
-    parts = [about, f"Usage: python src/{config_name}.py [GROUP=OPTION | KEY=VALUE] ..."]
+    parts = [about, f"Usage: {spelled(config_name)} [GROUP=OPTION | KEY=VALUE] ..."]
     if examples:
-        parts.append("\n".join(["Examples:", *(f"  {example}" for example in examples)]))
+        parts.append("\n".join(["Examples:", *_examples(spelled(config_name), examples)]))
     if groups := _groups(config_name):
         parts.append("\n".join(["Groups, and their options (* is the default):", *groups]))
     parts.append("\n".join(["Keys:", *_keys(schema)]))
@@ -40,18 +44,32 @@ def help_text(
     return "\n\n".join(parts) + "\n"
 
 
+def _examples(verb: str, examples: Mapping[str, str]) -> list[str]:
+    lines = {f"{verb} {arguments}".rstrip(): remark for arguments, remark in examples.items()}
+    width = max((len(line) for line in lines if len(line) <= WIDEST), default=0)
+    return [f"  {line:<{width}}  {remark}".rstrip() for line, remark in lines.items()]
+
+
 def _groups(config_name: str) -> list[str]:
     path = CONF / f"{config_name}.yaml"
-    if not path.exists():
-        return []
     lines = []
-    for entry in yaml.safe_load(path.read_text(encoding="utf-8")).get("defaults", []):
-        if not isinstance(entry, dict):
-            continue
-        ((group, default),) = entry.items()
-        if " " not in group:
-            lines += _group_lines(group, default)
+    for group, default in _defaults(path):
+        lines += _group_lines(group, default)
+        if group == "task":
+            for own, choice in _defaults(CONF / "task" / f"{default}.yaml"):
+                lines += _group_lines(own, choice)
     return lines
+
+
+def _defaults(path: Path) -> Iterator[tuple[str, str | None]]:
+    """Groups of a configuration file's list of defaults that people type, and their options."""
+    if not path.exists():
+        return
+    for entry in yaml.safe_load(path.read_text(encoding="utf-8")).get("defaults", []):
+        if isinstance(entry, dict):
+            ((group, default),) = entry.items()
+            if " " not in group and "@" not in group:
+                yield group.lstrip("/"), default
 
 
 def _group_lines(group: str, default: str | None) -> list[str]:

@@ -5,6 +5,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from variations.commands.cli import command
 from variations.config import RunConfig, choice, number
 from variations.errors import ConfigError
 
@@ -94,3 +95,18 @@ def _bill(rows: list["Planned"], config: PlanConfig, *, named: bool) -> "Bill | 
     from variations.planning.price import bill
 
     return bill(rows, config.devices, config.limit, fresh=config.fresh)
+
+
+main = command(
+    plan,
+    schema=PlanConfig,
+    config_name="plan",
+    examples={
+        "": "every row of both papers, counted",
+        "sweep=quickstart": "one table: sizes, time, memory, disk, of what is left",
+        "sweep=attention_table3 measure=false": "counted only",
+        "sweep=attention_table3 recipe=multi30k data=multi30k": "",
+        "model=weighted size=big": "one run",
+        "sweep=weighted_table2 format=json": "one JSON document (also csv, markdown)",
+    },
+)

@@ -7,6 +7,7 @@ from variations.config import RunConfig
 from variations.configuration.compose import compose_node, loader, to_config
 from variations.configuration.faults import Fault, check
 from variations.configuration.overrides import EVERYTHING, Screened, screen
+from variations.configuration.spelling import spelled
 from variations.configuration.tasks import named, schema_for
 from variations.errors import ConfigError, UserError
 from variations.searching.definition import PLUGIN, define, is_search
@@ -112,6 +113,6 @@ def _run_faults(config: RunConfig) -> list[Fault]:
         return []
     text = (
         f"sweep={config.sweep.name} is many runs: add --multirun for all of them, or variation=TABLE/ROW for one, or "
-        "ask python src/plan.py for their cost."
+        f"ask {spelled('plan')} for their cost."
     )
     return [Fault(("sweep.name",), text)]

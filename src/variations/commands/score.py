@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from variations.commands.cli import command
 from variations.config import choice
 from variations.errors import DataError, UserError
 from variations.tasks.translation.scoring.bleu import moses_languages
@@ -63,9 +64,7 @@ def score(config: ScoreConfig) -> None:
         score_trees(config)
         return
     texts = read_texts(config)
-    scores = score_all(texts.hypotheses, texts.references, texts.language)
-    if config.run is not None:
-        scores += stored_perplexities(Path(config.run), config.set)
+    scores = ladder(config, texts)
     notes = remarks(texts.hypotheses, texts.references) + copied(texts) + unlisted(texts.language)
     if config.format == "json":
         print(json.dumps(document(texts, scores, notes), ensure_ascii=False, indent=2))
@@ -84,6 +83,12 @@ def score_trees(config: ScoreConfig) -> None:
         print(json.dumps(scoring.document(*found), ensure_ascii=False, indent=2))
     else:
         print(scoring.shown(*found), end="")
+
+
+def ladder(config: ScoreConfig, texts: Texts) -> list[Score]:
+    """Every score of the texts, and a run's own perplexities."""
+    scores = score_all(texts.hypotheses, texts.references, texts.language)
+    return scores + (stored_perplexities(Path(config.run), config.set) if config.run is not None else [])
 
 
 def read_texts(config: ScoreConfig) -> Texts:
@@ -127,7 +132,7 @@ def _files(config: ScoreConfig) -> dict[str, Path]:
 
 def _nothing_stored(config: ScoreConfig, folder: Path) -> str:
     if not folder.parent.is_dir():
-        return f"The run folder {config.run} does not exist: give the folder that train.py printed last."
+        return f"The run folder {config.run} does not exist: give the folder that training printed last."
     sets = ", ".join(sorted(path.stem for path in folder.glob("*.hyp")))
     if sets:
         return f"The run {config.run} has no hypotheses of set={config.set}; valid choices: {sets}."
@@ -225,3 +230,18 @@ def show(texts: Texts, scores: list[Score], notes: list[str]) -> None:
     console.print(table)
     for note in notes:
         console.print(f"Note: {note}", markup=False)
+
+
+main = command(
+    score,
+    schema=ScoreConfig,
+    config_name="score",
+    aliases={"task": "kind"},
+    examples={
+        "run=runs/quickstart/transformer/seed1": "the test set of a run",
+        "run=runs/quickstart/transformer/seed1 set=dev": "another of its sets",
+        "hyp=out.txt ref=test.de src=test.en": "files, one sentence a line",
+        "hyp=out.txt ref=test.fr lang=fr format=json": "one JSON document",
+        "task=parsing hyp=parsed.txt ref=gold.txt": "trees, scored as EVALB does",
+    },
+)

@@ -4,14 +4,16 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from variations.commands.cli import command
 from variations.config import SweepConfig, choice
+from variations.configuration import doors
+from variations.configuration.extras import need
 from variations.errors import UserError
 from variations.store.atomic import write_text
-from variations.store.rows import SWEEPS, define
+from variations.store.rows import define
 from variations.tables.chance import SignificanceConfig
 from variations.tables.difference import compare
 from variations.tables.formats import render, terminal
-from variations.tables.report import write_report
 from variations.tables.table import Table, build
 
 
@@ -46,8 +48,10 @@ def show(config: TableConfig) -> None:
         UserError: No sweep is named, it has no rows, or the file cannot be written.
     """
     if config.sweep.name is None:
-        known = ", ".join(sorted(path.stem for path in SWEEPS.glob("*.yaml")))
+        known = ", ".join(sorted(path.stem for path in doors.files("sweep/*.yaml")))
         raise UserError(f"Which table? Give sweep=NAME; known: {known or 'none'}.")
+    if config.format == "html" or config.report:
+        need("dashboard", "The HTML report")
     store = Path(config.runs).expanduser()
     if config.diff is not None:
         _put_difference(config, store)
@@ -56,10 +60,14 @@ def show(config: TableConfig) -> None:
     table = build(sweep, store, config.significance)
     report = store / config.sweep.name / "report.html"
     if config.format == "html":
+        from variations.tables.report import write_report
+
         _say(f"report: {write_report(table, Path(config.out).expanduser() if config.out else report)}")
         return
     _put(table, config)
     if config.report:
+        from variations.tables.report import write_report
+
         line = f"report: {write_report(table, report)}"
         if config.format == "terminal" and config.out is None:
             _say(line)
@@ -97,3 +105,18 @@ def _columns() -> int:
 
 def _say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
+
+
+main = command(
+    show,
+    schema=TableConfig,
+    config_name="table",
+    examples={
+        "sweep=quickstart": "on the terminal",
+        "sweep=quickstart format=html": "a report with curves and translations",
+        "sweep=quickstart format=latex out=table.tex": "",
+        "sweep=quickstart format=json": "one JSON document",
+        "sweep=quickstart diff=[transformer,uniform]": "what one row changes in another",
+        "sweep=quickstart significance.n=10000": "finer p-values; significance.show=false: none",
+    },
+)

@@ -17,7 +17,9 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from variations.commands.cli import command
 from variations.config import choice, number
+from variations.configuration.extras import need
 from variations.errors import UserError
 from variations.tasks.translation.config import DecodeConfig, TranslationConfig
 
@@ -46,7 +48,7 @@ class TranslateConfig:
     """Keys of `translate.py`."""
 
     run: str | None = None
-    """Folder of a run, as train.py printed it last."""
+    """Folder of a run, as training printed it last."""
     decode: SearchConfig = field(default_factory=SearchConfig)
     nbest: int = number(1, ge=1)
     """Translations a line, at most decode.beam."""
@@ -86,6 +88,10 @@ def translate(config: TranslateConfig) -> None:
         UserError: There is no such run, or keys do not fit together.
     """
     check_attention(config)
+    if config.attention and config.out is not None:
+        need("dashboard", f"out={config.out}: drawing")
+    if config.decoder == "ctranslate2":
+        need("export", "decoder=ctranslate2")
     translator = load(config)
     import torch
 
@@ -124,10 +130,10 @@ def load(config: TranslateConfig) -> "Translator":
         UserError: `run` is missing or no folder, nbest is more than the beam, or there is no GPU.
     """
     if config.run is None:
-        raise UserError("Nothing to translate with: give run=FOLDER, the folder that train.py printed last.")
+        raise UserError("Nothing to translate with: give run=FOLDER, the folder that training printed last.")
     folder = Path(config.run).expanduser()
     if not folder.is_dir():
-        raise UserError(f"The run folder {config.run} does not exist: give the folder that train.py printed last.")
+        raise UserError(f"The run folder {config.run} does not exist: give the folder that training printed last.")
     from variations.commands.trained import load_model
 
     model, subwords, run_config = load_model(folder)
@@ -333,3 +339,16 @@ def remarks(line: Line, found: "Translation") -> Iterator[str]:
     best = found.outputs[0].hypothesis
     if not best.finished:
         yield f"the translation was cut off after {len(best.tokens)} sub-words, before it ended."
+
+
+main = command(
+    translate,
+    schema=TranslateConfig,
+    config_name="translate",
+    examples={
+        "run=runs/single/NAME/seed1 < input.txt > output.txt": "",
+        "run=runs/single/NAME/seed1 nbest=4 format=json decode.beam=8": "",
+        "run=RUN attention=true format=json": "",
+        "run=RUN attention=true out=maps < input.txt > output.txt": "",
+    },
+)

@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from variations.commands.cli import command
 from variations.config import SweepConfig
+from variations.configuration import doors
+from variations.configuration.extras import need
 from variations.errors import UserError
 from variations.store.atomic import write_json
-from variations.store.rows import SWEEPS, define
+from variations.store.rows import define
 from variations.tables.chance import SignificanceConfig
 from variations.tables.formats import markdown
 from variations.tables.table import Table, build
@@ -52,8 +55,9 @@ def report(config: ReportConfig) -> None:
     Rows are grouped and seeds averaged. Needs runs that were logged online or sent by `wandb sync`, and a login.
     """
     if config.sweep.name is None:
-        known = ", ".join(sorted(path.stem for path in SWEEPS.glob("*.yaml")))
+        known = ", ".join(sorted(path.stem for path in doors.files("sweep/*.yaml")))
         raise UserError(f"A report of which sweep? Give sweep=NAME; known: {known or 'none'}.")
+    need("wandb", "A workspace and a report in W&B")
     if not config.dry_run and not logged_in():
         raise UserError(
             "You are not logged in to W&B: run `wandb login`, or set WANDB_API_KEY; dry_run=true writes to a file what "
@@ -141,3 +145,15 @@ def _quiet() -> Iterator[None]:
             del os.environ["WANDB_SILENT"]
         else:
             os.environ["WANDB_SILENT"] = before
+
+
+main = command(
+    report,
+    schema=ReportConfig,
+    config_name="wandb_report",
+    examples={
+        "sweep=quickstart": "saves both and prints their addresses",
+        "sweep=quickstart entity=TEAM": "in a team's project",
+        "sweep=quickstart dry_run=true": "writes what would be saved; no account needed",
+    },
+)

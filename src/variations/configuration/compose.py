@@ -1,12 +1,13 @@
 """From overrides to a typed configuration, and back to plain dictionaries.
 
 Everything that needs a configuration outside the command line (the sweeper, the plan, tests) calls `compose_run`.
-YAML files may use three resolvers:
+YAML files may use these resolvers:
 
 - `${width:N}`: N times `recipe.scale.width`, rounded, at least 1;
 - `${depth:N}`: N times `recipe.scale.depth`, rounded, at least 1;
 - `${steps:N}`: N times `recipe.scale.steps`, rounded, at least 1;
-- `${divide:a,b}`: a / b, rounded down, at least 1.
+- `${divide:a,b}`: a / b, rounded down, at least 1;
+- `${package:NAME}`: the folder of an installed package.
 
 Rows of the papers' tables write widths, depths and lengths with the first three: a recipe scales all rows alike.
 A value typed on the command line replaces the expression, so it is never scaled.
@@ -21,26 +22,22 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import yaml
-from hydra import version as hydra_version
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.utils import create_config_search_path
-from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.config_store import ConfigStore
-from hydra.core.utils import setup_globals
 from hydra.errors import HydraException
-from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from variations.config import RunConfig
-from variations.configuration import tasks
-from variations.configuration.suggestions import did_you_mean
+from variations.configuration import hydra_door, tasks
+from variations.configuration.doors import package_folder
+from variations.configuration.hydra_door import Loader, loader_of
+from variations.configuration.places import CONF
+from variations.configuration.suggestions import did_you_mean, switched_off
 from variations.errors import ConfigError
 
-CONF = Path(__file__).resolve().parents[3] / "conf"
-VERSION_BASE = "1.3"
-
 T = TypeVar("T")
+_SCHEMAS: dict[str, type[Any]] = {}
+"""By primary configuration: what `register_schema` was told."""
 _LOCK = threading.Lock()
 
 
@@ -49,21 +46,24 @@ def _scaled(n: float, kind: str, root: DictConfig) -> int:
 
 
 def register_resolvers() -> None:
-    """Make `${width:}`, `${depth:}`, `${steps:}` and `${divide:}` known to OmegaConf."""
+    """Make `${width:}`, `${depth:}`, `${steps:}`, `${divide:}` and `${package:}` known to OmegaConf."""
     new = OmegaConf.register_new_resolver
     new("width", lambda n, *, _root_: _scaled(n, "width", _root_), replace=True)
     new("depth", lambda n, *, _root_: _scaled(n, "depth", _root_), replace=True)
     new("steps", lambda n, *, _root_: _scaled(n, "steps", _root_), replace=True)
     new("divide", lambda a, b: max(1, int(a) // int(b)), replace=True)
+    new("package", lambda name: str(package_folder(name) or name), replace=True)
 
 
 def register_schema(schema: type[Any], config_name: str) -> None:
     """Store a verb's schema as `<config_name>_schema`, and a primary configuration where `conf/` has none."""
     store = ConfigStore.instance()
+    _SCHEMAS[config_name] = schema
     if issubclass(schema, RunConfig):
-        for name in tasks.names():  # `conf/task/NAME.yaml` begins with its task's schema
-            store.store(group="schema", name=name, node=tasks.schema_of(name), provider="variations")
-    store.store(name=f"{config_name}_schema", node=schema, provider="variations")
+        for name in tasks.names():  # `conf/task/NAME.yaml` begins with its task's schema, and a verb adds its own keys
+            store.store(group="schema", name=name, node=tasks.schema_for(schema, name), provider="variations")
+    else:
+        store.store(name=f"{config_name}_schema", node=schema, provider="variations")
     if (CONF / f"{config_name}.yaml").exists():
         return
     quiet = [{"override hydra/output": "none"}]
@@ -74,20 +74,11 @@ def register_schema(schema: type[Any], config_name: str) -> None:
 
 
 @lru_cache(maxsize=4)
-def loader(extra_folder: str | None = None) -> ConfigLoaderImpl:
-    """Hydra's loader of `conf/` (and of one more folder, as `--config-dir` gives it), without Hydra's global state.
-
-    `hydra.compose` keeps that state in singletons, which a sweeper running inside `hydra.main` cannot set up twice.
-    """
-    hydra_version.setbase(VERSION_BASE)
-    setup_globals()
+def loader(extra_folder: str | None = None) -> Loader:
+    """The loader of `conf/`, and of one more folder, as `--config-dir` gives it."""
     register_resolvers()
     register_schema(RunConfig, "train")
-    search_path = create_config_search_path(str(CONF))
-    if extra_folder is not None:
-        path = f"file://{Path(extra_folder).resolve()}"
-        search_path.prepend("command-line", path, anchor=SearchPathQuery(provider="schema"))
-    return ConfigLoaderImpl(config_search_path=search_path)
+    return loader_of(CONF, extra_folder)
 
 
 def compose_node(
@@ -101,7 +92,9 @@ def compose_node(
     found = loader(extra_folder)
     try:
         with _LOCK:
-            node = found.load_configuration(config_name, list(overrides), RunMode.RUN, from_shell=False)
+            if config_name in _SCHEMAS:  # Hydra's store is one for all verbs of a process
+                register_schema(_SCHEMAS[config_name], config_name)
+            node = hydra_door.compose(found, config_name, [switched_off(line) for line in overrides])
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         raise ConfigError([composition_fault(error)]) from error
     choices = dict(node.hydra.runtime.choices)
@@ -134,7 +127,7 @@ def to_config(node: DictConfig | Mapping[str, Any], schema: type[T]) -> T:
 
 
 def compose_run(overrides: Sequence[str] = (), *, extra_folder: str | None = None) -> Any:
-    """Return the configuration, of its task's schema, that `train.py` would run with these overrides.
+    """Return the configuration, of its task's schema, that `train` would run with these overrides.
 
     Args:
         overrides: What a user would type, such as `["model=weighted", "trainer.max_steps=100"]`.

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from variations.config import RunConfig
+from variations.config import LARGEST_SEED, RunConfig
 from variations.configuration.suggestions import did_you_mean
 
+LONGEST_NAME = 200
+"""Bytes of a run's, a row's or a sweep's name; file systems take 255, and some of ours have endings."""
 SIGNS = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
 
 
@@ -108,7 +110,8 @@ def bounded_or_word(metadata: Mapping[str, Any]) -> str:
 
 def bounds_text(bounds: dict[str, float]) -> str:
     """Say bounds in words: `at least 0 and less than 1`."""
-    return " and ".join(f"{SIGNS[name]} {bound:g}" for name, bound in bounds.items())
+    shown = {name: int(bound) if float(bound).is_integer() else f"{bound:g}" for name, bound in bounds.items()}
+    return " and ".join(f"{SIGNS[name]} {bound}" for name, bound in shown.items())
 
 
 RULES = Rules()
@@ -167,13 +170,15 @@ def _sweep(config: RunConfig) -> list[Fault]:
     if table is not None and config.variation.table not in (None, table) and row not in known:
         text = f"variation={row} is no row of sweep={config.sweep.name} (table {table}): leave one of the two out."
         found.append(Fault(("variation", "sweep"), text))
+    if config.rows is not None and len(set(config.rows)) < len(config.rows):
+        found.append(Fault(("rows",), f"rows={config.rows} names a row twice: leave the second out."))
     if config.rows == []:
         found.append(Fault(("rows",), "rows=[] picks no row: name some, or leave it out for all."))
     if config.seeds == []:
         found.append(Fault(("seeds",), "seeds=[] picks no seed: name some, or leave it out."))
     for key, seeds in (("seeds", config.seeds or []), ("sweep.seeds", config.sweep.seeds)):
-        if any(seed < 0 for seed in seeds):
-            found.append(Fault((key,), f"{key}={seeds}: seeds must be at least 0."))
+        if any(not 0 <= seed <= LARGEST_SEED for seed in seeds):
+            found.append(Fault((key,), f"{key}={seeds}: seeds must be at least 0 and at most {LARGEST_SEED}."))
         if len(set(seeds)) < len(seeds):
             found.append(Fault((key,), f"{key}={seeds} names a seed twice: leave the second out."))
     if config.variation.quoted:
@@ -198,8 +203,13 @@ def _paths(config: RunConfig) -> list[Fault]:
         found.append(Fault(("runs",), "runs is empty: set the folder of the run store, such as runs=runs."))
     names = {"name": config.name, "sweep.name": config.sweep.name, "variation.row": config.variation.row}
     for key, value in names.items():
-        if value is not None and (not value.strip() or value.startswith(".") or re.search(r"[/\\\0]", value)):
-            text = f"{key}='{value}' cannot name a folder: use no slash and no dot at the start."
+        if value is None:
+            continue
+        if not value.strip() or value.startswith(".") or re.search(r"[/\\\0-\x1f\x7f]", value):
+            text = f"{key}={value!r} cannot name a folder: use no slash, no line break and no dot at the start."
+            found.append(Fault((key,), text))
+        elif len(value.encode()) > LONGEST_NAME:
+            text = f"{key}={value[:20]}… is too long to name a folder: use at most {LONGEST_NAME} bytes."
             found.append(Fault((key,), text))
     return found
 

@@ -1,20 +1,21 @@
 """The command line, override by override: which cannot work, and why, before anything is composed."""
 
 import dataclasses
+import fnmatch
 import re
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, QuotedString
+from hydra.core.override_parser.types import Glob, Override, QuotedString
 from hydra.errors import HydraException
 
 from variations.configuration.faults import bounded_or_word, bounds_text, value_fault
-from variations.configuration.suggestions import options, options_text, unknown_key, walk_groups
+from variations.configuration.hydra_door import Loader
+from variations.configuration.suggestions import OFF, OPTIONAL, options, options_text, unknown_key, walk_groups
 
 EVERYTHING = "*"
 TOUCHES = {
@@ -59,17 +60,22 @@ class Screened:
         return any(key == d or key.startswith(f"{d}.") for key in keys for d in self.doubtful)
 
 
-def screen(lines: Sequence[str], schema: type[Any], loader: ConfigLoaderImpl, *, multirun: bool) -> Screened:
+def screen(lines: Sequence[str], schema: type[Any], loader: Loader, *, multirun: bool) -> Screened:
     """Sort overrides into usable and faulty ones."""
     result = Screened()
     parser = OverridesParser.create(config_loader=loader)
     keys = leaf_keys(schema)
     groups = list(walk_groups(loader))
+    given: dict[str, str] = {}
     for line in lines:
         try:
-            override = parser.parse_override(line)
+            (override,) = parser.parse_overrides([line])  # parse_override would not tell globs where options are
         except HydraException as error:
             result.reject(_syntax_fault(line, error), EVERYTHING)
+            continue
+        name = override.key_or_group
+        if given.setdefault(name, line) != line:
+            result.reject(f"{line} and {given[name]}: {name} is given twice; leave one out.", *touched(name, groups))
             continue
         _screen_one(override, keys, groups, loader, result, multirun=multirun)
     return result
@@ -79,7 +85,7 @@ def _screen_one(
     override: Override,
     keys: dict[str, Key],
     groups: list[str],
-    loader: ConfigLoaderImpl,
+    loader: Loader,
     result: Screened,
     *,
     multirun: bool,
@@ -91,8 +97,11 @@ def _screen_one(
             *touched(name, groups),
         )
         return
+    if fault := hydra_fault(name, line):
+        result.reject(fault)
+        return
     is_group = name in groups or bool(options(loader, name))
-    if is_group and not override.is_delete():
+    if is_group:
         faults = list(_option_faults(override, name, loader))
         for text in faults:
             result.reject(text, *touched(name, groups))
@@ -113,24 +122,62 @@ def touched(name: str, groups: Sequence[str]) -> list[str]:
     return TOUCHES.get(name, [EVERYTHING]) if name in groups else [name]
 
 
+HYDRAS_OWN = {
+    "hydra/launcher=basic": "rows are run by local, slurm or ray, each in a process of its own; leave it out for local",
+    "hydra/sweeper=basic": "it knows no tables, no finished rows and no second try; leave it out, grids are the same",
+}
+FOLDERS = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir", "hydra.job.chdir")
+
+
+def hydra_fault(name: str, line: str) -> str | None:
+    """Say why a setting of Hydra's own has no place here; None for others."""
+    if name in FOLDERS:
+        return f"{line}: Hydra makes no folders here; a run's is chosen by runs=FOLDER, name=NAME and sweep.name=NAME."
+    return f"{line}: {HYDRAS_OWN[line]}." if line in HYDRAS_OWN else None
+
+
 def values_of(override: Override) -> list[Any]:
-    """The value, or each value of a sweep over discrete ones."""
+    """The value, or each value of a sweep over discrete ones; a glob's as `matching` finds them."""
+    value = override.value()
+    if isinstance(value, Glob):
+        return matching(value, options(cast(Loader, override.config_loader), override.key_or_group))
     if override.is_sweep_override():
         return list(override.sweep_iterator()) if override.is_discrete_sweep() else []
     return [override.value()]
 
 
-def _option_faults(override: Override, group: str, loader: ConfigLoaderImpl) -> Iterator[str]:
-    valid = options(loader, group)
+def matching(glob: Glob, names: Sequence[str]) -> list[str]:
+    """The names that a glob takes in, part by part: `*` stops at a slash, so that `quickstart/*` is a table's rows."""
+
+    def fits(name: str, pattern: str) -> bool:
+        parts, wanted = name.split("/"), pattern.split("/")
+        return len(parts) == len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))
+
+    taken = [name for name in names if any(fits(name, pattern) for pattern in glob.include)]
+    return [name for name in taken if not any(fits(name, pattern) for pattern in glob.exclude)]
+
+
+def _option_faults(override: Override, group: str, loader: Loader) -> Iterator[str]:
+    valid, line = options(loader, group), override.input_line or ""
+    if override.is_delete():
+        if group not in (*OPTIONAL, *OFF):
+            yield f"{line}: the group {group} cannot be left out.{options_text(group, '', valid)}"
+        return
+    if override.is_add():
+        yield f"{line}: {group} is one of the groups; write it without +."
+        return
+    if isinstance(override.value(), Glob) and not values_of(override):
+        example = f", such as {group}=glob({valid[0].split('/')[0]}/*)" if valid and "/" in valid[0] else ""
+        yield f"{line} matches no option of {group}{example}."
     for value in values_of(override):
         for choice in value if isinstance(value, list) else [value]:
-            if choice is None:
-                yield f"{group}=null: to leave the group out, write ~{group}, or nothing where it is off anyway."
-            elif str(choice) not in valid:
+            if choice is None and group not in (*OPTIONAL, *OFF):
+                yield f"{group}=null: the group cannot be left out.{options_text(group, '', valid)}"
+            elif choice is not None and str(choice) not in valid:
                 yield f"{group}={choice}: there is no such option.{options_text(group, str(choice), valid)}"
 
 
-def _key_fault(override: Override, keys: dict[str, Key], groups: list[str], loader: ConfigLoaderImpl) -> str | None:
+def _key_fault(override: Override, keys: dict[str, Key], groups: list[str], loader: Loader) -> str | None:
     name, line = override.key_or_group, override.input_line or ""
     found = keys.get(name)
     if found is None:
@@ -139,6 +186,8 @@ def _key_fault(override: Override, keys: dict[str, Key], groups: list[str], load
         if below_a_dictionary or is_part:
             return None
         return unknown_key(name, line, list(keys), groups, loader)
+    if override.is_add():
+        return f"{line}: the key {name} is there; write it without +."
     if override.is_delete():
         return f"{line}: the key {name} cannot be removed; give it a value."
     for value in values_of(override):

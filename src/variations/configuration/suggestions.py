@@ -3,8 +3,9 @@
 import difflib
 from collections.abc import Iterator, Sequence
 
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.object_type import ObjectType
+
+from variations.configuration.hydra_door import Loader
 
 OTHER_NAMES = {
     "heads": "model.h",
@@ -36,6 +37,32 @@ OTHER_NAMES = {
 """What other systems call our keys."""
 
 
+ANSWERS = {
+    "experiment": "a row of a table is variation=TABLE/ROW, and a whole table --multirun sweep=NAME",
+    "hparams_search": "a search is a sweep, as --multirun sweep=search_toy",
+    "ckpt_path": "an interrupted run continues from its last checkpoint when the same line is typed again",
+    "callbacks": "checkpoints, averaging and the progress bar are set by trainer.checkpoint_every, recipe.average and "
+    "trainer.progress",
+    "print_config": "--cfg job prints the configuration",
+}
+"""What to type here for groups and keys of other projects that use Hydra and Lightning."""
+ANSWERS |= dict.fromkeys(("resume", "resume_from_checkpoint", "checkpoint"), ANSWERS["ckpt_path"])
+ANSWERS["callback"] = ANSWERS["callbacks"]
+
+OPTIONAL = ("sweep", "variation", "debug")
+"""Groups of which no option is chosen unless one is typed."""
+OFF = {"logger": "none"}
+"""Groups that always have an option, and the one that means none."""
+
+
+def switched_off(line: str) -> str:
+    """The line in Hydra's words: it takes no null for a group, and `~logger` would leave the schema's default."""
+    name, _, value = line.lstrip("~").partition("=")
+    if name in OFF and (line.startswith("~") or value == "null"):
+        return f"{name}={OFF[name]}"
+    return f"~{name}" if name in OPTIONAL and value == "null" else line
+
+
 HIDDEN = ("hydra", "recipe_size")
 """Groups that nobody types."""
 
@@ -46,7 +73,7 @@ def did_you_mean(word: str, choices: Sequence[str]) -> str:
     return f" Did you mean '{near[0]}'?" if near else ""
 
 
-def walk_groups(loader: ConfigLoaderImpl, parent: str = "") -> Iterator[str]:
+def walk_groups(loader: Loader, parent: str = "") -> Iterator[str]:
     """Yield every group of `conf/` and of Hydra, nested ones too (`hydra/launcher`)."""
     for name in loader.repository.get_group_options(parent, ObjectType.GROUP):
         group = f"{parent}/{name}" if parent else name
@@ -55,11 +82,11 @@ def walk_groups(loader: ConfigLoaderImpl, parent: str = "") -> Iterator[str]:
         yield from walk_groups(loader, group)
 
 
-def options(loader: ConfigLoaderImpl, group: str) -> list[str]:
+def options(loader: Loader, group: str) -> list[str]:
     """Return the options of a group; those in a subfolder as `table/row`."""
     found = sorted(loader.repository.get_group_options(group, ObjectType.CONFIG))
     if group == "hydra" or group.startswith("hydra/"):
-        return found
+        return [name for name in found if name != "basic"]  # Hydra's own launcher and sweeper have no place here
     for name in sorted(loader.repository.get_group_options(group, ObjectType.GROUP)):
         found += [f"{name}/{option}" for option in options(loader, f"{group}/{name}")]
     return found
@@ -77,9 +104,11 @@ def options_text(group: str, choice: str, valid: list[str]) -> str:
     return f"{near} For {group} {kind} {', '.join(shown)}{more}." if shown else f" The group {group} is empty."
 
 
-def unknown_key(name: str, line: str, keys: list[str], groups: list[str], loader: ConfigLoaderImpl) -> str:
+def unknown_key(name: str, line: str, keys: list[str], groups: list[str], loader: Loader) -> str:
     """Say that a key does not exist, and which one was probably meant."""
     last, value = name.rsplit(".", 1)[-1], line.partition("=")[2]
+    if name in ANSWERS:
+        return f"{line}: there is no key or group '{name}': {ANSWERS[name]}."
     group = None if last.lower() in OTHER_NAMES else _near_group(name, value, groups, loader)
     if group is not None:
         return f"{line}: there is no key or group '{name}'. Did you mean {group}?"
@@ -98,7 +127,7 @@ def unknown_key(name: str, line: str, keys: list[str], groups: list[str], loader
     return f"{line}: there is no key or group '{name}'.{hint}"
 
 
-def _near_group(name: str, value: str, groups: Sequence[str], loader: ConfigLoaderImpl) -> str | None:
+def _near_group(name: str, value: str, groups: Sequence[str], loader: Loader) -> str | None:
     if "." in name:
         return None
     plain = [group for group in groups if "/" not in group and group not in HIDDEN]

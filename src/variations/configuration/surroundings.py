@@ -5,12 +5,19 @@ before its folder is made.
 """
 
 from variations.config import RunConfig
+from variations.configuration.extras import EXTRAS, lacking
 from variations.configuration.tasks import named
 
 
 def faults(config: RunConfig) -> list[str]:
     """Sentences on what is missing here; empty if the run can start."""
-    return [*named(config.task).missing(config), *_devices(config)]
+    return [*named(config.task).missing(config), *_devices(config), *_logger(config)]
+
+
+def _logger(config: RunConfig) -> list[str]:
+    """A logger that was asked for by name and is not installed."""
+    kind = "wandb" if config.logger.kind == "auto" and config.logger.mode == "online" else config.logger.kind
+    return lacking(kind, f"logger={kind}") if kind in EXTRAS and config.logger.mode != "disabled" else []
 
 
 def _devices(config: RunConfig) -> list[str]:

@@ -110,6 +110,8 @@ def schema_for(verb: type[RunConfig], name: str | None) -> type[RunConfig]:
     schema = schema_of(name)
     if issubclass(schema, verb):
         return schema
+    if issubclass(verb, schema):  # joined before
+        return verb
     if (schema, verb) not in _JOINED:
         _JOINED[schema, verb] = dataclasses.make_dataclass(verb.__name__, [], bases=(schema, verb))
     return _JOINED[schema, verb]

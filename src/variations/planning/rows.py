@@ -10,11 +10,12 @@ import yaml
 
 from variations.configuration.compose import compose_run, loader, to_dict
 from variations.configuration.faults import check
+from variations.configuration.places import CONF, SWEEPS
 from variations.configuration.suggestions import options
 from variations.errors import ConfigError, UserError
 from variations.store.ledger import config_hash, latest
 from variations.store.naming import run_folder
-from variations.store.rows import CONF, SWEEPS, RowDefinition, load_row, row_definition
+from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition
 from variations.tasks.translation.config import TranslationConfig as Config
 
 PAPERS = {
@@ -177,9 +178,10 @@ def _sweep(overrides: Sequence[str], extra_folder: str | None) -> list[Planned]:
         if row in quoted:
             found.append(Planned(table, quoted[row]))
             continue
-        planned = _planned(jobs[row].config, configs, jobs[row].overrides, extra_folder)
-        launches = tuple(launch(job.config) for job in every if job.row == row)
-        found.append(replace(planned, launches=launches, at_once=at_once))
+        for name in [name for name in jobs if name == row or name.startswith(crossed_name(row, ""))]:
+            planned = _planned(jobs[name].config, configs, jobs[name].overrides, extra_folder)
+            launches = tuple(launch(job.config) for job in every if job.row == name)
+            found.append(replace(planned, launches=launches, at_once=at_once))
     return found
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from variations.configuration.places import IN_CHECKOUT
+from variations.configuration.spelling import spelled
 from variations.errors import ConfigError
 from variations.searching.definition import Definition, define, is_search
 from variations.searching.objectives import Objective
@@ -46,6 +48,8 @@ def _table(arguments: list[str], extra_folder: str | None) -> dict[str, Any]:
     jobs = expand(arguments, extra_folder)
     names = dict(table_rows(compose_run(arguments, extra_folder=extra_folder), extra_folder))
     rows = list(dict.fromkeys(job.row for job in jobs))
+    if any(row not in names for row in rows):
+        raise ConfigError(["format=wandb writes a table's rows: leave out the keys with several values."])
     seeds = list(dict.fromkeys(job.seed for job in jobs))
     fixed = [line for line in jobs[0].overrides if not line.startswith(("variation=", "seed="))]
     parameters = {"variation": {"values": [names[row] for row in rows]}, "seed": {"values": seeds}}
@@ -80,8 +84,12 @@ def _search(definition: Definition) -> dict[str, Any]:
 def _sweep(
     name: str, method: str, project: str, fixed: list[str], parameters: dict[str, Any], objective: Objective | None
 ) -> dict[str, Any]:
-    command = ["${env}", "${interpreter}", "${program}", *fixed, "${args_no_hyphens}"]
-    facts: dict[str, Any] = {"name": name, "project": project, "program": "src/train.py", "method": method}
+    facts: dict[str, Any] = {"name": name, "project": project, "method": method}
+    start = spelled("train").split()
+    if IN_CHECKOUT:
+        facts["program"] = "src/train.py"
+        start = ["${interpreter}", "${program}"]
+    command = ["${env}", *start, *fixed, "${args_no_hyphens}"]
     if objective is not None:
         facts["metric"] = {"name": metric_name(objective.key), "goal": objective.direction}
     return facts | {"parameters": parameters, "command": command}

@@ -16,6 +16,7 @@ from variations.config import RunConfig, SearchConfig, TrialConfig, VariationCon
 from variations.configuration.compose import compose_node, compose_run, loader, to_config, to_dict
 from variations.configuration.faults import check
 from variations.configuration.overrides import leaf_keys
+from variations.configuration.spelling import spelled
 from variations.configuration.suggestions import did_you_mean, options
 from variations.errors import ConfigError
 from variations.searching.objectives import Objective, objective_faults, set_faults
@@ -332,4 +333,4 @@ def baseline_fault(name: str, extra_folder: str | None) -> str | None:
 
 def again(arguments: Sequence[str]) -> str:
     """The line that goes on with a search."""
-    return shlex.join(["python", "src/train.py", "--multirun", *arguments])
+    return f"{spelled('train')} {shlex.join(['--multirun', *arguments])}"

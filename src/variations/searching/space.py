@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Override, Quote, QuotedString, RangeSweep
 from hydra.errors import HydraException
 
 from variations.configuration.faults import value_fault
+from variations.configuration.hydra_door import Loader
 from variations.configuration.overrides import Key, leaf_keys, type_fault
 from variations.configuration.suggestions import did_you_mean, options, options_text, unknown_key, walk_groups
 from variations.configuration.tasks import schema_of
@@ -108,7 +108,7 @@ def word(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def read_space(space: Mapping[str, Any], found: ConfigLoaderImpl) -> tuple[list[Dimension], list[str]]:
+def read_space(space: Mapping[str, Any], found: Loader) -> tuple[list[Dimension], list[str]]:
     """The dimensions that can be read, and every fault of the others, with valid choices."""
     keys = leaf_keys(schema_of(None))
     groups = list(walk_groups(found))
@@ -126,9 +126,7 @@ def read_space(space: Mapping[str, Any], found: ConfigLoaderImpl) -> tuple[list[
     return dimensions, faults
 
 
-def _key_faults(
-    key: str, value: Any, keys: Mapping[str, Key], groups: list[str], found: ConfigLoaderImpl
-) -> Iterator[str]:
+def _key_faults(key: str, value: Any, keys: Mapping[str, Key], groups: list[str], found: Loader) -> Iterator[str]:
     root = key.split(".")[0]
     is_group = bool(options(found, key))
     if root in NOT_SEARCHED or (not is_group and is_incidental(key, {})) or root == "hydra":
@@ -266,7 +264,7 @@ def _interval(key: str, kind: str, form: Mapping[str, Any], problems: list[str])
     return Dimension(key, kind, float(low), float(high), None if step is None else float(step), log)
 
 
-def value_faults(dimension: Dimension, item: Key | None, found: ConfigLoaderImpl) -> Iterator[str]:
+def value_faults(dimension: Dimension, item: Key | None, found: Loader) -> Iterator[str]:
     """What is wrong with a dimension's choices or ends, by the schema or the group's options."""
     key = dimension.key
     valid = options(found, key)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from variations.configuration.extras import need
 from variations.errors import ConfigError, ExitCode
 from variations.searching.definition import define
 
@@ -24,6 +25,7 @@ def search(arguments: Sequence[str], launcher: Any, extra_folder: str | None = N
 
     if not isinstance(launcher, PoolLauncher):
         raise ConfigError(["hydra/launcher: trials are run by local, slurm or ray; leave it out for local."])
+    need("search", "A search")
     definition = define(tuple(arguments), extra_folder)
     pool = launcher.pool([definition.base], definition.total * len(definition.seeds))
     from variations.searching.search import Search

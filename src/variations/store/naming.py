@@ -40,7 +40,7 @@ def run_name(config: RunConfig) -> str:
     return safe_name("-".join([*parts, identity[:8]]))
 
 
-def safe_name(text: str, identity: str = "") -> str:
+def safe_name(text: str, identity: str = "", longest: int | None = LONGEST) -> str:
     """Return `text` as a folder's name: letters, digits and `-_.=,+`; cut when long, and then ending in `identity`."""
     name = re.sub(r"[^\w.=,+-]+", "_", text, flags=re.ASCII).lstrip("._").rstrip("_") or "run"
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 9]}-{identity}"[:LONGEST]
+    return name if longest is None or len(name) <= longest else f"{name[: longest - 9]}-{identity}"[:longest]

@@ -1,5 +1,6 @@
 """Rows of a table as the sweep file defines them, and what a row changes, in the table's words."""
 
+import glob
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,15 +10,14 @@ from typing import Any
 import yaml
 
 from variations.config import SweepConfig
+from variations.configuration import doors
+from variations.configuration.places import CONF
+from variations.configuration.spelling import spelled
 from variations.configuration.tasks import DEFAULT, named
 from variations.errors import UserError
 from variations.store.atomic import read_yaml
 from variations.store.identity import covered, defaults, flatten, is_incidental
 from variations.store.run_folder import SEED_FOLDER
-
-PROJECT = Path(__file__).resolve().parents[3]
-CONF = PROJECT / "conf"
-SWEEPS = PROJECT / "sweeps"
 
 
 @dataclass(frozen=True)
@@ -70,28 +70,64 @@ def define(
     Raises UserError if there are no rows, or `rows` names an unknown one.
     """
     name = sweep.name or "single"
-    folder = conf / "variation" / (sweep.table or name)
-    references = list(sweep.rows) or sorted(path.stem for path in folder.glob("*.yaml"))
+    in_table = doors.files(f"variation/{glob.escape(sweep.table or name)}/*.yaml", conf)
+    references = list(sweep.rows) or sorted(path.name.removesuffix(".yaml") for path in in_table)
     known = tuple(sweep.seeds)
-    if not references and store is not None and (store / name).is_dir():
+    grid = not references
+    if grid and store is not None and (store / name).is_dir():
         found = (path.name for path in (store / name).iterdir() if path.is_dir())
         references = sorted(name for name in found if not name.startswith("."))  # a search keeps its leases there
         folders = (SEED_FOLDER.fullmatch(path.name) for path in (store / name).glob("*/*") if path.is_dir())
         known = tuple(sorted({int(match[1]) for match in folders if match})) or known
     if not references:
-        how = f"sweep={name}" if (conf.parent / "sweeps" / f"{name}.yaml").is_file() else f"sweep.name={name} KEY=A,B"
-        raise UserError(f"Sweep {name!r} has no rows yet: run it with `python src/train.py --multirun {how}`.")
+        how = f"sweep={name}" if doors.files(f"sweep/{glob.escape(name)}.yaml", conf) else f"sweep.name={name} KEY=A,B"
+        raise UserError(f"Sweep {name!r} has no rows yet: run it with `{spelled('train')} --multirun {how}`.")
     names = [reference.rsplit("/", 1)[-1] for reference in references]
     if unknown := [row for row in rows or () if row not in names]:
         raise UserError(f"Sweep {name!r} has no row {', '.join(map(repr, unknown))}; valid: {', '.join(names)}.")
-    chosen = [item for item, row in zip(references, names, strict=True) if rows is None or row in rows]
-    definitions = tuple(load_row(reference, sweep.table or name, conf=conf) for reference in references)
-    named = zip(references, told_apart(definitions), strict=True)
-    definitions = tuple(definition for reference, definition in named if reference in chosen)
+    definitions = told_apart([load_row(reference, sweep.table or name, conf=conf) for reference in references])
+    first = definitions[0].row
+    definitions = tuple(row for row in definitions if rows is None or row.row in rows)
+    if store is not None and not grid:
+        definitions = tuple(found for row in definitions for found in _crossed(row, store / name, first))
     if not sweep.rows:
         definitions = tuple(sorted(definitions, key=lambda row: row.base is not None))
     wanted = known if seeds is None else tuple(seeds)
     return SweepDefinition(name, definitions, wanted, sweep.table, sweep.metric, sweep.note)
+
+
+def crossed_name(row: str, point: str) -> str:
+    """The name of a row of a table under one point of the axes that the table is crossed with."""
+    return f"{row},{point}"
+
+
+def crossed_label(label: str, point: str) -> str:
+    """Its printed label: `Uniform, model.dropout=0.2`."""
+    return f"{label}, {point}"
+
+
+def _crossed(row: RowDefinition, home: Path, first: str) -> list[RowDefinition]:
+    """A row and those that it became where the sweep was crossed with other keys, which have no published figures.
+
+    A row that has been run in that way alone is not missing: it stands in the table as those.
+    """
+    start = crossed_name(row.row, "")
+    names = sorted(path.name for path in home.glob(f"{glob.escape(start)}*") if path.is_dir())
+    points = [name.removeprefix(start) for name in names]
+    found = [
+        replace(
+            row,
+            row=crossed_name(row.row, point),
+            label=crossed_label(row.label, point),
+            base=crossed_name(row.base or first, point),
+            id=None,
+            published={},
+            provenance=None,
+            note=None,
+        )
+        for point in points
+    ]
+    return found if found and not (home / row.row).is_dir() else [row, *found]
 
 
 def told_apart(rows: Sequence[RowDefinition]) -> tuple[RowDefinition, ...]:
@@ -110,8 +146,8 @@ def load_row(reference: str, table: str, *, conf: Path = CONF) -> RowDefinition:
     """
     head, _, row = reference.rpartition("/")
     table = head or table
-    path = conf / "variation" / table / f"{row}.yaml"
-    content = _mapping(path).get("variation") or {} if path.is_file() else {}
+    found = doors.files(f"variation/{glob.escape(table)}/{glob.escape(row)}.yaml", conf)
+    content = _mapping(found[0]).get("variation") or {} if found else {}
     return row_definition(row, content)
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Glob, Override
 
-from variations.config import RunConfig
+from variations.config import RunConfig, VariationConfig
 from variations.configuration.compose import compose_run, loader
 from variations.configuration.faults import Fault, check
+from variations.configuration.overrides import values_of
+from variations.configuration.spelling import spelled
 from variations.configuration.suggestions import did_you_mean, options
 from variations.errors import ConfigError
 from variations.store.identity import is_incidental
-from variations.store.naming import GRID, run_folder, safe_name
+from variations.store.naming import GRID, LONGEST, run_folder, safe_name
+from variations.store.rows import crossed_label, crossed_name
 from variations.tasks.translation.measures import SCORES, table_measure, unknown_measure, unmeasured
 
 MOST_JOBS = 1000
@@ -99,12 +103,14 @@ def _text(override: Override) -> str:
 
 
 def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
-    _reject_grids_in_a_table(given)
-    shared = [_text(o) for key, o in given.items() if key not in OWN_KEYS]
-    head = compose_run([_text(o) for o in given.values()], extra_folder=extra_folder)
+    _reject_choices_of_rows(given)
+    axes = {key: o for key, o in given.items() if o.is_sweep_override()}
+    shared = [_text(o) for key, o in given.items() if key not in (*OWN_KEYS, *axes)]
+    head = compose_run([_text(o) for key, o in given.items() if key not in axes], extra_folder=extra_folder)
     sweep_choice = _text(given["sweep"])
+    points = _combinations(axes)  # one empty point if there are none
     seeds = head.seeds if head.seeds is not None else [head.seed] if "seed" in given else head.sweep.seeds
-    own = _without(head.sweep.overrides, shared)
+    own = _without(head.sweep.overrides, [*shared, *(points[0] if points else ())])
     jobs: list[Job] = []
     problems = _name_faults(given)
     try:
@@ -112,17 +118,20 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
     except ConfigError as error:
         raise ConfigError([*problems, *error.faults]) from error
     rows_by_home: dict[Path, list[str]] = {}
-    for row, reference in rows:
-        overrides = [sweep_choice, f"variation={reference}", *own, *shared]
+    for (row, reference), point in itertools.product(rows, points):
+        overrides = [sweep_choice, f"variation={reference}", *own, *shared, *point]
         try:
             config = compose_run(overrides, extra_folder=extra_folder)
+            if point:
+                overrides += _words_of_a_point(config.variation, _grid_row(point, point))
+                config = compose_run(overrides, extra_folder=extra_folder)
         except ConfigError as error:
-            problems += [f"row {row}: {fault}" for fault in error.faults]
+            problems += [f"row {','.join([row, *point])}: {fault}" for fault in error.faults]
             continue
         if config.variation.quoted and head.rows is None:
             continue  # printed, not run
         rows_by_home.setdefault(run_folder(config).parent, []).append(reference)
-        jobs += [_job(row, overrides, config, seed) for seed in seeds]
+        jobs += [_job(config.variation.row or row, overrides, config, seed) for seed in seeds]
     problems += [
         f"rows {' and '.join(same)} would share the folder {home}: leave one out, or give a copy of its file "
         "another name and another variation.row."
@@ -134,16 +143,30 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
     return _base_rows_first(jobs)
 
 
-def _reject_grids_in_a_table(given: dict[str, Override]) -> None:
+def _reject_choices_of_rows(given: dict[str, Override]) -> None:
     problems = []
     if "variation" in given:
         problems.append("variation=… and sweep=… both pick rows: with a sweep write rows=[…].")
-    for key, override in given.items():
-        if override.is_sweep_override():
-            how = "seeds=[1,2]" if key == "seed" else f"one value of {key}, or run the sweep once for each"
-            problems.append(f"{override.input_line} cannot be combined with sweep=…: use {how}.")
+    if "seed" in given and given["seed"].is_sweep_override():
+        problems.append(f"{_text(given['seed'])} cannot be combined with sweep=…: use seeds=[1,2].")
     if problems:
         raise ConfigError(problems)
+
+
+def _words_of_a_point(variation: VariationConfig, point: str) -> list[str]:
+    """Overrides that name a row of a table that is crossed with values of other keys, one `point` of them.
+
+    Each point has rows of its own, and each is compared with, and borrows weights from, the rows of its own point.
+    """
+    words = {"row": variation.row, "base": variation.base, "reuse": variation.reuse}
+    named = {key: crossed_name(name, point) for key, name in words.items() if name is not None}
+    named["label"] = crossed_label(variation.label or variation.row or "", point)
+    return [f"variation.{key}={_quoted(text)}" for key, text in named.items()]
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def _name_faults(given: dict[str, Override]) -> list[str]:
@@ -167,7 +190,7 @@ def table_rows(config: RunConfig, extra_folder: str | None = None) -> list[tuple
         raise ConfigError(
             [
                 f"sweep={sweep.name} is a search and has no rows: its trials are chosen one after the other. Start it "
-                "with train.py --multirun, or plan the row it starts from with variation=TABLE/ROW."
+                f"with {spelled('train')} --multirun, or plan the row it starts from with variation=TABLE/ROW."
             ]
         )
     table = sweep.table or sweep.name
@@ -210,15 +233,9 @@ def _without(lines: Sequence[str], winners: Sequence[str]) -> list[str]:
 
 
 def _grid(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
-    count = 1
-    for override in given.values():
-        if override.is_sweep_override():
-            if not override.is_discrete_sweep():
-                raise ConfigError([f"{override.input_line}: an interval has no end of values; list them, as in 1,2,3."])
-            count *= len(list(override.sweep_iterator()))
-    if count > MOST_JOBS:
-        raise ConfigError([f"this grid has {count} runs; at most {MOST_JOBS} are started at once: list fewer values."])
-    combinations = itertools.product(*(_each_value(override) for override in given.values()))
+    combinations = _combinations(given)
+    varied = {key for key, override in given.items() if override.is_sweep_override()}
+    picked = "variation" in given and isinstance(given["variation"].value(), Glob)
     jobs: list[Job] = []
     table_words = {"rows": "rows belong to a sweep, so add sweep=NAME", "seeds": "a grid takes several as seed=1,2"}
     problems = _name_faults(given)
@@ -226,7 +243,7 @@ def _grid(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
     composed: dict[tuple[str, ...], RunConfig] = {}
     for combination in combinations:
         lines = [line for line in combination if not line.startswith("seed=")]
-        name = _grid_row(lines)
+        name = _grid_row(lines, [line for line in lines if line.partition("=")[0] in varied])
         home = [] if "sweep.name" in given else [f"sweep.name={GRID}"]
         overrides = (*lines, *home, f"name='{name}'")
         try:
@@ -236,6 +253,8 @@ def _grid(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
         except ConfigError as error:
             problems += [f"{' '.join(combination)}: {fault}" for fault in error.faults]
             continue
+        if picked and config.variation.quoted:
+            continue  # nobody named it: another system's figures, which a glob took in
         seeds = [int(line.partition("=")[2]) for line in combination if line.startswith("seed=")]
         jobs.append(_job(name, overrides, config, seeds[0] if seeds else config.seed))
     if problems:
@@ -243,17 +262,51 @@ def _grid(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
     return jobs
 
 
+def _combinations(given: dict[str, Override]) -> list[tuple[str, ...]]:
+    """Every combination of values, one override a key.
+
+    Raises:
+        ConfigError: There is no end of them, or they are too many.
+    """
+    for override in given.values():
+        if override.is_sweep_override() and not override.is_discrete_sweep():
+            raise ConfigError([f"{override.input_line}: an interval has no end of values; list them, as in 1,2,3."])
+    each = [_each_value(override) for override in given.values()]
+    count = math.prod(map(len, each))
+    if count > MOST_JOBS:
+        raise ConfigError([f"this grid has {count} runs; at most {MOST_JOBS} are started at once: list fewer values."])
+    return list(itertools.product(*each))
+
+
 def _each_value(override: Override) -> list[str]:
+    if isinstance(override.value(), Glob):
+        return [f"{override.key_or_group}={name}" for name in values_of(override)]
     if not override.is_sweep_override():
         return [_text(override)]
     values = dict.fromkeys(override.sweep_string_iterator())  # each once
     return [f"{override.get_key_element()}={value}" for value in values]
 
 
-def _grid_row(lines: Sequence[str]) -> str:
+def _grid_row(lines: Sequence[str], varied: Sequence[str]) -> str:
+    """The folder of a grid's row: its overrides; where they are too long for a name, those that vary.
+
+    Raises:
+        ConfigError: Those are too long as well.
+    """
     telling = [line for line in lines if not is_incidental(line.partition("=")[0].lstrip("+~"), {})]
     text = ",".join(telling) or "default"
-    return safe_name(text, hashlib.sha256(text.encode()).hexdigest()[:8])
+    if len(whole := safe_name(text, longest=None)) <= LONGEST:
+        return whole
+    identity = hashlib.sha256(text.encode()).hexdigest()[:8]
+    short = safe_name(",".join([*(line for line in telling if line in varied), identity]), longest=None)
+    if len(short) > LONGEST:
+        raise ConfigError(
+            [
+                f"a row of this grid would be called {short}, which is longer than a folder's name may be ({LONGEST} "
+                "characters): vary fewer keys at a time, or give each combination a row in conf/variation/."
+            ]
+        )
+    return short
 
 
 def _job(row: str, overrides: Sequence[str], config: RunConfig, seed: int) -> Job:

@@ -198,10 +198,8 @@ def connected(settings: RaySettings) -> Any:
     os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's own 15 starves rows where anything else is at work
     if settings.address is not None and _has_token():
         os.environ.setdefault("RAY_AUTH_MODE", "token")  # Ray uses no token unasked when it joins a cluster
-    try:
-        import ray
-    except ImportError as error:
-        raise UserError("hydra/launcher=ray: Ray is not installed here: pip install '.[ray]'.") from error
+    import ray
+
     common: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
     try:
         if settings.address is None:

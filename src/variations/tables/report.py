@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from variations.configuration.spelling import spelled
 from variations.errors import UserError
 from variations.figures.curves import Axes, Line, branch_count, chart, colour, dashes, series, weights_chart
 from variations.store.atomic import write_text
@@ -192,7 +193,7 @@ def _facts(table: Table) -> list[tuple[str, str]]:
     facts = [("run store", str(table.store / table.sweep.name))]
     facts += [(name, "; ".join(values)) for name, values in found.items()]
     name = shlex.quote(table.sweep.name)
-    again = f"python src/train.py --multirun sweep={name} && python src/table.py sweep={name} format=html"
+    again = f"{spelled('train')} --multirun sweep={name} && {spelled('table')} sweep={name} format=html"
     return [*facts, ("make it again", again)]
 
 

@@ -5,11 +5,13 @@ the first one that the logger does not have; so nothing is missing there and not
 run was interrupted. Nothing of a library is imported before a run uses it.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from variations import processes
 from variations.config import RunConfig
+from variations.configuration.extras import lacking
 from variations.store.ledger import RunFolder
 from variations.tracking.final import Final
 
@@ -97,10 +99,13 @@ def _opened(config: RunConfig, folder: RunFolder) -> Sequence[Tracker]:
         from variations.tracking.event_files import EventFiles
 
         return [EventFiles(config, folder)]
-    if config.logger.kind == "wandb":
+    if config.logger.kind in ("auto", "wandb"):
         from variations.tracking.mode import chosen_mode
 
         if (mode := chosen_mode(config.logger.mode)) != "disabled":
+            if config.logger.kind == "auto" and (missing := lacking("wandb", "W&B")):
+                print(f"Metrics go to the run's folder alone: {missing[0]}", file=sys.stderr)
+                return []
             from variations.tracking.weights_and_biases import WeightsAndBiases
 
             return [WeightsAndBiases(config, folder, mode)]

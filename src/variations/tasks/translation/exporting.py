@@ -161,10 +161,8 @@ class ExportedTranslator(Translator):
         super().__post_init__()
         if not isinstance(self.model, Transformer):
             raise UserError("decoder=ctranslate2 takes a Transformer.")
-        try:
-            import ctranslate2
-        except ImportError as error:
-            raise UserError("decoder=ctranslate2 needs that library: pip install '.[ctranslate2]'.") from error
+        import ctranslate2
+
         positions = max(LONGEST, (self.max_source or 0) + self.decode.max_extra)
         with tempfile.TemporaryDirectory() as folder:
             export(self.model, Path(folder), positions)

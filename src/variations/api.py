@@ -1,0 +1,167 @@
+"""The package in Python, for notebooks and scripts: train, load, translate, score, and tables as plain records.
+
+    run = variations.train("model=weighted", "size=tiny")
+    run.translate(["the small cat sleeps"])
+    variations.table("quickstart")
+
+Nothing heavy is imported before a model is needed. A test runs the examples, in a folder where
+`variations train --multirun sweep=quickstart rows=[transformer]` has been at work.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from variations.tasks.translation.config import TranslationConfig
+    from variations.tasks.translation.decoding.translator import Translator
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A run that has been trained and tested."""
+
+    path: Path
+    """Its folder."""
+    config: "TranslationConfig"
+    """What it was trained with."""
+    result: dict[str, Any]
+    """What its `result.json` holds."""
+    _translators: "dict[tuple[int | None, float | None], Translator]" = field(default_factory=dict, repr=False)
+
+    def translate(self, lines: Sequence[str], *, beam: int | None = None, alpha: float | None = None) -> list[str]:
+        """Return the best translation of each line.
+
+            >>> import variations
+            >>> run = variations.load("runs/quickstart/transformer/seed1")
+            >>> len(run.translate(["the small cat sleeps", "", "a dog"], beam=2))
+            3
+
+        Args:
+            lines: Sentences of the source language, as they are written.
+            beam: Width of the search; None: as the run was tested.
+            alpha: Exponent of the length penalty; None: as the run was tested.
+
+        Raises:
+            UserError: Its checkpoint or its vocabulary is gone.
+        """
+        import torch
+
+        from variations.commands.translate import SearchConfig, TranslateConfig, load
+
+        if (beam, alpha) not in self._translators:
+            config = TranslateConfig(run=str(self.path), decode=SearchConfig(beam=beam, alpha=alpha))
+            self._translators[beam, alpha] = load(config)
+        with torch.inference_mode():
+            found = self._translators[beam, alpha].translate(list(lines), progress=False)
+        return [each.outputs[0].text for each in found]
+
+    def score(self, set: str = "test") -> dict[str, float]:
+        """Return the scores of what the run translated, by name; `variations score` tells each one's convention.
+
+            >>> import variations
+            >>> scores = variations.load("runs/quickstart/transformer/seed1").score()
+            >>> 0 <= scores["bleu"] <= 100
+            True
+
+        Args:
+            set: One of the sets that the run was tested on.
+
+        Raises:
+            UserError: It has no translations of that set.
+        """
+        from variations.commands.score import ScoreConfig, ladder, read_texts
+
+        config = ScoreConfig(run=str(self.path), set=set)
+        return {score.name: score.value for score in ladder(config, read_texts(config))}
+
+
+def load(run: str | Path) -> TrainedRun:
+    """Return a trained run, given its folder.
+
+        >>> import variations
+        >>> run = variations.load("runs/quickstart/transformer/seed1")
+        >>> run.config.model.kind
+        'transformer'
+        >>> variations.load("nowhere")
+        Traceback (most recent call last):
+        ...
+        variations.errors.UserError: ...
+
+    Raises:
+        UserError: There is no run, or it is not finished.
+    """
+    from variations.configuration import compose
+    from variations.errors import UserError
+    from variations.store.ledger import RunFolder
+
+    folder = RunFolder.open(Path(run).expanduser())
+    if not folder.finished():
+        raise UserError(f"{run} is {folder.state()}, not finished: train it to its end first.")
+    return TrainedRun(folder.path, compose.load(folder.path / "config.yaml"), folder.result() or {})
+
+
+def train(*overrides: str) -> TrainedRun:
+    """Train, test and score one run, as `variations train` does with the same words, and return it.
+
+    A finished run is returned as it is, an interrupted one continued.
+
+    Raises:
+        ConfigError: All faults of the configuration.
+        UserError: The run cannot be started, or failed.
+    """
+    from variations.commands.preflight import preflight
+    from variations.configuration.compose import compose_run
+    from variations.errors import ConfigError
+    from variations.run import execute
+    from variations.tasks.translation.config import TranslationConfig
+
+    if found := preflight(overrides, TranslationConfig, "train", runs_models=True):
+        raise ConfigError(found)
+    return load(execute(compose_run(overrides)))
+
+
+def table(
+    sweep: str, *, runs: str | Path = "runs", rows: Sequence[str] | None = None, seeds: Sequence[int] | None = None
+) -> list[dict[str, Any]]:
+    """Return a sweep's table as records, one for each row and seed: `pandas.DataFrame(variations.table("quickstart"))`.
+
+        >>> import variations
+        >>> records = variations.table("quickstart", rows=["transformer"])
+        >>> [(record["row"], record["seed"], record["state"]) for record in records]
+        [('transformer', 1, 'finished')]
+
+    A record holds the row's words, the run's state and folder, each measured score under its key (None where it is
+    missing), and each published figure under `published KEY`.
+
+    Args:
+        sweep: A file in `sweeps/`, or the name that a grid was given.
+        runs: Root of the run store.
+        rows: Only these rows.
+        seeds: Only these seeds; None: those of the sweep file, or all of a grid.
+
+    Raises:
+        UserError: The sweep has no rows, or `rows` names an unknown one.
+    """
+    from variations.config import SweepConfig
+    from variations.configuration.compose import compose_run, loader
+    from variations.configuration.suggestions import options
+    from variations.store.rows import define
+    from variations.tables.chance import SignificanceConfig
+    from variations.tables.table import build, document
+
+    known = sweep in options(loader(), "sweep")
+    config = compose_run([f"sweep={sweep}"]).sweep if known else SweepConfig(name=sweep)
+    store = Path(runs).expanduser()
+    definition = define(config, rows=rows, seeds=seeds, store=store)
+    found = document(build(definition, store, SignificanceConfig(show=False)))
+    return [
+        {"sweep": sweep}
+        | {key: row[key] for key in ("row", "label", "group", "base", "parameters")}
+        | {key: run[key] for key in ("seed", "state", "folder")}
+        | {measure["key"]: run["scores"].get(measure["key"]) for measure in found["measures"]}
+        | {f"published {key}": figure["value"] for key, figure in row["published"].items()}
+        for row in found["rows"]
+        for run in row["seeds"]
+    ]

@@ -1,0 +1,62 @@
+"""The console command: `variations VERB …`, for each verb in `src/`."""
+
+import importlib
+import sys
+
+from variations.configuration.spelling import PROGRAM
+from variations.configuration.suggestions import did_you_mean
+from variations.errors import ExitCode
+
+VERBS = {
+    "train": "train, test and score one run, or a whole sweep",
+    "plan": "what a launch would train and cost, before anything is spent",
+    "table": "a sweep's table, published figures beside measured ones",
+    "figures": "figures of stored runs, and attention maps",
+    "dashboard": "compare runs in the browser",
+    "score": "score stored hypotheses",
+    "translate": "translate standard input with a trained run",
+    "complexity": "measure Table 1 of Vaswani et al. 2017 on this machine",
+    "wandb_report": "save a workspace and a report of a sweep in Weights & Biases",
+}
+
+
+def main() -> None:
+    """Run the verb that is the first word; without one, list them."""
+    verb, *rest = sys.argv[1:] or ["--help"]
+    if verb in ("--help", "-h", "help"):
+        sys.stdout.write(overview())
+    elif verb in ("--version", "-V"):
+        from variations import __version__
+
+        sys.stdout.write(f"{PROGRAM} {__version__}\n")
+    elif verb in VERBS:
+        sys.argv = [f"{PROGRAM} {verb}", *rest]
+        importlib.import_module(f"variations.commands.{verb}").main()
+    else:
+        sys.stderr.write(f"error: {verb}: there is no such verb.{hint(verb)} The verbs are {', '.join(VERBS)}.\n")
+        sys.exit(ExitCode.USAGE)
+
+
+def hint(word: str) -> str:
+    """What was probably meant by a word that is no verb."""
+    if near := did_you_mean(word.removeprefix("src/").removesuffix(".py"), list(VERBS)):
+        return near
+    return f" Did you mean '{PROGRAM} train {word}'?" if "=" in word or word.startswith("-") else ""
+
+
+def overview() -> str:
+    """What `variations --help` prints."""
+    verbs = [f"  {verb:<13} {text}" for verb, text in VERBS.items()]
+    return "\n".join(
+        [
+            "Ablations of sequence-to-sequence models, published figures beside measured ones.",
+            "",
+            f"Usage: {PROGRAM} VERB [GROUP=OPTION | KEY=VALUE] ...",
+            "",
+            "Verbs:",
+            *verbs,
+            "",
+            f"{PROGRAM} VERB --help tells what a verb takes; {PROGRAM} --version which version this is.",
+            "",
+        ]
+    )

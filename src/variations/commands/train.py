@@ -1,0 +1,35 @@
+"""The verb `train`: one run, or a whole sweep."""
+
+from pathlib import Path
+
+from variations.commands.cli import command
+from variations.tasks.translation.config import TranslationConfig
+
+
+def train(config: TranslationConfig) -> Path:
+    """Train a model, translate the test set with it, and score it.
+
+    The last line printed is the run's folder. The same line again continues an interrupted run and leaves a finished
+    one alone.
+    """
+    from variations.run import execute
+
+    folder: Path = execute(config)
+    return folder
+
+
+main = command(
+    train,
+    schema=TranslationConfig,
+    config_name="train",
+    multirun=True,
+    examples={
+        "": "a tiny Transformer on built-in data",
+        "model=weighted size=big": "another model, another size",
+        "variation=quickstart/weighted seed=2": "one row of a table",
+        "--multirun sweep=quickstart": "a whole table",
+        "--multirun sweep=quickstart rows=[uniform] seeds=[1,2]": "",
+        "--multirun model=transformer,weighted size=tiny,small": "",
+        "model=weighted debug=limit": "the whole path in twenty steps",
+    },
+)

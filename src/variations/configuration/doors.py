@@ -1,0 +1,85 @@
+"""Doors for other people's packages: folders of configuration files beside our `conf/`.
+
+A package that is installed beside ours and has an entry point in one of GROUPS adds the groups, rows and sweeps of its
+folder `conf` (laid out as ours: `conf/model/`, `conf/variation/TABLE/`, `conf/sweep/`, …):
+
+    [project.entry-points."variations.models"]
+    mine = "my_package.model:MyModel"
+
+Folders that are not installed are named on the command line, `hydra.searchpath=[file://DIR,pkg://PACKAGE.conf]`.
+Ours come first: no name of ours is replaced.
+"""
+
+import importlib.util
+from collections.abc import Iterable
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from variations.configuration.places import CONF
+from variations.errors import ConfigError
+
+GROUPS = ("variations.models", "variations.tasks")
+SEARCHPATH = "hydra.searchpath="
+
+_typed: list[Path] = []
+
+
+def folders() -> list[Path]:
+    """Folders of configuration files, ours first, then those named on the command line, then those installed."""
+    return list(dict.fromkeys([CONF, *_typed, *_installed()]))
+
+
+@cache
+def _installed() -> tuple[Path, ...]:
+    points = sorted(
+        {point.module.partition(".")[0] for group in GROUPS for point in metadata.entry_points(group=group)}
+    )
+    found = (package_folder(name) for name in points)
+    return tuple(folder / "conf" for folder in found if folder is not None and (folder / "conf").is_dir())
+
+
+def package_folder(name: str) -> Path | None:
+    """The folder of an installed package, which is not imported for that; None if there is none of that name."""
+    parts = name.split(".")
+    try:
+        spec = importlib.util.find_spec(parts[0])
+    except (ValueError, ImportError):
+        return None
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(next(iter(spec.submodule_search_locations))).joinpath(*parts[1:])
+
+
+def open_typed(lines: Iterable[str]) -> list[str]:
+    """Take in the folders of `hydra.searchpath=[…]`, and return the other overrides.
+
+    Raises:
+        ConfigError: There is no such folder or package.
+    """
+    rest, problems = [], []
+    for line in lines:
+        if not line.startswith(SEARCHPATH):
+            rest.append(line)
+            continue
+        for word in line.removeprefix(SEARCHPATH).strip("[]").split(","):
+            place = word.strip().strip("'\"")
+            scheme, _, name = place.rpartition("://")
+            folder = package_folder(name) if scheme == "pkg" else Path(name).expanduser().absolute()
+            if folder is not None and folder.is_dir():
+                _typed.append(folder)
+            else:
+                kind = "package with such a folder" if scheme == "pkg" else "folder"
+                problems.append(f"hydra.searchpath: there is no {kind}: {place}.")
+    if problems:
+        raise ConfigError(problems)
+    return rest
+
+
+def files(pattern: str, conf: Path = CONF) -> list[Path]:
+    """The files that match, of `conf` alone or, where that is ours, of all folders; the first of each name counts."""
+    found: dict[str, Path] = {}
+    for folder in folders() if conf == CONF else [conf]:
+        for path in sorted(folder.glob(pattern)):
+            found.setdefault(path.relative_to(folder).as_posix(), path)
+    return list(found.values())

@@ -1,0 +1,44 @@
+"""Packages that only some uses need: the extras of pyproject.toml, and what to say where one is missing."""
+
+import importlib.util
+
+from variations.configuration.places import IN_CHECKOUT
+from variations.errors import UserError
+
+EXTRAS = {
+    "wandb": ("wandb", "wandb_workspaces", "matplotlib"),
+    "tensorboard": ("tensorboard", "matplotlib"),
+    "search": ("optuna", "scipy"),
+    "dashboard": ("bokeh", "jinja2", "markupsafe", "matplotlib"),
+    "slurm": ("submitit",),
+    "ray": ("ray",),
+    "export": ("ctranslate2",),
+}
+"""The modules that we import of each extra."""
+
+
+def lacking(extra: str, what: str) -> list[str]:
+    """Say that `what` cannot be had, and what to install; nothing where all is there. No module is imported."""
+    missing = [name for name in EXTRAS[extra] if not _installed(name)]
+    if not missing:
+        return []
+    install = f"pip install -e '.[{extra}]'" if IN_CHECKOUT else f"pip install 'variations[{extra}]'"
+    verb = "is" if len(missing) == 1 else "are"
+    return [f"{what} needs {', '.join(missing)}, which {verb} not installed here: {install}."]
+
+
+def need(extra: str, what: str) -> None:
+    """Go on only where an extra is installed.
+
+    Raises:
+        UserError: It is not; one sentence says what to install.
+    """
+    for text in lacking(extra, what):
+        raise UserError(text)
+
+
+def _installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ValueError:  # the module is there and has no spec, as one that was put into sys.modules
+        return True

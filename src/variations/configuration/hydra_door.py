@@ -1,0 +1,43 @@
+"""The one place that uses `hydra._internal`: what Hydra has no public name for, and may change without notice.
+
+Tried with hydra-core 1.3.8; pyproject.toml holds it below 1.4.
+"""
+
+from argparse import ArgumentParser
+from pathlib import Path
+
+from hydra import version as hydra_version
+from hydra._internal.config_loader_impl import ConfigLoaderImpl as Loader
+from hydra._internal.utils import create_config_search_path, get_args_parser
+from hydra.core.config_search_path import SearchPathQuery
+from hydra.core.utils import setup_globals
+from hydra.types import RunMode
+from omegaconf import DictConfig
+
+VERSION_BASE = "1.3"
+
+__all__ = ["VERSION_BASE", "Loader", "compose", "flags", "loader_of"]
+
+
+def loader_of(conf: Path, extra_folder: str | None = None) -> Loader:
+    """Hydra's loader of a folder (and of one more before it, as `--config-dir` gives it), without its global state.
+
+    `hydra.compose` keeps that state in singletons, which a sweeper running inside `hydra.main` cannot set up twice.
+    """
+    hydra_version.setbase(VERSION_BASE)
+    setup_globals()
+    search_path = create_config_search_path(str(conf))
+    if extra_folder is not None:
+        path = f"file://{Path(extra_folder).resolve()}"
+        search_path.prepend("command-line", path, anchor=SearchPathQuery(provider="schema"))
+    return Loader(config_search_path=search_path)
+
+
+def compose(loader: Loader, config_name: str, overrides: list[str]) -> DictConfig:
+    """The composed tree, Hydra's own part under `hydra`. Raises what Hydra and OmegaConf raise."""
+    return loader.load_configuration(config_name, overrides, RunMode.RUN, from_shell=False)
+
+
+def flags() -> ArgumentParser:
+    """The parser of Hydra's own flags."""
+    return get_args_parser()

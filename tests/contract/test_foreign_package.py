@@ -1,0 +1,91 @@
+"""Somebody else's package, installed beside ours, adds a corpus, a row and a sweep without an edit of ours."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = Path(__file__).resolve().parent / "foreign_package"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the package installed in it."""
+    folder = tmp_path_factory.mktemp("foreign")
+    source = folder / "source"
+    subprocess.run(["cp", "-r", str(PACKAGE), str(source)], check=True)
+    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "install", *offline, "--target", str(folder / "site"), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "site"
+
+
+def verb(name: str, *words: str, cwd: Path, site: Path | None = None) -> subprocess.CompletedProcess[str]:
+    paths = [str(ROOT / "src"), *([str(site)] if site else [])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "200"}
+    command = [sys.executable, "-m", "variations", name, *words]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_an_installed_package_adds_groups_rows_and_sweeps(site: Path, tmp_path: Path) -> None:
+    told = verb("train", "--help", cwd=tmp_path, site=site).stdout
+    assert "foreign_text" in told
+    assert "foreign/… (1 rows)" in told
+    words = ["variation=foreign/two_heads", "data=foreign_text", "--cfg", "job", "--resolve"]
+    done = verb("train", *words, cwd=tmp_path, site=site)
+    assert done.returncode == 0, done.stderr
+    assert "label: Two heads" in done.stdout
+    assert f"root: {site / 'foreign_variations' / 'text'}" in done.stdout
+    missing = verb("table", cwd=tmp_path, site=site)
+    assert "foreign, " in missing.stderr  # among the known sweeps
+
+
+def test_a_package_that_is_not_installed_adds_nothing(tmp_path: Path) -> None:
+    done = verb("train", "data=foreign_text", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "data=foreign_text: there is no such option." in done.stderr
+
+
+def test_a_folder_is_named_on_the_command_line(tmp_path: Path) -> None:
+    conf = PACKAGE / "foreign_variations" / "conf"
+    for place in (f"file://{conf}", f"'file://{os.path.relpath(conf, tmp_path)}'"):
+        words = [f"hydra.searchpath=[{place}]", "variation=foreign/two_heads", "--cfg", "job", "-p", "model.h"]
+        done = verb("train", *words, cwd=tmp_path)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "2\n", "")
+
+
+def test_a_package_is_named_on_the_command_line(tmp_path: Path) -> None:
+    words = ["hydra.searchpath=[pkg://foreign_variations.conf]", "variation=foreign/two_heads", "--cfg", "job"]
+    assert verb("train", *words, cwd=tmp_path, site=PACKAGE).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("file://nowhere", "hydra.searchpath: there is no folder: file://nowhere."),
+        ("pkg://nobody.conf", "hydra.searchpath: there is no package with such a folder: pkg://nobody.conf."),
+    ],
+)
+def test_a_place_that_is_not_there_is_told(place: str, message: str, tmp_path: Path) -> None:
+    done = verb("train", f"hydra.searchpath=[{place}]", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_its_row_is_trained_in_a_sweep_beside_ours(site: Path, tmp_path: Path) -> None:
+    limits = ["debug=limit", "logger=none"]
+    done = verb("train", "--multirun", "sweep=foreign", *limits, cwd=tmp_path, site=site)
+    assert done.returncode == 0, done.stdout + done.stderr
+    printed = verb("table", "sweep=foreign", "format=json", cwd=tmp_path, site=site)
+    assert printed.returncode == 0, printed.stderr
+    rows = {row["row"]: row for row in json.loads(printed.stdout)["rows"]}
+    assert rows["two_heads"]["label"] == "Two heads"
+    assert rows["two_heads"]["base"] == "transformer"
+    assert {seed["state"] for row in rows.values() for seed in row["seeds"]} == {"finished"}

@@ -1,0 +1,87 @@
+"""The package in Python: what it promises in its examples, and in the notebook."""
+
+import ast
+import doctest
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import variations
+from variations import api
+from variations.errors import ConfigError, UserError
+from variations.store.ledger import RunFolder
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOK = ROOT / "examples" / "first_steps.ipynb"
+
+
+def test_the_package_itself_imports_nothing_heavy() -> None:
+    look = "import sys, variations; variations.load; print([m for m in ('torch', 'hydra', 'yaml') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_only_public_names_are_there() -> None:
+    assert [getattr(variations, name) for name in ("load", "table", "train")] == [api.load, api.table, api.train]
+    with pytest.raises(AttributeError, match="module 'variations' has no attribute 'nothing'"):
+        _ = variations.nothing
+
+
+def test_a_run_that_is_not_there_or_not_finished_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="There is no run in"):
+        variations.load(tmp_path)
+    RunFolder(tmp_path / "run").create({"seed": 1}).set_status("failed", "why")
+    with pytest.raises(UserError, match="is failed, not finished"):
+        variations.load(tmp_path / "run")
+
+
+def test_all_faults_are_told_before_training() -> None:
+    with pytest.raises(ConfigError) as error:
+        variations.train("modle=weighted", "decode.beam=0")
+    assert len(error.value.faults) == 2
+
+
+def cells() -> list[str]:
+    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    return ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def run_cell(source: str, names: dict[str, Any]) -> Any:
+    """Run a cell as Jupyter does: the value of the last expression is its output."""
+    *statements, last = ast.parse(source).body
+    if isinstance(last, ast.Expr):
+        exec(compile(ast.Module(statements, []), str(NOTEBOOK), "exec"), names)
+        return eval(compile(ast.Expression(last.value), str(NOTEBOOK), "eval"), names)
+    exec(compile(source, str(NOTEBOOK), "exec"), names)
+    return None
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_and_then_the_examples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    outputs = [run_cell(source, names) for source in cells()]
+    translations = next(output for output in outputs if isinstance(output, list))
+    assert len(translations) == 2
+    assert names["run"].config.model.kind == "weighted"
+    assert {"bleu", "chrf", "ppl"} <= set(names["scores"])
+    states = {record["row"]: record["state"] for record in names["records"]}
+    assert states == {
+        "transformer": "finished",
+        "weighted": "finished",
+        "uniform": "missing",
+        "learned_positions": "missing",
+    }
+    measured = {record["row"]: record["test.bleu"] for record in names["records"]}
+    assert measured["weighted"] == pytest.approx(names["scores"]["bleu"])
+    assert measured["uniform"] is None
+    assert capsys.readouterr().out.count("BLEU") == 4
+    examples = doctest.testmod(api, optionflags=doctest.ELLIPSIS)
+    assert examples.failed == 0
+    assert examples.attempted >= 10
