@@ -1,15 +1,16 @@
 """What a parser must beat: right-branching trees and a PCFG of the same training trees, scored as EVALB does.
 
-    python benchmarks/parsing_baselines.py FOLDER --output DIR [--set dev]
+    python benchmarks/parsing_baselines.py FOLDER --output DIR [--set dev] [--trees RUN/hypotheses/test.hyp …]
 
 FOLDER holds the Penn Treebank or its free sample. DIR gets each baseline's trees, one on a line, and the gold trees
-(`score.py task=parsing hyp=DIR/pcfg.hyp ref=DIR/test.ref`); the table is printed.
+(`score.py task=parsing hyp=DIR/pcfg.hyp ref=DIR/test.ref`); the table is printed, and what a paired bootstrap over the
+sentences says of each difference from the PCFG.
 """
 
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from variations.errors import UserError
@@ -19,6 +20,7 @@ from variations.tasks.parsing.pcfg import Pcfg
 from variations.tasks.parsing.right_branching import RightBranching
 from variations.tasks.parsing.treebank import find
 from variations.tasks.parsing.trees import Tree, read_trees
+from variations.tasks.translation.scoring.significance import paired_bootstrap
 
 COLUMNS = ("sentences", "f1", "recall", "precision", "exact", "tags")
 
@@ -29,6 +31,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="where the files wsj_*.mrg lie")
     parser.add_argument("--output", type=Path, required=True, help="folder for the trees")
     parser.add_argument("--set", choices=("dev", "test"), default="test")
+    parser.add_argument("--trees", type=Path, nargs="*", default=[], help="other parsers' trees of that set")
     parser.add_argument("--limit", type=int, help="only so many training and so many tested trees")
     chosen = parser.parse_args()
     try:
@@ -58,17 +61,27 @@ def main() -> int:
 
     chosen.output.mkdir(parents=True, exist_ok=True)
     _write(chosen.output / f"{chosen.set}.ref", gold)
-    parsers: dict[str, Callable[[Tree], Tree]] = {"right_branching": by_rule, "pcfg": by_grammar}
+    found = {"right_branching": [by_rule(tree) for tree in gold], "pcfg": [by_grammar(tree) for tree in gold]}
+    found |= {str(path): read_trees([path]) for path in chosen.trees}
     print(f"| parser | words | {' | '.join(COLUMNS)} |\n|---|---|{'---|' * len(COLUMNS)}")
-    for name, parse in parsers.items():
-        found = [parse(tree) for tree in gold]
-        mended = [scores.with_gold_punctuation(ours, right) for ours, right in zip(found, gold, strict=True)]
-        _write(chosen.output / f"{name}.hyp", mended)
-        sentences, repairs = scores.compare(gold, found), [Repairs()] * len(gold)
+    counts = {}
+    for name, trees in found.items():
+        if name in ("right_branching", "pcfg"):
+            mended = [scores.with_gold_punctuation(ours, right) for ours, right in zip(trees, gold, strict=True)]
+            _write(chosen.output / f"{name}.hyp", mended)
+        sentences, repairs = scores.compare(gold, trees), [Repairs()] * len(gold)
+        counts[name] = scores.counts(sentences)
         table = {"all": scores.figures(sentences, repairs)} | scores.by_length(sentences, repairs)
         for words, row in table.items():
             cells = " | ".join(f"{row[key]:.2f}" if isinstance(row[key], float) else str(row[key]) for key in COLUMNS)
             print(f"| {name} | {words} | {cells} |", flush=True)
+    print()
+    for name in found.keys() - {"pcfg"}:
+        test = paired_bootstrap(counts[name], counts["pcfg"], score=scores.f1)
+        print(
+            f"{name} - pcfg: {test.difference:+.2f} F1, 95 % CI [{test.low:+.2f}, {test.high:+.2f}], p = {test.p:.3f} "
+            f"({test.n} resamples, seed {test.seed})"
+        )
     print(f"\nThe grammar has no tree for {failed} sentences, which get right-branching ones.")
     return 0
 

@@ -8,6 +8,7 @@ from variations.tasks.parsing.evalb import Summary
 from variations.tasks.parsing.linearise import Repairs
 from variations.tasks.parsing.trees import Tree, parse_trees
 from variations.tasks.parsing.trees_toy import generate
+from variations.tasks.translation.scoring.significance import paired_bootstrap
 
 
 def tree(text: str) -> Tree:
@@ -33,7 +34,7 @@ def test_figures_by_hand() -> None:
     assert (found["recall"], found["precision"]) == (pytest.approx(100 * 5 / 6), 100)
     assert (found["exact"], found["valid"], found["tags"], found["errors"]) == (50, 50, 100, 0)
     assert scores.f1(scores.counts(sentences).sum(0)) == pytest.approx(found["f1"])
-    assert scores.f1(np.zeros((2, 3))).tolist() == [0, 0]
+    assert scores.f1(np.zeros((2, 7))).tolist() == [0, 0]
 
 
 def test_lengths_are_told_apart() -> None:
@@ -49,3 +50,15 @@ def test_the_built_in_treebank_is_the_same_for_the_same_seed_and_varied() -> Non
     labels = {node.label for each in trees for node in each.nodes() if node.word is None}
     assert labels == {"S", "NP", "VP", "PP", "SBAR", "WHNP", "ADVP", "PRT"}
     assert Summary.of(scores.compare(trees, trees)).f1 == 100
+
+
+def test_the_bootstrap_over_sentences_sees_a_difference_and_none() -> None:
+    trees = generate(60, seed=7)
+    flat = [Tree("S", tuple(each.leaves())) for each in trees]
+    right, wrong = (scores.counts(scores.compare(trees, side)) for side in (trees, flat))
+    found = paired_bootstrap(right, wrong, score=scores.f1)
+    assert found.difference == pytest.approx(100 - scores.f1(wrong.sum(0)))
+    assert found.p < 0.01
+    assert 0 < found.low < found.difference < found.high
+    same = paired_bootstrap(wrong, wrong, score=scores.f1)
+    assert (same.difference, same.low, same.high, same.p) == (0, 0, 0, 1)

@@ -1,6 +1,7 @@
 """Scoring plain files."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -60,4 +61,5 @@ def test_the_benchmark_scores_both_baselines_and_leaves_files_that_score_the_sam
         name, f1 = row[0].removeprefix("| "), float(row[3])
         found = document(*score_files(tmp_path / f"out/{name}.hyp", tmp_path / "out/test.ref"))
         assert found["scores"]["all"]["f1"] == pytest.approx(f1, abs=0.005)
+    assert re.search(r"right_branching - pcfg: -\d+\.\d\d F1, 95 % CI \[-.*, -.*\], p = 0\.001", done.stdout)
     assert float(rows[1][3]) > 80 > float(rows[0][3])  # the sentences come from a grammar

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from variations.config import TransformerConfig, choice, default_cache, number
+from variations.config import SequenceData, TransformerConfig, choice, default_cache, number
 from variations.tasks.translation.config import DecodeConfig
 
 
 @dataclass
-class DataConfig:
+class DataConfig(SequenceData):
     """A treebank and its two vocabularies."""
 
     name: str = "trees_toy"
@@ -21,8 +21,6 @@ class DataConfig:
     """Lines of symbols with part-of-speech tags, or with XX for each (docs/parsing.md)."""
     vocabulary: int = number(16_000, ge=32)
     """Most rows of the source vocabulary: frequent words, and classes of all others."""
-    vocabulary_pad_to: int = number(1, ge=1)
-    """Round the number of the source's embedding rows up to a multiple of this."""
     max_length: int = number(512, ge=1)
     """Words, and symbols, EOS included; longer training trees are dropped and counted."""
     seed: int = number(1, ge=0)

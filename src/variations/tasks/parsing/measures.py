@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from variations.configuration.suggestions import did_you_mean
 from variations.errors import DataError, UserError
 from variations.store.ledger import RunFolder
 from variations.tasks.base import Measure, Published
-from variations.tasks.parsing.evalb import OK, score_lines
+from variations.tasks.parsing import scores
+from variations.tasks.parsing.evalb import score_lines
 from variations.tasks.parsing.parameters import COLLINS
 from variations.tasks.parsing.treebank import find
 
@@ -90,11 +90,9 @@ def caveats(config: Mapping[str, Any]) -> list[str]:
 
 # Test items -----------------------------------------------------------------------------------------------------------
 
-_COUNTS = ("matched", "gold", "test", "complete", "tags", "words")
 
-
-def items(folder: RunFolder, chosen: Measure) -> NDArray[np.int64]:
-    """EVALB's counts of each sentence and a 1, (S, 7): matched, gold, test, complete, tags, words, sentences.
+def items(folder: RunFolder, chosen: Measure) -> NDArray[Any]:
+    """EVALB's counts of each sentence, (S, 7): see `scores.counts`.
 
     Raises DataError when the run has not stored its trees, or the measure is none of brackets or tags.
     """
@@ -105,21 +103,9 @@ def items(folder: RunFolder, chosen: Measure) -> NDArray[np.int64]:
     if not all(path.is_file() for path in sides):
         raise DataError(f"{folder.path} holds no trees of set={chosen.set}: test the run first.")
     gold, test = (path.read_text(encoding="utf-8").removesuffix("\n").split("\n") for path in sides)
-    sentences = score_lines(gold, test, COLLINS)
-    rows = [[*(int(getattr(each, name)) for name in _COUNTS), int(each.status == OK)] for each in sentences]
-    return np.array(rows, dtype=np.int64)
+    return scores.counts(score_lines(gold, test, COLLINS))
 
 
-def aggregate(chosen: Measure, sums: NDArray[Any]) -> NDArray[np.float64]:
-    """A score in percent of summed counts, (…, 7) to (…); 0 of nothing."""
-    matched, gold, test, complete, tags, words, sentences = np.moveaxis(np.asarray(sums, dtype=np.float64), -1, 0)
-    parts = {
-        "f1": (2 * matched, gold + test),
-        "recall": (matched, gold),
-        "precision": (matched, test),
-        "exact": (complete, sentences),
-        "tags": (tags, words),
-    }
-    above, below = parts[chosen.key.partition(".")[2]]
-    score: NDArray[np.float64] = 100 * above / np.maximum(below, 1)
-    return score
+def aggregate(chosen: Measure, sums: NDArray[Any]) -> NDArray[Any]:
+    """A score in percent of summed counts, (…, 7) to (…)."""
+    return scores.rate(chosen.key.partition(".")[2], sums)

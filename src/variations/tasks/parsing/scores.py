@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from variations.tasks.parsing.evalb import Sentence, Summary, score_lines
+from variations.tasks.parsing.evalb import OK, Sentence, Summary, score_lines
 from variations.tasks.parsing.linearise import Repairs
 from variations.tasks.parsing.parameters import COLLINS, Parameters
 from variations.tasks.parsing.trees import Tree
@@ -73,12 +73,28 @@ def by_length(sentences: Sequence[Sentence], repairs: Sequence[Repairs]) -> dict
 
 
 def counts(sentences: Iterable[Sentence]) -> NDArray[np.int64]:
-    """(matched, gold, test) brackets of each sentence, (S, 3): all that F1 of any resample needs."""
-    return np.array([(each.matched, each.gold, each.test) for each in sentences], dtype=np.int64).reshape(-1, 3)
+    """(matched, gold, test, complete, tags, words, scored) of each sentence, (S, 7): what a resample's scores need."""
+    rows = [
+        (each.matched, each.gold, each.test, each.complete, each.tags, each.words, each.status == OK)
+        for each in sentences
+    ]
+    return np.array(rows, dtype=np.int64).reshape(-1, 7)
 
 
-def f1(sums: NDArray[np.number[Any]]) -> NDArray[np.float64]:
-    """F1 in percent of summed counts (..., 3) -> (...); 0 where nothing matches."""
-    matched, gold, test = (np.asarray(sums, dtype=np.float64)[..., k] for k in range(3))
-    score: NDArray[np.float64] = 200 * matched / np.maximum(gold + test, 1)
+def rate(name: str, sums: NDArray[Any]) -> NDArray[np.float64]:
+    """A score in percent of summed counts, (…, 7) to (…); 0 of nothing. F1 is 2PR / (P + R) of the sums."""
+    matched, gold, test, complete, tags, words, scored = np.moveaxis(np.asarray(sums, dtype=np.float64), -1, 0)
+    above, below = {
+        "f1": (2 * matched, gold + test),
+        "recall": (matched, gold),
+        "precision": (matched, test),
+        "exact": (complete, scored),
+        "tags": (tags, words),
+    }[name]
+    score: NDArray[np.float64] = 100 * above / np.maximum(below, 1)
     return score
+
+
+def f1(sums: NDArray[Any]) -> NDArray[np.float64]:
+    """`rate` of F1."""
+    return rate("f1", sums)

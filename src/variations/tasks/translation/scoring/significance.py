@@ -10,7 +10,7 @@ effect one-sided and calls twice as many chance differences significant as the l
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -141,17 +141,24 @@ def _interval(draws: Floats, level: float) -> tuple[float, float]:
 
 
 def paired_bootstrap(
-    system: Counts, base: Counts, *, n: int = 1000, seed: int = SEED, level: float = 0.95
+    system: Counts,
+    base: Counts,
+    *,
+    n: int = 1000,
+    seed: int = SEED,
+    level: float = 0.95,
+    score: Callable[[NDArray[np.number]], Floats] = bleu,
 ) -> Comparison:
     """Paired bootstrap resampling (Koehn 2004): n test sets drawn with replacement, the same ones for both systems.
 
-    `system`, `base`: (S, 10) counts on the same references. The interval holds percentiles of the resampled
+    `system`, `base`: (S, 10) counts on the same references, or those that another `score` is a function of: the second
+    column must depend on the references alone. The interval holds percentiles of the resampled
     differences; `p` asks how often a difference, centred on zero, is as large as the observed one.
     """
     sentences, rng = _check(system, base), np.random.default_rng(seed)
-    blocks = [bleu(drawn @ system) - bleu(drawn @ base) for drawn in _resamples(sentences, n, rng)]
+    blocks = [score(drawn @ system) - score(drawn @ base) for drawn in _resamples(sentences, n, rng)]
     draws = np.concatenate(blocks)
-    difference = float(bleu(system.sum(0)) - bleu(base.sum(0)))
+    difference = float(score(system.sum(0)) - score(base.sum(0)))
     p = _share(np.abs(draws - draws.mean()) >= abs(difference) - TIE)
     theirs = _share(np.abs(draws) - np.abs(draws).mean() > abs(difference))
     return Comparison(difference, *_interval(draws, level), p, "bootstrap", n, seed, level, theirs)
