@@ -89,7 +89,7 @@ class TranslationData(pl.LightningDataModule):
         """Training batches, from where the Trainer's counts of epochs and batches say that training goes on."""
         if isinstance(self.trainer, pl.Trainer):
             loop = self.trainer.fit_loop
-            epochs = loop.epoch_progress.current
+            epochs: Any = loop.epoch_progress.current
             within = epochs.started > epochs.processed
             batches = loop.epoch_loop.batch_progress.current.ready if within else 0
             self.sampler.resume(epochs.processed, batches * self.trainer.world_size)
