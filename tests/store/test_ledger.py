@@ -282,7 +282,7 @@ def test_numbers_from_arrays_are_stored_as_numbers(folder: RunFolder) -> None:
 
 def test_experiments_start_without_torch() -> None:
     code = (
-        "import sys, variations.commands.table, variations.tables.report, variations.store.environment\n"
+        "import sys, variations.commands.table, variations.dashboard.export, variations.store.environment\n"
         "from variations.store.environment import environment; environment()\n"
         "heavy = {'torch', 'pytorch_lightning', 'lightning', 'wandb', 'sentencepiece', 'matplotlib'}\n"
         "print(sorted(heavy & set(sys.modules)))"

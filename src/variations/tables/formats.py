@@ -1,4 +1,4 @@
-"""A table as terminal output, Markdown, LaTeX (booktabs), CSV, JSON or a fragment of HTML."""
+"""A table as terminal output, Markdown, LaTeX (booktabs), CSV or JSON."""
 
 import csv
 import io
@@ -212,20 +212,12 @@ def json_document(table: Table) -> str:
     return json_text(document(table)) + "\n"
 
 
-def html_fragment(table: Table) -> str:
-    """A `<table>` with its notes, every value escaped, without style."""
-    from variations.tables.templates import environment
-
-    return str(environment().get_template("table.html").render(grid=lay_out(table))) + "\n"
-
-
 FORMATS: dict[str, Callable[[Table], str]] = {
     "terminal": terminal,
     "markdown": markdown,
     "latex": latex,
     "csv": comma_separated,
     "json": json_document,
-    "html": html_fragment,
 }
 
 
