@@ -5,6 +5,8 @@ number with `link`, which only one can (also on network file systems, where lock
 whether a higher number has appeared meanwhile, and if so steps back. The highest file is never deleted, not even when
 the lease is given back, so numbers only grow and nobody can take an old one by mistake.
 
+Taking over ends the former holder's right to write (see fence.py), before the new one reads anything.
+
 The holder counts up `beat` in its file. A lease is free when it was given back; when its holder was a process of this
 machine that has ended; when the pool it was queued in knows no such job; or when an observer has seen no beat for
 `seconds` by its own clock. Clocks of different machines are never compared.
@@ -18,13 +20,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from variations.errors import ExitCode, InUseError, UserError
-from variations.store.atomic import json_text, write_json
+from variations.errors import ExitCode, InUseError, TakenOverError, UserError
+from variations.store import fence
+from variations.store.atomic import json_text, make_folder, write_json
 from variations.store.process_identity import Process
 
 SECONDS = 60.0
@@ -123,7 +126,7 @@ class Lease:
             UserError: the folder cannot be made or written.
         """
         with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         process = Process.of()
         since = datetime.now(UTC).isoformat(timespec="seconds")
         number = 1 if over is None else over.number + 1
@@ -134,7 +137,11 @@ class Lease:
             made = lease._make()
         if not made:
             return None
-        if not lease.held():
+        if state == "running":
+            with writing(folder):
+                fence.build(folder, number)
+        if not lease.held():  # looked at last: whoever comes now finds our fence, and takes it away
+            fence.leave(folder, number)
             lease.path.unlink(missing_ok=True)
             return None
         _held.add(record.token)
@@ -157,15 +164,22 @@ class Lease:
         if not self.held():
             return False
         self.record = replace(self.record, beat=self.record.beat + 1, key=key or self.record.key)
-        self._write()
+        try:
+            self._write()
+        except TakenOverError:
+            return False
         return True
 
     def release(self) -> None:
         """Give the lease back, if it is still in force."""
         _held.discard(self.record.token)
-        if self.held():
-            self.record = replace(self.record, state="released")
-            self._write()
+        try:
+            if self.held():
+                self.record = replace(self.record, state="released")
+                with suppress(TakenOverError):  # just now
+                    self._write()
+        finally:
+            fence.leave(self.folder, self.record.number)
 
     def _write(self) -> None:
         write_json(self.path, self._content())
