@@ -15,6 +15,7 @@ from variations.config import RunConfig
 from variations.configuration.tasks import named
 from variations.errors import Interrupted, Pruned, UserError
 from variations.lightning import LightningEnvironment, pl
+from variations.store import inputs
 from variations.store.environment import environment
 from variations.store.ledger import RunFolder
 from variations.store.reuse import trained_in
@@ -55,7 +56,10 @@ def fit(
     data.prepare_data()
     data.setup()
     if processes.global_rank() == 0:
-        folder.write_environment(environment(data.keep_facts(folder)) | {"performance": chosen})
+        made_from = data.keep_facts(folder)
+        inputs.refuse_changed(folder, made_from)
+        inputs.remember(folder, made_from)
+        folder.write_environment(environment(made_from) | {"performance": chosen})
     # The weights' first values depend on the seed alone, not on what was imported or loaded before.
     pl.seed_everything(config.seed, workers=True, verbose=False)
     experiment = task.experiment(config, data, device)
