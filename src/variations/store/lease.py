@@ -32,6 +32,8 @@ from variations.store.process_identity import Process
 
 SECONDS = 60.0
 """So long a holder may be silent before its lease is free; it beats six times as often."""
+SILENT = 3600.0
+"""A holder on another machine that has written nothing for so long is taken for gone by those who only look."""
 NAME = re.compile(r"lease-(\d+)\.json")
 KEY_SECONDS = 3.0
 """So long a started run waits for the sweep to note under which key it was submitted."""
@@ -98,6 +100,27 @@ def _numbers(folder: Path) -> list[int]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     return [int(match[1]) for match in map(NAME.fullmatch, names) if match]
+
+
+def silent(folder: Path, *others: Path) -> bool:
+    """Return whether nobody holds the lease of a run, or its holder has not written for SILENT seconds, for readers.
+
+    Only times of files are known to somebody who looks once, and they are those of another machine's clock; so this
+    never decides who may take the lease.
+
+    Args:
+        folder: The run's folder.
+        others: Further files that the holder writes.
+    """
+    record = read(folder)
+    if record is not None:
+        if record.state == "released":
+            return True
+        if (alive := record.process.alive()) is not None:
+            return not alive
+    files = [*others, *([] if record is None else [folder / f"lease-{record.number}.json"])]
+    times = [path.stat().st_mtime for path in files if path.exists()]
+    return not times or time.time() - max(times) > SILENT
 
 
 class Lease:

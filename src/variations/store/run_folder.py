@@ -32,7 +32,7 @@ from variations.errors import UserError
 from variations.store import fence, lease
 from variations.store.atomic import json_text, make_folder, plain, read_yaml, replaced, write_json, write_yaml
 from variations.store.identity import changed_keys, config_hash, covered
-from variations.store.process_identity import answers
+from variations.store.process_identity import Process, answers
 
 STATES = ("running", "finished", "failed", "interrupted", "pruned")
 SEED_FOLDER = re.compile(r"seed(\d+)(?:-attempt(\d+))?")
@@ -48,6 +48,8 @@ class Status:
     updated: str | None = None
     pid: int | None = None
     host: str | None = None
+    process: str | None = None
+    """The same process by a name that no other one ever has (`Process.key`)."""
     attempt: int = 1
     step: int | None = None
     epoch: int | None = None
@@ -227,6 +229,7 @@ class RunFolder:
         old = self._read_json("status.json", tolerant=True) or {}
         now = datetime.now(UTC).isoformat(timespec="seconds")
         fresh = {"state": state, "reason": reason, "updated": now, "pid": os.getpid(), "host": socket.gethostname()}
+        fresh["process"] = Process.of().key
         base = {key: value for key, value in asdict(Status(state)).items() if key != "extra"}
         base |= {"started": now, "attempt": self.attempt}
         if state == "failed" and old.get("state") != "failed":  # whoever notices it too does not count it again
@@ -234,17 +237,23 @@ class RunFolder:
         write_json(self.path / "status.json", base | old | fresh | extra)
 
     def state(self) -> str:
-        """The state a reader should believe: `running` of a process that has died on this host is `interrupted`."""
+        """The state a reader should believe: `running` of a process that is gone is `interrupted`."""
         status = self.status()
         if status is None:
             return "absent"
-        if (
-            status.state == "running"
-            and status.host == socket.gethostname()
-            and not (status.pid and answers(status.pid))
-        ):
-            return "interrupted"
-        return status.state
+        return "interrupted" if status.state == "running" and not self._lives(status) else status.state
+
+    def _lives(self, status: Status) -> bool:
+        """Whether the process that a status tells of is there; on another machine, whether it has beaten lately."""
+        process = Process.from_key(status.process or "")
+        if process is not None and (alive := process.alive()) is not None:
+            return alive
+        if status.host == socket.gethostname() and not (status.pid and answers(status.pid)):
+            return False
+        # An older status names no more than a number, which another process may have been given.
+        if process is None and status.host == socket.gethostname() and lease.read(self.path) is None:
+            return True
+        return not lease.silent(self.path, self.path / "status.json")
 
     def finished(self) -> bool:
         """Whether the run is finished and its result can be read; one that has lost it must be tested again."""

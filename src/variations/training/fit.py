@@ -30,6 +30,8 @@ from variations.training.step import Step
 Callbacks = Callable[[Loop, Experiment], Sequence[pl.Callback]]
 """Further callbacks of a run: they may ask the loop, and tell it to stop."""
 
+log = logging.getLogger(__name__)
+
 
 @dataclass
 class Trained:
@@ -149,4 +151,10 @@ def label(config: RunConfig, folder: RunFolder) -> str:
 
 def _resume_from(config: RunConfig, folder: RunFolder) -> str | None:
     path = checkpoints.newest(trained_in(folder, config.variation.source).checkpoints)
+    if path is None and processes.global_rank() == 0 and (lines := folder.read_metrics()):
+        log.warning(
+            "%s has measurements up to step %s but no checkpoint: it is trained again from the start.",
+            folder.path,
+            lines[-1].get("step"),
+        )
     return None if path is None else str(path)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from variations.config import BranchConfig, ModelConfig, RunConfig
 from variations.configuration.faults import Fault, Rules
-from variations.errors import UserError
 from variations.store import inputs
 from variations.store.ledger import RunFolder
 from variations.tasks.base import Samples
