@@ -188,7 +188,7 @@ def contents(folder: RunFolder) -> dict[str, Any]:
     del last["variations"]["budget"]["seconds"]
     lines = [{key: value for key, value in line.items() if key != "seconds"} for line in folder.read_metrics()]
     result = folder.result() or {}
-    hypotheses = {path.name: path.read_text() for path in sorted(folder.hypotheses.iterdir())}
+    hypotheses = {path.name: path.read_text() for path in sorted(folder.hypotheses.glob("[!.]*"))}
     return found | {
         "metrics": lines,
         "result": {key: value for key, value in result.items() if key not in TIMED},

@@ -4,7 +4,6 @@
 nothing but the folder, so that any launcher, on any machine that sees it, can do it: `python -m variations.run FOLDER`.
 """
 
-import errno
 import os
 import signal
 import socket
@@ -20,12 +19,11 @@ from variations.config import RunConfig
 from variations.configuration import surroundings
 from variations.configuration.compose import load, to_dict
 from variations.configuration.tasks import named
-from variations.errors import ConfigError, ExitCode, Interrupted, Pruned, RunFailedError, TakenOverError, UserError
+from variations.errors import ConfigError, ExitCode, Interrupted, Pruned, TakenOverError, UserError
 from variations.store import fence, ledger, naming
+from variations.store.atomic import disk_refusals_told
 from variations.store.lease import hold
 from variations.store.ledger import RunFolder
-
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def execute(config: RunConfig) -> Path:
@@ -71,7 +69,7 @@ def run(path: Path, *, queued: bool = False) -> dict[str, Any]:
     if processes.node_rank(config.trainer.nodes) > 0:  # the first machine holds the lease
         _run_in_processes(config, folder)
         return {}
-    with hold(folder.path, seconds=config.sweep.lease_seconds, queued=queued) as lease:
+    with hold(folder.path, seconds=config.sweep.lease_seconds, queued=queued) as lease, disk_refusals_told():
         config = load(folder.path / "config.yaml")  # until now another command may have changed it
         if folder.finished() or (queued and folder.state() == "pruned"):  # by whoever held the lease before
             print("Finished before: there is nothing to do.")
@@ -108,8 +106,9 @@ def _work(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
         _forget_last_attempt(folder)
         folder.set_status("running", command=" ".join(sys.argv))
         try:
-            result = _train_and_test(config, folder, interrupt)
-            folder.write_result(result)
+            with disk_refusals_told():
+                result = _train_and_test(config, folder, interrupt)
+                folder.write_result(result)
         except TakenOverError:
             raise  # the folder is another's
         except Pruned as stop:
@@ -118,16 +117,6 @@ def _work(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
         except KeyboardInterrupt as stop:
             folder.set_status("interrupted", str(stop) or "stopped; the same command continues the run")
             raise
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                _set_failed(folder, error)
-                raise
-            full = RunFailedError(
-                f"the disk is full: {error}. Checkpoints are untouched: make room and run the same command again to "
-                "continue."
-            )
-            _set_failed(folder, full)
-            raise full from error
         except BaseException as error:
             _set_failed(folder, error)
             raise

@@ -1,5 +1,6 @@
 """Files that are either whole or absent: written under a temporary name beside the target, then renamed."""
 
+import errno
 import json
 import math
 import os
@@ -10,7 +11,10 @@ from typing import Any
 
 import yaml
 
+from variations.errors import RunFailedError
 from variations.store import fence
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextmanager
@@ -40,6 +44,20 @@ def write_text(path: Path, text: str) -> None:
     """Replace `path` by `text` in UTF-8: a reader, or a power cut, sees the old file or the new one, never half."""
     with replaced(path) as temporary, temporary.open("x", encoding="utf-8", newline="\n") as file:
         file.write(text)
+
+
+@contextmanager
+def disk_refusals_told() -> Iterator[None]:
+    """Raise RunFailedError where a disk that is full, broken or not to be written stops a run."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (*FULL, errno.EIO, errno.EROFS, errno.ESTALE, errno.EACCES):
+            raise
+        what, remedy = ("is full", "make room") if error.errno in FULL else ("cannot be written", "mend that")
+        raise RunFailedError(
+            f"the disk {what}: {error}. Checkpoints are untouched: {remedy} and run the same command again to continue."
+        ) from error
 
 
 def make_folder(path: Path) -> None:

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from variations.errors import ExitCode, InUseError, TakenOverError, UserError
 from variations.store import fence
-from variations.store.atomic import json_text, make_folder, write_json
+from variations.store.atomic import flush, json_text, make_folder, write_json
 from variations.store.process_identity import Process
 
 SECONDS = 60.0
@@ -214,6 +214,7 @@ class Lease:
         """Make the file whole, unless there is one of that number."""
         temporary = self.folder / f".lease.{os.getpid()}-{self.record.token}.tmp"
         temporary.write_text(json_text(self._content()) + "\n", encoding="utf-8")
+        flush(temporary)  # after a power cut a lease without contents would be somebody's until it was silent enough
         try:
             os.link(temporary, self.path)
             return True
