@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy import stats
 
-from variations.claims.rule import (
+from variations.tables.claims.rule import (
     VERDICTS,
     Finding,
     bearing,

@@ -13,7 +13,7 @@ the claim, *contradicts* it, or leaves it *open*:
 
 The margin is the smallest difference worth the name of an effect. A difference can be certain and below it: then the
 claim is contradicted, since what was claimed was an effect. Fewer than SEEDS seeds on either side leave a claim open,
-whatever the difference; so does a row that was not trained (`variations.claims.trained`).
+whatever the difference; so does a row that was not trained (`variations.tables.trained`).
 
 Several comparisons give one verdict (`verdict`). Only signs are tested: the sizes of the papers' differences belong to
 their corpus, and are printed beside ours.

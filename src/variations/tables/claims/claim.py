@@ -7,10 +7,11 @@ from typing import Any, get_args
 
 import yaml
 
-from variations.claims.rule import EXPECTATIONS, MARGINS, VERDICTS, Expectation, Verdict
 from variations.errors import ConfigError
+from variations.store.rows import PROJECT
+from variations.tables.claims.rule import EXPECTATIONS, MARGINS, VERDICTS, Expectation, Verdict
 
-CLAIMS = Path(__file__).resolve().parents[3] / "claims"
+CLAIMS = PROJECT / "claims"
 UNITS = ("step", "target_tokens", "flops", "seconds")
 """What `sooner` may be counted in: keys of a run's metrics."""
 

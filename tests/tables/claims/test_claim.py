@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from variations.claims.claim import read_papers
 from variations.errors import ConfigError
+from variations.tables.claims.claim import read_papers
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_every_test_of_a_claim_names_rows_that_exist():

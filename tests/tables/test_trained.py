@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from variations.claims.trained import last_fall, untrained
+from variations.tables.trained import last_fall, untrained
 
 
 def test_the_fall_is_that_of_the_perplexity_in_the_last_fifth():
