@@ -15,6 +15,7 @@ from typing import Any
 
 from variations.dashboard.metrics import Metrics
 from variations.errors import UserError
+from variations.store.atomic import read_stored, stored_path
 from variations.store.ledger import RunFolder
 from variations.store.run_folder import SEED_FOLDER
 from variations.tables.collect import NO_RESULT, Stored, misfit
@@ -140,10 +141,10 @@ class Store:
         lines = []
         for kind in TEXT:
             path = folder / f"{name}.{kind}"
-            if not self.inside(path):
+            if not self.inside(stored_path(path) or path):
                 return None
             try:
-                lines.append(path.read_text(encoding="utf-8", errors="replace").removesuffix("\n").split("\n"))
+                lines.append(read_stored(path).decode("utf-8", errors="replace").removesuffix("\n").split("\n"))
             except OSError:
                 return None
         return (lines[0], lines[1], lines[2]) if len({len(side) for side in lines}) == 1 else None

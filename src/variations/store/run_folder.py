@@ -11,6 +11,8 @@
         hypotheses/        <set>.hyp .ref .src
         checkpoints/
 
+A record (see records.py) is the same folder without log, leases and checkpoints, its texts gzipped.
+
 Every file but metrics.jsonl and log.txt is replaced whole. This module imports no torch.
 """
 

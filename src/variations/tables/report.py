@@ -10,7 +10,7 @@ from typing import Any
 
 from variations.errors import UserError
 from variations.figures.curves import Axes, Line, branch_count, chart, colour, dashes, series, weights_chart
-from variations.store.atomic import write_text
+from variations.store.atomic import read_stored, write_text
 from variations.store.ledger import RunFolder
 from variations.tables.collect import SeedRun
 from variations.tables.grid import lay_out
@@ -121,7 +121,7 @@ def _hypotheses(run: SeedRun) -> tuple[list[str], list[str], list[str]] | None:
     folder = RunFolder(run.folder).hypotheses
     try:
         texts = [
-            (folder / f"test.{kind}").read_text(encoding="utf-8").removesuffix("\n").split("\n")
+            read_stored(folder / f"test.{kind}").decode("utf-8").removesuffix("\n").split("\n")
             for kind in ("src", "ref", "hyp")
         ]
     except (OSError, UnicodeDecodeError):
