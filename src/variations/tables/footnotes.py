@@ -111,9 +111,10 @@ def _tests(table: Table, refusal: str | None) -> list[str]:
         f"The {100 * settings.level:g} % interval{' and p' if any(test.counts_seeds for test in tests) else ''} of "
         f"Δ base: {'; '.join(kinds)} (n = {settings.n:,}, seed {settings.seed})."
     ]
-    if sum(test.counts_seeds for test in tests) > 1:
+    marked = sum(test.counts_seeds for test in tests)
+    if marked > 1:
         found.append(
-            f"p is not corrected for {sum(test.counts_seeds for test in tests)} comparisons: of twenty rows that differ by chance alone, about "
+            f"p is not corrected for {marked} comparisons: of twenty rows that differ by chance alone, about "
             f"{20 * (1 - settings.level):.2g} would be marked."
         )
     return found
