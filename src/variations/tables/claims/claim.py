@@ -25,7 +25,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Test:
+class Contrast:
     """A comparison of two rows of a table; of all rows with the published ones for `same order`."""
 
     table: str
@@ -62,7 +62,7 @@ class Claim:
     """In our words."""
     published: str | None = None
     """The published evidence."""
-    tests: tuple[Test, ...] = ()
+    tests: tuple[Contrast, ...] = ()
     any: bool = False
     """Whether one comparison that holds is enough."""
     untested: str | None = None
@@ -108,30 +108,31 @@ def _paper(path: Path, faults: list[str]) -> Paper | None:
 
 
 def _claim(item: Mapping[str, Any], file: str, faults: list[str]) -> Claim:
-    tests = tuple(_test(test) for test in item.get("tests", ()))
+    tests = tuple(_contrast(test) for test in item.get("tests", ()))
     settled = Settled(**item["settled"]) if "settled" in item else None
-    claim = Claim(**{**item, "tests": tests, "settled": settled})
+    section = str(item.get("section", ""))  # YAML takes 4.3 for a number
+    claim = Claim(**{**item, "section": section, "tests": tests, "settled": settled})
     where = f"{file}, {claim.id}"
     if sum(bool(way) for way in (tests, claim.untested, settled)) != 1:
         faults.append(f"{where}: give either tests, or settled, or untested: why it is not")
     if settled and settled.verdict not in VERDICTS:
         faults.append(f"{where}: there is no verdict '{settled.verdict}'. Valid: {', '.join(VERDICTS)}")
-    faults += [f"{where}: {fault}" for test in tests for fault in _test_faults(test)]
+    faults += [f"{where}: {fault}" for test in tests for fault in _contrast_faults(test)]
     return claim
 
 
-def _test(item: Mapping[str, Any]) -> Test:
-    test = Test(**item)
-    return test if test.margin else Test(**{**item, "margin": MARGINS[_margin_kind(test)]})
+def _contrast(item: Mapping[str, Any]) -> Contrast:
+    test = Contrast(**item)
+    return test if test.margin else Contrast(**{**item, "margin": MARGINS[_margin_kind(test)]})
 
 
-def _margin_kind(test: Test) -> str:
+def _margin_kind(test: Contrast) -> str:
     if test.expect in ("sooner", "same order"):
         return {"sooner": "saving", "same order": "rho"}[test.expect]
     return "nll" if test.measure.endswith("_nll") else "score"
 
 
-def _test_faults(test: Test) -> list[str]:
+def _contrast_faults(test: Contrast) -> list[str]:
     found = []
     if test.expect not in get_args(Expectation):
         found.append(f"there is no expectation '{test.expect}'. Valid: {', '.join(EXPECTATIONS)}")
