@@ -63,6 +63,29 @@ def test_a_table_of_records_is_the_table_of_the_runs(
     assert table(sweep, tmp_path / "records") == table(sweep, store)
 
 
+def test_every_reader_takes_a_record_for_a_run(put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path) -> None:
+    from variations.dashboard.metrics import Metrics, glance
+    from variations.dashboard.store import Store
+    from variations.tables.report import choose_samples
+
+    fill(put)
+    records = tmp_path / "records"
+    record(sweep, store, records)
+    run, copy = (RunFolder(root / "papers/good/seed2") for root in (store, records))
+    assert copy.read_metrics() == run.read_metrics() != []
+    assert glance(copy.metrics) == glance(run.metrics)
+    measured = Metrics(copy.metrics)
+    for _ in range(2):
+        measured.update()
+        assert measured.scalars == {"dev/nll": ([0, 1], [0.5, 0.5])}
+    seen = Store(records)
+    found = seen.find("papers/good/seed2")
+    assert seen.text(found, "test") == (SOURCES, REFERENCES, wrong(9))
+    assert seen.metrics(found).lines == 2
+    settings = SignificanceConfig(show=False)
+    assert choose_samples(build(sweep, records, settings)) == choose_samples(build(sweep, store, settings))
+
+
 def test_a_corpus_of_others_is_told_by_hash_and_sums_alone(
     put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
 ) -> None:
@@ -84,7 +107,7 @@ def test_places_hosts_and_secrets_stay_away(put: Put, sweep: SweepDefinition, st
     records = tmp_path / "records"
     record(sweep, store, records)
     home = records / "papers/base/seed1"
-    text = "".join(path.read_text() for path in home.iterdir() if path.is_file())
+    text = "".join(path.read_text() for path in home.iterdir() if path.suffix in {".json", ".yaml"})
     for word in ("/home/somebody", "tower", "abcdef1234567890", "me@h", str(store)):
         assert word not in text, word
     found = RunFolder(home)

@@ -20,7 +20,9 @@ from variations.store.ledger import RunFolder
 from variations.store.run_folder import SEED_FOLDER
 from variations.tables.collect import NO_RESULT, Stored, misfit
 
-WATCHED = ("config.yaml", "status.json", "result.json", "environment.json", "metrics.jsonl", "attention.json")
+METRICS = ("metrics.jsonl", "metrics.jsonl.gz")
+"""As a run appends to it, and as a record keeps it."""
+WATCHED = ("config.yaml", "status.json", "result.json", "environment.json", *METRICS, "attention.json")
 """Files of a run whose change is news."""
 DEPTH = 6
 """Folders below the root in which runs are looked for."""
@@ -131,7 +133,7 @@ class Store:
         with self._lock:
             if run.id not in self._metrics:
                 self._metrics[run.id] = Metrics(run.folder.metrics)
-            if "metrics.jsonl" in run.files:
+            if not run.files.isdisjoint(METRICS):
                 self._metrics[run.id].update()
             return self._metrics[run.id]
 

@@ -11,7 +11,7 @@
         hypotheses/        <set>.hyp .ref .src
         checkpoints/
 
-A record (see records.py) is the same folder without log, leases and checkpoints, its texts gzipped.
+A record (`record.py`) is the same folder without log, leases and checkpoints, its measurements and texts gzipped.
 
 Every file but metrics.jsonl and log.txt is replaced whole. This module imports no torch.
 """
@@ -30,7 +30,16 @@ import yaml
 
 from variations.errors import UserError
 from variations.store import lease
-from variations.store.atomic import json_text, plain, read_yaml, write_json, write_text, write_yaml
+from variations.store.atomic import (
+    json_text,
+    plain,
+    read_stored,
+    read_yaml,
+    stored_path,
+    write_json,
+    write_text,
+    write_yaml,
+)
 from variations.store.identity import changed_keys, config_hash, covered
 from variations.store.process_identity import answers
 
@@ -258,9 +267,9 @@ class RunFolder:
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """All lines, oldest first. A last line cut off by a kill is passed over. Raises UserError for other damage."""
-        if not self.metrics.is_file():
+        if stored_path(self.metrics) is None:
             return []
-        lines = self.metrics.read_text(encoding="utf-8", errors="replace").split("\n")
+        lines = read_stored(self.metrics).decode("utf-8", errors="replace").split("\n")
         found: list[dict[str, Any]] = []
         for number, line in enumerate(lines, start=1):
             if not line.strip():

@@ -1,7 +1,7 @@
 """Run records: finished runs copied compactly to a folder that can be published, and read like any store.
 
     records/<sweep>/<row>/seed<k>/
-        config.yaml status.json result.json metrics.jsonl environment.json   as the run left them, see below
+        config.yaml status.json result.json metrics.jsonl.gz environment.json    as the run left them, see below
         baselines.json                        BLEU of what needs no training, on each translated set
         hypotheses/<set>.hyp.gz .src.gz .ref.gz
 
@@ -92,12 +92,13 @@ def _files(folder: RunFolder) -> dict[str, bytes | Any]:
     """Contents of a record by name: bytes, or plain data."""
     config = folder.config()
     status = json.loads((folder.path / "status.json").read_text(encoding="utf-8"))
+    metrics = "".join(f"{json_text(line, indent=None)}\n" for line in folder.read_metrics())
     files: dict[str, Any] = {
         "config.yaml": published(config),
         "status.json": published(status),
         "result.json": published(folder.result()),
         "environment.json": published(folder.environment() or {}),
-        "metrics.jsonl": "".join(json_text(line, indent=None) + "\n" for line in folder.read_metrics()).encode(),
+        "metrics.jsonl.gz": _packed(metrics.encode()),
     }
     data = config.get("data") or {}
     sets = sorted(path.stem for path in folder.hypotheses.glob("*.hyp"))
