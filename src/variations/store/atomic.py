@@ -1,9 +1,11 @@
 """Files that are either whole or absent: written under a temporary name beside the target, then renamed."""
 
 import errno
+import gzip
 import json
 import math
 import os
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -90,6 +92,28 @@ def write_yaml(path: Path, value: Any) -> None:
 def json_text(value: Any, *, indent: int | None = 2) -> str:
     """Standard JSON of `value`, keys sorted; a number that is not finite becomes null, because JSON has none."""
     return json.dumps(plain(value, finite=True), indent=indent, sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+def stored_path(path: Path) -> Path | None:
+    """`path`, or the gzipped `<path>.gz` that stands for it in a record; None where there is neither."""
+    compressed = path.with_name(f"{path.name}.gz")
+    return next((found for found in (path, compressed) if found.is_file()), None)
+
+
+def read_stored(path: Path) -> bytes:
+    """Contents of `path`, or of `<path>.gz` where a record holds that instead.
+
+    Raises:
+        OSError: Neither can be read.
+    """
+    found = stored_path(path)
+    if found is None:
+        raise FileNotFoundError(f"there is no {path}")
+    data = found.read_bytes()
+    try:
+        return gzip.decompress(data) if found.suffix == ".gz" and path.suffix != ".gz" else data
+    except (EOFError, zlib.error) as error:
+        raise OSError(f"{found} is damaged: {error}") from error
 
 
 def read_yaml(path: Path) -> Any:

@@ -12,6 +12,8 @@
         hypotheses/        <set>.hyp .ref .src
         checkpoints/
 
+A record (`record.py`) is the same folder without log, leases and checkpoints, its measurements and texts gzipped.
+
 Every file but metrics.jsonl and log.txt is replaced whole. This module imports no torch.
 """
 
@@ -30,7 +32,17 @@ import yaml
 
 from variations.errors import UserError
 from variations.store import fence, lease
-from variations.store.atomic import json_text, make_folder, plain, read_yaml, replaced, write_json, write_yaml
+from variations.store.atomic import (
+    json_text,
+    make_folder,
+    plain,
+    read_stored,
+    read_yaml,
+    replaced,
+    stored_path,
+    write_json,
+    write_yaml,
+)
 from variations.store.identity import changed_keys, config_hash, covered
 from variations.store.process_identity import Process, answers
 
@@ -289,9 +301,9 @@ class RunFolder:
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """All lines, oldest first. A last line cut off by a kill is passed over. Raises UserError for other damage."""
-        if not self.metrics.is_file():
+        if stored_path(self.metrics) is None:
             return []
-        lines = self.metrics.read_text(encoding="utf-8", errors="replace").split("\n")
+        lines = read_stored(self.metrics).decode("utf-8", errors="replace").split("\n")
         found: list[dict[str, Any]] = []
         for number, line in enumerate(lines, start=1):
             if not line.strip():

@@ -204,7 +204,8 @@ def _test_values(line: Line) -> list[object]:
     if line.test is None:
         return [*[None] * 6, line.untested]
     found = line.test.across
-    return [line.test.measure, found.low, found.high, found.p, found.significant, len(line.test.seeds), None]
+    test = line.test
+    return [test.measure, found.low, found.high, test.p, test.significant, len(test.seeds), None]
 
 
 def json_document(table: Table) -> str:
@@ -258,7 +259,6 @@ _LATEX = {
     "α": "$\\alpha$",
     "ε": "$\\epsilon$",
     "ρ": "$\\rho$",
-    "†": "\\textdagger{}",
     "…": "\\ldots{}",
     "≤": "$\\leq$",
     "≥": "$\\geq$",
@@ -277,7 +277,7 @@ def _latex_note(note: str) -> str:
 
 
 def _exponent(marks: str) -> str:
-    return f"$^{{\\mathrm{{{marks}}}}}$".replace("†", "\\dagger{}")
+    return f"$^{{\\mathrm{{{marks}}}}}$"
 
 
 def _notes(grid: Grid, mark: Callable[[str], str]) -> list[str]:

@@ -1,7 +1,6 @@
-"""Baselines that a trained model must leave far behind: the copied source, and a word-by-word dictionary."""
+"""An English-German dictionary of the grammar's words, for translations word by word."""
 
 import re
-from collections.abc import Sequence
 from functools import cache
 
 from toy_corpus import inflection, words
@@ -21,11 +20,6 @@ euros Euro | old alt | o'clock Uhr | ago vor | every jeden | day Tag | morning M
 year Jahr | last letzte | moment Moment | winter Winter | summer Sommer | spring Frühling | weekend Wochenende
 holidays Ferien | piano Klavier | guitar Gitarre | violin Geige | flute Flöte | time Zeit
 """
-
-
-def copy_baseline(sources: Sequence[str]) -> list[str]:
-    """Return the source sentences as they are."""
-    return list(sources)
 
 
 @cache
@@ -56,14 +50,3 @@ def dictionary() -> dict[str, str]:
         english, german = entry.strip().split(" ", 1)
         entries[english] = german
     return entries
-
-
-def _translate(sentence: str) -> str:
-    entries = dictionary()
-    text = re.sub(r"[\w'-]+", lambda match: entries.get(match[0].lower(), match[0]), sentence)
-    return text[0].upper() + text[1:]
-
-
-def dictionary_baseline(sources: Sequence[str]) -> list[str]:
-    """Return each sentence translated word by word with `dictionary`, in the order of the English words."""
-    return [_translate(source) for source in sources]
