@@ -1,7 +1,8 @@
 """What is wrong with a configuration, all of it at once.
 
 Two layers: every value against the choices and bounds that stand in the schema, then combinations that each look right
-alone. Each fault names key and value, says what would be valid, and what to do. Nothing here needs torch.
+alone. Each fault names key and value, says what would be valid, and what to do. Nothing here needs torch,
+unless a model of another package is named, which is then imported.
 """
 
 import dataclasses
@@ -13,7 +14,9 @@ from typing import Any
 
 from variations.config import LARGEST_SEED, Config
 from variations.configuration.suggestions import did_you_mean
+from variations.errors import ConfigError
 
+CLASS_NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*")
 LONGEST_NAME = 200
 """Bytes of a run's, a row's or a sweep's name; file systems take 255, and some of ours have endings."""
 SIGNS = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
@@ -59,8 +62,10 @@ def value_fault(key: str, value: Any, metadata: Mapping[str, Any]) -> str | None
     """Say that a value is not among a field's choices or not within its bounds; None if it is."""
     if choices := metadata.get("choices"):
         valid = list(dict.fromkeys(choices))
-        if value not in valid:
-            return f"{key}={value}: valid choices are {', '.join(valid)}.{did_you_mean(str(value), valid)}"
+        foreign = bool(metadata.get("classes"))
+        if value not in valid and not (foreign and CLASS_NAME.fullmatch(str(value))):
+            more = ", or package.module:Class of another package" if foreign else ""
+            return f"{key}={value}: valid choices are {', '.join(valid)}{more}.{did_you_mean(str(value), valid)}"
     elif words := metadata.get("words"):
         whole = isinstance(value, int) and not isinstance(value, bool)
         if value not in words and not (whole and _inside(value, metadata["bounds"])):
@@ -143,6 +148,21 @@ def _t2t_width(config: Config) -> list[Fault]:
         return []
     text = f"positions.form=t2t divides by model.d_model/2 - 1, so model.d_model={d} must be at least 4."
     return [Fault(("model.d_model", "positions.form"), text)]
+
+
+@_reads("model.kind", "model.options")
+def _model_options(config: Config) -> list[Fault]:
+    kind, options = config.model.kind, config.model.options
+    if ":" not in kind:
+        text = f"model.options={options} is for a model of another package: model={kind} has none; leave it out."
+        return [Fault(("model.options",), text)] if options else []
+    from variations.configuration.foreign import class_named, option_faults
+
+    try:
+        found = class_named("model.kind", kind)
+    except ConfigError as error:
+        return [Fault(("model.kind",), text) for text in error.faults]
+    return [Fault(("model.options",), text) for text in option_faults("model.options", options, found)]
 
 
 @_reads("model.attention", "model.neighbourhood", "model.kind")
