@@ -14,12 +14,11 @@ from common import configuration, deliver, header, load, sizes
 from rich.console import Console
 from rich.progress import track
 
-from variations.models import branch_sum
-from variations.models.attention import Concatenate
-from variations.models.branch_weights import BranchWeights
-from variations.models.branched import KINDS
-from variations.models.feed_forward import FeedForward
-from variations.models.kernels import choose
+from variations.models.kernels import branch_sum, choose
+from variations.models.transformer.attention import Concatenate
+from variations.models.transformer.branch_weights import BranchWeights
+from variations.models.transformer.branched import build as build_branched
+from variations.models.transformer.feed_forward import FeedForward
 from variations.training import performance
 
 KIB = 1 << 10
@@ -45,7 +44,7 @@ def passes(args: argparse.Namespace, dtype: str) -> tuple[Callable[[], None], Ca
     kernels, model = choose("auto", "cpu"), plain.model
     M, d = model.h, model.d_model
     layers = torch.nn.Sequential(Concatenate(model), FeedForward(model, kernels))
-    branched = KINDS["shared"](weighted.model, weighted.branch, kernels, BranchWeights(weighted.branch, M))
+    branched = build_branched(weighted.model, weighted.branch, kernels, BranchWeights(weighted.branch, M))
     values, x = torch.randn(1, M, args.tokens, d // M), torch.zeros(1, args.tokens, d)
 
     def run(call: Callable[[torch.Tensor], torch.Tensor]) -> None:
@@ -89,7 +88,7 @@ def main() -> None:
     if args.rounds < 3:
         parser().error("--rounds must be at least 3: a ratio without a spread says nothing")
     before, default, console = load(), branch_sum.BLOCK_BYTES // KIB, Console(stderr=True)
-    chosen = performance.apply("auto", "cpu", args.threads)
+    chosen = performance.apply("auto", "cpu", args.threads, {})
     tables = [line for dtype in args.dtype for line in measure(args, dtype, console)]
     settings: dict[str, object] = {
         "layer": f"W_O and FFN of {args.size}, {args.tokens} tokens, forward and backward",

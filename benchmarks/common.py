@@ -14,25 +14,26 @@ import torch
 import yaml
 
 from variations import models
-from variations.config import BranchConfig, Config, ModelConfig, RecipeConfig
+from variations.config import BranchConfig, ModelConfig, SequenceRecipe
 from variations.models.flops import Tokens, training_flops
-from variations.models.weighted import WeightedTransformer
+from variations.models.loss import Smoothing, cross_entropy
+from variations.tasks.translation.config import TranslationConfig
+from variations.tasks.translation.experiment import parameter_groups
 from variations.training import schedule
-from variations.training.loss import Smoothing, cross_entropy
 
 ROOT = Path(__file__).resolve().parents[1]
-FORMS = ("baseline", "naive", "sum_first", "composed", "split")
-"""The plain Transformer, three evaluations of the branched sub-layer with a shared FFN, and FFNs of width d_ff/M."""
+FORMS = ("baseline", "naive", "composed", "split")
+"""The plain Transformer, two evaluations of the branched sub-layer with a shared FFN, and FFNs of width d_ff/M."""
 
 
-def configuration(form: str, size: str, profile: str) -> Config:
+def configuration(form: str, size: str, profile: str) -> TranslationConfig:
     """A run's configuration for one form at a size of `conf/size/`; all forms have the same dropout."""
     shape = yaml.safe_load((ROOT / "conf" / "size" / f"{size}.yaml").read_text(encoding="utf-8"))
     weighted = form != "baseline"
     branch = BranchConfig(ffn="split" if form == "split" else "shared")
-    branch.impl = form if form in ("naive", "sum_first") else "composed"
+    branch.impl = "naive" if form == "naive" else "composed"
     model = ModelConfig(kind="weighted" if weighted else "transformer", **shape)
-    return Config(model=model, branch=branch, recipe=RecipeConfig(), profile=profile)
+    return TranslationConfig(model=model, branch=branch, recipe=SequenceRecipe(), profile=profile)
 
 
 def sizes() -> list[str]:
@@ -41,7 +42,7 @@ def sizes() -> list[str]:
 
 
 def training_step(
-    config: Config,
+    config: TranslationConfig,
     vocabulary: int,
     sentences: int,
     length: int,
@@ -56,7 +57,7 @@ def training_step(
     """
     torch.manual_seed(1)
     model = models.build(config, vocabulary, device).to(device).train()
-    optimizer, rates = schedule.optimizer(model, config)
+    optimizer, rates = schedule.optimizer(parameter_groups(model, config), config)
     generator = torch.Generator().manual_seed(2)
     shape = (sentences, length)
     source, target = (torch.randint(4, vocabulary, shape, generator=generator).to(device) for _ in range(2))
@@ -72,8 +73,7 @@ def training_step(
         optimizer.step()
         optimizer.zero_grad()
         rates.step()
-        if isinstance(model, WeightedTransformer):
-            model.constrain()
+        model.after_update(frozen=False)
 
     tokens, pairs = source.numel(), sentences * length**2
     flops = training_flops(config, Tokens(tokens, tokens, pairs, pairs, pairs), vocabulary)

@@ -97,7 +97,7 @@ def main() -> None:
     if args.rounds < 3 or args.length < 4:
         parser().error("--rounds must be at least 3, --length at least 4")
     before, console = load(), Console(stderr=True)
-    chosen = performance.apply(args.profile, args.device, args.threads)
+    chosen = performance.apply(args.profile, args.device, args.threads, {})
     tables = [line for rows in args.rows for line in table(rows, args, console)]
     settings: dict[str, object] = {
         "shape": f"{args.size}, V = {args.vocabulary}, random weights, float32",

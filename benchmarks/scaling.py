@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "growth"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 import networks
 import preparation
@@ -78,7 +79,7 @@ def main() -> None:
     if args.rounds < 3:
         parser().error("--rounds must be at least 3: a median without a spread says nothing")
     before, console = load(), Console(stderr=True)
-    chosen = performance.apply(args.profile, "cpu", args.threads)
+    chosen = performance.apply(args.profile, "cpu", args.threads, {})
     axes, forecast = models(args, console), []
     if "data" in args.only:
         found, forecast = data(args, console)

@@ -17,11 +17,11 @@ from common import FORMS, configuration, deliver, header, load, resident, sizes,
 from rich.console import Console
 from rich.progress import track
 
-from variations.models.attention import Concatenate
-from variations.models.branch_weights import BranchWeights
-from variations.models.branched import KINDS
-from variations.models.feed_forward import FeedForward
 from variations.models.kernels import choose
+from variations.models.transformer.attention import Concatenate
+from variations.models.transformer.branch_weights import BranchWeights
+from variations.models.transformer.branched import build as build_branched
+from variations.models.transformer.feed_forward import FeedForward
 from variations.training import performance
 
 MEMORY_TOKENS, MEMORY_D, MEMORY_FF = 4096, 512, 2048
@@ -89,7 +89,7 @@ def sublayer(form: str, M: int) -> Callable[[int], None]:
     if form == "baseline":
         layers: torch.nn.Module = torch.nn.Sequential(Concatenate(config.model), FeedForward(config.model, kernels))
     else:
-        layers = KINDS[config.branch.ffn](config.model, config.branch, kernels, BranchWeights(config.branch, M))
+        layers = build_branched(config.model, config.branch, kernels, BranchWeights(config.branch, M))
 
     def call(heads: torch.Tensor) -> torch.Tensor:
         x = heads.new_zeros(1, heads.size(2), 1).expand(-1, -1, MEMORY_D)  # read by gates and inner residuals only
@@ -147,7 +147,7 @@ def main() -> None:
     if args.rounds < 3:
         parser().error("--rounds must be at least 3: a ratio without a spread says nothing")
     before, console = load(), Console(stderr=True)
-    chosen = performance.apply(args.profile, args.device, args.threads)
+    chosen = performance.apply(args.profile, args.device, args.threads, {})
     tables = [line for precision in args.precision for line in rounds(args, precision, console)]
     if args.branches:
         tables += memory(args, console)

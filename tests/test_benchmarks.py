@@ -57,7 +57,7 @@ def test_step_time_benchmark_reports_every_form(tmp_path: Path) -> None:
     small = "--size tiny --rounds 3 --warmup 0 --sentences 2 --length 4 --vocabulary 50 --precision 32-true --branches"
     written = report("step_time.py", small, tmp_path / "report.md")
     rows = [line.split("|")[1].strip() for line in written.splitlines() if line.startswith("| ")]
-    assert rows == ["form", "baseline", "naive", "sum_first", "composed", "split"]
+    assert rows == ["form", "baseline", "naive", "composed", "split"]
 
 
 @pytest.mark.slow

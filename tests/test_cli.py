@@ -12,8 +12,8 @@ import pytest
 from variations.commands.cli import command
 from variations.commands.console import main
 from variations.commands.preflight import preflight
-from variations.config import Config
 from variations.configuration.compose import compose_run
+from variations.tasks.translation.config import TranslationConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -60,7 +60,7 @@ def train(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def faults_of(*lines: str, multirun: bool = False) -> list[str]:
-    return preflight(lines, Config, "train", multirun=multirun, runs_models=True)
+    return preflight(lines, TranslationConfig, "train", multirun=multirun, runs_models=True)
 
 
 def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_configuration_can_be_printed_from_anywhere(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert "d_model: 1024" in done.stdout
     assert "kind: weighted" in done.stdout
-    assert "train_schema" in train("--info", "defaults", cwd=tmp_path).stdout
+    assert "schema/translation" in train("--info", "defaults", cwd=tmp_path).stdout
     assert list(tmp_path.iterdir()) == []
 
 
@@ -291,7 +291,7 @@ def test_ctrl_c_while_rows_are_composed_tells_how_to_continue(
     monkeypatch.setattr("variations.commands.cli.preflight", interrupted)
     monkeypatch.setattr(sys, "argv", ["src/train.py", "--multirun", "sweep=quickstart"])
     with pytest.raises(SystemExit) as stop:
-        command(lambda config: None, schema=Config, config_name="train", multirun=True)()
+        command(lambda config: None, schema=TranslationConfig, config_name="train", multirun=True)()
     assert stop.value.code == 130
     assert capsys.readouterr().err == (
         "\nInterrupted. To continue, run the same line again:\n  python src/train.py --multirun sweep=quickstart\n"

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from sacrebleu import corpus_bleu
 
+from toy_corpus import copy_baseline, dictionary_baseline
 from variations.configuration.compose import compose_run
 from variations.run import execute
-from variations.tasks.translation.data import corpora, toy
+from variations.tasks.translation.data import corpora
 
 
 @pytest.mark.slow
@@ -30,8 +31,8 @@ def test_a_briefly_trained_model_beats_copying_and_a_dictionary(model: str, tmp_
     result = json.loads((execute(config) / "result.json").read_text())
     sources, references = corpora.load(config.data, progress=False).test.read()
     trained = result["scores"]["test"]["bleu"]["value"]
-    copied = corpus_bleu(toy.copy_baseline(sources), [references]).score
-    looked_up = corpus_bleu(toy.dictionary_baseline(sources), [references]).score
+    copied = corpus_bleu(copy_baseline(sources), [references]).score
+    looked_up = corpus_bleu(dictionary_baseline(sources), [references]).score
     assert copied < 5
     assert looked_up < 30
     assert trained > looked_up + 20

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from variations.config import Config
-from variations.configuration.compose import compose_run, diff, to_dict
+from variations.configuration.compose import compose_run, to_dict
 from variations.planning.rows import PAPERS, all_rows
+from variations.store.identity import changed_keys
 from variations.store.rows import load_row
+from variations.tasks.translation.config import TranslationConfig
 
 FOLDER = Path(__file__).parent / "published"
 SPEC = Path(__file__).resolve().parents[2] / "shared" / "spec" / "published"
@@ -49,20 +50,24 @@ def records(table: str) -> dict[str, dict[str, Any]]:
 
 
 @cache
-def config(table: str, row: str) -> Config:
+def config(table: str, row: str) -> TranslationConfig:
     return compose_run([f"variation={table}/{row}"])
+
+
+def diff(first: TranslationConfig, second: TranslationConfig) -> dict[str, tuple[Any, Any]]:
+    return changed_keys(to_dict(first), to_dict(second))
 
 
 def rows_of(table: str, id_: str) -> list[str]:
     return [row for _, row in all_rows((table,)) if load_row(row, table).id == id_]
 
 
-def the(table: str, id_: str) -> Config:
+def the(table: str, id_: str) -> TranslationConfig:
     (row,) = rows_of(table, id_)
     return config(table, row)
 
 
-def settings(found: Config, wanted: dict[str, Any]) -> dict[str, Any]:
+def settings(found: TranslationConfig, wanted: dict[str, Any]) -> dict[str, Any]:
     return {key: KEYS[key](found) for key in wanted}
 
 

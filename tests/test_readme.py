@@ -133,8 +133,8 @@ def test_the_tour_has_six_stops_in_order() -> None:
     assert [path for _, path in stops[:5]] == [
         "src/train.py",
         "src/variations/run.py",
-        "src/variations/models/transformer.py",
-        "src/variations/models/weighted.py",
+        "src/variations/models/transformer/transformer.py",
+        "src/variations/models/transformer/weighted.py",
         "src/variations/tasks/translation/task.py",
     ]
     assert stops[5][1].startswith("conf/variation/")

@@ -24,8 +24,8 @@ from variations.commands.translate import (
     read,
     search_config,
 )
-from variations.config import Config, DecodeConfig
 from variations.errors import UserError
+from variations.tasks.translation.config import DecodeConfig, TranslationConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 PAD, BOS, EOS = 0, 1, 2
@@ -36,9 +36,9 @@ SCRIPT = textwrap.dedent(
     spec = importlib.util.spec_from_file_location("fakes", sys.argv[1])
     fakes = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(fakes)
-    run = types.ModuleType("variations.run")
+    run = types.ModuleType("variations.commands.trained")
     run.load_model = fakes.load_model
-    sys.modules["variations.run"] = run
+    sys.modules["variations.commands.trained"] = run
     from variations.commands.translate import TranslateConfig, translate
     translate(TranslateConfig(run=sys.argv[2]))
     """
@@ -85,7 +85,7 @@ class Parrot:
 
 
 def load_model(folder):
-    config = Config()
+    config = TranslationConfig()
     config.data.max_length = 40
     return Parrot(), Bytes(), config
 
@@ -93,9 +93,9 @@ def load_model(folder):
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
     """Call translate with bytes on standard input; returns (output, remarks)."""
-    module = types.ModuleType("variations.run")
+    module = types.ModuleType("variations.commands.trained")
     module.load_model = load_model
-    monkeypatch.setitem(sys.modules, "variations.run", module)
+    monkeypatch.setitem(sys.modules, "variations.commands.trained", module)
 
     def call(text: bytes, **options):
         file = tmp_path / "input"
@@ -184,7 +184,7 @@ def test_score_that_is_not_finite_is_null_in_json(run, monkeypatch):
 
 
 def test_search_is_the_runs_own_unless_asked_otherwise():
-    own = Config()
+    own = TranslationConfig()
     own.decode = DecodeConfig(beam=5, alpha=1.0, max_extra=7, batch_tokens=99)
     assert search_config(TranslateConfig(), own) == DecodeConfig(5, 1.0, 7, 99, 1)
     asked = TranslateConfig(decode=SearchConfig(beam=8, alpha=0.0, max_extra=0, batch_tokens=1), nbest=8)
@@ -197,9 +197,9 @@ def test_learned_positions_limit_source_and_target(monkeypatch, tmp_path):
         config.positions.kind, config.positions.max_length = "learned", 30
         return model, subwords, config
 
-    module = types.ModuleType("variations.run")
+    module = types.ModuleType("variations.commands.trained")
     module.load_model = load_learned
-    monkeypatch.setitem(sys.modules, "variations.run", module)
+    monkeypatch.setitem(sys.modules, "variations.commands.trained", module)
     translator = translating.load(TranslateConfig(run=str(tmp_path)))
     assert (translator.max_source, translator.max_target) == (30, 30)
     module.load_model = load_model

@@ -28,10 +28,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 import torch
 
 from variations import run
-from variations.config import Config
 from variations.configuration.compose import compose_run, to_dict
 from variations.store import naming
 from variations.store.ledger import RunFolder
+from variations.tasks.translation.config import TranslationConfig
 from variations.training import checkpoints, outcome  # noqa: F401 - `run` imports it when it needs it
 
 STEPS = 60
@@ -66,7 +66,7 @@ def corpus(folder: Path) -> Path:
     return folder
 
 
-def configuration(place: Path, name: str) -> Config:
+def configuration(place: Path, name: str) -> TranslationConfig:
     """A tiny Weighted Transformer with all that must be carried over: dropout, accumulation, averages, best state."""
     return compose_run(
         [

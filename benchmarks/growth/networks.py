@@ -17,10 +17,10 @@ from rich.progress import track
 from series import Axis, Line
 
 from variations import models
-from variations.config import Config
 from variations.models.flops import Tokens, forward_macs
 from variations.planning.activations import activation_bytes, state_bytes
 from variations.planning.decoding_time import Paced
+from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.decoding.beam import beam_search
 from variations.training import performance
 
@@ -45,7 +45,7 @@ class Shape:
     profile: str = "auto"
 
     @property
-    def config(self) -> Config:
+    def config(self) -> TranslationConfig:
         """The run's configuration; d_ff is 4 d_model, as in the papers."""
         config = configuration(self.form, "small", self.profile)
         model, config.trainer.accelerator = config.model, "cpu"
@@ -126,7 +126,7 @@ def grown(work: Callable[[], object]) -> tuple[float, int]:
 
 def training_memory(shape: Shape, threads: int | None) -> int:
     """Bytes of two steps, the model and its optimiser, under the shape's profile; for a fresh process."""
-    performance.apply(shape.profile, "cpu", threads)
+    performance.apply(shape.profile, "cpu", threads, {})
 
     def work(of: Shape) -> None:
         step, _, _ = of.step()
@@ -188,7 +188,7 @@ def decoder(shape: Shape) -> tuple[Callable[[], None], int]:
 
 def decoding_memory(shape: Shape, threads: int | None) -> int:
     """Bytes of the model and of decoding once; for a fresh process."""
-    performance.apply(shape.profile, "cpu", threads)
+    performance.apply(shape.profile, "cpu", threads, {})
     decoder(shape.smallest())[0]()
     return grown(lambda: decoder(shape)[0]())[1]
 

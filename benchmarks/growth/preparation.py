@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.progress import track
 from series import MB, Axis, Line, exponent
 
-from variations.config import DataConfig
 from variations.data.batching import TokenBatchSampler
 from variations.data.packing import Lengths
+from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data import corpora
 from variations.tasks.translation.data.subwords import TRAINED_ON, subwords_for
 from variations.tasks.translation.data.textfiles import find, iterate_pairs
@@ -68,10 +68,10 @@ class Text:
 
 def invented(folder: Path, pairs: int) -> Text:
     """The built-in grammar's sentences, for those who have no corpus at hand."""
-    from variations.tasks.translation.data import toy
+    from toy_corpus import generate
 
     folder.mkdir(parents=True)
-    for stem, made in zip(("train", "valid", "test"), toy.generate(pairs, 100, 100).values(), strict=True):
+    for stem, made in zip(("train", "valid", "test"), generate(pairs, 100, 100).values(), strict=True):
         for side, language in enumerate(("en", "de")):
             (folder / f"{stem}.{language}").write_text("".join(f"{pair[side]}\n" for pair in made), encoding="utf-8")
     return Text(folder, "en", "de")

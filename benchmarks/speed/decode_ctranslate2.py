@@ -11,7 +11,8 @@ from decode_contestant import ALPHA, BEAM, LENGTH, main
 from workloads import PAD, VOCABULARY, WORKLOADS
 
 from variations import models
-from variations.config import Config, ModelConfig
+from variations.config import ModelConfig
+from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.exporting import export
 
 
@@ -21,7 +22,7 @@ def make() -> Callable[[np.ndarray], list[int]]:
     w = WORKLOADS["W2"]
     shape = ModelConfig(N=w.N, d_model=w.d_model, d_ff=w.d_ff, h=w.h, dropout=0.1)
     with tempfile.TemporaryDirectory() as folder:
-        export(models.build(Config(model=shape), VOCABULARY).eval(), Path(folder))
+        export(models.build(TranslationConfig(model=shape), VOCABULARY).eval(), Path(folder))
         engine = ctranslate2.Translator(
             folder, device="cpu", intra_threads=torch.get_num_threads(), compute_type="float32"
         )

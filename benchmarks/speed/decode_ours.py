@@ -9,7 +9,8 @@ from torch import Tensor
 from workloads import EOS, VOCABULARY, WORKLOADS
 
 from variations import models
-from variations.config import Config, ModelConfig
+from variations.config import ModelConfig
+from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.decoding.beam import beam_search
 from variations.training import performance
 
@@ -41,11 +42,11 @@ class Forced:
 
 def make() -> Callable[[np.ndarray], list[int]]:
     """W2's model."""
-    performance.apply("auto", "cpu", None)
+    performance.apply("auto", "cpu", None, {})
     torch.manual_seed(1)
     w = WORKLOADS["W2"]
     shape = ModelConfig(N=w.N, d_model=w.d_model, d_ff=w.d_ff, h=w.h, dropout=0.1)
-    net = Forced(models.build(Config(model=shape), VOCABULARY).eval())
+    net = Forced(models.build(TranslationConfig(model=shape), VOCABULARY).eval())
 
     def translate(source: np.ndarray) -> list[int]:
         found = beam_search(net, torch.from_numpy(source), beam=BEAM, alpha=ALPHA, max_extra=LENGTH)

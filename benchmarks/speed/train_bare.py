@@ -5,15 +5,16 @@ from torch import Tensor, nn
 from workloads import VOCABULARY, Workload
 
 from variations import models
-from variations.config import Config, ModelConfig
+from variations.config import ModelConfig
+from variations.models.loss import Smoothing, cross_entropy
+from variations.tasks.translation.config import TranslationConfig
 from variations.training import performance
-from variations.training.loss import Smoothing, cross_entropy
 
 
 def build(w: Workload) -> tuple[Loss, list[nn.Parameter]]:
     """The plain Transformer under the performance profile of this machine."""
-    performance.apply("auto", "cpu", None)
-    config = Config(model=ModelConfig(N=w.N, d_model=w.d_model, d_ff=w.d_ff, h=w.h, dropout=0.1))
+    performance.apply("auto", "cpu", None, {})
+    config = TranslationConfig(model=ModelConfig(N=w.N, d_model=w.d_model, d_ff=w.d_ff, h=w.h, dropout=0.1))
     net = models.build(config, VOCABULARY).train()
     smoothing = Smoothing(0.1)
 

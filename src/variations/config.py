@@ -56,144 +56,6 @@ def default_cache() -> str:
 
 
 @dataclass
-class ModelConfig:
-    """The network's shape (Vaswani et al. 2017, Table 3, and SPEC section 0)."""
-
-    kind: str = choice_or_class("transformer", "transformer", "weighted")
-    """`package.module:Class` is a model of another package (docs/adding-a-variation.md)."""
-    options: dict[str, Any] = field(default_factory=dict)
-    """That model's own keys, as the dataclass `Options` of its class declares them."""
-    N: int = number(6, ge=1)
-    """Layers in the encoder, and in the decoder."""
-    d_model: int = number(512, ge=2)
-    d_ff: int = number(2048, ge=1)
-    h: int = number(8, ge=1)
-    """Attention heads."""
-    d_k: int | None = number(None, ge=1)
-    """Width of keys and queries per head; d_model / h when null."""
-    d_v: int | None = number(None, ge=1)
-    """Width of values per head; d_model / h when null."""
-    dropout: float = number(0.1, ge=0, lt=1)
-    """P_drop: on every sub-layer's output and on the sum of embeddings and positions."""
-    attention_dropout: float = number(0.0, ge=0, lt=1)
-    relu_dropout: float = number(0.0, ge=0, lt=1)
-    norm: str = choice("post", "post", "pre")
-    """`post`: LN(x + f(x)), as published. `pre`: x + f(LN(x)), with a final LN on both stacks."""
-    norm_eps: float = number(1e-6, gt=0)
-    tying: str = choice("three_way", "three_way", "decoder", "none")
-    """Which of source embedding, target embedding and output projection share one matrix."""
-    attention_bias: bool = True
-    ffn_bias: bool = True
-    init: str = choice("fused_qkv", "fused_qkv", "xavier")
-    """`fused_qkv`: Xavier bounds of one d -> 3d (2d) matrix for q, k, v, as in the code behind the paper."""
-    decoder_start: str = choice("zero", "zero", "bos")
-    """What the decoder reads before the first target token: a vector of zeros, or the BOS embedding."""
-    attention: str = choice("dot_product", "dot_product", "additive", "restricted")
-    """Self-attention of both stacks; cross-attention is `dot_product` unless this is `additive`."""
-    neighbourhood: int | None = number(None, ge=1)
-    """r of restricted self-attention: position i sees i-r … i+r."""
-    task_vectors: int = number(0, ge=0)
-    """Rows of the 'target space' embedding added to the encoder's input (32 in the code behind the paper)."""
-
-
-@dataclass
-class PositionsConfig:
-    """Position code (Vaswani et al. 2017, section 3.5)."""
-
-    kind: str = choice("sinusoidal", "sinusoidal", "learned")
-    form: str = choice("paper", "paper", "t2t")
-    """Interleaved sines and cosines (`paper`) or two halves with tensor2tensor's time scales (`t2t`)."""
-    max_length: int = number(256, ge=1)
-    """Rows of the learned table on each side; sinusoids have no limit."""
-
-
-@dataclass
-class GateConfig:
-    """Sum over a subset of the branches (Ahmed et al. 2017, section 4.5)."""
-
-    kind: str = choice("none", "none", "topk", "topk_input")
-    """`topk`: the k largest α of a sub-layer. `topk_input`: k branches per token, chosen by a learned gate."""
-    k: int = number(2, ge=1)
-    renormalise: bool = False
-    gradient: str = choice("masked", "masked", "straight_through")
-
-
-@dataclass
-class BranchConfig:
-    """Branched attention of the Weighted Transformer (Ahmed et al. 2017, section 3; SPEC section 3.7)."""
-
-    M: int | None = number(None, ge=1)
-    """Branches per branched sub-layer, one head each; h when null."""
-    ffn: str = choice("shared", "shared", "split", "full")
-    """One d_ff FFN for all branches, M of width d_ff/M, or M of width d_ff."""
-    encoder: bool = True
-    """Whether encoder layers are branched."""
-    decoder: str = choice("cross", "cross", "self", "both", "both_shared_ffn", "none")
-    constraint: str = choice("project", "project", "softmax", "softmax_xM", "renormalise", "sigmoid", "none")
-    """How κ and α are kept on the simplex (`project`: Euclidean projection after every update). `softmax_xM` is M times
-    a point of it; `sigmoid` and `none` leave it."""
-    init: str = choice("random", "random", "uniform")
-    residual: str = choice("outer", "outer", "outer+inner", "per_branch_into_ffn", "none")
-    inner_norm: bool = False
-    wo_bias: str = choice("none", "none", "single", "per_branch")
-    impl: str = choice("composed", "composed", "sum_first", "naive")
-    """Three evaluations of the same function (SPEC section 3.5)."""
-    rescale: str = choice("none", "none", "M", "M2")
-    kappa: bool = True
-    """Whether κ is learned; constant 1/M otherwise (1 under `softmax_xM`, whose weights sum to M)."""
-    alpha: bool = True
-    """Whether α is learned; constant 1/M otherwise (1 under `softmax_xM`)."""
-    scope: str = choice("sublayer", "sublayer", "shared_enc_dec")
-    """`shared_enc_dec`: encoder and decoder layer i have one κ and one α."""
-    gate: GateConfig = field(default_factory=GateConfig)
-    train_mode: str = choice("learned", "learned", "uniform", "random_per_step")
-    """Weights in force while training: learned, all alike (1/M, or 1 under `softmax_xM`), or drawn anew each step
-    (Shake-Shake)."""
-    eval_mode: str = choice("learned", "learned", "uniform", "random_uniform", "random_dirichlet")
-    """Weights in force at test time (Table 3 of Ahmed et al.)."""
-    eval_seed: int = number(1, ge=0)
-    lr_scale: float = number(1.0, ge=0)
-    warmup: int = number(400, ge=1)
-    """Warm-up steps of the schedule of κ and α."""
-    freeze_last: int = number(10_000, ge=0)
-    """κ and α stay constant during so many last steps."""
-    center_grad: bool = False
-    """Subtract the mean of the gradient of κ and of α before Adam sees it."""
-
-
-@dataclass
-class DataConfig:
-    """A corpus and its sub-words."""
-
-    name: str = "toy"
-    kind: str = choice("toy", "toy", "folder", "multi30k", "wmt14")
-    """Which loader reads it."""
-    source: str = "en"
-    target: str = "de"
-    root: str | None = None
-    """Folder with a local copy (plain or .gz); null means: download into `cache` (or generate, for toy)."""
-    cache: str = field(default_factory=default_cache)
-    """Downloads, sub-word models and token files, shared by all runs."""
-    train: str = "train"
-    """File stems: `<root>/<stem>.<language>[.gz]`."""
-    dev: str = "valid"
-    test: str = "test"
-    vocabulary: int = number(8000, ge=32)
-    """Rows of the shared sub-word vocabulary (special symbols included)."""
-    vocabulary_pad_to: int = number(1, ge=1)
-    """Round the number of embedding rows up to a multiple of this (40,960 rows in the code behind the paper)."""
-    lowercase: bool = False
-    max_length: int = number(256, ge=1)
-    """Sub-words per side, EOS included; longer training pairs are dropped and counted."""
-    seed: int = number(1, ge=0)
-    """Seed of the generated corpus (toy)."""
-    train_pairs: int | None = number(None, ge=1)
-    """Use only so many training pairs (toy: generate so many)."""
-    workers: int = number(0, ge=0)
-    """Loader processes."""
-
-
-@dataclass
 class ScaleConfig:
     """How a recipe shrinks the rows of a paper's table, all alike: one factor for widths, one for depths, one for
     steps."""
@@ -222,11 +84,6 @@ class RecipeConfig:
     weight_decay: float = number(0.0, ge=0)
     clip: float = number(0.0, ge=0)
     """Largest gradient norm; 0 means no clipping."""
-    label_smoothing: float = number(0.1, ge=0, lt=1)
-    smoothing: str = choice("t2t", "t2t", "torch", "annotated")
-    """ε/(V-1) off target; ε/V everywhere; or ε/(V-2) with nothing on padding."""
-    batch_tokens: int = number(25_000, ge=1)
-    """Padded source tokens, and padded target tokens, of one update."""
     average: int = number(1, ge=1)
     """At test time, average so many last checkpoints (1: no averaging)."""
     average_every: int | None = number(None, ge=1)
@@ -250,43 +107,20 @@ class TrainerConfig:
     """Optimiser updates. Each recipe sets it."""
     max_minutes: float | None = number(None, gt=0)
     """Wall-clock limit of the whole run."""
-    tokens_per_batch: int | None = number(None, ge=1)
-    """Padded tokens per side of one forward pass on one device; null: all of recipe.batch_tokens at once."""
     val_every: int | None = number(None, ge=1)
     """Steps between validations; null: a tenth of max_steps."""
-    val_bleu: int = number(200, ge=0)
-    """Dev sentences decoded (greedily) at each validation; 0: none."""
     checkpoint_every: int | None = number(None, ge=1)
     """Steps between checkpoints; null: at each validation."""
     checkpoint_minutes: float | None = number(None, gt=0)
     limit_val_batches: int | None = number(None, ge=1)
     limit_test: int | None = number(None, ge=1)
-    """Test sentences; null: all."""
+    """Test items; null: all."""
     log_every: int = number(50, ge=1)
     progress: bool = True
     threads: int | None = number(None, ge=1)
     """CPU threads of this run; null: torch's own choice."""
     max_nan_steps: int = number(0, ge=0)
     """So many steps with a loss that is not finite are skipped and counted before the run fails."""
-
-
-@dataclass
-class DecodeConfig:
-    """Beam search (SPEC section 4)."""
-
-    beam: int = number(4, ge=1)
-    """1 is greedy."""
-    alpha: float = number(0.6, ge=0)
-    """Exponent of the length penalty ((5+|Y|)/6)^alpha."""
-    max_extra: int = number(50, ge=0)
-    """Longest output: source length plus this."""
-    batch_tokens: int = number(4096, ge=1)
-    """Padded source tokens times beam per batch."""
-    nbest: int = number(1, ge=1)
-    sets: list[str] = field(default_factory=lambda: ["test"])
-    """Sets that are translated and scored after training: `test`, `dev`, and further test sets of the corpus."""
-    attention: int = number(3, ge=0, le=5)
-    """Short sentences whose attention maps a tested run stores for the dashboard; 0: none."""
 
 
 @dataclass
@@ -332,8 +166,8 @@ class VariationConfig:
     """The table's own letter for the row (A to E)."""
     base: str | None = None
     """The row it is compared with; itself: none."""
-    task: str = choice("translation", "translation", "parsing")
-    """`parsing` rows wait for that task."""
+    task: str = "translation"
+    """The task of the row's system."""
     quoted: bool = False
     """A system that the paper quotes: printed with its published figures, never trained."""
     published: dict[str, Any] = field(default_factory=dict)
@@ -431,16 +265,13 @@ class SweepConfig:
 
 
 @dataclass
-class Config:
-    """One run, complete."""
+class RunConfig:
+    """What every run has, whatever its task. The task adds its model, its data and all else that it owns."""
 
-    model: ModelConfig = field(default_factory=ModelConfig)
-    positions: PositionsConfig = field(default_factory=PositionsConfig)
-    branch: BranchConfig = field(default_factory=BranchConfig)
-    data: DataConfig = field(default_factory=DataConfig)
+    task: str = "translation"
+    """Which task: `tasks/base.py` says what one owns."""
     recipe: RecipeConfig = field(default_factory=RecipeConfig)
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
-    decode: DecodeConfig = field(default_factory=DecodeConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     resume: ResumeConfig = field(default_factory=ResumeConfig)
     debug: DebugConfig = field(default_factory=DebugConfig)
@@ -455,9 +286,186 @@ class Config:
     force: bool = False
     """A new attempt beside a finished run."""
     deterministic: bool = False
-    profile: str = choice("auto", "auto", "reference")
-    """`reference`: plain torch kernels; `auto`: the fastest exact ones for this device."""
+    profile: str = choice("auto", "auto", "reference", "experimental")
+    """`reference`: torch as it comes; `auto`: the fastest kernels that are known to be exact on this device;
+    `experimental`: on a GPU also those of ours that have not yet run on one (docs/tour.md)."""
     rows: list[str] | None = None
     """Rows to run of a sweep; null: those of the sweep file."""
     seeds: list[int] | None = None
     """Seeds to run of a sweep; null: those of the sweep file."""
+
+
+@dataclass
+class ModelConfig:
+    """The network's shape (Vaswani et al. 2017, section 3 and Table 3)."""
+
+    kind: str = choice_or_class("transformer", "transformer", "weighted")
+    """`package.module:Class` is a model of another package (docs/adding-a-variation.md)."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """That model's own keys, as the dataclass `Options` of its class declares them."""
+    N: int = number(6, ge=1)
+    """Layers in the encoder, and in the decoder."""
+    d_model: int = number(512, ge=2)
+    d_ff: int = number(2048, ge=1)
+    h: int = number(8, ge=1)
+    """Attention heads."""
+    d_k: int | None = number(None, ge=1)
+    """Width of keys and queries per head; d_model / h when null."""
+    d_v: int | None = number(None, ge=1)
+    """Width of values per head; d_model / h when null."""
+    dropout: float = number(0.1, ge=0, lt=1)
+    """P_drop: on every sub-layer's output and on the sum of embeddings and positions."""
+    attention_dropout: float = number(0.0, ge=0, lt=1)
+    relu_dropout: float = number(0.0, ge=0, lt=1)
+    norm: str = choice("post", "post", "pre")
+    """`post`: LN(x + f(x)), as published. `pre`: x + f(LN(x)), with a final LN on both stacks."""
+    norm_eps: float = number(1e-6, gt=0)
+    tying: str = choice("three_way", "three_way", "decoder", "none")
+    """Which of source embedding, target embedding and output projection share one matrix."""
+    attention_bias: bool = True
+    ffn_bias: bool = True
+    init: str = choice("fused_qkv", "fused_qkv", "xavier")
+    """`fused_qkv`: Xavier bounds of one d -> 3d (2d) matrix for q, k, v, as in the code behind the paper."""
+    decoder_start: str = choice("zero", "zero", "bos")
+    """What the decoder reads before the first target token: a vector of zeros, or the BOS embedding."""
+    attention: str = choice("dot_product", "dot_product", "additive", "restricted")
+    """Self-attention of both stacks; cross-attention is `dot_product` unless this is `additive`."""
+    neighbourhood: int | None = number(None, ge=1)
+    """r of restricted self-attention: position i sees i-r … i+r."""
+    task_vectors: int = number(0, ge=0)
+    """Rows of the 'target space' embedding added to the encoder's input (32 in the code behind the paper)."""
+
+    @property
+    def head_widths(self) -> tuple[int, int]:
+        """d_k and d_v in force: as set, or d_model / h."""
+        width = self.d_model // self.h
+        return self.d_k or width, self.d_v or width
+
+
+@dataclass
+class PositionsConfig:
+    """Position code (Vaswani et al. 2017, section 3.5)."""
+
+    kind: str = choice("sinusoidal", "sinusoidal", "learned")
+    form: str = choice("paper", "paper", "t2t")
+    """Interleaved sines and cosines (`paper`) or two halves with tensor2tensor's time scales (`t2t`)."""
+    max_length: int = number(256, ge=1)
+    """Rows of the learned table on each side; sinusoids have no limit."""
+
+
+@dataclass
+class GateConfig:
+    """Sum over a subset of the branches (Ahmed et al. 2017, section 4.5)."""
+
+    kind: str = choice("none", "none", "topk", "topk_input")
+    """`topk`: the k largest α of a sub-layer. `topk_input`: k branches per token, chosen by a learned gate."""
+    k: int = number(2, ge=1)
+    renormalise: bool = False
+    gradient: str = choice("masked", "masked", "straight_through")
+
+
+@dataclass
+class BranchConfig:
+    """Branched attention of the Weighted Transformer (Ahmed et al. 2017, section 3; docs/departures.md)."""
+
+    M: int | None = number(None, ge=1)
+    """Branches per branched sub-layer, one head each; h when null."""
+    ffn: str = choice("shared", "shared", "split", "full")
+    """One d_ff FFN for all branches, M of width d_ff/M, or M of width d_ff."""
+    encoder: bool = True
+    """Whether encoder layers are branched."""
+    decoder: str = choice("cross", "cross", "self", "both", "both_shared_ffn", "none")
+    constraint: str = choice("project", "project", "softmax", "softmax_xM", "renormalise", "sigmoid", "none")
+    """How κ and α are kept on the simplex (`project`: Euclidean projection after every update). `softmax_xM` is M times
+    a point of it; `sigmoid` and `none` leave it."""
+    init: str = choice("random", "random", "uniform")
+    residual: str = choice("outer", "outer", "outer+inner", "per_branch_into_ffn", "none")
+    inner_norm: bool = False
+    wo_bias: str = choice("none", "none", "single", "per_branch")
+    impl: str = choice("composed", "composed", "naive")
+    """Two evaluations of the same function: the equations as they stand (`naive`), or with W_O and W_1 multiplied
+    together first (docs/paper.md)."""
+    rescale: str = choice("none", "none", "M", "M2")
+    kappa: bool = True
+    """Whether κ is learned; constant 1/M otherwise (1 under `softmax_xM`, whose weights sum to M)."""
+    alpha: bool = True
+    """Whether α is learned; constant 1/M otherwise (1 under `softmax_xM`)."""
+    scope: str = choice("sublayer", "sublayer", "shared_enc_dec")
+    """`shared_enc_dec`: encoder and decoder layer i have one κ and one α."""
+    gate: GateConfig = field(default_factory=GateConfig)
+    train_mode: str = choice("learned", "learned", "uniform", "random_per_step")
+    """Weights in force while training: learned, all alike (1/M, or 1 under `softmax_xM`), or drawn anew each step
+    (Shake-Shake)."""
+    eval_mode: str = choice("learned", "learned", "uniform", "random_uniform", "random_dirichlet")
+    """Weights in force at test time (Table 3 of Ahmed et al.)."""
+    eval_seed: int = number(1, ge=0)
+    lr_scale: float = number(1.0, ge=0)
+    warmup: int = number(400, ge=1)
+    """Warm-up steps of the schedule of κ and α."""
+    freeze_last: int = number(10_000, ge=0)
+    """κ and α stay constant during so many last steps."""
+    center_grad: bool = False
+    """Subtract the mean of the gradient of κ and of α before Adam sees it."""
+
+    def branches(self, model: ModelConfig) -> int:
+        """M in force: as set, or h."""
+        return self.M or model.h
+
+    def ffn_width(self, model: ModelConfig) -> int:
+        """Width of one branch's FFN."""
+        return model.d_ff // self.branches(model) if self.ffn == "split" else model.d_ff
+
+    @property
+    def on_self(self) -> bool:
+        """Whether the decoder's self-attention is branched."""
+        return self.decoder in ("self", "both", "both_shared_ffn")
+
+    @property
+    def on_cross(self) -> bool:
+        """Whether the decoder's attention to the source is branched."""
+        return self.decoder in ("cross", "both", "both_shared_ffn")
+
+
+@dataclass
+class SequenceRecipe(RecipeConfig):
+    """A recipe for models that read and write sequences of sub-words."""
+
+    label_smoothing: float = number(0.1, ge=0, lt=1)
+    smoothing: str = choice("t2t", "t2t", "torch", "annotated")
+    """ε/(V-1) off target; ε/V everywhere; or ε/(V-2) with nothing on padding."""
+    batch_tokens: int = number(25_000, ge=1)
+    """Padded source tokens, and padded target tokens, of one update."""
+
+
+@dataclass
+class SequenceTrainer(TrainerConfig):
+    """Lengths that such models count in tokens."""
+
+    tokens_per_batch: int | None = number(None, ge=1)
+    """Padded tokens per side of one forward pass on one device; null: all of recipe.batch_tokens at once."""
+    val_bleu: int = number(200, ge=0)
+    """Dev sentences decoded (greedily) at each validation; 0: none."""
+
+
+@dataclass
+class SequenceData:
+    """The vocabulary of such models, and what they leave out."""
+
+    vocabulary: int = number(8000, ge=32)
+    """Rows of the shared sub-word vocabulary (special symbols included)."""
+    vocabulary_pad_to: int = number(1, ge=1)
+    """Round the number of embedding rows up to a multiple of this (40,960 rows in the code behind the paper)."""
+    max_length: int = number(256, ge=1)
+    """Sub-words per side, EOS included; longer training pairs are dropped and counted."""
+
+
+@dataclass
+class TransformerConfig(RunConfig):
+    """A run whose network is one of `models/transformer`."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    positions: PositionsConfig = field(default_factory=PositionsConfig)
+    branch: BranchConfig = field(default_factory=BranchConfig)
+    data: SequenceData = field(default_factory=SequenceData)
+    recipe: SequenceRecipe = field(default_factory=SequenceRecipe)
+    trainer: SequenceTrainer = field(default_factory=SequenceTrainer)

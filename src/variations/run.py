@@ -13,26 +13,22 @@ import traceback
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from variations import processes
-from variations.config import Config
+from variations.config import RunConfig
 from variations.configuration import surroundings
 from variations.configuration.compose import load, to_dict
+from variations.configuration.tasks import named
 from variations.errors import ConfigError, ExitCode, Interrupted, Pruned, RunFailedError, UserError
 from variations.store import ledger, naming
 from variations.store.lease import hold
 from variations.store.ledger import RunFolder
-from variations.tasks.translation.data.changes import changed_texts
-
-if TYPE_CHECKING:
-    from variations.models import Transformer
-    from variations.tasks.translation.data.subwords import Subwords
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
-def execute(config: Config) -> Path:
+def execute(config: RunConfig) -> Path:
     """Train, test and score what `config` describes, unless that has been done; the last line printed is the folder.
 
     Raises:
@@ -46,7 +42,7 @@ def execute(config: Config) -> Path:
     folder.create(to_dict(config))  # refuses if the folder holds another configuration
     if folder.finished():
         print("This run is finished already; force=true makes a new attempt beside it.")
-        for warning in changed_texts(folder, config.data):
+        for warning in named(config.task).changed_inputs(config, folder):
             print(f"warning: {warning}", file=sys.stderr)
     else:
         run(folder.path)
@@ -89,7 +85,7 @@ def run(path: Path, *, queued: bool = False) -> dict[str, Any]:
         return result
 
 
-def _work(config: Config, folder: RunFolder) -> dict[str, Any]:
+def _work(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
     from variations.training.interrupt import Interrupt
 
     if processes.global_rank() > 0:
@@ -144,7 +140,7 @@ def _set_failed(folder: RunFolder, error: BaseException) -> None:
         print(f"Cannot write {folder.path / 'status.json'}: {fault}", file=sys.stderr)
 
 
-def _train_and_test(config: Config, folder: RunFolder, interrupt: Any) -> dict[str, Any]:
+def _train_and_test(config: RunConfig, folder: RunFolder, interrupt: Any) -> dict[str, Any]:
     from variations import tracking
     from variations.training.outcome import outcome
 
@@ -160,13 +156,17 @@ def _train_and_test(config: Config, folder: RunFolder, interrupt: Any) -> dict[s
     return result
 
 
-def _train(config: Config, folder: RunFolder, interrupt: Any) -> Any:
+def _train(config: RunConfig, folder: RunFolder, interrupt: Any) -> Any:
+    from variations.searching.pruning import Pruning, reports
     from variations.training.fit import fit
 
-    return fit(config, folder, interrupt)
+    def callbacks(loop: Any, experiment: Any) -> list[Any]:
+        return [Pruning(config, loop, experiment.dev_scores)] if reports(config) else []
+
+    return fit(config, folder, interrupt, callbacks)
 
 
-def _run_in_processes(config: Config, folder: RunFolder) -> None:
+def _run_in_processes(config: RunConfig, folder: RunFolder) -> None:
     """Start `run` once for each device."""
     code = processes.run_ranks(folder.path, config.trainer.devices, config.trainer.nodes)
     if code in (ExitCode.INTERRUPTED, ExitCode.PREEMPTED, ExitCode.TERMINATED):
@@ -175,27 +175,6 @@ def _run_in_processes(config: Config, folder: RunFolder) -> None:
         failure = processes.failure(folder.path, code)
         folder.set_status("failed", str(failure))
         raise failure
-
-
-def load_model(path: Path) -> "tuple[Transformer, Subwords, Config]":
-    """The trained network of a run as it was tested, its vocabulary and its configuration.
-
-    Raises:
-        UserError: There is no such run, it has no checkpoint, or its vocabulary is gone.
-    """
-    from variations.models import build
-    from variations.tasks.translation.data.subwords import Subwords
-    from variations.training.outcome import final_weights
-
-    folder = RunFolder.open(path)
-    config = load(folder.path / "config.yaml")
-    vocabulary = folder.path / "subwords.model"
-    if not vocabulary.exists():
-        raise UserError(f"{path} has no subwords.model: the run has not begun to train.")
-    subwords = Subwords(vocabulary, lowercase=config.data.lowercase)
-    model = build(config, subwords.size)
-    model.load_state_dict(final_weights(config, folder)[0])
-    return model.eval(), subwords, config
 
 
 def _now() -> str:

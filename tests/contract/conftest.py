@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from variations.config import BranchConfig, Config, GateConfig, ModelConfig, PositionsConfig
+from variations.config import BranchConfig, GateConfig, ModelConfig, PositionsConfig
 from variations.configuration.compose import compose_run
 from variations.configuration.places import CONF
 from variations.models import Transformer, build
+from variations.tasks.translation.config import TranslationConfig
 
 VOCABULARY = 50
 
@@ -26,10 +27,10 @@ class Case:
     """A named configuration, composed when it is first used."""
 
     name: str
-    compose: Callable[[], Config]
+    compose: Callable[[], TranslationConfig]
 
     @cached_property
-    def config(self) -> Config:
+    def config(self) -> TranslationConfig:
         return self.compose()
 
     @property
@@ -53,13 +54,13 @@ class Case:
         return model
 
 
-def plain(config: Config) -> Config:
+def plain(config: TranslationConfig) -> TranslationConfig:
     """The toy size for what is not about sizes."""
     config.model.N, config.model.d_model, config.model.d_ff, config.model.h = 2, 32, 64, 4
     return config
 
 
-def shrunk(config: Config) -> Config:
+def shrunk(config: TranslationConfig) -> TranslationConfig:
     """A row of a table with widths divided so that d_model=512 becomes 32; heads and ratios stay."""
     m = config.model
     factor = 16 * config.recipe.scale.width
@@ -69,11 +70,11 @@ def shrunk(config: Config) -> Config:
     return config
 
 
-def option(*settings: tuple[str, object]) -> Callable[[], Config]:
+def option(*settings: tuple[str, object]) -> Callable[[], TranslationConfig]:
     """The default network with dotted keys set."""
 
-    def compose() -> Config:
-        config = plain(Config())
+    def compose() -> TranslationConfig:
+        config = plain(TranslationConfig())
         config.data.vocabulary_pad_to = 1
         for key, value in settings:
             node: object = config

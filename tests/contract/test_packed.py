@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from variations.models.segments import pack
-from variations.training.loss import Smoothing, cross_entropy
+from variations.models.kernels.segments import pack
+from variations.models.loss import Smoothing, cross_entropy
 
 LENGTHS = {"different": ([9, 4, 1, 23], [6, 17, 2, 1]), "equal": ([7, 7, 7], [5, 5, 5])}
 

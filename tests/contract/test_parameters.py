@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from variations.config import Config
 from variations.models import build, count_parameters
+from variations.tasks.translation.config import TranslationConfig
 
 
-def closed_form(config: Config, vocabulary: int) -> int:
-    """Parameters by arithmetic alone (SPEC section 2.4), written without a look at the networks."""
+def closed_form(config: TranslationConfig, vocabulary: int) -> int:
+    """Parameters by arithmetic alone (docs/departures.md), written without a look at the networks."""
     m, b = config.model, config.branch
     d, f, biased, ffn_biased = m.d_model, m.d_ff, int(m.attention_bias), int(m.ffn_bias)
     d_k, d_v = m.d_k or d // m.h, m.d_v or d // m.h
@@ -57,7 +57,7 @@ def test_count_is_the_closed_form(case):
 
 
 def count(vocabulary, *, task_vectors=0, branch=(), **model):
-    config = Config()
+    config = TranslationConfig()
     config.model.task_vectors = task_vectors
     for key, value in model.items():
         assert hasattr(config.model, key)
@@ -151,7 +151,7 @@ def test_change_of_the_weighted_transformer_against_the_baseline(size, ffn, chan
     ],
 )
 def test_number_of_branch_weights(size, decoder, expected):
-    config = Config()
+    config = TranslationConfig()
     config.model.kind, config.branch.decoder = "weighted", decoder
     for key, value in size.items():
         setattr(config.model, key, value)
@@ -162,7 +162,7 @@ def test_number_of_branch_weights(size, decoder, expected):
 
 
 def test_weights_shared_between_the_stacks_are_192_for_big():
-    config = Config()
+    config = TranslationConfig()
     config.model.kind, config.branch.scope = "weighted", "shared_enc_dec"
     for key, value in BIG.items():
         setattr(config.model, key, value)

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from variations.models import WeightedTransformer
+from variations.models.loss import Smoothing, cross_entropy
+from variations.tasks.translation.experiment import parameter_groups
 from variations.training import schedule
-from variations.training.loss import Smoothing, cross_entropy
 
 PAD = 0
 SOURCE = torch.tensor([[5, 9, 7, 4, 11, 2], [8, 21, 30, 2, PAD, PAD], [6, 6, 11, 40, 2, PAD], [3, 14, 15, 9, 26, 2]])
@@ -18,11 +18,6 @@ TOKENS = int(TARGET.ne(PAD).sum())
 def mean_loss(model, smoothing):
     loss, nll = cross_entropy(model(SOURCE, TARGET), model.output, TARGET, smoothing)
     return loss / TOKENS, float(nll) / TOKENS
-
-
-def constrain(model):
-    if isinstance(model, WeightedTransformer):
-        model.constrain()
 
 
 def test_gradients_reach_every_parameter_and_are_finite(case):
@@ -36,12 +31,13 @@ def test_gradients_reach_every_parameter_and_are_finite(case):
 
 def test_a_step_with_the_recipe_changes_the_weights(case):
     model = case.network().train()
-    optimizer, rates = schedule.optimizer(model, case.config)
+    optimizer, rates = schedule.optimizer(parameter_groups(model, case.config), case.config)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     mean_loss(model, Smoothing(0.1))[0].backward()
     optimizer.step()
     rates.step()
-    constrain(model)
+    model.after_update(frozen=False)
+    branch = {id(p) for p in model.parameter_groups().get("branch_weights", [])}
     fixed = [name for name, p in model.named_parameters() if not p.requires_grad]
     assert all(torch.equal(before[name], dict(model.named_parameters())[name]) for name in fixed)
     for name, parameter in model.named_parameters():
@@ -49,7 +45,7 @@ def test_a_step_with_the_recipe_changes_the_weights(case):
         if parameter.requires_grad and torch.equal(before[name], parameter):
             # Adam's first step has the size of the learning rate everywhere; if all go the same way, as with one
             # branch, the projection takes the step back. Nothing else may stay.
-            assert schedule.is_branch_weight(name), name
+            assert id(parameter) in branch, name
             assert len(set(parameter.grad.sign().tolist())) == 1, name
 
 
@@ -64,7 +60,7 @@ def test_branch_weights_obey_their_constraint_after_every_step(case):
         optimizer.zero_grad()
         mean_loss(model, Smoothing(0.1))[0].backward()
         optimizer.step()
-        constrain(model)
+        model.after_update(frozen=False)
         for weights in model.branch_weights().values():
             for mode in (True, False):
                 for value in weights.train(mode).values():
@@ -92,10 +88,9 @@ REACHED: dict[str, float] = {}
 def overfitted(case) -> float:
     """Mean negative log-likelihood after 150 steps of Adam on one batch of 17 tokens, weights as in training."""
     model = case.network(dropout=False).train()
-    names = dict(model.named_parameters())
-    branch = [p for n, p in names.items() if schedule.is_branch_weight(n) and p.requires_grad]
-    others = [p for n, p in names.items() if not schedule.is_branch_weight(n)]
-    groups = [{"params": others}, *([{"params": branch, "lr": 1e-2}] if branch else [])]
+    parts = model.parameter_groups()
+    branch = [p for p in parts.get("branch_weights", []) if p.requires_grad]
+    groups = [{"params": parts["main"]}, *([{"params": branch, "lr": 1e-2}] if branch else [])]
     optimizer = torch.optim.Adam(groups, lr=5e-3, betas=(0.9, 0.98))
     nll = math.inf
     for _ in range(150):
@@ -103,7 +98,7 @@ def overfitted(case) -> float:
         loss, nll = mean_loss(model, Smoothing(0.0))
         loss.backward()
         optimizer.step()
-        constrain(model)
+        model.after_update(frozen=False)
         if nll < 0.05:
             break
     return nll

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
-from variations.config import Config
 from variations.dashboard.api import Api
 from variations.dashboard.server import Server
 from variations.dashboard.store import Store
+from variations.tasks.translation.config import TranslationConfig
 
 WORDS = ("the", "old", "teacher", "draws", "a", "red", "house", "behind", "this", "garden", "while", "my", "friend")
 COSTS = {"source_tokens": 100, "target_tokens": 110, "seconds": 0.5, "flops": 1e9, "padded_tokens": 230}
@@ -123,7 +123,7 @@ def write_run(
 
     folder = store / sweep / row / f"seed{seed}"
     (folder / "hypotheses").mkdir(parents=True, exist_ok=True)
-    document = copy.deepcopy(asdict(Config()))
+    document = copy.deepcopy(asdict(TranslationConfig()))
     document["model"] |= {"h": h, "kind": "weighted" if branches else "transformer"}
     document["trainer"] |= {"max_steps": steps, "accelerator": "cpu"}
     document["variation"] |= {"row": row, "label": label or row, "base": base}

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from variations.config import DataConfig
 from variations.data.batching import Batch, TokenBatchSampler, _split, collate
 from variations.data.special import EOS, PAD
 from variations.errors import UserError
+from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data.subwords import subwords_for
 from variations.tasks.translation.data.tokens import tokens_for
 

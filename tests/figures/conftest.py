@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from variations.config import Config
 from variations.store.ledger import RunFolder, run_home
+from variations.tasks.translation.config import TranslationConfig
 
 Line = dict[str, Any]
 
@@ -31,7 +31,7 @@ def make_run(store: Path) -> Callable[..., RunFolder]:
     """`make_run("plain", 1, lines)`: one finished run of the sweep `q`."""
 
     def make(row: str, seed: int, lines: Sequence[Line], *, test_nll: float | None = 1.5) -> RunFolder:
-        config = asdict(Config())
+        config = asdict(TranslationConfig())
         folder = RunFolder(run_home(store, sweep="q", row=row, seed=seed)).create(config | {"seed": seed})
         for line in lines:
             folder.append_metrics(line)

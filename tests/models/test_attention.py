@@ -1,4 +1,4 @@
-"""Attention against numbers computed outside the project (SPEC section 6, check 8) and against torch."""
+"""Attention against numbers computed outside the project and against torch."""
 
 import math
 
@@ -7,8 +7,8 @@ import torch
 from torch.nn import functional as F
 
 from variations.config import ModelConfig
-from variations.models.attention import AdditiveHeads, Concatenate, Heads, KeyValue, RestrictedHeads, heads
 from variations.models.kernels import FastCPU, Reference
+from variations.models.transformer.attention import AdditiveHeads, Concatenate, Heads, KeyValue, RestrictedHeads, heads
 
 Q = torch.tensor([[[[1.0, 0.0], [0.0, 2.0]]]], dtype=torch.float64)
 K = torch.tensor([[[[1.0, 1.0], [0.0, 1.0], [2.0, 0.0]]]], dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""κ and α: the projection (SPEC section 6, check 7), and which weights are in force when."""
+"""κ and α: the projection, and which weights are in force when."""
 
 import copy
 
@@ -7,9 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from variations.config import BranchConfig, Config
+from variations.config import BranchConfig
 from variations.models import build
-from variations.models.branch_weights import BranchWeights, project
+from variations.models.transformer.branch_weights import BranchWeights, project
+from variations.tasks.translation.config import TranslationConfig
 
 PROJECTIONS = [
     ([0.5, 0.3, 0.2], [0.5, 0.3, 0.2]),
@@ -67,7 +68,7 @@ def test_renormalisation_is_not_projection():
 
 
 def model(**options):
-    config = Config()
+    config = TranslationConfig()
     m = config.model
     m.kind, m.N, m.d_model, m.d_ff, m.h = "weighted", 2, 16, 32, 4
     config.branch = BranchConfig(**options)

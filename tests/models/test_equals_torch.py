@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from variations.config import Config
 from variations.models import build
+from variations.tasks.translation.config import TranslationConfig
 
 D, F, H, N = 32, 48, 4, 3
 TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-11}
@@ -15,7 +15,7 @@ REAL = SOURCE.ne(0)
 
 
 def network(dtype, norm="post", profile="auto", bias=True):
-    config = Config(profile=profile)
+    config = TranslationConfig(profile=profile)
     m = config.model
     m.N, m.d_model, m.d_ff, m.h, m.norm, m.attention_bias = N, D, F, H, norm, bias
     model = build(config, 50).to(dtype).eval()

@@ -5,15 +5,16 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from variations.config import BranchConfig, Config, ModelConfig
+from variations.config import BranchConfig, ModelConfig
 from variations.models import build
-from variations.models.branch_weights import BranchWeights
-from variations.models.branched import BranchedFeedForward
 from variations.models.kernels import Reference
+from variations.models.transformer.branch_weights import BranchWeights
+from variations.models.transformer.branched import ComposedBranches
+from variations.tasks.translation.config import TranslationConfig
 
 
 def model(ffn: str) -> torch.nn.Module:
-    config = Config()
+    config = TranslationConfig()
     config.model = ModelConfig(kind="weighted", N=1, d_model=16, d_ff=32, h=4, dropout=0.0)
     config.branch.ffn = ffn
     torch.manual_seed(0)
@@ -34,13 +35,13 @@ def test_inference_equals_the_differentiable_form(ffn: str) -> None:
 
 def test_composing_happens_once_while_decoding(monkeypatch: pytest.MonkeyPatch) -> None:
     network, calls = model("shared"), []
-    original = BranchedFeedForward.compose
+    original = ComposedBranches.compose
 
-    def counted(self: BranchedFeedForward, kappa: Tensor) -> tuple[Tensor, Tensor | None]:
+    def counted(self: ComposedBranches, kappa: Tensor) -> tuple[Tensor, Tensor | None]:
         calls.append(self)
         return original(self, kappa)
 
-    monkeypatch.setattr(BranchedFeedForward, "compose", counted)
+    monkeypatch.setattr(ComposedBranches, "compose", counted)
     with torch.no_grad():
         cache = network.start_cache(SOURCE)
         for token in (network.start_id, 6, 7):
@@ -98,7 +99,7 @@ def one_step(network: torch.nn.Module) -> int:
 @pytest.mark.parametrize("ffn", ["shared", "split"])
 def test_a_decoding_step_takes_no_more_products_than_the_plain_transformer_s(ffn: str, size: tuple[int, ...]) -> None:
     d, f, h = size
-    config = Config()
+    config = TranslationConfig()
     config.model = ModelConfig(kind="transformer", N=2, d_model=d, d_ff=f, h=h, dropout=0.0)
     config.branch.ffn = ffn
     plain = build(config, 50).eval()
@@ -108,10 +109,10 @@ def test_a_decoding_step_takes_no_more_products_than_the_plain_transformer_s(ffn
 
 @pytest.mark.parametrize(("M", "f"), [(4, 8), (8, 16)])
 def test_alpha_and_kappa_fold_into_the_weights_of_an_ordinary_sub_layer(M: int, f: int) -> None:
-    """Σ_i relu(head_i A_i + a_i) W_2 + b with constants A, a, b: neither κ nor α is left (SPEC section 3.5)."""
+    """Σ_i relu(head_i A_i + a_i) W_2 + b with constants A, a, b: neither κ nor α is left (docs/paper.md)."""
     torch.manual_seed(1)
     branch, d = BranchConfig(), 4 * M
-    layer = BranchedFeedForward(ModelConfig(d_model=d, d_ff=f, h=M), branch, Reference(), BranchWeights(branch, M))
+    layer = ComposedBranches(ModelConfig(d_model=d, d_ff=f, h=M), branch, Reference(), BranchWeights(branch, M))
     layer = layer.double().eval()
     with torch.no_grad():
         layer.b1.normal_()

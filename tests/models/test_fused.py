@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from variations.config import BranchConfig, GateConfig, ModelConfig
-from variations.models import kernels
-from variations.models.branch_sum import branch_sum
-from variations.models.branch_weights import BranchWeights
-from variations.models.branched import KINDS
 from variations.models.kernels import FusedGPU, Reference
+from variations.models.kernels import gpu as engine
+from variations.models.kernels.branch_sum import branch_sum
+from variations.models.transformer.branch_weights import BranchWeights
+from variations.models.transformer.branched import build
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
@@ -27,7 +27,7 @@ def fused():
     pytest.importorskip("triton", reason="Triton is not installed; torch's builds for CUDA bring it")
     if not torch.cuda.is_available() and not INTERPRETED:
         pytest.skip("no GPU; `test_in_the_interpreter` runs this one in a process with TRITON_INTERPRET=1")
-    return importlib.import_module("variations.models.branch_sum_triton")
+    return importlib.import_module("variations.models.kernels.branch_sum_triton")
 
 
 @pytest.mark.skipif(INTERPRETED or torch.cuda.is_available(), reason="this process runs the kernels itself")
@@ -102,7 +102,7 @@ def test_sub_layer_with_the_kernel_equals_the_naive_form(fused, gate, residual):
         torch.manual_seed(5)
         branch = BranchConfig(impl=impl, residual=residual, gate=GateConfig(kind=gate))
         config = ModelConfig(d_model=24, d_ff=32, h=4)
-        layer = KINDS["shared"](config, branch, kernel, BranchWeights(branch, 4)).to(device())
+        layer = build(config, branch, kernel, BranchWeights(branch, 4)).to(device())
         with torch.no_grad():
             for parameter in (layer.b1, layer.b2):
                 parameter.normal_(std=0.2)
@@ -132,7 +132,7 @@ def test_without_a_sound_kernel_torch_takes_its_place_and_says_so_once(monkeypat
                 raise RuntimeError("no compiler")
             return branch_sum(*given) * 1.5
 
-    monkeypatch.setattr(kernels, "_triton", lambda: Broken)
+    monkeypatch.setattr(engine, "_triton", lambda: Broken)
     kernel, given, before = FusedGPU(), tensors(), torch.get_rng_state()
     with caplog.at_level(logging.WARNING):
         first, second = (kernel.branch_sum(*given, 0.0) for _ in range(2))
@@ -141,12 +141,12 @@ def test_without_a_sound_kernel_torch_takes_its_place_and_says_so_once(monkeypat
     assert [record.message for record in caplog.records if "torch's products take its place" in record.message] == [
         caplog.records[0].message
     ]
-    assert torch.equal(torch.get_rng_state(), before), "the trial drew from the run's random numbers"
+    assert torch.equal(torch.get_rng_state(), before), "the self-test drew from the run's random numbers"
 
 
 @pytest.mark.parametrize(
     ("dtype", "w", "dropout"), [(torch.float64, 6, 0.0), (torch.float32, 200, 0.0), (torch.float32, 6, 0.5)]
 )
 def test_what_the_kernel_cannot_do_never_reaches_it(monkeypatch, dtype, w, dropout):
-    monkeypatch.setattr(kernels, "_triton", lambda: pytest.fail("reached the kernel"))
+    monkeypatch.setattr(engine, "_triton", lambda: pytest.fail("reached the kernel"))
     assert FusedGPU().branch_sum(*tensors(dtype, w), dropout).shape == (9, 12)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from variations.config import GateConfig
-from variations.models.gates import build
+from variations.models.transformer.gates import build
 
 ALPHA = [0.1, 0.4, 0.2, 0.3]
 PROBE = torch.tensor([1.0, 2.0, 3.0, 4.0])

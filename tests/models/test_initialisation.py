@@ -5,14 +5,14 @@ import math
 import pytest
 import torch
 
-from variations.config import Config
 from variations.models import build
+from variations.tasks.translation.config import TranslationConfig
 
 D, F, H = 64, 256, 4
 
 
 def network(**settings):
-    config = Config()
+    config = TranslationConfig()
     m = config.model
     m.N, m.d_model, m.d_ff, m.h = 1, D, F, H
     for key, value in settings.items():
@@ -91,7 +91,7 @@ def test_embeddings_are_normal_with_deviation_of_d_to_minus_a_half():
 @pytest.mark.parametrize("init", ["random", "uniform"])
 def test_branch_weights_start_on_the_simplex(constraint, total, init):
     from variations.config import BranchConfig
-    from variations.models.branch_weights import BranchWeights
+    from variations.models.transformer.branch_weights import BranchWeights
 
     torch.manual_seed(0)
     weights = BranchWeights(BranchConfig(constraint=constraint, init=init), 8)

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from variations.config import Config
 from variations.models import build
 from variations.models.kernels import FastCPU, Reference, choose
+from variations.tasks.translation.config import TranslationConfig
 
 FAST, REFERENCE = FastCPU(), Reference()
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-6, torch.bfloat16: 7e-2}
@@ -56,7 +56,7 @@ def test_attention_to_scores_that_overflow_without_care():
 
 
 def network(profile, kind, dtype=torch.float32):
-    config = Config(profile=profile)
+    config = TranslationConfig(profile=profile)
     m = config.model
     m.kind, m.N, m.d_model, m.d_ff, m.h, m.dropout = kind, 2, 32, 64, 4, 0.0
     torch.manual_seed(1)
@@ -87,7 +87,9 @@ def test_networks_of_both_profiles_agree(kind, length, bf16):
 
 def test_choice_of_kernels():
     assert choose("auto", "cpu").name == "fast_cpu"
-    assert choose("auto", "cuda").name == "fused_gpu"
+    assert choose("experimental", "cpu").name == "fast_cpu"
+    assert choose("experimental", "cuda").name == "fused_gpu"
+    assert choose("auto", "cuda").name == "reference", "kernels that have not run on a GPU are off unless asked for"
     assert choose("reference", "cpu").name == choose("reference", "cuda").name == "reference"
 
 

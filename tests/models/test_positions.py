@@ -1,9 +1,10 @@
-"""Position codes against numbers computed outside the project (SPEC section 6, check 4)."""
+"""Position codes against numbers computed outside the project."""
 
 import pytest
 import torch
 
-from variations.models.positions import Learned, Sinusoidal, sinusoids
+from variations.config import PositionsConfig
+from variations.models.transformer.positions import Learned, Sinusoidal, sinusoids
 
 EXACT = {"rtol": 0, "atol": 1e-7}
 
@@ -63,13 +64,13 @@ def test_t2t_form():
 
 @pytest.mark.parametrize("form", ["paper", "t2t"])
 def test_sinusoids_have_no_longest_sentence(form):
-    positions = Sinusoidal(16, form)
+    positions = Sinusoidal(PositionsConfig(form=form), 16)
     torch.testing.assert_close(positions(250, 800), sinusoids(1050, 16, form)[250:], rtol=0, atol=0)
     torch.testing.assert_close(positions(0, 3), sinusoids(3, 16, form), rtol=0, atol=0)
 
 
 def test_a_table_grown_while_testing_serves_training():
-    positions = Sinusoidal(16, "paper")
+    positions = Sinusoidal(PositionsConfig(), 16)
     with torch.inference_mode():
         positions(0, 600)
     x = torch.ones(600, 16, requires_grad=True)
@@ -78,12 +79,12 @@ def test_a_table_grown_while_testing_serves_training():
 
 
 def test_sinusoids_are_no_parameters_and_are_not_stored():
-    assert not list(Sinusoidal(16, "paper").parameters())
-    assert not Sinusoidal(16, "paper").state_dict()
+    assert not list(Sinusoidal(PositionsConfig(), 16).parameters())
+    assert not Sinusoidal(PositionsConfig(), 16).state_dict()
 
 
 def test_learned_positions_beyond_the_table_read_its_last_row():
-    positions = Learned(8, 5)
+    positions = Learned(PositionsConfig(max_length=5), 8)
     code = positions(3, 4)
     assert torch.equal(code, positions.table[[3, 4, 4, 4]])
     assert torch.equal(positions(100, 1)[0], positions.table[4])
@@ -91,6 +92,6 @@ def test_learned_positions_beyond_the_table_read_its_last_row():
 
 def test_learned_positions_start_with_standard_deviation_of_d_to_minus_a_half():
     torch.manual_seed(0)
-    table = Learned(256, 256).table.detach()
+    table = Learned(PositionsConfig(max_length=256), 256).table.detach()
     assert float(table.std()) == pytest.approx(256**-0.5, rel=0.02)  # 65,536 draws: 0.3 %
     assert abs(float(table.mean())) < 4 * 256**-0.5 / 256

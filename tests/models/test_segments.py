@@ -7,10 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from variations.config import Config
-from variations.models import packing
-from variations.models.kernels import FusedGPU, Reference
-from variations.models.segments import Packed, pack
+from variations.models.kernels import FusedGPU, Reference, varlen
+from variations.models.kernels.segments import Packed, pack
+from variations.tasks.translation.config import TranslationConfig
 
 SOURCE = torch.tensor([[5, 6, 2, 0], [7, 2, 0, 0], [8, 9, 4, 2]])
 TARGET = torch.tensor([[3, 2, 0], [4, 5, 2], [2, 0, 0]])
@@ -70,8 +69,8 @@ def test_attention_stays_within_a_segment(window, causal):
 
 
 def gpu(**changes):
-    config = Config()
-    config.trainer.precision = "bf16-mixed"
+    config = TranslationConfig()
+    config.profile, config.trainer.precision = "experimental", "bf16-mixed"
     for key, value in changes.items():
         holder = config.trainer if key == "precision" else config if key == "profile" else config.model
         setattr(holder, key, value)
@@ -83,8 +82,9 @@ def gpu(**changes):
     [
         (gpu(), "cuda", None),
         (gpu(kind="weighted", attention_dropout=0.1, attention="restricted", neighbourhood=3), "cuda", None),
-        (gpu(), "cpu", "only profile=auto on a GPU packs"),
-        (gpu(profile="reference"), "cuda", "only profile=auto on a GPU packs"),
+        (gpu(), "cpu", "only profile=experimental on a GPU does without"),
+        (gpu(profile="auto"), "cuda", "only profile=experimental on a GPU does without"),
+        (gpu(profile="reference"), "cuda", "only profile=experimental on a GPU does without"),
         (gpu(precision="32-true"), "cuda", "FlashAttention computes in bf16, not in 32-true"),
         (gpu(attention="additive"), "cuda", "FlashAttention knows no additive scores"),
         (gpu(d_k=16), "cuda", "FlashAttention wants d_k = d_v, a multiple of 8 up to 256, not 16 and 64"),
@@ -93,20 +93,20 @@ def gpu(**changes):
     ],
 )
 def test_where_batches_keep_their_padding(config, device, reason):
-    assert packing.why_padded(config, device) == reason
+    assert varlen.why_padded(config, device) == reason
 
 
 @pytest.mark.parametrize("works", [True, False])
-def test_a_trial_precedes_the_first_batch(monkeypatch, caplog, works):
-    """On a CPU, which has no FlashAttention: the trial fails, and says so; kernels that agree pass."""
-    monkeypatch.setattr(packing, "why_padded", lambda config, device: None)
+def test_a_self_test_precedes_the_first_batch(monkeypatch, caplog, works):
+    """On a CPU, which has no FlashAttention: the self-test fails, and says so; kernels that agree pass."""
+    monkeypatch.setattr(varlen, "why_padded", lambda config, device: None)
     before = torch.get_rng_state()
     with caplog.at_level(logging.WARNING):
-        assert packing.packs(gpu(), torch.device("cpu"), Reference() if works else FusedGPU()) is works
+        assert varlen.packs(gpu(), torch.device("cpu"), Reference() if works else FusedGPU()) is works
     told = [record.message for record in caplog.records]
     assert len(told) == (not works)
     assert works or (told[0].startswith("Attention without padding does not run here") and "keep theirs" in told[0])
-    assert torch.equal(torch.get_rng_state(), before), "the trial drew from the run's random numbers"
+    assert torch.equal(torch.get_rng_state(), before), "the self-test drew from the run's random numbers"
 
 
 def test_a_kernel_that_is_wrong_is_not_used(monkeypatch, caplog):
@@ -114,7 +114,7 @@ def test_a_kernel_that_is_wrong_is_not_used(monkeypatch, caplog):
         def packed_attention(self, *given, **named):
             return super().packed_attention(*given, **named) * 1.1
 
-    monkeypatch.setattr(packing, "why_padded", lambda config, device: None)
+    monkeypatch.setattr(varlen, "why_padded", lambda config, device: None)
     with caplog.at_level(logging.WARNING):
-        assert not packing.packs(gpu(), torch.device("cpu"), Wrong())
+        assert not varlen.packs(gpu(), torch.device("cpu"), Wrong())
     assert "Attention without padding is wrong here" in caplog.text

@@ -1,4 +1,4 @@
-"""Embedding, tying, the start of decoding, task vectors and the final norm (SPEC sections 0, 2.1 and 2.2)."""
+"""Embedding, tying, the start of decoding, task vectors and the final norm (Vaswani et al. 2017, section 3)."""
 
 import math
 
@@ -6,16 +6,16 @@ import pytest
 import torch
 from torch import nn
 
-from variations.config import Config
 from variations.models import build, rows_of
-from variations.models.positions import sinusoids
+from variations.models.transformer.positions import sinusoids
+from variations.tasks.translation.config import TranslationConfig
 
 D = 16
 SOURCE, TARGET = torch.tensor([[5, 9, 7, 2], [8, 2, 0, 0]]), torch.tensor([[4, 6, 2], [3, 2, 0]])
 
 
 def network(**settings):
-    config = Config()
+    config = TranslationConfig()
     m = config.model
     m.N, m.d_model, m.d_ff, m.h = 1, D, 32, 2
     for key, value in settings.items():

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from variations.planning.complexity.layers import LAYERS, RestrictedSelfAttention, SelfAttention, Sizes
-from variations.planning.complexity.measure import by_layer, count, measure
+from variations.planning.complexity.measure import count, measure
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8, 12, 17])
@@ -71,7 +71,7 @@ def test_rounds_pass_through_all_layers_and_cells():
         ["convolution", "separable"], grid, Sizes(heads=2), rounds=3, limit=60.0, advance=lambda: ticks.append(1)
     )
     assert len(ticks) == 3 * 8
-    assert [layer for layer, _ in by_layer(points)] == ["convolution", "separable"]
+    assert list(dict.fromkeys(point.layer for point in points)) == ["convolution", "separable"]
     assert all(len(point.samples) == 3 and point.seconds > 0 for point in points)
     assert {(point.n, point.d) for point in points} == set(grid)
 

@@ -6,7 +6,7 @@ import pytest
 
 from variations.configuration.compose import compose_run
 from variations.planning.cost import preparation, run_cost
-from variations.planning.words import duration, size
+from variations.planning.formats import duration, size
 
 STEPS = ["trainer.max_steps=1000", "trainer.val_every=300", "trainer.val_bleu=50"]
 
@@ -17,7 +17,7 @@ def test_updates_validations_checkpoints_and_the_test_add_up(values: dict[str, A
     assert cost.saving == pytest.approx(4 * 3 + 4 * 1)  # weights and two moments, and the best weights, each time
     assert cost.training == pytest.approx(528)
     assert cost.test == 20 + 2 + 1 + 3 + 4
-    assert cost.seconds == pytest.approx(7 + 528 + 30)
+    assert cost.seconds() == pytest.approx(7 + 528 + 30)
     assert cost.hours() == pytest.approx(565 / 3600)
     assert cost.hours(0.5) == pytest.approx((565 - 264) / 3600)
     assert cost.fits is True

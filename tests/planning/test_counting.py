@@ -5,9 +5,9 @@ import torch
 
 from variations.configuration.compose import compose_run
 from variations.models import build, count_parameters
+from variations.models.loss import Smoothing, cross_entropy
 from variations.planning.activations import activation_bytes, state_bytes
 from variations.planning.count import memory
-from variations.training.loss import Smoothing, cross_entropy
 
 
 @pytest.mark.parametrize("words", [[], ["model=weighted"], ["positions=learned", "recipe.ema=0.9"], ["model=additive"]])

@@ -16,8 +16,7 @@ from variations.planning import measuring
 from variations.planning.decoding_time import Paced
 from variations.planning.measuring import Measured, measured, one_device
 from variations.planning.price import bill
-from variations.planning.remaining import launch
-from variations.planning.rows import plan_rows
+from variations.planning.rows import launch, plan_rows
 from variations.planning.sample import InventedPairs, evenly, is_here
 from variations.planning.shape import Shape
 from variations.store.ledger import RunFolder
@@ -131,7 +130,9 @@ def test_checkpoint_tests_cost_no_training_and_wait(known: list[str], tmp_path: 
     found = bill(plan_rows(["sweep=weighted_table3", f"runs={tmp_path}", "seeds=[1]"]), 8, 1.0, fresh=False)
     learned, *others = found.prices
     assert learned.cost is not None
-    assert found.seconds == pytest.approx(learned.cost.seconds + len(others) * (learned.cost.start + learned.cost.test))
+    assert found.seconds == pytest.approx(
+        learned.cost.seconds() + len(others) * (learned.cost.start + learned.cost.test)
+    )
     assert found.path.critical[0].endswith("/learned seed 1")
     assert len(found.path.critical) == 2
 

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from variations import processes
-from variations.config import Config
 from variations.configuration.compose import compose_run
 from variations.planning import measuring, packing
 from variations.planning.measuring import Measured
-from variations.planning.meeting import Meeting
 from variations.planning.packing import Rate, best, candidates, largest, packed, tried
 from variations.planning.price import bill
+from variations.planning.probe import wait_for_all
 from variations.planning.rows import plan_rows
 from variations.planning.shape import Shape
 from variations.store.ledger import RunFolder
+from variations.tasks.translation.config import TranslationConfig
 
 TRAIN = Path(__file__).resolve().parents[2] / "src" / "train.py"
 ROWS = ["trainer.max_steps=1000", "trainer.val_bleu=0"]
@@ -50,7 +50,7 @@ def timed(
 
 
 @pytest.fixture
-def config() -> Config:
+def config() -> TranslationConfig:
     return compose_run(ROWS)
 
 
@@ -77,7 +77,7 @@ def test_a_core_for_each_and_no_more_than_there_are_rows(monkeypatch: pytest.Mon
     assert largest(one, 6, gpus=4) == 2
 
 
-def test_ever_more_are_tried_until_they_do_less_together(timed: Any, config: Config) -> None:
+def test_ever_more_are_tried_until_they_do_less_together(timed: Any, config: TranslationConfig) -> None:
     asked = timed({1: 0.1, 2: 0.12, 4: 0.4, 8: 0.1})
     rates, end = tried(config, 8, (), lambda shape: measuring._measure(shape, 1.0))
     assert [(rate.at_once, rate.steps) for rate in rates] == [(1, pytest.approx(600)), (2, 1000), (4, 600)]
@@ -86,13 +86,13 @@ def test_ever_more_are_tried_until_they_do_less_together(timed: Any, config: Con
     assert rates[0].rows == pytest.approx(3600 / (7 + 100 + 5 * 3 + 5 * 4 + 29))
 
 
-def test_memory_that_runs_out_ends_it(timed: Any, config: Config) -> None:
+def test_memory_that_runs_out_ends_it(timed: Any, config: TranslationConfig) -> None:
     timed({1: 0.1, 2: 0.1})
     rates, end = tried(config, 8, (), lambda shape: measuring._measure(shape, 1.0))
     assert ([rate.at_once for rate in rates], end) == ([1, 2], "4 at once: memory ran out")
 
 
-def test_a_gpu_is_filled_no_further_than_its_memory(config: Config, values: dict[str, Any]) -> None:
+def test_a_gpu_is_filled_no_further_than_its_memory(config: TranslationConfig, values: dict[str, Any]) -> None:
     asked = []
 
     def measure(shape: Shape) -> Measured:
@@ -112,7 +112,7 @@ def test_less_training_is_no_gain(timed: Any) -> None:
 
 
 def test_the_choice_is_told_in_one_line_and_not_measured_again(
-    timed: Any, config: Config, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    timed: Any, config: TranslationConfig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packing, "cores", lambda: 2)
     asked = timed({1: 0.1, 2: 0.12})
@@ -125,7 +125,7 @@ def test_the_choice_is_told_in_one_line_and_not_measured_again(
 
 
 def test_what_cannot_be_measured_runs_one_at_a_time(
-    timed: Any, config: Config, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    timed: Any, config: TranslationConfig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packing, "cores", lambda: 2)
     timed({})
@@ -165,7 +165,7 @@ def test_those_who_meet_wait_for_the_last(tmp_path: Path, monkeypatch: pytest.Mo
     came: list[str] = []
 
     def come(name: str) -> None:
-        Meeting(tmp_path, 2).at("training")
+        wait_for_all(tmp_path, "training", 2)
         came.append(name)
 
     first = threading.Thread(target=come, args=("first",))

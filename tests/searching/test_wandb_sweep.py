@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from variations.commands.preflight import preflight
-from variations.config import Config
 from variations.configuration.compose import compose_run
 from variations.errors import ConfigError
 from variations.planning.wandb_sweep import sweep_yaml
 from variations.store.naming import run_folder
 from variations.sweeping.jobs import expand
+from variations.tasks.translation.config import TranslationConfig
 
 
 def written(*arguments: str) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def test_a_table_is_a_grid_of_rows_and_seeds_with_the_same_folders_as_under_mult
     assert {run_folder(compose_run(words)) for words in lines} == {job.folder for job in jobs}
     assert {compose_run(words).trainer.max_steps for words in lines} == {500}
     for words in lines:
-        assert preflight(words, Config, "train", runs_models=True) == []
+        assert preflight(words, TranslationConfig, "train", runs_models=True) == []
 
 
 def test_a_search_keeps_its_space_its_metric_and_its_total() -> None:
@@ -58,7 +58,7 @@ def test_a_search_keeps_its_space_its_metric_and_its_total() -> None:
     assert found["model.N"] == {"distribution": "int_uniform", "min": 1, "max": 3}
     assert found["model.d_k"] == {"values": ["null", 16]}
     words = line(facts, **{"model.dropout": 0.1, "recipe.lr": 1.0, "model.norm": "pre", "model.d_k": "null", "seed": 1})
-    assert preflight(words, Config, "train", runs_models=True) == []
+    assert preflight(words, TranslationConfig, "train", runs_models=True) == []
     assert compose_run(words).model.d_k is None
 
 

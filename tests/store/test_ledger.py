@@ -14,7 +14,6 @@ from variations.errors import InUseError, UserError
 from variations.store.lease import Lease, hold, read
 from variations.store.ledger import (
     RunFolder,
-    all_runs,
     attempts,
     config_hash,
     latest,
@@ -268,26 +267,6 @@ def test_attempts_stand_beside_the_first_and_the_last_finished_is_read(
     assert latest(home).path == second.path  # type: ignore[union-attr]
     assert workplace(home, force=True).name == "seed1-attempt3"
     assert latest(home.with_name("seed7")) is None
-
-
-def test_broken_and_foreign_folders_are_told_and_passed_over(
-    folder: RunFolder, tmp_path: Path, configuration: Configure
-) -> None:
-    root = tmp_path / "runs"
-    folder.set_status("finished")
-    for name in ("bad_config", "bad_status", "bad_result"):
-        RunFolder(root / "sweep" / name / "seed1").create(configuration()).set_status("finished")
-    (root / "sweep" / "bad_config" / "seed1" / "config.yaml").write_text("{{ not yaml")
-    (root / "sweep" / "bad_status" / "seed1" / "status.json").write_text('{"state": "finis')
-    (root / "sweep" / "bad_result" / "seed1" / "result.json").write_text("[1]")
-    (root / "sweep" / "empty" / "seed1" / "checkpoints").mkdir(parents=True)
-    (root / "notes").mkdir()
-    (root / "notes" / "todo.txt").write_text("x")
-    faults: list[str] = []
-    assert [run.path for run in all_runs(root, faults.append)] == [folder.path]
-    assert len(faults) == 4
-    for name in ("bad_config", "bad_status", "bad_result", "empty"):
-        assert any(name in fault for fault in faults)
 
 
 def test_opening_what_is_not_there_says_so(tmp_path: Path) -> None:

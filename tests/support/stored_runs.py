@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from variations.config import Config
 from variations.store.ledger import RunFolder, run_home
+from variations.tasks.translation.config import TranslationConfig
 
 Maker = Callable[..., RunFolder]
 
 
 def _configuration(**changes: Any) -> dict[str, Any]:
     """The default configuration with dotted keys replaced (`model__h=16`)."""
-    config = asdict(Config())
+    config = asdict(TranslationConfig())
     for name, value in changes.items():
         *path, last = name.split("__")
         node = config

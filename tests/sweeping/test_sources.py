@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from variations import run
-from variations.config import Config
 from variations.configuration.compose import compose_run, to_dict
 from variations.errors import UserError
 from variations.store.ledger import RunFolder
@@ -16,6 +15,8 @@ from variations.store.reuse import hindrances
 from variations.sweeping.jobs import Job, expand
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.sources import Sources
+from variations.tasks.translation.config import TranslationConfig
+from variations.training.weights import load_network
 
 Changes = Callable[..., list[str]]
 
@@ -91,8 +92,8 @@ def test_what_was_trained_otherwise_is_not_reused(table: list[Outcome]) -> None:
 
 
 @pytest.fixture
-def weighted(corpus: Path, tmp_path: Path) -> Callable[..., Config]:
-    def make(name: str, *changes: str) -> Config:
+def weighted(corpus: Path, tmp_path: Path) -> Callable[..., TranslationConfig]:
+    def make(name: str, *changes: str) -> TranslationConfig:
         words = [
             "model=weighted", "data=files", f"data.root={corpus}", "data.vocabulary=48", "data.max_length=64",
             "model.d_model=16", "model.d_ff=32", "model.h=2", "model.N=1", "recipe.batch_tokens=512",
@@ -108,7 +109,7 @@ def weighted(corpus: Path, tmp_path: Path) -> Callable[..., Config]:
 @pytest.mark.slow
 @pytest.mark.parametrize("branch", ["random", "uniform_at_test"])
 def test_testing_the_others_weights_gives_the_result_of_training_anew(
-    branch: str, weighted: Callable[..., Config], tmp_path: Path
+    branch: str, weighted: Callable[..., TranslationConfig], tmp_path: Path
 ) -> None:
     learned = run.execute(weighted("learned"))
     alone = run.execute(weighted("alone", f"branch={branch}"))
@@ -120,7 +121,7 @@ def test_testing_the_others_weights_gives_the_result_of_training_anew(
         assert one[key] == other[key], key
     assert one["loss"] != RunFolder(learned).result()["loss"]  # type: ignore[index]
     assert not list(RunFolder(reused).checkpoints.glob("*.ckpt"))
-    assert run.load_model(reused)[0].state_dict().keys() == run.load_model(learned)[0].state_dict().keys()
+    assert load_network(reused)[0].state_dict().keys() == load_network(learned)[0].state_dict().keys()
 
     (learned / "status.json").unlink()
     (reused / "status.json").unlink()

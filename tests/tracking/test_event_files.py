@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from variations.config import Config
 from variations.configuration.compose import compose_run, to_dict
 from variations.store.ledger import RunFolder
+from variations.tasks.translation.config import TranslationConfig
 from variations.tracking.final import Final
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ def lines(first: int, last: int, slope: float = 0.5) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> tuple[Config, RunFolder]:
+def run(tmp_path: Path) -> tuple[TranslationConfig, RunFolder]:
     """A frozen row that has not begun."""
     config = compose_run(["model=weighted", "model.h=2", f"runs={tmp_path}", "logger=tensorboard"])
     return config, RunFolder(tmp_path / "narrow" / "seed1").create(to_dict(config))
@@ -41,7 +41,9 @@ def read(folder: RunFolder) -> Any:
     return found.Reload()
 
 
-def test_a_continued_run_shows_each_step_once_and_with_the_later_value(run: tuple[Config, RunFolder]) -> None:
+def test_a_continued_run_shows_each_step_once_and_with_the_later_value(
+    run: tuple[TranslationConfig, RunFolder],
+) -> None:
     from variations.tracking.event_files import EventFiles
 
     killed = EventFiles(*run)
@@ -61,7 +63,9 @@ def test_a_continued_run_shows_each_step_once_and_with_the_later_value(run: tupl
     assert events[29].wall_time - events[0].wall_time == pytest.approx(58.0, abs=1e-3)
 
 
-def test_branch_weights_are_histograms_and_what_is_not_finite_is_left_out(run: tuple[Config, RunFolder]) -> None:
+def test_branch_weights_are_histograms_and_what_is_not_finite_is_left_out(
+    run: tuple[TranslationConfig, RunFolder],
+) -> None:
     from variations.tracking.event_files import EventFiles
 
     files = EventFiles(*run)
@@ -77,7 +81,9 @@ def test_branch_weights_are_histograms_and_what_is_not_finite_is_left_out(run: t
     assert found.Histograms("branch/encoder.0.self.kappa")[0].histogram_value.num == 2
 
 
-def test_hparams_hold_what_the_row_changes_and_its_final_scores(run: tuple[Config, RunFolder], tmp_path: Path) -> None:
+def test_hparams_hold_what_the_row_changes_and_its_final_scores(
+    run: tuple[TranslationConfig, RunFolder], tmp_path: Path
+) -> None:
     from PIL import Image
     from tensorboard.plugins.hparams import plugin_data_pb2
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from variations.config import Config, LoggerConfig
+from variations.config import LoggerConfig
 from variations.store.ledger import RunFolder
+from variations.tasks.translation.config import TranslationConfig
 from variations.tracking import trackers
 from variations.tracking.mode import chosen_mode, without_key
 from variations.tracking.weights_and_biases import tags
@@ -56,7 +57,7 @@ def test_the_configuration_wins_over_wandb_mode_and_that_over_the_login(
 
 def test_disabled_means_no_logger_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("WANDB_MODE", "disabled")
-    opened = trackers(Config(logger=LoggerConfig(kind="wandb")), RunFolder(tmp_path))
+    opened = trackers(TranslationConfig(logger=LoggerConfig(kind="wandb")), RunFolder(tmp_path))
     opened.start(RunFolder(tmp_path))
     assert not opened.any
     assert list(tmp_path.iterdir()) == []
@@ -78,6 +79,6 @@ def test_a_key_in_the_text_of_an_error_is_struck_out(monkeypatch: pytest.MonkeyP
 
 
 def test_tags_name_table_row_model_data_and_recipe_and_are_short() -> None:
-    config = Config(logger=LoggerConfig(tags=["x" * 100]))
+    config = TranslationConfig(logger=LoggerConfig(tags=["x" * 100]))
     config.variation.table, config.variation.row, config.debug.name = "attention_table3", "A_h16", "limit"
     assert tags(config) == ["A_h16", "attention_table3", "debug-limit", "quick", "toy", "transformer", "x" * 64]

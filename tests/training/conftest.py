@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from variations.config import Config
 from variations.configuration.compose import compose_run, to_dict
 from variations.store.ledger import RunFolder
+from variations.tasks.translation.config import TranslationConfig
 
 SIZES = {"train": 203, "valid": 21, "test": 11}
 
@@ -60,16 +60,16 @@ def overrides(corpus: Path) -> Callable[..., list[str]]:
 
 
 @pytest.fixture
-def small(overrides: Callable[..., list[str]], tmp_path: Path) -> Callable[..., Config]:
+def small(overrides: Callable[..., list[str]], tmp_path: Path) -> Callable[..., TranslationConfig]:
     """Make the configuration of a tiny run."""
     return lambda *changes: compose_run(overrides(tmp_path / "runs", *changes))
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Callable[[Config, str], RunFolder]:
+def made(tmp_path: Path) -> Callable[[TranslationConfig, str], RunFolder]:
     """Make a run's folder with its configuration frozen in it."""
 
-    def make(config: Config, name: str) -> RunFolder:
+    def make(config: TranslationConfig, name: str) -> RunFolder:
         return RunFolder(tmp_path / "runs" / "single" / name / "seed1").create(to_dict(config))
 
     return make

@@ -16,11 +16,11 @@ from variations.configuration.compose import compose_run, to_dict
 from variations.errors import Interrupted, RunFailedError, UserError
 from variations.store import naming
 from variations.store.ledger import RunFolder
-from variations.tasks.translation.task import Translation
 from variations.training import checkpoints
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
-from variations.training.outcome import final_weights
+from variations.training.step import Step
+from variations.training.weights import final_weights
 
 
 def truncate(path: Path) -> None:
@@ -126,10 +126,8 @@ def test_the_best_dev_state_is_kept_and_found_again(small: Any, made: Any) -> No
     losses = {line["step"]: line["dev/nll"] for line in folder.read_metrics()}
     step, path = checkpoints.best(folder.checkpoints)[-1]
     assert losses[step] == min(losses.values())
-    trained.task.model.load_state_dict(checkpoints.load(path)["model"])
-    from variations.training.validation import Validation
-
-    assert Validation(config, trained.data)(trained.task)["dev/nll"] == losses[step]
+    trained.step.model.load_state_dict(checkpoints.load(path)["model"])
+    assert trained.step.validate()["dev/nll"] == losses[step]
 
 
 def test_the_last_checkpoints_are_averaged(small: Any, made: Any) -> None:
@@ -158,14 +156,14 @@ def test_damaged_weights_are_left_out_of_the_average_with_a_warning(small: Any, 
 def test_the_moving_average_is_tested(small: Any, made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     config = small("recipe.ema=0.7")
     folder, states = made(config, "run"), []
-    original = Translation.optimizer_step
+    original = Step.update_weights
 
-    def optimizer_step(self: Translation, *args: Any, **kwargs: Any) -> None:
+    def update_weights(self: Step) -> None:
         states.append({name: value.clone() for name, value in self.model.state_dict().items()})
-        original(self, *args, **kwargs)
+        original(self)
         states.append({name: value.clone() for name, value in self.model.state_dict().items()})
 
-    monkeypatch.setattr(Translation, "optimizer_step", optimizer_step)
+    monkeypatch.setattr(Step, "update_weights", update_weights)
     fit(config, folder, Interrupt())
     expected = {name: value.double() for name, value in states[0].items()}
     for updates, state in enumerate(states[1::2]):
@@ -199,9 +197,9 @@ def test_a_full_disk_stops_the_run_and_leaves_the_last_checkpoint_usable(
     changes = (f"trainer.log_every={log_every}", "trainer.checkpoint_every=2", "trainer.val_every=12")
     config = compose_run(overrides(disk, *changes))
     folder = RunFolder(naming.run_folder(config))
-    original, ballast = Translation.training_step, disk / "ballast"
+    original, ballast = Step.training_step, disk / "ballast"
 
-    def training_step(self: Translation, batch: Any, batch_idx: int) -> Any:
+    def training_step(self: Step, batch: Any, batch_idx: int) -> Any:
         if self.global_step == 6:
             with ballast.open("wb", buffering=0) as file:
                 for size in (4096, 1):  # to the last byte
@@ -213,7 +211,7 @@ def test_a_full_disk_stops_the_run_and_leaves_the_last_checkpoint_usable(
         return original(self, batch, batch_idx)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Translation, "training_step", training_step)
+        patch.setattr(Step, "training_step", training_step)
         with pytest.raises(RunFailedError) as failure:
             run.execute(config)
     told = str(failure.value)
@@ -236,14 +234,14 @@ def test_the_status_names_the_step_of_the_newest_checkpoint(
 ) -> None:
     """Also where no metrics are logged at that step, and a run that dies later cannot say so any more."""
     config = small("trainer.checkpoint_every=3", "trainer.log_every=100", "trainer.val_every=12")
-    folder, original = made(config, "dies"), Translation.training_step
+    folder, original = made(config, "dies"), Step.training_step
 
-    def training_step(self: Translation, batch: Any, batch_idx: int) -> Any:
+    def training_step(self: Step, batch: Any, batch_idx: int) -> Any:
         if self.global_step == 7:
             raise RuntimeError("dies")
         return original(self, batch, batch_idx)
 
-    monkeypatch.setattr(Translation, "training_step", training_step)
+    monkeypatch.setattr(Step, "training_step", training_step)
     with pytest.raises(RuntimeError, match="dies"):
         fit(config, folder, Interrupt())
     status = folder.status()

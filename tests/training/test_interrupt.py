@@ -16,9 +16,9 @@ from variations.configuration.compose import to_dict
 from variations.errors import ExitCode, Interrupted
 from variations.store import naming
 from variations.store.ledger import RunFolder
-from variations.tasks.translation.task import Translation
 from variations.training import checkpoints
 from variations.training.interrupt import Interrupt
+from variations.training.step import Step
 
 CODES = {signal.SIGINT: 130, signal.SIGUSR2: 140, signal.SIGTERM: 143}
 TRAIN = Path(__file__).parents[2] / "src" / "train.py"
@@ -40,15 +40,15 @@ def signalled(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Send this process signals during the update after `step` updates."""
 
     def make(step: int, *numbers: signal.Signals) -> None:
-        original = Translation.training_step
+        original = Step.training_step
 
-        def training_step(self: Translation, batch: Any, batch_idx: int) -> Any:
+        def training_step(self: Step, batch: Any, batch_idx: int) -> Any:
             if self.global_step == step:
                 for number in numbers:
                     os.kill(os.getpid(), number)
             return original(self, batch, batch_idx)
 
-        monkeypatch.setattr(Translation, "training_step", training_step)
+        monkeypatch.setattr(Step, "training_step", training_step)
 
     return make
 
@@ -105,13 +105,13 @@ def test_further_signals_of_a_cluster_do_not_disturb_the_saving(
 def test_outside_the_updates_a_signal_stops_at_once(
     number: signal.Signals, folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from variations.training import outcome
+    from variations.tasks.translation.experiment import TranslationExperiment
 
     def killed(*_: Any) -> None:
         os.kill(os.getpid(), number)
         raise AssertionError("went on")
 
-    monkeypatch.setattr(outcome, "translate_and_score", killed)
+    monkeypatch.setattr(TranslationExperiment, "test", killed)
     assert main(folder, monkeypatch) == CODES[number]
     assert folder.state() == "interrupted"
 

@@ -7,13 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from variations.data import batching
 from variations.data.batching import Batch
 from variations.errors import RunFailedError
-from variations.models.transformer import Transformer
-from variations.tasks.translation.task import Translation
-from variations.training import checkpoints, memory
+from variations.models.transformer.transformer import Transformer
+from variations.training import checkpoints
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
+from variations.training.step import Step
 
 ERRORS = [
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
@@ -61,12 +62,12 @@ def test_the_update_is_the_same_and_counted(
     limit(monkeypatch, 12, error)
     with caplog.at_level(logging.WARNING):
         split = fit(config, made(config, "split"), Interrupt())
-    assert split.task.budget.oom_splits > 4  # batches hold up to 50 pairs
+    assert split.step.budget.oom_splits > 4  # batches hold up to 50 pairs
     assert "are split in two and accumulated" in caplog.text
-    for name, value in plain.task.model.state_dict().items():
-        torch.testing.assert_close(split.task.model.state_dict()[name], value, rtol=1e-8, atol=1e-9)
+    for name, value in plain.step.model.state_dict().items():
+        torch.testing.assert_close(split.step.model.state_dict()[name], value, rtol=1e-8, atol=1e-9)
     keys = ("pairs", "source_tokens", "target_tokens", "padded_tokens", "flops")
-    budgets = [trained.task.budget.state() for trained in (plain, split)]
+    budgets = [trained.step.budget.state() for trained in (plain, split)]
     assert [budgets[1][key] for key in keys] == [budgets[0][key] for key in keys]
 
 
@@ -80,7 +81,7 @@ def test_batches_accumulated_before_the_one_at_fault_are_not_lost(
     fit(config, plain, Interrupt())
     limit(monkeypatch, 20, error)
     trained = fit(config, folder, Interrupt())
-    assert trained.data.accumulate == 2 and trained.task.budget.oom_splits > 0
+    assert trained.step.experiment.data.accumulate == 2 and trained.step.budget.oom_splits > 0
     for one, other in zip(plain.read_metrics(), folder.read_metrics(), strict=True):
         for key in ("train/loss", "train/nll", *(["dev/nll"] if "dev/nll" in one else [])):
             assert other[key] == pytest.approx(one[key], rel=1e-9)
@@ -92,26 +93,26 @@ def test_splits_stand_in_the_checkpoint(small: Any, made: Any, monkeypatch: pyte
     limit(monkeypatch, 12, ERRORS[0])
     trained = fit(config, folder, Interrupt())
     state = checkpoints.load(checkpoints.full(folder.checkpoints)[-1][1])
-    assert state["variations"]["budget"]["oom_splits"] == trained.task.budget.oom_splits > 0
+    assert state["variations"]["budget"]["oom_splits"] == trained.step.budget.oom_splits > 0
 
 
 def test_a_single_pair_that_does_not_fit_fails_with_advice(
     small: Any, made: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit(monkeypatch, 0, ERRORS[0])
-    with pytest.raises(RunFailedError, match=r"out of memory with a single pair of .* lower trainer.tokens_per_batch"):
+    with pytest.raises(RunFailedError, match=r"out of memory with a single item of .* lower trainer.tokens_per_batch"):
         fit(small(), made(small(), "run"), Interrupt())
 
 
 def test_several_ranks_fail_with_advice(small: Any, made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     limit(monkeypatch, 12, ERRORS[0])
-    begin = Translation.on_train_batch_start
+    begin = Step.training_step
 
-    def two_ranks(self: Translation, batch: Any, batch_idx: int) -> None:
-        begin(self, batch, batch_idx)
+    def two_ranks(self: Step, batch: Any, batch_idx: int) -> None:
         monkeypatch.setattr(type(self.trainer), "world_size", property(lambda _: 2))
+        begin(self, batch, batch_idx)
 
-    monkeypatch.setattr(Translation, "on_train_batch_start", two_ranks)
+    monkeypatch.setattr(Step, "training_step", two_ranks)
     with pytest.raises(RunFailedError, match=r"out of memory on rank 0: lower trainer.tokens_per_batch"):
         fit(small(), made(small(), "run"), Interrupt())
 
@@ -126,7 +127,7 @@ def test_halves_hold_every_pair_once_and_no_columns_of_padding() -> None:
     source = torch.tensor([[5, 6, 7, 2], [5, 2, 0, 0], [6, 7, 2, 0], [8, 9, 2, 0], [2, 0, 0, 0]])
     target = torch.tensor([[5, 2, 0], [5, 6, 2], [2, 0, 0], [6, 2, 0], [7, 2, 0]])
     batch = Batch(source, target, torch.tensor([3, 1, 4, 15, 9]), 14, 11, (0, 0, 0))
-    first, second = memory.halves(batch)
+    first, second = batching.halves(batch)
     assert first.source.tolist() == [[5, 6, 7, 2], [6, 7, 2, 0], [2, 0, 0, 0]]
     assert first.target.tolist() == [[5, 2], [2, 0], [7, 2]]
     assert second.source.tolist() == [[5, 2, 0], [8, 9, 2]]

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import pytest
@@ -10,12 +11,13 @@ from torch import Tensor
 
 from variations.errors import RunFailedError
 from variations.store.ledger import RunFolder
-from variations.tasks.translation.task import Translation
+from variations.tasks.translation.experiment import TranslationExperiment
 from variations.training import checkpoints
 from variations.training.finite import Guard, Seen
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
 from variations.training.ranks import Ranks
+from variations.training.step import Step
 
 
 @pytest.fixture
@@ -23,17 +25,18 @@ def spoilt(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[list[int]]]:
     """Multiply the loss of the updates after `steps` updates by `factor`; returns the pairs of those batches."""
 
     def make(factor: float, *steps: int) -> list[list[int]]:
-        original, rows = Translation.loss, []
+        original, rows = Step.forward_backward, []
 
-        def loss(self: Translation, batch: Any) -> Tensor:
-            found = original(self, batch)
+        def forward_backward(self: Step, batch: Any) -> None:
             if self.global_step not in steps:
-                return found
+                return original(self, batch)
             rows.append(batch.index.tolist())
-            self.update.sums[-1] = self.update.sums[-1] * factor
-            return found * factor
+            losses = self.experiment.losses
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(self.experiment, "losses", lambda batch: [loss * factor for loss in losses(batch)])
+                return original(self, batch)
 
-        monkeypatch.setattr(Translation, "loss", loss)
+        monkeypatch.setattr(Step, "forward_backward", forward_backward)
         return rows
 
     return make
@@ -47,7 +50,7 @@ def test_the_run_fails_and_names_step_and_batch(factor: float, small: Any, made:
     # Epochs have seven batches: the ninth update is on the second batch of the second epoch.
     pairs = ", ".join(map(str, rows[0][:5]))
     assert str(failure.value).startswith(
-        f"The loss is not finite at step 9 (epoch 1, batch 1, with the training pairs {pairs}, …). Lower recipe.lr"
+        f"The loss is not finite at step 9 (epoch 1, batch 1, with the training items {pairs}, …). Lower recipe.lr"
     )
     assert [step for step, _ in checkpoints.full(folder.checkpoints)] == [4, 8]
     assert [line["step"] for line in folder.read_metrics()] == list(range(1, 9))
@@ -66,14 +69,15 @@ def test_a_failed_run_is_marked_and_says_why(small: Any, spoilt: Any) -> None:
 
 
 def test_a_gradient_that_is_not_finite_counts_as_well(small: Any, made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Translation.loss
+    original, updates = TranslationExperiment.losses, count(1)
 
-    def loss(self: Translation, batch: Any) -> Tensor:
-        found = original(self, batch)
-        found.register_hook(lambda gradient: gradient * (float("inf") if self.global_step == 2 else 1))
-        return found
+    def losses(self: TranslationExperiment, batch: Any) -> tuple[Tensor, Tensor]:
+        loss, nll = original(self, batch)
+        number = next(updates)
+        loss.register_hook(lambda gradient: gradient * (float("inf") if number == 3 else 1))
+        return loss, nll
 
-    monkeypatch.setattr(Translation, "loss", loss)
+    monkeypatch.setattr(TranslationExperiment, "losses", losses)
     with pytest.raises(RunFailedError, match=r"^The gradient is not finite at step 3 \(epoch 0, batch 2\)"):
         fit(small(), made(small(), "run"), Interrupt())
 
@@ -87,8 +91,8 @@ def test_skipped_updates_are_counted_and_change_nothing(
     spoilt(float("nan"), 2, 4)
     with caplog.at_level(logging.WARNING):
         trained = fit(config, folder, Interrupt())
-    assert (trained.step, trained.task.budget.nan_steps) == (5, 2)
-    assert "not finite at step 3 (epoch 0, batch 2, with the training pairs" in caplog.text
+    assert (trained.steps, trained.step.budget.nan_steps) == (5, 2)
+    assert "not finite at step 3 (epoch 0, batch 2, with the training items" in caplog.text
     assert "The update is skipped (2 of at most 2)." in caplog.text
     before, after = (checkpoints.load(path) for _, path in checkpoints.full(folder.checkpoints))
     for name, value in before["state_dict"].items():
@@ -121,17 +125,17 @@ def test_on_a_gpu_the_first_bad_update_is_named_before_anything_is_saved(
     small: Any, made: Any, spoilt: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A GPU's losses are looked at only where the run waits for it anyway; the same code, as if this were one.
-    start = Translation.on_fit_start
+    start = Step.on_fit_start
 
-    def on_fit_start(self: Translation) -> None:
+    def on_fit_start(self: Step) -> None:
         start(self)
         self.guard.eager = False
 
-    monkeypatch.setattr(Translation, "on_fit_start", on_fit_start)
+    monkeypatch.setattr(Step, "on_fit_start", on_fit_start)
     config = small("trainer.log_every=4")
     folder = made(config, "run")
     spoilt(float("nan"), 5)
-    with pytest.raises(RunFailedError, match=r"at step 6 \(epoch 0, batch 5, with the training pairs"):
+    with pytest.raises(RunFailedError, match=r"at step 6 \(epoch 0, batch 5, with the training items"):
         fit(config, folder, Interrupt())
     assert [step for step, _ in checkpoints.full(folder.checkpoints)] == [4]
 
@@ -142,6 +146,6 @@ def test_put_off_looks_find_the_first_of_several() -> None:
     for step, loss in ((1, 1.0), (2, float("nan")), (3, float("inf"))):
         seen = Seen(step, f"epoch 0, batch {step - 1}", torch.tensor(loss), pairs, torch.tensor(1.0))
         assert not guard.skips(seen, 0)
-    with pytest.raises(RunFailedError, match=r"at step 2 \(epoch 0, batch 1, with the training pairs 0, 1, 2, 3, 4, …"):
+    with pytest.raises(RunFailedError, match=r"at step 2 \(epoch 0, batch 1, with the training items 0, 1, 2, 3, 4, …"):
         guard.settle()
     guard.settle()  # what has been looked at is not looked at again

@@ -16,12 +16,14 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from variations.config import BranchConfig, Config, GateConfig
+from variations.config import BranchConfig, GateConfig
 from variations.data.batching import Batch
-from variations.models import packing
-from variations.models.kernels import FusedGPU
-from variations.tasks.translation.task import Translation
-from variations.training.loss import Smoothing, cross_entropy
+from variations.models.kernels import FusedGPU, varlen
+from variations.models.loss import Smoothing, cross_entropy
+from variations.tasks.translation.config import TranslationConfig
+from variations.tasks.translation.experiment import TranslationExperiment
+from variations.tasks.translation.task import TASK
+from variations.training.step import Step
 
 FLASH = "aten._flash_attention_forward.default"
 GPU = "cuda" if torch.cuda.is_available() else "invented"
@@ -104,17 +106,17 @@ class Watch(TorchDispatchMode):
 def gpu(device, monkeypatch):
     """Fake tensors on a GPU; both kernels that are tried out before they are used have passed or failed."""
     monkeypatch.setattr(FusedGPU, "works", lambda *given: False)  # torch's products, as Triton takes no fake tensors
-    monkeypatch.setattr(packing, "packs", lambda config, device, kernels: packing.why_padded(config, "cuda") is None)
+    monkeypatch.setattr(varlen, "packs", lambda config, device, kernels: varlen.why_padded(config, "cuda") is None)
     with Fake(), torch.device(GPU):
         yield
 
 
 def config(kind="transformer", **changes):
-    config = Config()
+    config = TranslationConfig()
     m = config.model
     m.kind, m.N, m.d_model, m.d_ff, m.h = kind, 1, 32, 64, 4
     config.trainer.precision, config.recipe.clip, config.recipe.ema = "bf16-mixed", 1.0, 0.99
-    config.trainer.accelerator = "gpu"
+    config.trainer.accelerator, config.profile = "gpu", "experimental"
     for key, value in changes.items():
         setattr(config.trainer if hasattr(config.trainer, key) else m if hasattr(m, key) else config, key, value)
     return config
@@ -125,35 +127,35 @@ def batch():
     return Batch(source, target, torch.arange(5), 41, 33, (0, 0, 0))
 
 
+def autocast(config):
+    return torch.autocast(GPU, torch.bfloat16, enabled=config.trainer.precision == "bf16-mixed")
+
+
 def updates(config):
     """Two of them, as Lightning takes them."""
-    task = Translation(config, 50, "cuda")
+    data = SimpleNamespace(subwords=SimpleNamespace(size=50))
+    task = Step(config, TASK, TranslationExperiment(config, data, "cuda"))
     task._device = torch.device(GPU)
     epoch = SimpleNamespace(batch_idx=0)
     fit_loop = SimpleNamespace(epoch_loop=epoch)
     task.trainer = SimpleNamespace(
         world_size=1,
-        accumulate_grad_batches=1,
+        is_last_batch=False,
         global_rank=0,
         global_step=0,
         current_epoch=0,
         fit_loop=fit_loop,
-        precision_plugin=None,
+        precision_plugin=SimpleNamespace(forward_context=lambda: autocast(config)),
+        strategy=SimpleNamespace(root_device=torch.device(GPU)),
     )
     task.on_fit_start()
     made = task.configure_optimizers()
-    optimizer, rates = made["optimizer"], made["lr_scheduler"]["scheduler"]
-    autocast = torch.autocast(GPU, torch.bfloat16, enabled=config.trainer.precision == "bf16-mixed")
+    task.optimizers, task.lr_schedulers = lambda: made["optimizer"], lambda: made["lr_scheduler"]
+    task.manual_backward = lambda loss, gradient: loss.backward(gradient)
     with Watch() as watch:
         for step in range(2):
-            task.on_train_batch_start(batch(), step)
-            with autocast:
-                loss = task.training_step(batch(), step)
-            task.backward(loss)
-            task.on_before_optimizer_step(optimizer)
-            task.optimizer_step(0, 0, optimizer, lambda: None)
-            rates.step()
-            optimizer.zero_grad()
+            with autocast(config):
+                task.training_step(batch(), step)
     assert task.window.sums.device.type == GPU
     return task, watch.seen
 
@@ -167,7 +169,7 @@ NETWORKS = {
     **{
         f"{ffn}_{impl}": {"kind": "weighted", "branch": BranchConfig(ffn=ffn, impl=impl)}
         for ffn in ("shared", "split", "full")
-        for impl in ("naive", "sum_first", "composed")
+        for impl in ("naive", "composed")
     },
     "softmax": {"kind": "weighted", "branch": BranchConfig(constraint="softmax", center_grad=True)},
     "renormalise": {"kind": "weighted", "branch": BranchConfig(constraint="renormalise")},

@@ -7,11 +7,11 @@ import torch
 from torch._dynamo.testing import CompileCounter
 
 from variations.errors import Interrupted
-from variations.models import build, packing
-from variations.models.kernels import FusedGPU
-from variations.models.segments import Packed, Segments, pack
+from variations.models import build
+from variations.models.kernels import FusedGPU, varlen
+from variations.models.kernels.segments import Packed, Segments, pack
 from variations.tasks.translation.data.module import TranslationData
-from variations.training import fit as fitting
+from variations.tasks.translation.experiment import TranslationExperiment
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
 
@@ -23,10 +23,10 @@ COUNTS = ("epoch", "source_tokens", "target_tokens", "padded_tokens", "flops")
 def test_a_run_without_padding_is_the_same_run(model: str, small: Any, made: Any, monkeypatch: Any) -> None:
     lines = {}
     for packs in (False, True):
-        monkeypatch.setattr(packing, "packs", lambda *given, packs=packs: packs)
+        monkeypatch.setattr(varlen, "packs", lambda *given, packs=packs: packs)
         folder = made(small(f"model={model}", *EXACT), f"{packs}")
         trained = fit(small(f"model={model}", *EXACT), folder, Interrupt())
-        assert trained.task.packs is packs
+        assert trained.step.experiment.packs is packs
         lines[packs] = folder.read_metrics()
     assert [[line[key] for key in COUNTS] for line in lines[True]] == [
         [line[key] for key in COUNTS] for line in lines[False]
@@ -41,7 +41,7 @@ def test_a_run_without_padding_is_the_same_run(model: str, small: Any, made: Any
 def test_an_interrupted_run_goes_on_bit_for_bit(
     small: Any, made: Any, stopped_at: Any, same_run: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(packing, "packs", lambda *given: True)
+    monkeypatch.setattr(varlen, "packs", lambda *given: True)
     config = small("model=weighted")
     whole, stopped = made(config, "whole"), made(config, "stopped")
     fit(config, whole, Interrupt())
@@ -53,22 +53,22 @@ def test_an_interrupted_run_goes_on_bit_for_bit(
 
 def test_memory_that_runs_out_splits_batches_without_padding_too(small: Any, made: Any, monkeypatch: Any) -> None:
     lines = []
-    monkeypatch.setattr(packing, "packs", lambda *given: True)
+    monkeypatch.setattr(varlen, "packs", lambda *given: True)
     for failures in (0, 1):
         left = [failures]
-        loss = fitting.Translation.loss
+        losses = TranslationExperiment.losses
 
-        def failing(self: Any, batch: Any, loss: Any = loss, left: list[int] = left) -> Any:
+        def failing(self: Any, batch: Any, losses: Any = losses, left: list[int] = left) -> Any:
             if left[0]:
                 left[0] -= 1
                 raise RuntimeError("out of memory")
-            return loss(self, batch)
+            return losses(self, batch)
 
         with monkeypatch.context() as patch:
-            patch.setattr(fitting.Translation, "loss", failing)
+            patch.setattr(TranslationExperiment, "losses", failing)
             folder = made(small(*EXACT), f"{failures}")
             trained = fit(small(*EXACT), folder, Interrupt())
-        assert trained.task.budget.oom_splits == failures
+        assert trained.step.budget.oom_splits == failures
         lines.append([line["train/loss"] for line in folder.read_metrics()])
     assert lines[1] == pytest.approx(lines[0], rel=1e-8)
 

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 import torch
 
-from variations.configuration.compose import compose_run, flatten
-from variations.tasks.translation.task import Translation
+from variations.configuration.compose import compose_run, to_dict
+from variations.store.identity import flatten
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
 from variations.training.loop import averaged_steps
+from variations.training.step import Step
 
 # Vaswani et al. 2017, sections 5.1, 5.3, 5.4 and 6.1, and the code behind the paper.
 PAPER = {
@@ -79,7 +80,7 @@ RECIPES: dict[tuple[str, str], dict[str, Any]] = {
 @pytest.mark.parametrize(("recipe", "size"), RECIPES)
 @pytest.mark.parametrize("model", ["transformer", "weighted"])
 def test_resolved_values(recipe: str, size: str, model: str) -> None:
-    resolved = flatten(compose_run([f"recipe={recipe}", f"size={size}", f"model={model}"]))
+    resolved = flatten(to_dict(compose_run([f"recipe={recipe}", f"size={size}", f"model={model}"])))
     expected = RECIPES[recipe, size]
     assert {key: resolved[key] for key in expected} == expected
     assert resolved["recipe.name"] == recipe
@@ -105,26 +106,26 @@ def test_gradients_are_means_over_target_tokens_and_are_clipped_as_such(
 
     norms: dict[str, list[float]] = {"summed": [], "used": []}
     counts: list[int] = []
-    before, update = Translation.on_before_optimizer_step, adam.adam
+    before, update = Step.update_weights, adam.adam
 
     def norm(gradients: Any) -> float:
         return float(torch.nn.utils.get_total_norm([gradient for gradient in gradients if gradient is not None]))
 
-    def on_before_optimizer_step(self: Translation, optimizer: Any) -> None:
+    def update_weights(self: Step) -> None:
         norms["summed"].append(norm(p.grad for p in self.parameters()))
         counts.append(self.update.counts[2])
-        before(self, optimizer)
+        before(self)
 
     def updated(parameters: Any, gradients: Any, *args: Any, **kwargs: Any) -> None:
         norms["used"].append(norm(gradients))
         update(parameters, gradients, *args, **kwargs)
 
-    monkeypatch.setattr(Translation, "on_before_optimizer_step", on_before_optimizer_step)
+    monkeypatch.setattr(Step, "update_weights", update_weights)
     monkeypatch.setattr(adam, "adam", updated)
     config = small("recipe.clip=0.4", "trainer.tokens_per_batch=128")
     folder = made(config, "run")
     trained = fit(config, folder, Interrupt())
-    assert trained.data.accumulate == 4
+    assert trained.step.experiment.data.accumulate == 4
     assert sum(counts) == folder.read_metrics()[-1]["target_tokens"]
     means = [summed / count for summed, count in zip(norms["summed"], counts, strict=True)]
     assert norms["used"] == pytest.approx([min(mean, 0.4) for mean in means], rel=1e-4)

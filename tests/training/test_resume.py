@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from variations.errors import Interrupted, UserError
-from variations.tasks.translation.task import Translation
 from variations.training import checkpoints
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
+from variations.training.step import Step
 
 WEIGHTED = ("model=weighted", "model.dropout=0.2", "branch.freeze_last=2")
 CASES = {
@@ -39,13 +39,14 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     import torch
 
     batches: list[Any] = []
-    step = Translation.training_step
+    step = Step.training_step
 
-    def training_step(self: Translation, batch: Any, batch_idx: int) -> Any:
-        batches.append((self.current_epoch, batch_idx, batch.index.tolist(), torch.initial_seed()))
-        return step(self, batch, batch_idx)
+    def training_step(self: Step, batch: Any, batch_idx: int) -> Any:
+        place = (self.current_epoch, batch_idx, batch.index.tolist())
+        step(self, batch, batch_idx)
+        batches.append((*place, torch.initial_seed()))
 
-    monkeypatch.setattr(Translation, "training_step", training_step)
+    monkeypatch.setattr(Step, "training_step", training_step)
     return batches
 
 
@@ -63,7 +64,7 @@ def test_stopped_and_continued_is_the_same_run(
     with pytest.raises(Interrupted, match=f"at step {step};"):
         fit(config, parts, stopped_at(step))
     assert checkpoints.full(parts.checkpoints)[-1][0] == step
-    assert fit(config, parts, Interrupt()).step == 12
+    assert fit(config, parts, Interrupt()).steps == 12
 
     assert seen == shown
     assert {epoch for epoch, *_ in seen} == {0, 1}
@@ -95,14 +96,14 @@ def test_a_run_killed_between_checkpoints_repeats_what_was_lost(
     class Killed(BaseException):
         pass
 
-    def training_step(self: Translation, batch: Any, batch_idx: int) -> Any:
+    def training_step(self: Step, batch: Any, batch_idx: int) -> Any:
         if self.global_step == 10:
             raise Killed
         return step(self, batch, batch_idx)
 
-    step = Translation.training_step
+    step = Step.training_step
     with monkeypatch.context() as patch:
-        patch.setattr(Translation, "training_step", training_step)
+        patch.setattr(Step, "training_step", training_step)
         with pytest.raises(Killed):
             fit(config, parts, Interrupt())
     with parts.metrics.open("a") as file:
@@ -174,7 +175,7 @@ def test_a_run_stopped_after_training_only_tests(small: Any, monkeypatch: pytest
     def never(*_: Any) -> Any:
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(Translation, "training_step", never)
+    monkeypatch.setattr(Step, "training_step", never)
     result = run.run(folder.path)
     assert (result["steps"], result["target_tokens"]) == (12, folder.read_metrics()[-1]["target_tokens"])
     assert folder.metrics.read_bytes() == written
@@ -196,7 +197,7 @@ def test_a_finished_run_whose_result_is_lost_is_tested_again(
         raise AssertionError("trained again")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Translation, "training_step", never)
+        patch.setattr(Step, "training_step", never)
         assert run.execute(small()) == folder.path
     after = folder.result()
     assert after is not None and before is not None
@@ -267,7 +268,7 @@ def test_time_used_up_is_not_granted_again(small: Any, made: Any, monkeypatch: p
     config = small("trainer.max_minutes=1")
     folder = made(config, "run")
     monkeypatch.setattr(Loop, "_overtime", lambda self, task: task.global_step >= 5)
-    assert (fit(config, folder, Interrupt()).step, fit(config, folder, Interrupt()).step) == (5, 5)
+    assert (fit(config, folder, Interrupt()).steps, fit(config, folder, Interrupt()).steps) == (5, 5)
     assert [line["step"] for line in folder.read_metrics()] == [1, 2, 3, 4, 5]
     assert fit(config, folder, Interrupt()).stopped == "max_minutes"
 
@@ -277,9 +278,9 @@ def test_checkpoints_come_at_intervals_of_time(small: Any, made: Any, monkeypatc
 
     config = small("trainer.checkpoint_minutes=2", "trainer.checkpoint_every=100")
     seconds, saved = [0.0], []
-    step, save = Translation.training_step, loop.Loop._save_full
+    step, save = Step.training_step, loop.Loop._save_full
 
-    def training_step(self: Translation, batch: Any, batch_idx: int) -> Any:
+    def training_step(self: Step, batch: Any, batch_idx: int) -> Any:
         seconds[0] += 50
         return step(self, batch, batch_idx)
 
@@ -288,7 +289,7 @@ def test_checkpoints_come_at_intervals_of_time(small: Any, made: Any, monkeypatc
         save(self, trainer, number)
 
     monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
-    monkeypatch.setattr(Translation, "training_step", training_step)
+    monkeypatch.setattr(Step, "training_step", training_step)
     monkeypatch.setattr(loop.Loop, "_save_full", save_full)
     fit(config, made(config, "run"), Interrupt())
     assert saved == [3, 6, 9, 12]

@@ -3,11 +3,13 @@
 import pytest
 import torch
 
-from variations.config import BranchConfig, Config, RecipeConfig
+from variations.config import BranchConfig, SequenceRecipe
 from variations.models import build
+from variations.tasks.schedules import branch_rate, frozen_steps, main_rate
+from variations.tasks.translation.config import TranslationConfig
+from variations.tasks.translation.experiment import parameter_groups
 from variations.training import schedule
 from variations.training.budget import paper_cost
-from variations.training.schedule import branch_rate, frozen_steps, main_rate
 
 BASE = {
     1: 1.746928107421711e-07,
@@ -44,7 +46,7 @@ BRANCH = {
     },
 }
 RATIO = {1: 77.45966692414832, 400: 77.45966692414835, 4000: 2.4494897427831783, 60000: 2.4494897427831783}
-RECIPE = RecipeConfig(lr=1.0, warmup=4000)
+RECIPE = SequenceRecipe(lr=1.0, warmup=4000)
 NEVER_FROZEN = BranchConfig(freeze_last=0)
 
 
@@ -85,13 +87,13 @@ def test_lr_scale_multiplies_the_rate_of_kappa_and_alpha():
 
 
 def test_inverse_square_root_peaks_at_warmup():
-    recipe = RecipeConfig(schedule="inverse_sqrt", lr=5e-3, warmup=2000)
+    recipe = SequenceRecipe(schedule="inverse_sqrt", lr=5e-3, warmup=2000)
     found = {step: main_rate(step, recipe, 128) for step in (1, 1000, 2000, 8000)}
     assert found == pytest.approx({1: 2.5e-6, 1000: 2.5e-3, 2000: 5e-3, 8000: 2.5e-3})
 
 
 def config(**model):
-    config = Config()
+    config = TranslationConfig()
     m = config.model
     m.N, m.d_model, m.d_ff, m.h = 2, 32, 32, 4
     for key, value in model.items():
@@ -107,7 +109,7 @@ def test_optimiser_uses_the_rate_of_step_one_first_and_each_group_its_own(profil
     settings = config(kind="weighted")
     settings.profile = profile
     model = build(settings, 30)
-    adam, rates = schedule.optimizer(model, settings)
+    adam, rates = schedule.optimizer(parameter_groups(model, settings), settings)
     weights, branch = adam.param_groups
     seen = []
     for _ in range(60):
@@ -126,7 +128,7 @@ def test_groups_hold_every_learned_parameter_once():
     settings = config(kind="weighted")
     settings.recipe.weight_decay = 0.1
     model = build(settings, 30)
-    adam, _ = schedule.optimizer(model, settings)
+    adam, _ = schedule.optimizer(parameter_groups(model, settings), settings)
     weights, branch = adam.param_groups
     assert len(branch["params"]) == 8
     assert {p.numel() for p in branch["params"]} == {4}
@@ -139,7 +141,7 @@ def test_constant_branch_weights_are_not_optimised():
     settings = config(kind="weighted")
     settings.branch.train_mode = "uniform"
     model = build(settings, 30)
-    adam, rates = schedule.optimizer(model, settings)
+    adam, rates = schedule.optimizer(parameter_groups(model, settings), settings)
     adam.step()
     rates.step()
     assert len(adam.param_groups) == 1
@@ -147,7 +149,7 @@ def test_constant_branch_weights_are_not_optimised():
 
 
 def test_plain_transformer_has_one_group():
-    adam, _ = schedule.optimizer(build(config(), 30), config())
+    adam, _ = schedule.optimizer(parameter_groups(build(config(), 30), config()), config())
     assert len(adam.param_groups) == 1
     assert isinstance(adam, torch.optim.Adam)
 

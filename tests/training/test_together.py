@@ -43,11 +43,11 @@ def test_they_work_together_and_the_loss_falls(model: str, small: Any, made: Any
         config = small(f"model={model}", "model.dropout=0", "model.attention_dropout=0", *ALL, *changes)
         folder = made(config, name)
         trained = fit(config, folder, Interrupt())
-        assert trained.data.accumulate == 2
+        assert trained.step.experiment.data.accumulate == 2
         lines = folder.read_metrics()
         losses[name] = [line["train/loss"] for line in lines]
         assert lines[-1]["dev/nll"] < lines[7]["dev/nll"]
         assert losses[name][-1] < losses[name][0] - 0.5
-    assert trained.task.model._compiled_call_impl is not None
+    assert trained.step.model._compiled_call_impl is not None
     # Kernels that are put together differently round differently, in bfloat16 by 1/256.
     assert losses["compiled"][:8] == pytest.approx(losses["plain"][:8], rel=0.02)

@@ -9,7 +9,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 if TYPE_CHECKING:
-    from variations.config import Config
+    from variations.config import RunConfig
     from variations.sweeping.pool import Pool
 
 
@@ -20,7 +20,7 @@ class PoolLauncher(Launcher):
         """Needs nothing of these: a run is a process that reads its folder."""
 
     @abstractmethod
-    def pool(self, configs: "Sequence[Config]", runs: int | None = None) -> "Pool":
+    def pool(self, configs: "Sequence[RunConfig]", runs: int | None = None) -> "Pool":
         """Return the pool for runs with these configurations (one at least), of which none has been started.
 
         Args:
@@ -31,7 +31,7 @@ class PoolLauncher(Launcher):
             UserError: The pool cannot be had, or cannot take these runs.
         """
 
-    def refuse_auto(self, configs: "Sequence[Config]") -> None:
+    def refuse_auto(self, configs: "Sequence[RunConfig]") -> None:
         """Turn `sweep.at_once=auto` down where rows run on other machines than this.
 
         Raises:

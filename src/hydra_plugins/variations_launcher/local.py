@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hydra.core.config_store import ConfigStore
 
@@ -10,7 +10,7 @@ from hydra_plugins.variations_launcher.base import PoolLauncher
 from variations.config import AUTO, number_or_auto
 
 if TYPE_CHECKING:
-    from variations.config import Config
+    from variations.config import RunConfig
     from variations.sweeping.local import LocalPool
 
 
@@ -35,7 +35,7 @@ class Local(PoolLauncher):
     def __init__(self, gpus: Sequence[str] | None = None, per_gpu: int | str = 1) -> None:
         self.gpus, self.per_gpu = gpus, per_gpu
 
-    def pool(self, configs: "Sequence[Config]", runs: int | None = None) -> "LocalPool":
+    def pool(self, configs: "Sequence[RunConfig]", runs: int | None = None) -> "LocalPool":
         """See `PoolLauncher`."""
         from variations.configuration import surroundings
         from variations.configuration.faults import value_fault
@@ -60,7 +60,7 @@ class Local(PoolLauncher):
         if (self.per_gpu if gpus else configs[0].sweep.at_once) == AUTO:
             from variations.planning.packing import packed
 
-            chosen = packed(configs[0], runs or len(configs), gpus)
+            chosen = packed(cast(Any, configs[0]), runs or len(configs), gpus)
             if gpus:
                 pool.per_gpu = chosen
             else:

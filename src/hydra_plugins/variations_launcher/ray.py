@@ -10,7 +10,7 @@ from hydra_plugins.variations_launcher.base import PoolLauncher
 from variations.sweeping.settings import RaySettings
 
 if TYPE_CHECKING:
-    from variations.config import Config
+    from variations.config import RunConfig
     from variations.sweeping.ray import RayPool
 
 
@@ -31,7 +31,7 @@ class Ray(PoolLauncher):
     def __init__(self, **settings: Any) -> None:
         self.settings = RaySettings(**settings)
 
-    def pool(self, configs: "Sequence[Config]", runs: int | None = None) -> "RayPool":
+    def pool(self, configs: "Sequence[RunConfig]", runs: int | None = None) -> "RayPool":
         """See `PoolLauncher`."""
         from pathlib import Path
 

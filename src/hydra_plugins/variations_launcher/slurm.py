@@ -10,7 +10,7 @@ from hydra_plugins.variations_launcher.base import PoolLauncher
 from variations.sweeping.settings import SlurmSettings
 
 if TYPE_CHECKING:
-    from variations.config import Config
+    from variations.config import RunConfig
     from variations.sweeping.slurm import SlurmPool
 
 
@@ -31,7 +31,7 @@ class Slurm(PoolLauncher):
     def __init__(self, **settings: Any) -> None:
         self.settings = SlurmSettings(**settings)
 
-    def pool(self, configs: "Sequence[Config]", runs: int | None = None) -> "SlurmPool":
+    def pool(self, configs: "Sequence[RunConfig]", runs: int | None = None) -> "SlurmPool":
         """See `PoolLauncher`."""
         from pathlib import Path
 

@@ -129,6 +129,7 @@ def _run(task: Callable[[Any], Any], schema: type[Any], config_name: str) -> Non
         except UserError as error:
             fail(error)
 
+    register_schema(schema, config_name)  # what has been composed since may have put another verb's in its place
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # whole tracebacks: a fault of ours needs them
     try:
         hydra.main(version_base=VERSION_BASE, config_path=str(CONF), config_name=config_name)(typed)()

@@ -191,9 +191,10 @@ def _attention(config: FiguresConfig) -> Iterator[Path]:
         raise UserError("figure=attention looks into one trained run: give run=FOLDER instead of a sweep.")
     run = Path(config.run).expanduser()
     sentence = config.sentence if config.sentence is not None else _test_line(run, config.line)
+    from variations.commands.trained import load_model
     from variations.tasks.translation.inspection.sentences import run_maps
 
-    maps, translation = run_maps(run, sentence, config.target)
+    maps, translation = run_maps(*load_model(run), sentence, config.target)
     sys.stderr.write(f"{sentence}\n→ {translation}\n")
     chosen = [item for item in maps if config.part in ("all", item.part)]
     if config.layer is not None:

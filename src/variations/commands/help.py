@@ -6,7 +6,7 @@ import inspect
 import itertools
 import re
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,16 +52,24 @@ def _examples(verb: str, examples: Mapping[str, str]) -> list[str]:
 
 def _groups(config_name: str) -> list[str]:
     path = CONF / f"{config_name}.yaml"
-    if not path.exists():
-        return []
     lines = []
-    for entry in yaml.safe_load(path.read_text(encoding="utf-8")).get("defaults", []):
-        if not isinstance(entry, dict):
-            continue
-        ((group, default),) = entry.items()
-        if " " not in group:
-            lines += _group_lines(group, default)
+    for group, default in _defaults(path):
+        lines += _group_lines(group, default)
+        if group == "task":
+            for own, choice in _defaults(CONF / "task" / f"{default}.yaml"):
+                lines += _group_lines(own, choice)
     return lines
+
+
+def _defaults(path: Path) -> Iterator[tuple[str, str | None]]:
+    """Groups of a configuration file's list of defaults that people type, and their options."""
+    if not path.exists():
+        return
+    for entry in yaml.safe_load(path.read_text(encoding="utf-8")).get("defaults", []):
+        if isinstance(entry, dict):
+            ((group, default),) = entry.items()
+            if " " not in group and "@" not in group:
+                yield group.lstrip("/"), default
 
 
 def _group_lines(group: str, default: str | None) -> list[str]:

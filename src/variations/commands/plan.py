@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from variations.commands.cli import command
-from variations.config import Config, choice, number
+from variations.config import RunConfig, choice, number
 from variations.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ OWN_KEYS = ("format", "vocabulary", "measure", "devices", "limit", "fresh")
 
 
 @dataclass
-class PlanConfig(Config):
+class PlanConfig(RunConfig):
     """Keys of `src/plan.py`: all of `src/train.py`'s, and its own."""
 
     format: str = choice("terminal", "terminal", "markdown", "csv", "json", "wandb")
@@ -65,8 +65,7 @@ def render(overrides: list[str], config: PlanConfig, extra_folder: str | None = 
     wanted = [text for text in overrides if text.partition("=")[0].lstrip("+") not in OWN_KEYS]
     rows = plan_rows(wanted, extra_folder)  # faults are told before torch is loaded
     bill = _bill(rows, config, named=bool(wanted))
-    from variations.planning.formats import FORMATS, markdown, terminal
-    from variations.planning.lines import line
+    from variations.planning.formats import FORMATS, line, markdown, terminal
 
     prices = bill.prices if bill else [None] * len(rows)
     lines = [line(row, config.vocabulary, price) for row, price in zip(rows, prices, strict=True)]
@@ -75,7 +74,7 @@ def render(overrides: list[str], config: PlanConfig, extra_folder: str | None = 
     if config.format == "terminal" and sys.stdout.isatty():
         import shutil
 
-        return terminal(lines, bill, width=shutil.get_terminal_size().columns, colour=True)
+        return terminal(lines, bill, width=shutil.get_terminal_size().columns)
     return FORMATS[config.format](lines, bill)
 
 
@@ -85,7 +84,7 @@ def _bill(rows: list["Planned"], config: PlanConfig, *, named: bool) -> "Bill | 
         return None
     from variations.configuration import surroundings
 
-    configs = [row.config for row in rows if row.config is not None and row.config.variation.task == "translation"]
+    configs = [row.config for row in rows if row.config is not None and row.trainable]
     missing = list(dict.fromkeys(text for found in configs for text in surroundings.faults(found)))
     if missing and config.measure:
         raise ConfigError(missing)

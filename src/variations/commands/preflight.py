@@ -1,14 +1,14 @@
 """All faults of a command line in one message, before Hydra runs anything and before any folder is made."""
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from variations.config import Config
+from variations.config import RunConfig
 from variations.configuration.compose import compose_node, loader, to_config
 from variations.configuration.faults import Fault, check
 from variations.configuration.overrides import EVERYTHING, Screened, screen
 from variations.configuration.spelling import spelled
+from variations.configuration.tasks import named, schema_for
 from variations.errors import ConfigError, UserError
 from variations.searching.definition import PLUGIN, define, is_search
 
@@ -32,6 +32,8 @@ def preflight(
         runs_models: Whether the verb trains, so that rules about single runs and grids hold.
         extra_folder: What `--config-dir` names.
     """
+    if issubclass(schema, RunConfig):
+        schema = schema_for(schema, _task_of(lines, config_name, extra_folder))
     screened = screen(lines, schema, loader(extra_folder), multirun=multirun)
     usable = [override.input_line or "" for override in screened.usable]
     others = [line for line in usable if line.startswith("hydra/sweeper=") and line != PLUGIN]
@@ -41,6 +43,18 @@ def preflight(
         kept = [o.input_line or "" for o in screened.usable if not o.is_sweep_override()]
         later = _single_faults(kept, screened, schema, config_name, extra_folder, runs_models and not multirun)
     return list(dict.fromkeys([*screened.faults, *later]))
+
+
+def _task_of(lines: Sequence[str], config_name: str, extra_folder: str | None) -> str | None:
+    """The task of a command line, if a group that may choose it is typed and can be composed; None: the default."""
+    groups = [line for line in lines if line.partition("=")[0] in ("task", "variation", "sweep") and "," not in line]
+    if not groups:
+        return None
+    try:
+        node, _ = compose_node(groups, config_name=config_name, extra_folder=extra_folder)
+        return str(named(node.task).name)
+    except ConfigError:
+        return None  # the faulty group is told of by `screen`
 
 
 def _single_faults(
@@ -57,11 +71,12 @@ def _single_faults(
     except ConfigError as error:
         return error.faults
     found = check(config)
-    if isinstance(config, Config) and config.sweep.name is not None and not runs_models:
+    if isinstance(config, RunConfig) and config.sweep.name is not None and not runs_models:
         found = [fault for fault in found if len(fault.keys) == 1]  # other rules hold for its rows, not for this
-    if runs_models and isinstance(config, Config):
+    if runs_models and isinstance(config, RunConfig):
         found += _run_faults(config)
-        found += _useless_branch(lines, [config]) or (_unequal_text([config]) if not found else [])
+        task = named(config.task)
+        found += task.idle(lines, [config]) or (task.unusable_files([config]) if not found else [])
     return [fault.text for fault in found if not screened.doubts(fault.keys)]
 
 
@@ -79,31 +94,21 @@ def _multirun_faults(lines: Sequence[str], screened: Screened, extra_folder: str
         return [] if EVERYTHING in screened.doubtful else found
     found = job_faults(jobs, screened.doubts)
     if not any(line.startswith("sweep=") for line in lines):
-        found += [f.text for f in _useless_branch(lines, [j.config for j in jobs]) if not screened.doubts(f.keys)]
-    return found or _texts(_unequal_text([job.config for job in jobs]))
+        found += [
+            f.text
+            for f in _by_task(jobs, lambda task, configs: task.idle(lines, configs))
+            if not screened.doubts(f.keys)
+        ]
+    return found or [f.text for f in _by_task(jobs, lambda task, configs: task.unusable_files(configs))]
 
 
-def _texts(found: Sequence[Fault]) -> list[str]:
-    return [fault.text for fault in found]
+def _by_task(jobs: Sequence[Any], look: Callable[[Any, list[Any]], list[Fault]]) -> list[Fault]:
+    """What `look` finds in the runs of each task."""
+    names = dict.fromkeys(job.config.task for job in jobs)
+    return [f for name in names for f in look(named(name), [j.config for j in jobs if j.config.task == name])]
 
 
-def _unequal_text(configs: Sequence[Config]) -> list[Fault]:
-    """Files of a user's own corpus whose numbers of lines differ, each pair once."""
-    from variations.tasks.translation.data.textfiles import unequal_files
-
-    corpora = dict.fromkeys(
-        (c.data.root, (c.data.train, c.data.dev, c.data.test), c.data.source, c.data.target)
-        for c in configs
-        if c.data.kind == "folder" and c.data.root is not None
-    )
-    found = []
-    for root, stems, source, target in corpora:
-        for text in unequal_files(Path(str(root)).expanduser(), stems, source, target):
-            found.append(Fault(("data.root", "data.train", "data.dev", "data.test"), text))
-    return found
-
-
-def _run_faults(config: Config) -> list[Fault]:
+def _run_faults(config: RunConfig) -> list[Fault]:
     if config.sweep.name is None or config.variation.row is not None or config.name is not None:
         return []
     text = (
@@ -111,15 +116,3 @@ def _run_faults(config: Config) -> list[Fault]:
         f"ask {spelled('plan')} for their cost."
     )
     return [Fault(("sweep.name",), text)]
-
-
-def _useless_branch(lines: Sequence[str], configs: Sequence[Config]) -> list[Fault]:
-    """Settings of the branches, typed by the user, for models of which none has branches."""
-    if any(config.model.kind == "weighted" for config in configs):
-        return []
-    typed = [line for line in lines if line.startswith(("branch=", "branch."))]
-    kind = configs[0].model.kind
-    return [
-        Fault(("model.kind",), f"{line} has no effect with model={kind}: add model=weighted, or leave it out.")
-        for line in typed
-    ]

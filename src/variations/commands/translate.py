@@ -18,9 +18,10 @@ from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from variations.commands.cli import command
-from variations.config import Config, DecodeConfig, choice, number
+from variations.config import choice, number
 from variations.configuration.extras import need
 from variations.errors import UserError
+from variations.tasks.translation.config import DecodeConfig, TranslationConfig
 
 if TYPE_CHECKING:
     from variations.tasks.translation.decoding.translator import Translation, Translator
@@ -133,7 +134,7 @@ def load(config: TranslateConfig) -> "Translator":
     folder = Path(config.run).expanduser()
     if not folder.is_dir():
         raise UserError(f"The run folder {config.run} does not exist: give the folder that training printed last.")
-    from variations.run import load_model
+    from variations.commands.trained import load_model
 
     model, subwords, run_config = load_model(folder)
     decode = search_config(config, run_config)
@@ -157,7 +158,7 @@ def load(config: TranslateConfig) -> "Translator":
     return Translator(cast(Any, model), subwords, decode, device=device, **limits)
 
 
-def search_config(config: TranslateConfig, run: Config) -> DecodeConfig:
+def search_config(config: TranslateConfig, run: TranslationConfig) -> DecodeConfig:
     """The run's own search with what the user changed.
 
     Raises:

@@ -16,10 +16,10 @@ A value typed on the command line replaces the expression, so it is never scaled
 import dataclasses
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import yaml
 from hydra.core.config_store import ConfigStore
@@ -27,8 +27,8 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from variations.config import Config
-from variations.configuration import hydra_door
+from variations.config import RunConfig
+from variations.configuration import hydra_door, tasks
 from variations.configuration.doors import package_folder
 from variations.configuration.hydra_door import Loader, loader_of
 from variations.configuration.places import CONF
@@ -36,6 +36,8 @@ from variations.configuration.suggestions import did_you_mean, switched_off
 from variations.errors import ConfigError
 
 T = TypeVar("T")
+_SCHEMAS: dict[str, type[Any]] = {}
+"""By primary configuration: what `register_schema` was told."""
 _LOCK = threading.Lock()
 
 
@@ -56,7 +58,12 @@ def register_resolvers() -> None:
 def register_schema(schema: type[Any], config_name: str) -> None:
     """Store a verb's schema as `<config_name>_schema`, and a primary configuration where `conf/` has none."""
     store = ConfigStore.instance()
-    store.store(name=f"{config_name}_schema", node=schema, provider="variations")
+    _SCHEMAS[config_name] = schema
+    if issubclass(schema, RunConfig):
+        for name in tasks.names():  # `conf/task/NAME.yaml` begins with its task's schema, and a verb adds its own keys
+            store.store(group="schema", name=name, node=tasks.schema_for(schema, name), provider="variations")
+    else:
+        store.store(name=f"{config_name}_schema", node=schema, provider="variations")
     if (CONF / f"{config_name}.yaml").exists():
         return
     quiet = [{"override hydra/output": "none"}]
@@ -70,7 +77,7 @@ def register_schema(schema: type[Any], config_name: str) -> None:
 def loader(extra_folder: str | None = None) -> Loader:
     """The loader of `conf/`, and of one more folder, as `--config-dir` gives it."""
     register_resolvers()
-    register_schema(Config, "train")
+    register_schema(RunConfig, "train")
     return loader_of(CONF, extra_folder)
 
 
@@ -85,6 +92,8 @@ def compose_node(
     found = loader(extra_folder)
     try:
         with _LOCK:
+            if config_name in _SCHEMAS:  # Hydra's store is one for all verbs of a process
+                register_schema(_SCHEMAS[config_name], config_name)
             node = hydra_door.compose(found, config_name, [switched_off(line) for line in overrides])
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         raise ConfigError([composition_fault(error)]) from error
@@ -97,10 +106,16 @@ def compose_node(
 def to_config(node: DictConfig | Mapping[str, Any], schema: type[T]) -> T:
     """Check a tree against a schema, resolve what it refers to, and return the dataclass.
 
+    Args:
+        node: The composed tree.
+        schema: Its dataclass; RunConfig stands for that of the task which the tree names.
+
     Raises:
         ConfigError: A key is unknown, a value has the wrong type, or an interpolation fails.
     """
     register_resolvers()
+    if issubclass(schema, RunConfig):
+        schema = cast(type[T], tasks.schema_for(schema, node.get("task")))
     try:
         typed = OmegaConf.merge(OmegaConf.structured(schema), node)
         result = OmegaConf.to_object(typed)
@@ -111,8 +126,8 @@ def to_config(node: DictConfig | Mapping[str, Any], schema: type[T]) -> T:
     return result
 
 
-def compose_run(overrides: Sequence[str] = (), *, extra_folder: str | None = None) -> Config:
-    """Return the configuration that `train` would run with these overrides.
+def compose_run(overrides: Sequence[str] = (), *, extra_folder: str | None = None) -> Any:
+    """Return the configuration, of its task's schema, that `train` would run with these overrides.
 
     Args:
         overrides: What a user would type, such as `["model=weighted", "trainer.max_steps=100"]`.
@@ -122,7 +137,7 @@ def compose_run(overrides: Sequence[str] = (), *, extra_folder: str | None = Non
         ConfigError: The overrides cannot be composed. Cross-field rules are left to `faults.faults`.
     """
     node, _ = compose_node(overrides, extra_folder=extra_folder)
-    return to_config(node, Config)
+    return to_config(node, RunConfig)
 
 
 def composition_fault(error: BaseException) -> str:
@@ -141,7 +156,7 @@ def composition_fault(error: BaseException) -> str:
         from variations.configuration.overrides import leaf_keys
 
         key = full_key or match[1]
-        near = did_you_mean(key, list(leaf_keys(Config)))
+        near = did_you_mean(key, list(leaf_keys(tasks.schema_of(None))))
         text = f"unknown key '{key}'." + near if near else f"unknown key '{key}'"
     elif full_key and full_key not in text:
         text = f"{full_key}: {text}"
@@ -163,8 +178,8 @@ def from_dict(values: Mapping[str, Any], schema: type[T]) -> T:
     return to_config(OmegaConf.create(dict(values)), schema)
 
 
-def load(path: Path) -> Config:
-    """Read a run's frozen `config.yaml`.
+def load(path: Path) -> Any:
+    """Read a run's frozen `config.yaml`, by the schema of its task.
 
     Raises:
         ConfigError: The file is missing, is not YAML, or does not fit the schema.
@@ -178,25 +193,6 @@ def load(path: Path) -> Config:
     if not isinstance(values, dict):
         raise ConfigError([f"{path} holds no keys and values: is it a run's config.yaml?"])
     try:
-        return from_dict(values, Config)
+        return from_dict(values, RunConfig)
     except ConfigError as error:
         raise ConfigError([f"{path}: {fault}" for fault in error.faults]) from error
-
-
-def _leaves(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for key, value in values.items():
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
-
-
-def flatten(config: Any) -> dict[str, Any]:
-    """Return `{"model.h": 8, …}` for a configuration or a nested dictionary; lists are leaves."""
-    return dict(_leaves(config if isinstance(config, Mapping) else to_dict(config), ""))
-
-
-def diff(first: Any, second: Any) -> dict[str, tuple[Any, Any]]:
-    """Return the dotted keys whose values differ, with both values; None stands for an absent key."""
-    a, b = flatten(first), flatten(second)
-    return {key: (a.get(key), b.get(key)) for key in [*a, *(k for k in b if k not in a)] if a.get(key) != b.get(key)}

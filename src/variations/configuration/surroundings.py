@@ -4,31 +4,23 @@ Faults of the configuration alone are found in `faults.py`, on any machine; thes
 before its folder is made.
 """
 
-from pathlib import Path
-
-from variations.config import Config
+from variations.config import RunConfig
 from variations.configuration.extras import EXTRAS, lacking
+from variations.configuration.tasks import named
 
 
-def faults(config: Config) -> list[str]:
+def faults(config: RunConfig) -> list[str]:
     """Sentences on what is missing here; empty if the run can start."""
-    return [*_data(config), *_devices(config), *_logger(config)]
+    return [*named(config.task).missing(config), *_devices(config), *_logger(config)]
 
 
-def _data(config: Config) -> list[str]:
-    root = config.data.root
-    if root is None or Path(root).expanduser().is_dir():
-        return []
-    return [f"data.root={root}: there is no such folder ({Path(root).expanduser().absolute()})."]
-
-
-def _logger(config: Config) -> list[str]:
+def _logger(config: RunConfig) -> list[str]:
     """A logger that was asked for by name and is not installed."""
     kind = "wandb" if config.logger.kind == "auto" and config.logger.mode == "online" else config.logger.kind
     return lacking(kind, f"logger={kind}") if kind in EXTRAS and config.logger.mode != "disabled" else []
 
 
-def _devices(config: Config) -> list[str]:
+def _devices(config: RunConfig) -> list[str]:
     if config.trainer.accelerator != "gpu":
         return []
     import torch

@@ -39,7 +39,9 @@ def compare(store: Store, runs: Sequence[Found]) -> payload.Compare:
             for run, label in zip(runs, labels, strict=True)
         ],
         "config": [
-            item for item in _settings(configs) if not is_incidental(item["key"]) and not covered(item["key"], SILENT)
+            item
+            for item in _settings(configs)
+            if not is_incidental(item["key"], configs[0]) and not covered(item["key"], SILENT)
         ],
         "environment": [
             item for item in _settings([_environment(run) for run in runs]) if not covered(item["key"], UNTOLD)
@@ -49,6 +51,10 @@ def compare(store: Store, runs: Sequence[Found]) -> payload.Compare:
         "sentence_score": NAME,
         "notes": [*notes, *more],
     }
+
+
+def _incidental(key: str, config: dict[str, Any]) -> bool:
+    return is_incidental(key, config) or covered(key, SILENT)
 
 
 def _settings(documents: Sequence[dict[str, Any]]) -> list[payload.Setting]:

@@ -98,9 +98,15 @@ def _changes(line: Line, table: Table) -> tuple[list[str], list[payload.Change]]
     if base is None or not base.row.config or not line.row.config:
         return [], []
     found = changes(base.row.config, line.row.config)
+    config = line.row.config
     text = (line.changes or "").partition("; parameters ")[0]
     return (text.split(", ") if found else []), [
-        {"key": key, "symbol": symbol(key), "old": without_secrets(old, key), "new": without_secrets(new, key)}
+        {
+            "key": key,
+            "symbol": symbol(key, config),
+            "old": without_secrets(old, key),
+            "new": without_secrets(new, key),
+        }
         for key, (old, new) in found.items()
     ]
 

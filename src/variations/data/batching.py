@@ -248,3 +248,24 @@ def _split(batches: list[Indices], wanted: int) -> list[Indices]:
             parts[key] = batch[half::2]
             heappush(heap, (-len(parts[key]), key))
     return [parts[key] for key in sorted(parts)]
+
+
+def halves(batch: Batch) -> tuple[Batch, Batch]:
+    """Every other pair, so that both halves hold long and short ones; columns of padding alone are cut off."""
+    return _rows(batch, 0), _rows(batch, 1)
+
+
+def _rows(batch: Batch, first: int) -> Batch:
+    source, target = _trimmed(batch.source[first::2]), _trimmed(batch.target[first::2])
+    return replace(
+        batch,
+        source=source,
+        target=target,
+        index=batch.index[first::2],
+        source_tokens=int(source.ne(PAD).sum()),
+        target_tokens=int(target.ne(PAD).sum()),
+    )
+
+
+def _trimmed(ids: Tensor) -> Tensor:
+    return ids[:, : int(ids.ne(PAD).sum(1).max())]

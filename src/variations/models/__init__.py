@@ -1,9 +1,20 @@
-"""The networks; they know nothing of data, training or Lightning."""
+"""The networks; they know nothing of data, training or Lightning.
 
-from variations.config import Config
+`transformer/` reads as the papers, `kernels/` holds the engines beneath it, and `network.py` says what everybody else
+may ask of a network.
+"""
+
+from torch import nn
+
+from variations.config import TransformerConfig as Config
+from variations.models.doors import resolve
 from variations.models.kernels import choose
-from variations.models.transformer import Transformer
-from variations.models.weighted import WeightedTransformer
+from variations.models.network import Network, SequenceToSequence
+from variations.models.transformer.transformer import Transformer
+from variations.models.transformer.weighted import WeightedTransformer
+
+MODELS: dict[str, type[SequenceToSequence]] = {"transformer": Transformer, "weighted": WeightedTransformer}
+"""Values of `model.kind`."""
 
 
 def rows_of(vocabulary: int, pad_to: int) -> int:
@@ -11,23 +22,43 @@ def rows_of(vocabulary: int, pad_to: int) -> int:
     return -(-vocabulary // pad_to) * pad_to
 
 
-def build(config: Config, vocabulary: int, device: str = "cpu") -> Transformer:
+def model_class(kind: str) -> type[SequenceToSequence]:
+    """The class of a `model.kind`: a key of `MODELS`, or `package.module:Class`.
+
+    Raises:
+        UserError: There is no such class, or it is no `SequenceToSequence`.
+    """
+    # mypy does not yet let an abstract class stand for its own type.
+    return resolve("model.kind", kind, MODELS, SequenceToSequence)  # type: ignore[type-abstract]
+
+
+def build(config: Config, vocabulary: int, device: str = "cpu") -> SequenceToSequence:
     """The network that the configuration names.
 
     Args:
         config: A complete configuration.
         vocabulary: Sub-words; `data.vocabulary_pad_to` rounds the embedding rows up.
-        device: Device type it will run on; chooses the kernels under `profile=auto`.
+        device: Device type it will run on; chooses the kernels, unless `profile=reference`.
+
+    Raises:
+        UserError: `model.kind` names no class that can be had.
     """
     rows, kernels = rows_of(vocabulary, config.data.vocabulary_pad_to), choose(config.profile, device)
-    if config.model.kind == "weighted":
-        return WeightedTransformer(config.model, config.positions, config.branch, rows, kernels=kernels)
-    return Transformer(config.model, config.positions, rows, kernels=kernels)
+    return model_class(config.model.kind).from_config(config, rows, kernels)
 
 
-def count_parameters(model: Transformer) -> int:
-    """Learned and fixed parameters, shared ones once (buffers are not counted)."""
+def count_parameters(model: nn.Module) -> int:
+    """Learned and constant parameters, shared ones once (buffers are not counted)."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-__all__ = ["Transformer", "WeightedTransformer", "build", "count_parameters", "rows_of"]
+__all__ = [
+    "Network",
+    "SequenceToSequence",
+    "Transformer",
+    "WeightedTransformer",
+    "build",
+    "count_parameters",
+    "model_class",
+    "rows_of",
+]

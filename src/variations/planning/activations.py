@@ -11,9 +11,9 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from variations.config import Config
 from variations.models import build
-from variations.training.loss import chunk_elements
+from variations.models.loss import chunk_elements
+from variations.tasks.translation.config import TranslationConfig as Config
 
 ADAM_COPIES = 4
 """Of every weight: itself, its gradient, and Adam's two moments."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from variations.config import Config
+from variations.tasks.translation.config import TranslationConfig as Config
 
 FULL, BEST = 2, 2
 """Checkpoints that stay: the newest two, and the best weights at each of them (training/checkpoints.py)."""
@@ -14,7 +14,7 @@ ADAM = 3
 
 @dataclass(frozen=True)
 class Cost:
-    """One run; seconds."""
+    """One run, in seconds and bytes."""
 
     start: float
     """Imports, opening the data, building the network."""
@@ -24,11 +24,11 @@ class Cost:
     test: float
     """Translating the test sets, the losses on dev and test set, scoring."""
     disk: int
-    """Bytes of the checkpoints that stay when it has ended."""
+    """Checkpoints that stay when it has ended."""
     memory: int
-    """Bytes of the process, or of one GPU, at its peak."""
+    """Peak of the process, or of one GPU."""
     room: int | None
-    """Bytes that there are for it."""
+    """Memory that there is for it; None where that is not known."""
     devices: int
     exact: bool
     """False where batches were too slow or too large to be measured whole, or their lengths are invented."""
@@ -38,14 +38,13 @@ class Cost:
         """What `result.json` calls seconds: updates, validation and checkpoints."""
         return self.updates + self.validation + self.saving
 
-    @property
-    def seconds(self) -> float:
-        """Everything."""
-        return self.start + self.training + self.test
+    def seconds(self, share: float = 1.0) -> float:
+        """From start to scores, where `share` of the training is to be done."""
+        return self.start + share * self.training + self.test
 
     def hours(self, share: float = 1.0) -> float:
-        """Device-hours of a run, of which `share` of the training is still to be done."""
-        return (self.start + share * self.training + self.test) * self.devices / 3600
+        """Device-hours of the same."""
+        return self.seconds(share) * self.devices / 3600
 
     @property
     def fits(self) -> bool | None:
@@ -61,29 +60,26 @@ def run_cost(config: Config, values: Mapping[str, Any], room: int | None) -> Cos
         values: What `probe.py` measured of its shape.
         room: Bytes of memory for each run.
     """
-    trainer, recipe = config.trainer, config.recipe
-    steps = trainer.max_steps
-    weights = values["weights_bytes"]
+    trainer, recipe, weights = config.trainer, config.recipe, values["weights_bytes"]
+    every = trainer.val_every or max(1, trainer.max_steps // 10)
+    validations = -(-trainer.max_steps // every)
     full = weights * (ADAM + (recipe.ema > 0))
-    val_every = trainer.val_every or max(1, steps // 10)
-    validations = _times(steps, val_every)
-    saved = _times(steps, trainer.checkpoint_every or val_every) * full
     averaged = recipe.average if recipe.average > 1 else 0
+    saved = -(-trainer.max_steps // (trainer.checkpoint_every or every)) * full
     saved += (validations + averaged) * weights  # the dev loss falls at most validations
-    updates = steps * values["update_seconds"]
+    updates = trainer.max_steps * values["update_seconds"]
     validation = validations * (values["dev_seconds"] + values["greedy_seconds"])
     saving = saved * values["save_seconds_per_byte"]
-    if trainer.max_minutes is not None and updates + validation + saving > 60 * trainer.max_minutes:
-        part = 60 * trainer.max_minutes / (updates + validation + saving)
-        updates, validation, saving = part * updates, part * validation, part * saving
+    limit, whole = trainer.max_minutes, updates + validation + saving
+    part = 1.0 if limit is None or whole <= 60 * limit else 60 * limit / whole
     test = values["test_seconds"] + values["dev_seconds"] + values["test_loss_seconds"] + values["score_seconds"]
     if trainer.val_bleu:  # the dev set is measured once more, with its translations
         test += values["greedy_seconds"]
     return Cost(
         start=values["startup_seconds"],
-        updates=updates,
-        validation=validation,
-        saving=saving,
+        updates=part * updates,
+        validation=part * validation,
+        saving=part * saving,
         test=test,
         disk=FULL * full + (min(BEST, validations) + averaged) * weights,
         memory=values["memory_bytes"],
@@ -98,8 +94,3 @@ def preparation(values: Mapping[str, Any]) -> float:
     if not values.get("whole_pairs"):
         return 0.0
     return float(values["prepare_seconds"] * values["whole_pairs"] / max(1, values["pairs"]))
-
-
-def _times(steps: int, every: int) -> int:
-    """How often something happens that is due each `every` steps and at the end."""
-    return -(-steps // every)

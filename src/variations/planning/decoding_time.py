@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from variations.config import Config
 from variations.data.batching import TokenBatchSampler, collate
 from variations.planning.sample import evenly
+from variations.tasks.translation.config import TranslationConfig as Config
 from variations.tasks.translation.data.module import TranslationData
 from variations.tasks.translation.decoding.beam import beam_search
 from variations.tasks.translation.decoding.protocol import EOS
@@ -64,86 +64,72 @@ class Paced:
         return logits
 
 
-def measure(config: Config, task: Any, data: TranslationData, limit: float) -> dict[str, Any]:
-    """Seconds of one validation and of the test: `dev`, `greedy`, `sets`, `test_loss`, `score`."""
-    task.eval()
-    timer = _Timer(config, task, data, limit / 4)
-    trainer = config.trainer
-    sets = {
-        name: timer.decode(data.tokens(name), trainer.limit_test, config.decode.beam) for name in config.decode.sets
-    }
-    found = {
-        "dev_seconds": timer.loss(data.dev_tokens, None, data.tokens_per_batch, trainer.limit_val_batches),
-        "greedy_seconds": timer.decode(data.dev_tokens, trainer.val_bleu, 1) if trainer.val_bleu else 0.0,
-        "test_seconds": sum(sets.values()),
-        "test_loss_seconds": timer.loss(
-            data.test_tokens, trainer.limit_test, config.decode.batch_tokens // config.decode.beam, None
-        ),
-        "score_seconds": _scoring(config, data),
-    }
-    task.train()
-    return found
+def measure(config: Config, step: Any, data: TranslationData, limit: float) -> dict[str, float]:
+    """Seconds of one validation and of the test, reckoned from a few batches of each kind."""
+    trainer, beam, device = config.trainer, config.decode.beam, step.device
+    step.eval()
 
+    def first(tokens: Any, sentences: int | None) -> int:
+        return len(tokens) if sentences is None else min(sentences, len(tokens))
 
-class _Timer:
-    """Times a few of many batches, and reckons the whole by tokens."""
+    def loss(tokens: Any, sentences: int | None, budget: int, most: int | None) -> float:
+        """To evaluate a set's first sentences, or its first `most` batches."""
+        count, targets = first(tokens, sentences), tokens.target_lengths
+        sampler = TokenBatchSampler(tokens.source_lengths[:count], targets[:count], max(1, budget), shuffle=False)
+        groups = list(sampler)[:most]
+        sizes = [len(group) * max(int(targets[i]) for i in group) for group in groups]
+        return whole(
+            groups, sizes, lambda group: step.experiment.evaluate(collate([tokens[i] for i in group]).to(device))
+        )
 
-    def __init__(self, config: Config, task: Any, data: TranslationData, limit: float) -> None:
-        self.config, self.task, self.data, self.limit = config, task, data, limit
+    def decode(tokens: Any, sentences: int | None, beam: int) -> float:
+        """To translate a set's first sentences."""
+        lengths = [int(n) for n in tokens.source_lengths[: first(tokens, sentences)]]
+        groups = list(batches(lengths, config.decode.batch_tokens, beam))
 
-    def loss(self, tokens: Any, sentences: int | None, budget: int, most: int | None) -> float:
-        """Seconds to evaluate a set, or its first `most` batches."""
-        chosen = range(len(tokens) if sentences is None else min(sentences, len(tokens)))
-        lengths = tokens.source_lengths[: len(chosen)], tokens.target_lengths[: len(chosen)]
-        groups = list(TokenBatchSampler(*lengths, max(1, budget), shuffle=False))[:most]
-
-        def work(group: Sequence[int]) -> None:
-            self.task.evaluate(collate([tokens[i] for i in group]).to(self.task.device))
-
-        return self._whole(groups, lambda group: len(group) * max(int(lengths[1][i]) for i in group), work)
-
-    def decode(self, tokens: Any, sentences: int | None, beam: int) -> float:
-        """Seconds to translate a set."""
-        decode, chosen = self.config.decode, len(tokens) if sentences is None else min(sentences, len(tokens))
-        lengths = [int(n) for n in tokens.source_lengths[:chosen]]
-        groups = list(batches(lengths, decode.batch_tokens, beam))
-
-        def work(group: Sequence[int]) -> None:
-            pairs = [tokens[i] for i in group]
-            paced = Paced(self.task.model, [len(target) for _, _, target in pairs])
-            source = pad_sources([source for _, source, _ in pairs]).to(self.task.device)
-            beam_search(paced, source, beam=beam, alpha=decode.alpha, max_extra=decode.max_extra)
+        def search(group: Sequence[int]) -> None:
+            _, sources, targets = zip(*(tokens[i] for i in group), strict=True)
+            paced = Paced(step.model, [len(target) for target in targets])
+            alpha, extra = config.decode.alpha, config.decode.max_extra
+            beam_search(paced, pad_sources(sources).to(device), beam=beam, alpha=alpha, max_extra=extra)
 
         # Rows matter less than steps while a batch is small, but groups are alike in rows times length.
-        return self._whole(groups, lambda group: len(group) * max(lengths[i] for i in group), work)
+        return whole(groups, [len(group) * max(lengths[i] for i in group) for group in groups], search)
 
-    def _whole(self, groups: list[Any], size: Callable[[Any], float], work: Callable[[Any], None]) -> float:
-        if not groups:
-            return 0.0
-        chosen = evenly(groups, LOOKS)
+    def whole(groups: list[Any], sizes: list[int], work: Callable[[Any], object]) -> float:
+        chosen = evenly(range(len(groups)), LOOKS)
         seconds = paid = 0.0
-        with torch.inference_mode(), self.task.trainer.precision_plugin.forward_context():
-            for number, group in enumerate([chosen[0], *chosen] if len(groups) > 1 else chosen):
+        with torch.inference_mode(), step.place.precision():
+            for number, i in enumerate([*chosen[:1], *chosen]):  # the first time warms up
                 began = time.perf_counter()
-                work(group)
-                if self.task.device.type == "cuda":
+                work(groups[i])
+                if device.type == "cuda":
                     torch.cuda.synchronize()
-                if number or len(groups) == 1:  # the first time warms up
-                    seconds, paid = seconds + time.perf_counter() - began, paid + size(group)
-                if seconds > self.limit:
+                if number:
+                    seconds, paid = seconds + time.perf_counter() - began, paid + sizes[i]
+                if paid and seconds > limit / 4:
                     break
-        return seconds / paid * sum(map(size, groups)) if paid else time.perf_counter() - began
+        return seconds / paid * sum(sizes) if paid else 0.0
+
+    test_budget = config.decode.batch_tokens // beam
+    found = {
+        "dev_seconds": loss(data.dev_tokens, None, data.tokens_per_batch, trainer.limit_val_batches),
+        "greedy_seconds": decode(data.dev_tokens, trainer.val_bleu, 1),
+        "test_seconds": sum(decode(data.tokens(name), trainer.limit_test, beam) for name in config.decode.sets),
+        "test_loss_seconds": loss(data.test_tokens, trainer.limit_test, test_budget, None),
+        "score_seconds": _scoring(config, data),
+    }
+    step.train()
+    return found
 
 
 def _scoring(config: Config, data: TranslationData) -> float:
     """Seconds to score all sets; the references stand for the translations."""
     if not hasattr(data, "corpus"):
         return 0.0
-    corpus = data.corpus
-    pairs = {"dev": corpus.dev, "test": corpus.test, **corpus.others}
+    sets = data.corpus.sets()
     began = time.perf_counter()
     for name in config.decode.sets:
-        if name in pairs:
-            references = pairs[name].read()[1][: config.trainer.limit_test]
-            score_all(references, references, config.data.target)
+        references = sets[name].read()[1][: config.trainer.limit_test]
+        score_all(references, references, config.data.target)
     return time.perf_counter() - began

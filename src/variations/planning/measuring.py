@@ -6,18 +6,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from variations.config import Config
+from variations import processes
 from variations.configuration.compose import to_dict
 from variations.errors import UserError
 from variations.planning.shape import Shape, machine_bytes
-from variations.processes import PARENT
 from variations.store.atomic import write_json
+from variations.tasks.translation.config import TranslationConfig as Config
 
 PATIENCE = 900.0
 """Seconds beyond the limit that a measurement may take: imports, the preparation of data, decoding."""
@@ -43,22 +42,25 @@ def measured(shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False) 
 
     Returns:
         By the shape's key.
+
+    Raises:
+        UserError: The cache cannot be written.
     """
-    found: dict[str, Measured] = {}
-    todo: dict[str, tuple[str, Shape]] = {}
-    for row, shape in shapes.items():
-        key = shape.key()
-        known = None if fresh else _read(_place(shape, key))
-        if known is not None:
-            found[key] = known
-        else:
-            todo.setdefault(key, (row, shape))
-    with _bar(len(todo)) as advance:
-        for key, (row, shape) in todo.items():
-            advance(row)
-            found[key] = answer = _measure(shape, limit)
-            if answer.values is not None:
-                _keep(_place(shape, key), answer.values)
+    from rich.console import Console
+    from rich.progress import track
+
+    distinct: dict[str, Shape] = {}
+    for shape in shapes.values():
+        distinct.setdefault(shape.key(), shape)
+    known = {key: None if fresh else _read(_place(shape, key)) for key, shape in distinct.items()}
+    found = {key: Measured(values) for key, values in known.items() if values is not None}
+    todo = [key for key in distinct if key not in found]
+    console = Console(stderr=True)
+    hidden = not (todo and console.is_terminal)
+    for key in track(todo, "Measuring", console=console, transient=True, disable=hidden):
+        found[key] = answer = _measure(distinct[key], limit)
+        if answer.values is not None:
+            _keep(_place(distinct[key], key), answer.values)
     return found
 
 
@@ -66,12 +68,12 @@ def _place(shape: Shape, key: str) -> Path:
     return Path(shape.config.data.cache).expanduser().absolute() / "plan" / f"{key}.json"
 
 
-def _read(path: Path) -> Measured | None:
+def _read(path: Path) -> dict[str, Any] | None:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return Measured(values) if isinstance(values, dict) and "update_seconds" in values else None
+    return values if isinstance(values, dict) and "update_seconds" in values else None
 
 
 def _keep(path: Path, values: Mapping[str, Any]) -> None:
@@ -96,119 +98,66 @@ def one_device(config: Config) -> Config:
 
 def _measure(shape: Shape, limit: float) -> Measured:
     """Ask as many processes at the same time as runs will share the machine; times are means, memory the largest."""
+    total = machine_bytes()
+    room = None if total is None or shape.config.trainer.accelerator == "gpu" else total // shape.at_once
+    place = {processes.PARENT: str(os.getpid())}
+    if shape.threads is not None:
+        place["OMP_NUM_THREADS"] = str(shape.threads)
+    if shape.gpu is not None:
+        place["CUDA_VISIBLE_DEVICES"] = shape.gpu
     with tempfile.TemporaryDirectory(prefix="variations-plan-") as name:
         folder = Path(name)
-        request = {"config": to_dict(one_device(shape.config)), "limit": limit, "memory": _room(shape)}
-        meeting = {"folder": str(folder), "count": shape.at_once}
-        children: list[_Child] = []
+        request = {"limit": limit, "memory": room, "count": shape.at_once}
+        write_json(folder / "request.json", {"config": to_dict(one_device(shape.config)), **request})
+        children = []
         try:
             for number in range(shape.at_once):
-                children.append(_Child(folder / str(number), {**request, "meeting": meeting}, shape))
-            return _awaited(children, PATIENCE + 20 * limit)
+                command = [sys.executable, "-m", "variations.planning.probe", name, str(number), str(time.time())]
+                with (folder / f"{number}.log").open("wb") as log:
+                    environment, nothing = processes.environment(place), subprocess.DEVNULL
+                    children.append(subprocess.Popen(command, env=environment, stdin=nothing, stdout=log, stderr=log))
+            return _awaited(children, folder, PATIENCE + 20 * limit)
         finally:
             for child in children:
-                child.end()
+                child.kill()
+                child.wait()
 
 
-def _awaited(children: Sequence["_Child"], patience: float) -> Measured:
+def _awaited(children: Sequence["subprocess.Popen[bytes]"], folder: Path, patience: float) -> Measured:
     """Wait for all, or for the first fault: the others would wait for it in vain."""
-    deadline, waiting = time.monotonic() + patience, list(children)
-    found: list[Mapping[str, Any]] = []
-    while waiting:
+    deadline = time.monotonic() + patience
+    while True:
+        codes = [child.poll() for child in children]
+        for number, code in enumerate(codes):
+            if code:
+                return _fault(folder, number, code)
+        if None not in codes:
+            texts = [(folder / f"{number}.json").read_text(encoding="utf-8") for number in range(len(codes))]
+            return Measured(_merged([json.loads(text) for text in texts]))
         if time.monotonic() > deadline:
             return Measured(fault=f"it did not end within {patience:.0f} s")
-        for child in [child for child in waiting if child.popen.poll() is not None]:
-            waiting.remove(child)
-            answer = child.answer()
-            if answer.values is None:
-                return answer
-            found.append(answer.values)
         time.sleep(0.02)
-    return Measured(_merged(found))
+
+
+def _fault(folder: Path, number: int, code: int) -> Measured:
+    """Why a process has ended without having measured."""
+    answer = folder / f"{number}.json"
+    if answer.exists():
+        return Measured(**json.loads(answer.read_text(encoding="utf-8")))
+    if code == -9:  # Linux ends processes so when memory is short
+        return Measured(fault="its process was killed, as Linux does when memory runs out", exhausted=True)
+    lines = (folder / f"{number}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    ended = f"its process was ended by signal {-code}" if code < 0 else f"its process ended with code {code}"
+    return Measured(fault=lines[-1] if lines and code > 0 else ended)
 
 
 def _merged(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     merged = dict(values[0])
     for name, value in merged.items():
-        if name.endswith("_seconds") or name == "save_seconds_per_byte":
+        if name == "prepare_seconds":  # what one of them prepared, the others have waited for
+            merged[name] = max(v[name] for v in values)
+        elif name.endswith("_seconds") or name == "save_seconds_per_byte":
             merged[name] = sum(v[name] for v in values) / len(values)
         elif name.endswith("_bytes") and value is not None:
             merged[name] = max(v[name] for v in values)
-    # What one of them prepared, the others have waited for.
-    merged["prepare_seconds"] = max(v["prepare_seconds"] for v in values)
     return merged
-
-
-def _room(shape: Shape) -> int | None:
-    """Bytes for each of the runs that share the machine; a GPU's memory is asked for in the process itself."""
-    total = machine_bytes()
-    return None if total is None or shape.config.trainer.accelerator == "gpu" else total // shape.at_once
-
-
-class _Child:
-    """A process that measures."""
-
-    def __init__(self, folder: Path, request: Mapping[str, Any], shape: Shape) -> None:
-        folder.mkdir()
-        self.place, question = folder / "answer.json", folder / "request.json"
-        question.write_text(json.dumps({**request, "spawned": time.time()}), encoding="utf-8")
-        source = str(Path(__file__).resolve().parents[2])
-        paths = [source, *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), PARENT: str(os.getpid())}
-        if shape.threads is not None:
-            environment["OMP_NUM_THREADS"] = str(shape.threads)
-        if shape.gpu is not None:
-            environment["CUDA_VISIBLE_DEVICES"] = shape.gpu
-        self.log = folder / "log"
-        with self.log.open("wb") as log:
-            self.popen = subprocess.Popen(
-                [sys.executable, "-m", "variations.planning.probe", str(question), str(self.place)],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-
-    def answer(self) -> Measured:
-        """What it has found out, once it has ended."""
-        try:
-            found = json.loads(self.place.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return self._without_answer(self.popen.returncode)
-        if "ok" in found:
-            return Measured(found["ok"])
-        return Measured(fault=found["fault"], exhausted=found["memory"])
-
-    def _without_answer(self, code: int) -> Measured:
-        if code == -9:  # Linux ends processes so when memory is short
-            return Measured(fault="its process was killed, as Linux does when memory runs out", exhausted=True)
-        if code < 0:
-            return Measured(fault=f"its process was ended by signal {-code}")
-        lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return Measured(fault=lines[-1] if lines else f"its process ended with code {code}")
-
-    def end(self) -> None:
-        """Leave nothing behind."""
-        if self.popen.poll() is None:
-            self.popen.kill()
-        self.popen.wait()
-
-
-@contextmanager
-def _bar(shapes: int) -> Iterator[Any]:
-    """Show how far the measuring is, on a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not (shapes and console.is_terminal)) as bar:
-        task = bar.add_task("Measuring", total=shapes)
-        begun = 0
-
-        def advance(row: str) -> None:
-            nonlocal begun
-            bar.update(task, description=f"Measuring {row}", completed=begun)
-            begun += 1
-
-        yield advance

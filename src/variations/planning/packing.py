@@ -8,18 +8,16 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from variations.config import Config
 from variations.planning.cost import Cost, run_cost
 from variations.planning.measuring import Measured, measured
 from variations.planning.shape import Shape, machine_bytes
 from variations.processes import cores
+from variations.tasks.translation.config import TranslationConfig as Config
 
 LIMIT = 5.0
 """Seconds of updates for each number of runs; start and decoding come on top."""
 GPU_OVERHEAD = 600_000_000
 """Bytes of a GPU's memory that a process takes beside what torch reserves: CUDA's context, libraries."""
-
-Measure = Callable[[Shape], Measured]
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,8 @@ class Rate:
     """An hour: whole rows, from their start to their scores."""
 
     def __str__(self) -> str:
-        return f"{self.at_once} at once {_figure(self.steps)} steps/min, {_figure(self.rows)} rows/h"
+        steps, rows = (f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in (self.steps, self.rows))
+        return f"{self.at_once} at once {steps} steps/min, {rows} rows/h"
 
 
 def packed(config: Config, runs: int, gpus: Sequence[str] = (), *, limit: float = LIMIT, fresh: bool = False) -> int:
@@ -52,23 +51,15 @@ def packed(config: Config, runs: int, gpus: Sequence[str] = (), *, limit: float 
     Raises:
         UserError: The cache cannot be written.
     """
-    key = "per_gpu" if gpus else "at_once"
     most = largest(config, runs, len(gpus))
     if most == 1:
-        sys.stderr.write(f"{key}: 1 (of {runs} run{'s' * (runs != 1)}, on {cores()} core{'s' * (cores() != 1)})\n")
-        return 1
-
-    def measure(shape: Shape) -> Measured:
-        name = f"{shape.at_once} at once"
-        return measured({name: shape}, limit, fresh=fresh)[shape.key()]
-
-    rates, end = tried(config, most, gpus, measure)
-    if not rates:
-        sys.stderr.write(f"{key}: 1 (more could not be measured; {end})\n")
-        return 1
-    chosen = best(rates)
-    told = "; ".join(str(rate) for rate in rates) + (f"; {end}" if end else "")
-    sys.stderr.write(f"{key}: {chosen} ({told})\n")
+        chosen, told = 1, f"of {runs} run{'s' * (runs != 1)}, on {cores()} core{'s' * (cores() != 1)}"
+    else:
+        rates, end = tried(config, most, gpus, lambda s: measured({"": s}, limit, fresh=fresh)[s.key()])
+        chosen = best(rates) if rates else 1
+        told = "; ".join([*map(str, rates), *([end] if end else [])])
+        told = told if rates else f"more could not be measured; {end}"
+    sys.stderr.write(f"{'per_gpu' if gpus else 'at_once'}: {chosen} ({told})\n")
     return chosen
 
 
@@ -89,7 +80,9 @@ def best(rates: Sequence[Rate]) -> int:
     return max(rates, key=lambda rate: (rate.rows, -rate.at_once)).at_once
 
 
-def tried(config: Config, most: int, gpus: Sequence[str], measure: Measure) -> tuple[list[Rate], str]:
+def tried(
+    config: Config, most: int, gpus: Sequence[str], measure: Callable[[Shape], Measured]
+) -> tuple[list[Rate], str]:
     """Measure ever more runs at once until they do less together, and say why it ended before `most`, if for a fault.
 
     Args:
@@ -100,29 +93,25 @@ def tried(config: Config, most: int, gpus: Sequence[str], measure: Measure) -> t
     """
     whole = replace(config, trainer=replace(config.trainer, max_minutes=None))  # less training is no gain
     found: list[Rate] = []
+    total = machine_bytes()
     for k in candidates(most):
         gpu, busy = (gpus[0], max(1, k * len(gpus) // config.trainer.devices)) if gpus else (None, None)
         answer = measure(Shape(config, k, gpu, busy))
         if answer.values is None:
             return found, f"{k} at once: {'memory ran out' if answer.exhausted else answer.fault}"
-        total = machine_bytes()
         cost = run_cost(whole, answer.values, None if total is None else total // k)
-        if not fits(cost, k, on_gpu=bool(gpus)):
+        if not _fits(cost, k, on_gpu=bool(gpus)):
             return found, f"{k} at once need more memory than there is"
-        found.append(Rate(k, 60 * k / answer.values["update_seconds"], 3600 * k / cost.seconds))
+        found.append(Rate(k, 60 * k / answer.values["update_seconds"], 3600 * k / cost.seconds()))
         if best(found) != k:
             break
-        if gpus and not fits(cost, min(2 * k, most), on_gpu=True):
+        if gpus and not _fits(cost, min(2 * k, most), on_gpu=True):
             return found, "no memory for more"
     return found, ""
 
 
-def fits(cost: Cost, at_once: int, *, on_gpu: bool) -> bool:
+def _fits(cost: Cost, at_once: int, *, on_gpu: bool) -> bool:
     """Whether so many runs of this cost find memory; of a GPU's, each has taken what `cost` says."""
-    if cost.room is None:
-        return True
-    return at_once * (cost.memory + GPU_OVERHEAD) <= cost.room if on_gpu else cost.memory <= cost.room
-
-
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    if on_gpu and cost.room is not None:
+        return at_once * (cost.memory + GPU_OVERHEAD) <= cost.room
+    return cost.fits is not False

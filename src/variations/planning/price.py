@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from variations.config import AUTO, Config
+from variations.config import AUTO
 from variations.planning.cost import Cost, preparation, run_cost
 from variations.planning.measuring import Measured, measured
 from variations.planning.packing import packed
@@ -19,6 +19,7 @@ class Price:
     cost: Cost | None = None
     fault: str | None = None
     exhausted: bool = False
+    """Whether memory ran out."""
 
 
 @dataclass(frozen=True)
@@ -52,99 +53,55 @@ def bill(rows: Sequence[Planned], places: int | None, limit: float, *, fresh: bo
         fresh: Measure again what is known.
     """
     rows = _packed(rows, limit, fresh=fresh)
-    shapes = {_name(row): _shape(row) for row in rows if _counts(row)}
+    shapes = {row.name: Shape(row.config, row.at_once) for row in rows if row.config is not None and row.trainable}
     found = measured(shapes, limit, fresh=fresh)
-    prices = [_price(row, found[shapes[_name(row)].key()]) if _name(row) in shapes else Price() for row in rows]
+    answers = [found[shapes[row.name].key()] if row.name in shapes else None for row in rows]
+    prices = [_price(row, answer) for row, answer in zip(rows, answers, strict=True)]
     places = places or _places(rows)
-    pieces = [piece for row, price in zip(rows, prices, strict=True) for piece in _pieces(row, price, rows)]
-    left = [(row, price.cost, run) for row, price in zip(rows, prices, strict=True) for run in row.launches if run.left]
-    known = {shape.key(): shape for shape in shapes.values()}
-    part = {key: preparation(found[key].values or {}) for key in known}
+    bases = {row.config.variation.base for row in rows if row.config is not None}
+    pieces, hours, disk = [], 0.0, 0
+    for row, price in zip(rows, prices, strict=True):
+        if (cost := price.cost) is None:
+            continue
+        for run in row.left:
+            share = 0.0 if row.reuses else 1 - run.done
+            after = f"{row.table}/{row.reuses} seed {run.seed}" if row.reuses else None
+            first = row.definition.row in bases
+            pieces.append(Piece(f"{row.name} seed {run.seed}", cost.seconds(share), first, after))
+            hours += cost.hours(share)
+            disk += cost.disk if run.state == "absent" and not row.reuses else 0
     return Bill(
         prices=prices,
         seconds=sum(piece.seconds for piece in pieces),
-        hours=sum(_hours(row, cost, run.done) for row, cost, run in left if cost is not None),
-        disk=sum(0 if cost is None or reuses(row) else cost.disk for row, cost, run in left if run.state == "absent"),
-        preparation=max(part.values(), default=0.0),
+        hours=hours,
+        disk=disk,
+        preparation=max((preparation(answer.values or {}) for answer in answers if answer), default=0.0),
         places=places,
         path=longest_first(pieces, places),
-        unknown=[_name(row) for row, price in zip(rows, prices, strict=True) if _counts(row) and price.cost is None],
+        unknown=[row.name for row, price in zip(rows, prices, strict=True) if row.trainable and price.cost is None],
     )
-
-
-def reuses(row: Planned) -> bool:
-    """Whether the row only tests another row's checkpoint."""
-    return row.config is not None and row.config.variation.reuse is not None and row.config.sweep.reuse
 
 
 def _packed(rows: Sequence[Planned], limit: float, *, fresh: bool) -> Sequence[Planned]:
     """The rows with as many at once as the launch would choose by measuring, where it is to."""
-    base = next((row.config for row in rows if _counts(row)), None)
+    base = next((row.config for row in rows if row.trainable), None)
     if base is None or base.sweep.at_once != AUTO or base.trainer.accelerator != "cpu":
         return rows
     chosen = packed(base, sum(len(row.launches) for row in rows), limit=limit, fresh=fresh)
     return [replace(row, at_once=chosen) for row in rows]
 
 
-def _name(row: Planned) -> str:
-    return f"{row.table}/{row.definition.row}" if row.table else row.definition.row
-
-
-def _counts(row: Planned) -> bool:
-    return row.config is not None and row.config.variation.task == "translation"
-
-
-def _config(row: Planned) -> Config:
-    if row.config is None:
-        raise ValueError(f"{_name(row)} is quoted")
-    return row.config
-
-
-def _shape(row: Planned) -> Shape:
-    return Shape(_config(row), row.at_once)
-
-
-def _price(row: Planned, answer: Measured) -> Price:
-    if answer.values is None:
-        return Price(fault=answer.fault, exhausted=answer.exhausted)
+def _price(row: Planned, answer: Measured | None) -> Price:
+    if row.config is None or answer is None or answer.values is None:
+        return Price(fault=answer.fault, exhausted=answer.exhausted) if answer else Price()
     total = machine_bytes()
-    room = None if total is None else total // row.at_once
-    return Price(run_cost(_config(row), answer.values, room))
-
-
-def _seconds(row: Planned, cost: Cost, done: float) -> float:
-    training = 0.0 if reuses(row) else (1 - done) * cost.training
-    return cost.start + training + cost.test
-
-
-def _hours(row: Planned, cost: Cost, done: float) -> float:
-    return _seconds(row, cost, done) * cost.devices / 3600
-
-
-def _pieces(row: Planned, price: Price, rows: Sequence[Planned]) -> list[Piece]:
-    """The row's runs that are left."""
-    if price.cost is None:
-        return []
-    variation = _config(row).variation
-    bases = {other.config.variation.base for other in rows if other.config is not None}
-    leader = f"{row.table}/{variation.reuse}" if reuses(row) else None
-    return [
-        Piece(
-            f"{_name(row)} seed {run.seed}",
-            _seconds(row, price.cost, run.done),
-            first=row.definition.row in bases,
-            after=f"{leader} seed {run.seed}" if leader else None,
-        )
-        for run in row.launches
-        if run.left
-    ]
+    return Price(run_cost(row.config, answer.values, None if total is None else total // row.at_once))
 
 
 def _places(rows: Sequence[Planned]) -> int:
-    configs = [row.config for row in rows if row.config is not None]
-    if not any(config.trainer.accelerator != "cpu" for config in configs):
+    trainers = [row.config.trainer for row in rows if row.config is not None]
+    if all(trainer.accelerator == "cpu" for trainer in trainers):
         return max((row.at_once for row in rows), default=1)
     import torch
 
-    each = max(config.trainer.devices for config in configs)
-    return max(1, torch.cuda.device_count() // each)
+    return max(1, torch.cuda.device_count() // max(trainer.devices for trainer in trainers))

@@ -1,20 +1,22 @@
-"""Which rows a plan has: those of a sweep, one run, or every row of both papers, each composed and checked."""
+"""Which rows a plan has: those of a sweep, one run, or every row of both papers; each composed, checked, looked for."""
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
 import yaml
 
-from variations.config import Config
-from variations.configuration.compose import compose_run, loader
-from variations.configuration.faults import Fault, check
+from variations.configuration.compose import compose_run, loader, to_dict
+from variations.configuration.faults import check
 from variations.configuration.places import CONF, SWEEPS
 from variations.configuration.suggestions import options
-from variations.errors import ConfigError
-from variations.planning.remaining import Launch, launch
+from variations.errors import ConfigError, UserError
+from variations.store.ledger import config_hash, latest
+from variations.store.naming import run_folder
 from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition
+from variations.tasks.translation.config import TranslationConfig as Config
 
 PAPERS = {
     "attention_table2": "Vaswani et al. 2017, Table 2",
@@ -26,6 +28,40 @@ PAPERS = {
     "weighted_claims": "Ahmed et al. 2017, claims of the text, and missing controls",
 }
 """Folders of conf/variation with the papers' tables."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One run of a row."""
+
+    seed: int
+    state: str
+    """`finished`, `pruned`, `running`, `interrupted`, `failed`, or `absent`."""
+    done: float = 0.0
+    """Share of the updates that its newest checkpoint has behind it."""
+
+    @property
+    def left(self) -> bool:
+        """Whether the same command would do anything for it."""
+        return self.state not in ("finished", "pruned")
+
+
+def launch(config: Config) -> Launch:
+    """Look at the run's folder; a run of another configuration counts as absent."""
+    folder = latest(run_folder(config))
+    if folder is None:
+        return Launch(config.seed, "absent")
+    try:
+        state, same = folder.state(), folder.config_hash() == config_hash(to_dict(config))
+    except UserError:
+        return Launch(config.seed, "failed")
+    if not same or (state == "finished" and config.force):
+        return Launch(config.seed, "absent")
+    if state == "finished":  # without its result it is tested again
+        return Launch(config.seed, state if folder.finished() else "interrupted", 1.0)
+    found = (re.fullmatch(r"step(\d+)\.ckpt", path.name) for path in folder.checkpoints.glob("step*.ckpt"))
+    newest = max((int(match[1]) for match in found if match), default=0)
+    return Launch(config.seed, state, min(1.0, newest / config.trainer.max_steps))
 
 
 @dataclass(frozen=True)
@@ -43,6 +79,26 @@ class Planned:
     at_once: int = 1
     """Runs that share the machine; for `sweep.at_once=auto` 1, until that is measured."""
 
+    @property
+    def name(self) -> str:
+        """`table/row`, or the row's name alone."""
+        return f"{self.table}/{self.definition.row}" if self.table else self.definition.row
+
+    @property
+    def trainable(self) -> bool:
+        """Whether it is neither quoted nor waits for its task."""
+        return self.config is not None and self.config.variation.task == "translation"
+
+    @property
+    def reuses(self) -> str | None:
+        """The row whose checkpoint it only tests."""
+        return self.config.variation.reuse if self.config is not None and self.config.sweep.reuse else None
+
+    @property
+    def left(self) -> list[Launch]:
+        """Its runs that the launch would do."""
+        return [run for run in self.launches if run.left]
+
 
 def all_rows(tables: Sequence[str] | None = None, *, trainable: bool = False) -> list[tuple[str, str]]:
     """Return `(table, row)` of every row in conf/variation, base rows first, else in the order of the table's sweep.
@@ -51,22 +107,15 @@ def all_rows(tables: Sequence[str] | None = None, *, trainable: bool = False) ->
         tables: Folders of conf/variation; None: all.
         trainable: Leave out quoted systems and rows that wait for their task.
     """
-    folder = CONF / "variation"
-    names = tables if tables is not None else sorted(item.name for item in folder.iterdir() if item.is_dir())
-    found = [(table, row) for table in names for row in _in_order(table)]
-    if not trainable:
-        return found
-    definitions = {pair: load_row(pair[1], pair[0]) for pair in found}
-    return [pair for pair, row in definitions.items() if not row.quoted and row.task == "translation"]
-
-
-def _in_order(table: str) -> list[str]:
-    definitions = [load_row(path.name[: -len(".yaml")], table) for path in (CONF / "variation" / table).glob("*.yaml")]
-    definitions.sort(key=lambda d: (d.quoted, d.base not in (None, d.row), d.group or "", d.row))
-    sweep = SWEEPS / f"{table}.yaml"
-    listed = yaml.safe_load(sweep.read_text(encoding="utf-8")).get("rows") or [] if sweep.is_file() else []
-    names = [d.row for d in definitions]
-    return [row for row in listed if row in names] + [row for row in names if row not in listed]
+    folder, found = CONF / "variation", []
+    for table in tables if tables is not None else sorted(item.name for item in folder.iterdir() if item.is_dir()):
+        rows = [load_row(path.stem, table) for path in (folder / table).glob("*.yaml")]
+        rows.sort(key=lambda d: (d.quoted, d.base not in (None, d.row), d.group or "", d.row))
+        sweep = SWEEPS / f"{table}.yaml"
+        listed = yaml.safe_load(sweep.read_text(encoding="utf-8")).get("rows") or [] if sweep.is_file() else []
+        rows.sort(key=lambda d: listed.index(d.row) if d.row in listed else len(listed))
+        found += [(table, d.row) for d in rows if not trainable or (not d.quoted and d.task == "translation")]
+    return found
 
 
 def plan_rows(overrides: Sequence[str], extra_folder: str | None = None) -> list[Planned]:
@@ -79,7 +128,7 @@ def plan_rows(overrides: Sequence[str], extra_folder: str | None = None) -> list
         return _sweep(overrides, extra_folder)
     if overrides:
         config = compose_run(overrides, extra_folder=extra_folder)
-        _raise([(config.variation.row or "", config)])
+        _raise({config.variation.row or "": config})
         return [replace(_planned(config, {}, overrides, extra_folder), launches=(launch(config),))]
     return _papers()
 
@@ -88,26 +137,22 @@ def _papers() -> list[Planned]:
     pairs = all_rows(tuple(PAPERS))
     definitions = {pair: load_row(pair[1], pair[0]) for pair in pairs}
     run = [pair for pair in pairs if not definitions[pair].quoted]
-    configs: dict[tuple[str, str], Config] = {}
-    problems = []
     # A composition takes a tenth of a second, and there are some sixty.
     with ProcessPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        for pair, found in zip(run, pool.map(_compose, run, chunksize=4), strict=True):
-            if isinstance(found, Config):
-                configs[pair] = found
-            else:
-                problems += [f"row {'/'.join(pair)}: {fault}" for fault in found]
-    _raise([("/".join(pair), config) for pair, config in configs.items()], problems)
-    return [
-        Planned(pair[0], definitions[pair]) if pair not in configs else _planned(configs[pair], configs, (), None)
-        for pair in pairs
-    ]
+        composed = dict(zip(run, pool.map(_compose, run, chunksize=4), strict=True))
+    configs = {pair: found for pair, found in composed.items() if isinstance(found, Config)}
+    faults = {pair: found for pair, found in composed.items() if not isinstance(found, Config)}
+    problems = [f"row {'/'.join(pair)}: {fault}" for pair, found in faults.items() for fault in found]
+    _raise({"/".join(pair): config for pair, config in configs.items()}, problems)
+    quoted = {pair: Planned(pair[0], definitions[pair]) for pair in pairs if pair not in configs}
+    return [quoted.get(pair) or _planned(configs[pair], configs, (), None) for pair in pairs]
 
 
 def _compose(pair: tuple[str, str]) -> Config | list[str]:
     """Return a row's configuration, or its faults (exceptions with arguments of their own do not cross processes)."""
     try:
-        return compose_run([f"variation={'/'.join(pair)}"])
+        config: Config = compose_run([f"variation={'/'.join(pair)}"])
+        return config
     except ConfigError as error:
         return error.faults
 
@@ -125,8 +170,9 @@ def _sweep(overrides: Sequence[str], extra_folder: str | None) -> list[Planned]:
         lines = [line for line in lines if not line.startswith("rows=")] + [f"rows=[{','.join(wanted)}]"]
     every = composed_jobs(tuple(lines), extra_folder) if wanted else ()
     jobs = {job.row: job for job in reversed(every)}  # seeds share their row's configuration
-    _raise([(row, job.config) for row, job in jobs.items()])
+    _raise({row: job.config for row, job in jobs.items()})
     configs = {(job.config.variation.table or "", row): job.config for row, job in jobs.items()}
+    at_once = head.sweep.most or 1 if head.trainer.accelerator == "cpu" else 1
     found = []
     for row in rows:
         if row in quoted:
@@ -135,16 +181,14 @@ def _sweep(overrides: Sequence[str], extra_folder: str | None) -> list[Planned]:
         for name in [name for name in jobs if name == row or name.startswith(crossed_name(row, ""))]:
             planned = _planned(jobs[name].config, configs, jobs[name].overrides, extra_folder)
             launches = tuple(launch(job.config) for job in every if job.row == name)
-            at_once = head.sweep.most or 1 if head.trainer.accelerator == "cpu" else 1
             found.append(replace(planned, launches=launches, at_once=at_once))
     return found
 
 
 def _planned(
-    config: Config, known: dict[tuple[str, str], Config], overrides: Sequence[str], extra_folder: str | None
+    config: Config, known: Mapping[tuple[str, str], Config], overrides: Sequence[str], extra_folder: str | None
 ) -> Planned:
-    v = config.variation
-    base = None
+    v, base = config.variation, None
     if v.table is not None and v.base not in (None, v.row):
         base = known.get((v.table, v.base or ""))
         if base is None and f"{v.table}/{v.base}" in options(loader(extra_folder), "variation"):
@@ -154,20 +198,14 @@ def _planned(
     return Planned(v.table or "", row_definition(v.row or config.name or "run", words), config, base)
 
 
-def _raise(configs: Sequence[tuple[str, Config]], problems: Sequence[str] = ()) -> None:
+def _raise(configs: Mapping[str, Config], problems: Sequence[str] = ()) -> None:
     """Raise every fault of rows that could be run, each once, with the rows that have it."""
     rows_by_fault: dict[str, list[str]] = {}
-    for row, config in configs:
-        for fault in _own_faults(config):
+    for row, config in configs.items():
+        for fault in check(config) if config.variation.task == "translation" else ():
             rows_by_fault.setdefault(fault.text, []).append(row)
     found = [*problems]
     for text, rows in rows_by_fault.items():
-        everywhere = len(rows) == len(configs)
-        found.append(text if everywhere else f"row{'s' if len(rows) > 1 else ''} {', '.join(rows)}: {text}")
+        found.append(text if len(rows) == len(configs) else f"row{'s' * (len(rows) > 1)} {', '.join(rows)}: {text}")
     if found:
         raise ConfigError(found)
-
-
-def _own_faults(config: Config) -> Iterator[Fault]:
-    if config.variation.task == "translation":
-        yield from check(config)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from variations.config import Config, DataConfig
 from variations.data.batching import Indices
 from variations.models.flops import Tokens, training_flops
+from variations.tasks.translation.config import DataConfig
+from variations.tasks.translation.config import TranslationConfig as Config
 from variations.tasks.translation.data.module import TranslationData
 from variations.tasks.translation.data.textfiles import find
 
@@ -94,16 +95,13 @@ def reduced(config: Config) -> tuple[Config, int | None]:
 
 
 def prices(config: Config, data: TranslationData, batches: Sequence[Indices]) -> NDArray[np.float64]:
-    """FLOPs of each batch, its padding included, since a device computes that too."""
-    source, target = data.train_tokens.source_lengths, data.train_tokens.target_lengths
-    found = [price(config, len(b), int(source[b].max()), int(target[b].max()), data.subwords.size) for b in batches]
+    """FLOPs of a training step on each batch, its padding included, since a device computes that too."""
+    tokens, found = data.train_tokens, []
+    for batch in batches:
+        n, s, t = len(batch), int(tokens.source_lengths[batch].max()), int(tokens.target_lengths[batch].max())
+        padded = Tokens(n * s, n * t, n * s * s, n * t * t, n * s * t)
+        found.append(training_flops(config, padded, data.subwords.size))
     return np.array(found, dtype=np.float64)
-
-
-def price(config: Config, rows: int, source: int, target: int, vocabulary: int) -> float:
-    """FLOPs of a training step over B rows of S and T positions."""
-    s, t = rows * source, rows * target
-    return float(training_flops(config, Tokens(s, t, s * source, t * target, s * target), vocabulary))
 
 
 def evenly(items: Sequence[Any], wanted: int) -> list[Any]:

@@ -34,33 +34,20 @@ def longest_first(pieces: Sequence[Piece], places: int) -> Path:
         pieces: What there is to do; `after` must not go in circles.
         places: Pieces at the same time, at least 1.
     """
-    known = {piece.name for piece in pieces}
+    undone = {piece.name for piece in pieces}
     waiting = sorted(pieces, key=lambda piece: (not piece.first, -piece.seconds))
-    free: list[tuple[float, int]] = [(0.0, place) for place in range(min(places, max(1, len(pieces))))]
-    ended: dict[str, float] = {}
-    before: dict[str, str | None] = {}
-    last_on: dict[int, str] = {}
-    while waiting:
-        now, place = heapq.heappop(free)
-        ready = [p for p in waiting if p.after not in known or ended.get(p.after or "", float("inf")) <= now]
-        if not ready:  # wait for the next leader to end
-            later = min(ended[p.after] for p in waiting if p.after in ended)
-            heapq.heappush(free, (later, place))
-            last_on[place] = next(name for name, end in ended.items() if end == later)
-            continue
-        piece = ready[0]
-        waiting.remove(piece)
-        followed = piece.after in known and ended.get(piece.after or "") == now
-        before[piece.name] = piece.after if followed else last_on.get(place)
-        ended[piece.name] = now + piece.seconds
-        last_on[place] = piece.name
-        heapq.heappush(free, (ended[piece.name], place))
-    if not ended:
-        return Path(0.0, [])
+    running: list[tuple[float, str]] = []  # when it ends, and its name
+    before: dict[str, str | None] = {}  # the piece at whose end it started
+    now, last = 0.0, None
+    while undone:
+        for piece in [p for p in waiting if p.after not in undone][: places - len(running)]:
+            waiting.remove(piece)
+            heapq.heappush(running, (now + piece.seconds, piece.name))
+            before[piece.name] = last
+        now, last = heapq.heappop(running)
+        undone.remove(last)
     chain: list[str] = []
-    at: str | None = max(ended, key=lambda name: ended[name])
-    total = ended[at or ""]
-    while at is not None:
-        chain.append(at)
-        at = before.get(at)
-    return Path(total, chain[::-1])
+    while last is not None:
+        chain.append(last)
+        last = before[last]
+    return Path(now, chain[::-1])

@@ -1,25 +1,56 @@
 """What a run's speed depends on, and what is measured once for all runs that share it."""
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import os
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from variations.config import Config
 from variations.configuration.compose import to_dict
 from variations.processes import cores, threads_each
 from variations.store.environment import cpu_model, gpu_names, versions
+from variations.store.identity import covered, identity
+from variations.tasks.translation.config import TranslationConfig as Config
 
-SPEEDY = ("models", "tasks", "training", "decoding", "scoring", "data", "planning", "performance.py", "tracking")
-"""Code of this package that decides how fast a run is: another text is measured anew."""
-RATES = ("dropout", "attention_dropout", "relu_dropout")
+IDLE = (
+    "seed",
+    "variation",
+    "trial",
+    "debug",
+    "recipe.name",
+    "recipe.scale",
+    "recipe.schedule",
+    "recipe.lr",
+    "recipe.warmup",
+    "recipe.beta1",
+    "recipe.beta2",
+    "recipe.eps",
+    "recipe.weight_decay",
+    "recipe.label_smoothing",
+    "recipe.average",
+    "recipe.average_every",
+    "branch.lr_scale",
+    "branch.warmup",
+    "branch.freeze_last",
+    "branch.eval_mode",
+    "branch.eval_seed",
+    "trainer.max_steps",
+    "trainer.max_minutes",
+    "trainer.max_nan_steps",
+    "trainer.val_every",
+    "trainer.checkpoint_every",
+    "trainer.checkpoint_minutes",
+    "trainer.log_every",
+)
+"""Keys that change no update's time: names, rates, and how often something else happens."""
+RATES = ("model.dropout", "model.attention_dropout", "model.relu_dropout", "recipe.clip", "recipe.ema")
+"""Numbers of which only counts whether they are zero."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Shape:
     """Model, geometry of the batches, precision, device and threads."""
 
@@ -38,63 +69,31 @@ class Shape:
 
     def key(self) -> str:
         """Return the name of its measurement: another hardware, torch or code is another one."""
-        shared = {"at_once": self.at_once, "threads": self.threads}
-        parts = {"run": _telling(self.config), **shared, "here": _here()}
+        parts = {"run": telling(self.config), "at_once": self.at_once, "threads": self.threads, "here": _here()}
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:20]
 
 
-def _telling(config: Config) -> dict[str, Any]:
-    """The configuration without what changes no step's time: names, seeds, lengths of the training, rates."""
-    values = to_dict(config)
-    model, recipe, trainer, data = (values[name] for name in ("model", "recipe", "trainer", "data"))
-    for name in RATES:
-        model[name] = model[name] > 0
-    data.pop("cache")
-    kept = {
-        "model": model,
-        "positions": values["positions"],
-        "data": data,
-        "decode": values["decode"],
-        "logger": values["logger"]["kind"],
-        "profile": config.profile,
-        "deterministic": config.deterministic,
-        "recipe": {
-            "batch_tokens": recipe["batch_tokens"],
-            "smoothing": recipe["smoothing"],
-            "clip": recipe["clip"] > 0,
-            "ema": recipe["ema"] > 0,
-        },
-    }
-    if config.model.kind == "weighted":
-        rates = ("lr_scale", "warmup", "freeze_last", "eval_seed")
-        kept["branch"] = {name: value for name, value in values["branch"].items() if name not in rates}
-    hardware = ("accelerator", "devices", "nodes", "strategy", "precision", "compile", "tokens_per_batch", "threads")
-    limits = ("val_bleu", "limit_val_batches", "limit_test")
-    kept["trainer"] = {name: trainer[name] for name in (*hardware, *limits)}
-    return kept
+def telling(config: Config) -> dict[str, Any]:
+    """The configuration without what changes no update's time, as flat keys; values of the schema are left out."""
+    found = identity(to_dict(config)) | {"data.root": config.data.root, "logger.kind": config.logger.kind}
+    silent = IDLE if config.model.kind == "weighted" else (*IDLE, "branch")
+    told = {key: value for key, value in found.items() if not covered(key, silent)}
+    flat = {key: getattr(getattr(config, key.split(".")[0]), key.split(".")[1]) for key in RATES}
+    return told | {key: bool(value) for key, value in flat.items()}
 
 
 @cache
 def _here() -> dict[str, Any]:
-    installed = versions()
+    installed, package = versions(), Path(__file__).resolve().parents[1]
+    code = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(package.rglob("*.py"))))
     return {
         "cpu": cpu_model(),
         "cores": cores(),
         "gpus": gpu_names(),
         "threads": os.environ.get("OMP_NUM_THREADS"),
-        "versions": {name: installed.get(name) for name in ("torch", "pytorch-lightning", "variations")},
-        "code": _code(),
+        "versions": {name: installed.get(name) for name in ("torch", "pytorch-lightning")},
+        "code": code.hexdigest(),
     }
-
-
-def _code() -> str:
-    digest = hashlib.sha256()
-    package = Path(__file__).resolve().parents[1]
-    for name in SPEEDY:
-        place = package / name
-        for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def machine_bytes() -> int | None:
@@ -103,10 +102,6 @@ def machine_bytes() -> int | None:
     with contextlib.suppress(AttributeError, ValueError, OSError):
         found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            text = Path(path).read_text(encoding="ascii").strip()
-        except OSError:
-            continue
-        if text.isdigit():
-            found.append(int(text))
+        with contextlib.suppress(OSError, ValueError):  # the file may say "max"
+            found.append(int(Path(path).read_text(encoding="ascii")))
     return min(found) if found else None

@@ -12,7 +12,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
-from variations.config import Config, SearchConfig, TrialConfig, VariationConfig
+from variations.config import RunConfig, SearchConfig, TrialConfig, VariationConfig
 from variations.configuration.compose import compose_node, compose_run, loader, to_config, to_dict
 from variations.configuration.faults import check
 from variations.configuration.overrides import leaf_keys
@@ -38,7 +38,7 @@ class Definition:
     seeds: tuple[int, ...]
     overrides: tuple[str, ...]
     """Of every trial, before its own values."""
-    base: Config
+    base: RunConfig
     """What `overrides` compose: the baseline, with its own values for the keys of the space."""
     enqueued: Mapping[str, Any] | None
     """Values of the baseline, which are tried first."""
@@ -76,7 +76,7 @@ class Definition:
         mine = [dimension.override(values[dimension.key]) for dimension in self.dimensions]
         return [*self.overrides, *mine]
 
-    def configs(self, number: int, values: Mapping[str, Any]) -> list[Config]:
+    def configs(self, number: int, values: Mapping[str, Any]) -> list[RunConfig]:
         """The runs of a trial, one a seed.
 
         Raises:
@@ -146,7 +146,7 @@ def define(arguments: tuple[str, ...], extra_folder: str | None = None) -> Defin
     space = {key: value for key, value in head.sweep.search.space.items() if key not in given}
     dimensions, wrong = read_space(space, found)
     problems += wrong
-    keys = leaf_keys(Config)
+    keys = leaf_keys(type(head))
     for key, override in given.items():
         if override.is_sweep_override() and key not in ("seed", "sweep", "variation"):
             item = keys.get(key)
@@ -164,7 +164,7 @@ def define(arguments: tuple[str, ...], extra_folder: str | None = None) -> Defin
 
 
 def _composed(
-    head: Config,
+    head: RunConfig,
     shared: list[str],
     dimensions: list[Dimension],
     objectives: list[Objective],
@@ -180,7 +180,7 @@ def _composed(
     kept = [line for line in shared if not line.startswith(("rows=", "seeds=", "seed="))]
     overrides = (*start, *own, *kept)
     node, choices = compose_node(overrides, extra_folder=extra_folder)
-    base = to_config(node, Config)
+    base: Any = to_config(node, RunConfig)
     if settings.baseline is not None and base.variation.quoted:
         problems.append(f"search.baseline={settings.baseline} is a published figure of another system, not a run.")
     enqueued, wrong = _baseline_values(settings.baseline, base, dimensions, choices)
@@ -207,7 +207,7 @@ def _text(override: Override) -> str:
     return override.input_line or f"{override.get_key_element()}={override.get_value_element_as_str()}"
 
 
-def _line_faults(given: Mapping[str, Override], head: Config) -> list[str]:
+def _line_faults(given: Mapping[str, Override], head: RunConfig) -> list[str]:
     found = []
     if head.rows is not None:
         found.append("rows=… picks rows of a table, and this sweep is a search: leave it out.")
@@ -228,7 +228,7 @@ def _line_faults(given: Mapping[str, Override], head: Config) -> list[str]:
     return found
 
 
-def _settings_faults(head: Config, dimensions: list[Dimension], known: list[str]) -> list[str]:
+def _settings_faults(head: RunConfig, dimensions: list[Dimension], known: list[str]) -> list[str]:
     settings, found = head.sweep.search, []
     if not dimensions and not known:
         found.append("search.space is empty: name what to vary, as in space: {model.dropout: interval(0,0.3)}.")
@@ -249,7 +249,7 @@ def _settings_faults(head: Config, dimensions: list[Dimension], known: list[str]
     return [*found, *_pruner_faults(head, dimensions)]
 
 
-def _pruner_faults(head: Config, dimensions: list[Dimension]) -> list[str]:
+def _pruner_faults(head: Any, dimensions: list[Dimension]) -> list[str]:
     settings, found = head.sweep.search, []
     kind = settings.pruner.kind
     if kind == "none":
@@ -273,7 +273,7 @@ def _pruner_faults(head: Config, dimensions: list[Dimension]) -> list[str]:
 
 
 def _baseline_values(
-    name: str | None, base: Config, dimensions: list[Dimension], choices: Mapping[str, str | None]
+    name: str | None, base: RunConfig, dimensions: list[Dimension], choices: Mapping[str, str | None]
 ) -> tuple[dict[str, Any] | None, list[str]]:
     if name is None:
         return None, []
@@ -313,7 +313,7 @@ def _trial_faults(
                 else:
                     changed = node.copy()
                     OmegaConf.update(changed, dimension.key, value)
-                    config = to_config(changed, Config)
+                    config = to_config(changed, RunConfig)
             except ConfigError as error:
                 found += error.faults
                 continue

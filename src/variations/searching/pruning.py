@@ -4,17 +4,16 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from variations.config import Config
+from variations.config import RunConfig
 from variations.lightning import pl
+from variations.training.loop import PRUNED
 
 log = logging.getLogger(__name__)
 
 Sentences = Callable[[], list[float]]
-PRUNED = "pruned"
-"""Why training ended."""
 
 
-def reports(config: Config) -> bool:
+def reports(config: RunConfig) -> bool:
     """Whether a run reports to a study: Optuna takes intermediate values for one metric only."""
     return config.search.trial is not None and len(config.sweep.search.metrics) == 1
 
@@ -22,7 +21,7 @@ def reports(config: Config) -> bool:
 class Reporter:
     """The study as a run sees it. Trouble with the study never harms the run: it goes on without being pruned."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: RunConfig) -> None:
         from variations.searching.study import make_pruner, open_storage
 
         self.pruner = make_pruner(config.sweep.search.pruner, config)
@@ -79,7 +78,7 @@ class Pruning(pl.Callback):
         sentences: Scores of the dev sentences that the latest validation has translated, for `wilcoxon`.
     """
 
-    def __init__(self, config: Config, loop: Any, sentences: Sentences) -> None:
+    def __init__(self, config: RunConfig, loop: Any, sentences: Sentences) -> None:
         self.config, self.loop, self.sentences = config, loop, sentences
         self.reporter: Reporter | None = None
         self._seen = -1

@@ -14,11 +14,11 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Override, Quote, QuotedString, RangeSweep
 from hydra.errors import HydraException
 
-from variations.config import Config
 from variations.configuration.faults import value_fault
 from variations.configuration.hydra_door import Loader
 from variations.configuration.overrides import Key, leaf_keys, type_fault
 from variations.configuration.suggestions import did_you_mean, options, options_text, unknown_key, walk_groups
+from variations.configuration.tasks import schema_of
 from variations.store.identity import is_incidental
 
 FORMS = "interval(0,0.3), choice(2,4), range(1,5), [2,4], or {type: float, low: 0, high: 0.3}"
@@ -110,7 +110,7 @@ def word(value: Any) -> str:
 
 def read_space(space: Mapping[str, Any], found: Loader) -> tuple[list[Dimension], list[str]]:
     """The dimensions that can be read, and every fault of the others, with valid choices."""
-    keys = leaf_keys(Config)
+    keys = leaf_keys(schema_of(None))
     groups = list(walk_groups(found))
     dimensions: list[Dimension] = []
     faults: list[str] = []
@@ -129,7 +129,7 @@ def read_space(space: Mapping[str, Any], found: Loader) -> tuple[list[Dimension]
 def _key_faults(key: str, value: Any, keys: Mapping[str, Key], groups: list[str], found: Loader) -> Iterator[str]:
     root = key.split(".")[0]
     is_group = bool(options(found, key))
-    if root in NOT_SEARCHED or (not is_group and is_incidental(key)) or root == "hydra":
+    if root in NOT_SEARCHED or (not is_group and is_incidental(key, {})) or root == "hydra":
         hint = " Seeds of a trial stand in sweep.seeds." if root in ("seed", "seeds") else ""
         yield f"{key} cannot be searched: it does not change the model or its training.{hint}"
     elif key not in keys and not is_group:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from variations.config import Config, PrunerConfig, SearchConfig
+from variations.config import PrunerConfig, RunConfig, SearchConfig
 from variations.errors import ConfigError, UserError
 from variations.searching.definition import TRIAL, Definition
 from variations.searching.objectives import Objective
@@ -102,7 +102,7 @@ def make_sampler(settings: SearchConfig, number: int) -> Any:
     return samplers.RandomSampler(seed=seed)
 
 
-def make_pruner(settings: PrunerConfig, config: Config) -> Any:
+def make_pruner(settings: PrunerConfig, config: RunConfig) -> Any:
     """Optuna's pruner.
 
     Args:

@@ -7,19 +7,15 @@ from dataclasses import asdict
 from functools import cache
 from typing import Any
 
-from variations.config import Config
+from variations.configuration.tasks import DEFAULT, named, schema_of
 from variations.store.atomic import plain
 
 INCIDENTAL = (
     "runs",
-    "data.root",
-    "data.cache",
-    "data.workers",
     "logger",
     "force",
     "resume",
     "trainer.progress",
-    "decode.attention",
     "rows",
     "seeds",
     "sweep",
@@ -37,6 +33,7 @@ INCIDENTAL = (
     "variation.provenance",
     "variation.note",
     "variation.source",
+    "variation.task",
 )
 """Places, names and words: a run stays the same run when they change."""
 
@@ -61,15 +58,15 @@ def identity(config: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: value
         for key, value in sorted(flatten(plain(config)).items())
-        if not _left_out(key, config) and not (key in _defaults() and _defaults()[key] == value)
+        if not _left_out(key, config) and not (key in defaults(config) and defaults(config)[key] == value)
     }
 
 
 def _left_out(key: str, config: Mapping[str, Any]) -> bool:
     """Incidental keys; but where the text is the user's own, the folder it lies in says which text that is."""
-    if key == "data.root" and (config.get("data") or {}).get("kind") == "folder":
+    if key == "data.root" and named(config.get("task") or DEFAULT).own_text(config):
         return False
-    return is_incidental(key)
+    return is_incidental(key, config)
 
 
 def config_hash(config: Mapping[str, Any]) -> str:
@@ -82,13 +79,14 @@ def changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tu
     """Keys of the identity whose values differ: `{key: (old value, new value)}`, sorted by key."""
     before, after = identity(old), identity(new)
     keys = sorted(before.keys() | after.keys())
-    pairs = {key: (before.get(key, _defaults().get(key)), after.get(key, _defaults().get(key))) for key in keys}
+    first, second = defaults(old), defaults(new)
+    pairs = {key: (before.get(key, first.get(key)), after.get(key, second.get(key))) for key in keys}
     return {key: (left, right) for key, (left, right) in pairs.items() if left != right}
 
 
-def is_incidental(key: str) -> bool:
-    """Whether dotted `key` is one of INCIDENTAL or lies below one."""
-    return covered(key, INCIDENTAL)
+def is_incidental(key: str, config: Mapping[str, Any]) -> bool:
+    """Whether dotted `key` is one of INCIDENTAL or of the task's own, or lies below one."""
+    return covered(key, (*INCIDENTAL, *named(config.get("task") or DEFAULT).incidental))
 
 
 def covered(key: str, names: Iterable[str]) -> bool:
@@ -96,6 +94,11 @@ def covered(key: str, names: Iterable[str]) -> bool:
     return any(key == name or key.startswith(f"{name}.") for name in names)
 
 
+def defaults(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Flat keys and default values of the schema of a configuration's task."""
+    return _defaults(config.get("task") or DEFAULT)
+
+
 @cache
-def _defaults() -> dict[str, Any]:
-    return flatten(asdict(Config()))
+def _defaults(task: str) -> dict[str, Any]:
+    return flatten(asdict(schema_of(task)()))

@@ -1,20 +1,16 @@
 """The run store: the folders below one root, found, read and named."""
 
-import logging
-import os
 import re
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from variations.errors import UserError
 from variations.store.identity import config_hash
-from variations.store.run_folder import SEED_FOLDER, STATES, RunFolder, Status
+from variations.store.run_folder import STATES, RunFolder, Status
 
 __all__ = [
     "STATES",
     "RunFolder",
     "Status",
-    "all_runs",
     "attempts",
     "config_hash",
     "latest",
@@ -22,8 +18,6 @@ __all__ = [
     "run_home",
     "workplace",
 ]
-
-log = logging.getLogger(__name__)
 
 
 def run_home(
@@ -77,30 +71,6 @@ def latest(path: Path | str) -> RunFolder | None:
     finished = [folder for folder in family if _finished(folder)]
     newest = finished or family
     return newest[-1] if newest else None
-
-
-def all_runs(root: Path | str, on_fault: Callable[[str], None] = log.warning) -> Iterator[RunFolder]:
-    """Every readable run below `root`, sorted by path. A broken run is told to `on_fault` and passed over."""
-    for directory, below, files in os.walk(root):
-        below.sort()
-        folder = RunFolder(directory)
-        if "config.yaml" in files and ("status.json" in files or SEED_FOLDER.fullmatch(folder.path.name)):
-            below.clear()
-            if fault := _fault(folder):
-                on_fault(fault)
-            else:
-                yield folder
-        elif SEED_FOLDER.fullmatch(folder.path.name) and (files or below):
-            below.clear()
-            on_fault(f"{directory} holds no config.yaml, so it is not read as a run.")
-
-
-def _fault(folder: RunFolder) -> str | None:
-    try:
-        folder.config(), folder.status(), folder.result()
-    except UserError as error:
-        return str(error)
-    return None
 
 
 def _finished(folder: RunFolder) -> bool:

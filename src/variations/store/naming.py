@@ -4,8 +4,9 @@ import dataclasses
 import re
 from pathlib import Path
 
-from variations.config import Config
+from variations.config import RunConfig
 from variations.configuration.compose import to_dict
+from variations.configuration.tasks import named
 from variations.store.ledger import config_hash, run_home
 
 GRID = "grid"
@@ -13,7 +14,7 @@ GRID = "grid"
 LONGEST = 120
 
 
-def run_folder(config: Config) -> Path:
+def run_folder(config: RunConfig) -> Path:
     """Return the home of a run: the same for the same configuration.
 
     Raises:
@@ -23,15 +24,14 @@ def run_folder(config: Config) -> Path:
     return run_home(Path(config.runs).expanduser(), seed=config.seed, sweep=sweep, row=row, name=run_name(config))
 
 
-def run_name(config: Config) -> str:
+def run_name(config: RunConfig) -> str:
     """Return `name`, or one made of the main choices and the identity: `weighted-N2-d128-toy-quick-1a2b3c4d`.
 
     Runs that differ only in the seed share it.
     """
     if config.name is not None:
         return config.name
-    m = config.model
-    parts = [m.kind, f"N{m.N}", f"d{m.d_model}", config.data.name, config.recipe.name]
+    parts = [*named(config.task).label(config), config.recipe.name]
     if config.variation.row is not None:
         parts.insert(0, config.variation.row)
     if config.debug.name is not None:

@@ -3,17 +3,16 @@
 from pathlib import Path
 from typing import Any
 
+from variations.configuration.tasks import DEFAULT, named
 from variations.errors import UserError
 from variations.store.identity import changed_keys, covered
 from variations.store.run_folder import RunFolder
 
-TEST_ONLY = ("branch.eval_mode", "branch.eval_seed", "variation.reuse")
-"""Keys that training does not read."""
-
 
 def hindrances(config: dict[str, Any], source: dict[str, Any]) -> list[str]:
     """Return the keys that make two runs differ in training, so that neither can use the other's weights."""
-    return [key for key in changed_keys(source, config) if not covered(key, TEST_ONLY)]
+    test_only = ("variation.reuse", *named(config.get("task") or DEFAULT).test_only)
+    return [key for key in changed_keys(source, config) if not covered(key, test_only)]
 
 
 def trained_in(folder: RunFolder, source: str | None) -> RunFolder:

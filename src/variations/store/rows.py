@@ -3,20 +3,20 @@
 import glob
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from variations.config import Config, SweepConfig
+from variations.config import SweepConfig
 from variations.configuration import doors
 from variations.configuration.places import CONF
 from variations.configuration.spelling import spelled
+from variations.configuration.tasks import DEFAULT, named
 from variations.errors import UserError
 from variations.store.atomic import read_yaml
-from variations.store.identity import covered, flatten, is_incidental
+from variations.store.identity import covered, defaults, flatten, is_incidental
 from variations.store.run_folder import SEED_FOLDER
 
 
@@ -170,29 +170,15 @@ def _mapping(path: Path) -> dict[str, Any]:
 # Differences ----------------------------------------------------------------------------------------------------------
 
 _SYMBOLS = {
-    "model.kind": "model",
-    "model.h": "heads",
-    "model.dropout": "P_drop",
-    "recipe.label_smoothing": "ε_ls",
     "recipe.name": "recipe",
     "trainer.max_steps": "steps",
-    "data.name": "data",
-    "data.vocabulary": "vocabulary",
-    "positions.kind": "positions",
-    "branch.M": "M",
-    "branch.kappa": "κ learned",
-    "branch.alpha": "α learned",
-    "branch.train_mode": "κ and α in training",
-    "branch.eval_mode": "κ and α at test",
 }
 _SILENT = (
     "seed",
     "variation",
-    "branch.eval_seed",
     "trainer.threads",
     "trainer.log_every",
     "trainer.val_every",
-    "trainer.val_bleu",
     "trainer.checkpoint_every",
     "trainer.checkpoint_minutes",
 )
@@ -201,24 +187,22 @@ _SILENT = (
 def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Keys that make a row another experiment than its base row: `{"model.h": (8, 16), …}` in the schema's order.
 
-    Widths left to the default (d_k = d_v = d_model / h, M = h) are compared by the value they take. Branch settings
-    count only where the row's model has branches.
+    Values left to their defaults are compared by what they come to, and keys without effect do not count: the task
+    says which.
     """
-    order = _schema()
-    before, after = _effective(base), _effective(config)
+    order, task = defaults(config), _task(config)
+    before, after = task.effective(flatten(base)), task.effective(flatten(config))
+    silent = (*_SILENT, *task.silent, *task.without_effect(after))
     found = {}
     for key in [*order, *sorted((before.keys() | after.keys()) - order.keys())]:
         old, new = before.get(key, order.get(key)), after.get(key, order.get(key))
-        if old == new or is_incidental(key) or covered(key, _SILENT):
-            continue
-        if not key.startswith("branch.") or after.get("model.kind") == "weighted":
+        if old != new and not is_incidental(key, config) and not covered(key, silent):
             found[key] = (old, new)
     return found
 
 
-@cache
-def _schema() -> dict[str, Any]:
-    return flatten(asdict(Config()))
+def _task(config: Mapping[str, Any]) -> Any:
+    return named(config.get("task") or DEFAULT)
 
 
 def differences(
@@ -234,31 +218,20 @@ def differences(
     found = changes(base, config)
     if found.get("model.d_v") == found.get("model.d_k"):
         found.pop("model.d_v", None)  # d_k speaks for both, as in the papers' tables
-    words = [_change(symbol(key), old, new) for key, (old, new) in found.items()]
+    words = [_change(symbol(key, config), old, new) for key, (old, new) in found.items()]
     text = ", ".join(words) or "same configuration"
     old_size, new_size = parameters
     return text if old_size is None or new_size is None else f"{text}; parameters {signed(new_size - old_size)}"
 
 
-def symbol(key: str) -> str:
+def symbol(key: str, config: Mapping[str, Any]) -> str:
     """The papers' name of a key: `model.d_k` is d_k."""
-    return _SYMBOLS.get(key) or key.removeprefix("model.")
+    return _SYMBOLS.get(key) or _task(config).symbols.get(key) or key.removeprefix("model.")
 
 
 def signed(number: int) -> str:
     """`+0`, `+1,024`, `−16`."""
     return f"{'−' if number < 0 else '+'}{abs(number):,}"
-
-
-def _effective(config: Mapping[str, Any]) -> dict[str, Any]:
-    flat = flatten(config)
-    h, d_model = flat.get("model.h"), flat.get("model.d_model")
-    if h and d_model:
-        for key in ("model.d_k", "model.d_v"):
-            flat[key] = flat.get(key) or d_model // h
-    if flat.get("model.kind") == "weighted":
-        flat["branch.M"] = flat.get("branch.M") or h
-    return flat
 
 
 def _change(name: str, old: Any, new: Any) -> str:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override
 
-from variations.config import Config, VariationConfig
+from variations.config import RunConfig, VariationConfig
 from variations.configuration.compose import compose_run, loader
 from variations.configuration.faults import Fault, check
 from variations.configuration.overrides import values_of
@@ -37,7 +38,7 @@ class Job:
     seed: int
     overrides: tuple[str, ...]
     """Compose this run anywhere."""
-    config: Config
+    config: Any
     folder: Path
 
 
@@ -83,7 +84,7 @@ def job_faults(jobs: Sequence[Job], doubts: Callable[[Sequence[str]], bool] = la
     return [f if len(rows) == len(by_row) else f"{_listed(rows)}: {f}" for f, rows in rows_by_fault.items()]
 
 
-def _metric_faults(config: Config) -> list[Fault]:
+def _metric_faults(config: Any) -> list[Fault]:
     metric = config.sweep.metric
     if unknown := unknown_measure("sweep.metric", metric, SCORES):
         return [Fault(("sweep.metric",), unknown)]
@@ -174,7 +175,7 @@ def _name_faults(given: dict[str, Override]) -> list[str]:
     return [f"{_text(given['name'])} names a single run: the folder of a multirun is named by sweep.name=NAME."]
 
 
-def table_rows(config: Config, extra_folder: str | None = None) -> list[tuple[str, str]]:
+def table_rows(config: RunConfig, extra_folder: str | None = None) -> list[tuple[str, str]]:
     """Return `(row, option of the group variation)` for the rows that a sweep's configuration picks.
 
     Raises:
@@ -239,7 +240,7 @@ def _grid(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
     table_words = {"rows": "rows belong to a sweep, so add sweep=NAME", "seeds": "a grid takes several as seed=1,2"}
     problems = _name_faults(given)
     problems += [f"{_text(given[key])} is for a table: {text}." for key, text in table_words.items() if key in given]
-    composed: dict[tuple[str, ...], Config] = {}
+    composed: dict[tuple[str, ...], RunConfig] = {}
     for combination in combinations:
         lines = [line for line in combination if not line.startswith("seed=")]
         name = _grid_row(lines, [line for line in lines if line.partition("=")[0] in varied])
@@ -292,7 +293,7 @@ def _grid_row(lines: Sequence[str], varied: Sequence[str]) -> str:
     Raises:
         ConfigError: Those are too long as well.
     """
-    telling = [line for line in lines if not is_incidental(line.partition("=")[0].lstrip("+~"))]
+    telling = [line for line in lines if not is_incidental(line.partition("=")[0].lstrip("+~"), {})]
     text = ",".join(telling) or "default"
     if len(whole := safe_name(text, longest=None)) <= LONGEST:
         return whole
@@ -308,6 +309,6 @@ def _grid_row(lines: Sequence[str], varied: Sequence[str]) -> str:
     return short
 
 
-def _job(row: str, overrides: Sequence[str], config: Config, seed: int) -> Job:
+def _job(row: str, overrides: Sequence[str], config: RunConfig, seed: int) -> Job:
     config = dataclasses.replace(config, seed=seed)
     return Job(row, seed, (*overrides, f"seed={seed}"), config, run_folder(config))

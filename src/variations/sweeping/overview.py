@@ -144,7 +144,8 @@ class Pace:
         if first is None or last is None or last[1] <= first[1]:
             return None
         rate = (last[1] - first[1]) / (last[0] - first[0])
-        return max(0.0, (o.job.config.trainer.max_steps - last[1]) / rate - (time.monotonic() - last[0]))
+        steps: int = o.job.config.trainer.max_steps
+        return max(0.0, (steps - last[1]) / rate - (time.monotonic() - last[0]))
 
     def sweep_left(self, outcomes: Sequence[Outcome]) -> float | None:
         """Return the seconds that the sweep will need if what waits takes as long as what was done; None: not known."""

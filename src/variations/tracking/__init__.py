@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from variations import processes
-from variations.config import Config
+from variations.config import RunConfig
 from variations.configuration.extras import lacking
 from variations.store.ledger import RunFolder
 from variations.tracking.final import Final
@@ -85,14 +85,14 @@ class Trackers:
 _open: list[Trackers] = []
 
 
-def trackers(config: Config, folder: RunFolder) -> Trackers:
+def trackers(config: RunConfig, folder: RunFolder) -> Trackers:
     """The loggers that the configuration names; none on ranks other than 0."""
     found = Trackers(lambda: _opened(config, folder))
     _open.append(found)
     return found
 
 
-def _opened(config: Config, folder: RunFolder) -> Sequence[Tracker]:
+def _opened(config: RunConfig, folder: RunFolder) -> Sequence[Tracker]:
     if processes.global_rank() != 0:
         return []
     if config.logger.kind == "tensorboard":

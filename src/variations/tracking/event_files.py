@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from variations.config import Config
+from variations.config import RunConfig
 from variations.configuration.compose import to_dict
 from variations.store.identity import flatten
 from variations.store.ledger import RunFolder
 from variations.store.rows import changes
+from variations.tasks.base import Samples
 from variations.tracking.final import Final
 
 ALWAYS = (
@@ -35,7 +36,7 @@ class EventFiles:
     nothing shows twice. The time axis `relative` is training time.
     """
 
-    def __init__(self, config: Config, folder: RunFolder) -> None:
+    def __init__(self, config: RunConfig, folder: RunFolder) -> None:
         from torch.utils.tensorboard.writer import SummaryWriter
 
         self.config, self.folder = config, folder
@@ -66,8 +67,8 @@ class EventFiles:
     def end(self, final: Final) -> None:
         """Final scores with what the row changes (HParams), translations, pictures."""
         step = int(final.result["steps"])
-        for name, rows in final.samples.items():
-            self.writer.add_text(f"translations/{name}", _markdown(rows), step)
+        for name, samples in final.samples.items():
+            self.writer.add_text(f"samples/{name}", _markdown(samples), step)
         for part, path in final.pictures.items():
             self.writer.add_image(f"attention/{part}", _pixels(path), step, dataformats="HWC")
         scores = {f"final/{key}": value for key, value in final.scores().items()}
@@ -88,21 +89,22 @@ class EventFiles:
         self.writer.close()
 
 
-def hyper_parameters(config: Config, folder: RunFolder) -> dict[str, bool | int | float | str]:
+def hyper_parameters(config: RunConfig, folder: RunFolder) -> dict[str, bool | int | float | str]:
     """The row, its seed, the keys in ALWAYS, and every key of the experiment that differs from the schema's default."""
     flat = flatten(to_dict(config))
-    changed = changes(asdict(Config()), to_dict(config))
+    changed = changes(asdict(type(config)()), to_dict(config))
     chosen = {key: flat[key] for key in ALWAYS} | {key: new for key, (_, new) in changed.items()}
     chosen |= {"row": folder.row, "seed": config.seed}
     return {key: value if isinstance(value, bool | int | float | str) else str(value) for key, value in chosen.items()}
 
 
-def _markdown(rows: Sequence[tuple[str, str, str, float]], limit: int = 20) -> str:
-    def cell(text: str) -> str:
+def _markdown(samples: Samples, limit: int = 20) -> str:
+    def cell(value: str | float) -> str:
+        text = value if isinstance(value, str) else f"{value:.1f}"
         return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
 
-    lines = ["| source | reference | hypothesis | GLEU |", "|---|---|---|---|"]
-    lines += [f"| {cell(s)} | {cell(r)} | {cell(h)} | {score:.1f} |" for s, r, h, score in rows[:limit]]
+    lines = [" | ".join(["", *samples.columns, ""]).strip(), "|" + "---|" * len(samples.columns)]
+    lines += [" | ".join(["", *map(cell, row), ""]).strip() for row in samples.rows[:limit]]
     return "\n".join(lines)
 
 

@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from variations.config import Config
+from variations.config import RunConfig
 from variations.configuration.compose import to_dict
+from variations.configuration.tasks import named
 from variations.errors import UserError
 from variations.store.atomic import write_json, write_text
 from variations.store.identity import config_hash
@@ -48,7 +49,7 @@ class WeightsAndBiases:
         UserError: The configuration insists on online, and W&B lets nobody in.
     """
 
-    def __init__(self, config: Config, folder: RunFolder, mode: str) -> None:
+    def __init__(self, config: RunConfig, folder: RunFolder, mode: str) -> None:
         self.config, self.folder = config, folder
         self._earlier = list((folder.path / "wandb").glob("offline-run-*"))
         self.run = self._init(mode)
@@ -119,8 +120,8 @@ class WeightsAndBiases:
 
         step = int(final.result["steps"])
         shown: dict[str, Any] = {
-            f"translations/{name}": wandb.Table(columns=["source", "reference", "hypothesis", "gleu"], data=rows)
-            for name, rows in final.samples.items()
+            f"samples/{name}": wandb.Table(columns=list(found.columns), data=[list(row) for row in found.rows])
+            for name, found in final.samples.items()
         }
         shown["scores"] = wandb.Table(columns=["set", "score", "value", "convention"], data=final.ladder())
         shown |= {
@@ -150,15 +151,15 @@ class WeightsAndBiases:
         self.run.finish(exit_code=exit_code)
 
 
-def tags(config: Config) -> list[str]:
+def tags(config: RunConfig) -> list[str]:
     """What one filters by: table, row, model, data, recipe, debug, and `logger.tags`."""
     variation = config.variation
-    found = [variation.table, variation.row, config.model.kind, config.data.name, config.recipe.name]
+    found = [variation.table, variation.row, *named(config.task).label(config), config.recipe.name]
     found += [config.debug.name and f"debug-{config.debug.name}", *config.logger.tags]
     return sorted({tag[: _LONGEST["tag"]] for tag in found if tag})
 
 
-def _identifier(config: Config, folder: RunFolder) -> str:
+def _identifier(config: RunConfig, folder: RunFolder) -> str:
     """The run's name in W&B's own books: identity, seed, attempt and a random end, kept in `wandb.json`.
 
     The random end tells apart the same experiment done in two places, or done again after its folder was removed.

@@ -1,50 +1,37 @@
-"""What a run has used so far, kept exactly through resumes (SPEC section 4)."""
+"""What a run has used so far, kept exactly through resumes."""
 
 import time
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
 from typing import Any
-
-from variations.data.batching import Batch
-from variations.models.flops import Tokens
 
 SUSTAINED_TFLOPS = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
 """The paper's sustained single-precision figures (Vaswani et al. 2017, Table 2); its cost is seconds × GPUs × these."""
-COUNTED = ("pairs", "source_tokens", "target_tokens", "padded_tokens", "flops")
 
 
-def counts(batch: Batch, flops: int) -> list[int]:
-    """What one batch adds to the totals, in the order of COUNTED."""
-    return [len(batch), batch.source_tokens, batch.target_tokens, batch.padded_tokens, flops]
-
-
-def tokens(batch: Batch) -> Tokens:
-    """What a batch's FLOPs are counted from."""
-    return Tokens(batch.source_tokens, batch.target_tokens, *batch.products)
-
-
-@dataclass
 class Budget:
-    """Totals over all updates of a run, over all ranks and attempts."""
+    """Totals over all updates of a run, over all ranks and attempts.
 
-    pairs: int = 0
-    source_tokens: int = 0
-    target_tokens: int = 0
-    padded_tokens: int = 0
-    """Slots of both sides, padding included."""
-    flops: int = 0
-    """Counted: 3 × 2 × MACs; a whole number, so that the sum does not depend on its order."""
-    seconds: float = 0.0
-    """Time in training, validation included, interruptions left out."""
-    nan_steps: int = 0
-    """Updates left out because the loss or a gradient was not finite."""
-    oom_splits: int = 0
-    """Times that a batch was cut in two because memory ran out."""
-    _since: float | None = field(default=None, repr=False)
+    Args:
+        units: What batches are counted in (`Task.units`). Whole numbers, FLOPs among them, so that a sum does not
+            depend on its order.
 
-    def add(self, update: list[int]) -> None:
-        """Add one update: sums of `counts` over its batches and over all ranks."""
-        for key, value in zip(COUNTED, update, strict=True):
-            setattr(self, key, getattr(self, key) + value)
+    Attributes:
+        counted: the total of each unit.
+        seconds: time in training, validation included, interruptions left out.
+        nan_steps: updates left out because the loss or a gradient was not finite.
+        oom_splits: times that a batch was cut in two because memory ran out.
+    """
+
+    def __init__(self, units: Sequence[str]) -> None:
+        self.counted = dict.fromkeys(units, 0)
+        self.seconds = 0.0
+        self.nan_steps = self.oom_splits = 0
+        self._since: float | None = None
+
+    def add(self, update: Sequence[int]) -> None:
+        """Add one update: what its batches count, over all ranks, in the order of `units`."""
+        for unit, value in zip(self.counted, update, strict=True):
+            self.counted[unit] += value
 
     def start_clock(self) -> None:
         """Begin to count seconds."""
@@ -61,13 +48,13 @@ class Budget:
 
     def state(self) -> dict[str, Any]:
         """Plain numbers, for checkpoints and results."""
-        totals = {key: value for key, value in asdict(self).items() if not key.startswith("_")}
-        return totals | {"seconds": self.elapsed()}
+        further = {"seconds": self.elapsed(), "nan_steps": self.nan_steps, "oom_splits": self.oom_splits}
+        return self.counted | further
 
     def load(self, state: dict[str, Any]) -> None:
         """Continue from `state()` of an earlier process."""
-        for key, value in state.items():
-            setattr(self, key, value)
+        self.counted = {unit: state[unit] for unit in self.counted}
+        self.seconds, self.nan_steps, self.oom_splits = state["seconds"], state["nan_steps"], state["oom_splits"]
         if self._since is not None:
             self.start_clock()
 

@@ -80,8 +80,13 @@ class SafeIO(CheckpointIO):
         save(Path(path), checkpoint)
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = True) -> dict[str, Any]:
-        """See `load`."""
+        """See `load`. Lightning counts updates in another place since we apply them ourselves."""
         content: dict[str, Any] = load(Path(path))
+        loop = content["loops"]["fit_loop"]
+        ours = loop["epoch_loop.manual_optimization.optim_step_progress"]
+        theirs = loop["epoch_loop.automatic_optimization.optim_progress"]["optimizer"]["step"]
+        if ours["total"]["completed"] == 0:
+            loop["epoch_loop.manual_optimization.optim_step_progress"] = theirs
         return content
 
     def remove_checkpoint(self, path: Any) -> None:

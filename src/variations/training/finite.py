@@ -22,8 +22,8 @@ class Seen:
     """Epoch and batch, in words."""
     loss: Tensor
     """Sum over this rank's batches of the update."""
-    pairs: list[Tensor]
-    """Places in the token store of each batch's pairs."""
+    items: list[Tensor]
+    """Places in the data of each batch's items."""
     norm: Tensor
     """Of the gradient, after all ranks' were averaged."""
 
@@ -80,8 +80,8 @@ class Guard:
     def _tell(self, seen: Seen) -> str:
         mine = None
         if not bool(seen.loss.isfinite()):
-            rows = [int(i) for i in torch.cat([pairs.flatten() for pairs in seen.pairs])[:5]]
-            mine = f"{seen.where}, with the training pairs {', '.join(map(str, rows))}, …"
+            rows = [int(i) for i in torch.cat([items.flatten() for items in seen.items])[:5]]
+            mine = f"{seen.where}, with the training items {', '.join(map(str, rows))}, …"
         found = self.ranks.gather(mine)
         at_fault = [f"{text}{f' (rank {rank})' * (len(found) > 1)}" for rank, text in enumerate(found) if text]
         what = "loss" if at_fault else "gradient"

@@ -3,19 +3,20 @@ from a checkpoint repeats exactly what an unbroken one would have done next."""
 
 import signal
 import time
-from collections.abc import Callable
 from typing import Any
 
-from variations.config import Config
+from variations.config import RunConfig
 from variations.errors import RunFailedError
 from variations.lightning import pl
-from variations.models.weighted import WeightedTransformer
 from variations.store.ledger import RunFolder
 from variations.tracking import Trackers
-from variations.training import checkpoints, schedule
+from variations.training import checkpoints
 from variations.training.interrupt import Interrupt
+from variations.training.weights import averaged_steps
 
 Metrics = dict[str, Any]
+PRUNED = "pruned"
+"""Why training ended, if a search has given the run up."""
 
 
 class Loop(pl.Callback):
@@ -24,7 +25,6 @@ class Loop(pl.Callback):
     Args:
         config: The run's configuration.
         folder: Where metrics and checkpoints go.
-        validate: Dev metrics of the task's present weights.
         interrupt: Asked after each update whether to stop.
         progress: Told of each update and of each line of metrics.
         trackers: Told of each line of metrics.
@@ -32,14 +32,13 @@ class Loop(pl.Callback):
 
     def __init__(
         self,
-        config: Config,
+        config: RunConfig,
         folder: RunFolder,
-        validate: Callable[[Any], Metrics],
         interrupt: Interrupt,
         progress: Any,
         trackers: Trackers | None = None,
     ) -> None:
-        self.config, self.folder, self.validate = config, folder, validate
+        self.config, self.folder = config, folder
         self.interrupt, self.progress, self.trackers = interrupt, progress, trackers or Trackers()
         trainer = config.trainer
         self.val_every = trainer.val_every or max(1, trainer.max_steps // 10)
@@ -120,20 +119,21 @@ class Loop(pl.Callback):
 
     def _measure(self, trainer: pl.Trainer, task: Any, step: int, *, validate: bool) -> None:
         metrics: Metrics = task.window.take()
-        metrics["lr"] = schedule.main_rate(step, self.config.recipe, self.config.model.d_model)
+        metrics["lr"] = task.rate(step)
         if validate:
-            self.validated = (step, self.validate(task))
+            self.validated = (step, task.validate())
             metrics |= self.validated[1]
-            nll = metrics["dev/nll"]
-            if self.best is None or nll < self.best:
-                self.best = nll
+            watched = metrics[task.task.monitor]
+            if self.best is None or watched < self.best:
+                self.best = watched
                 self._save_weights(trainer, task, checkpoints.BEST, step)
-        metrics |= _branch_metrics(task)
+        task.log_dict(metrics, on_step=True, on_epoch=False, logger=False)  # Lightning's own callbacks hear them too
+        metrics |= task.experiment.metrics()
         if not trainer.is_global_zero:
             return
-        budget = task.budget.state()
-        kept = {key: budget[key] for key in ("seconds", "source_tokens", "target_tokens", "padded_tokens", "flops")}
-        line = {"step": step, "epoch": trainer.current_epoch} | kept | metrics
+        _, *units = task.budget.counted  # items, seen again in each epoch, say less than their tokens
+        spent = {"seconds": task.budget.elapsed()} | {unit: task.budget.counted[unit] for unit in units}
+        line = {"step": step, "epoch": trainer.current_epoch} | spent | metrics
         self.folder.append_metrics(line)
         self.trackers.line(line)
         self.folder.set_status("running", step=step, epoch=trainer.current_epoch)
@@ -158,25 +158,3 @@ class Loop(pl.Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """From a checkpoint."""
         self.best, self.stopped = state_dict["best"], state_dict["stopped"]
-
-
-def averaged_steps(config: Config) -> set[int]:
-    """Steps whose weights are averaged at test time: the last `average` ones, `average_every` apart."""
-    recipe, last = config.recipe, config.trainer.max_steps
-    if recipe.average == 1:
-        return set()
-    apart = recipe.average_every or max(1, round(0.015 * last))
-    return set(range(last, 0, -apart)[: recipe.average])
-
-
-def _branch_metrics(task: Any) -> Metrics:
-    if not isinstance(task.model, WeightedTransformer):
-        return {}
-    metrics: Metrics = {}
-    dead = 0
-    for name, weights in task.model.branch_weights().items():
-        kappa, alpha = weights.values()
-        metrics[f"branch/{name}.kappa"] = kappa.detach().tolist()
-        metrics[f"branch/{name}.alpha"] = alpha.detach().tolist()
-        dead += weights.dead()
-    return metrics | {"branch/dead": dead}

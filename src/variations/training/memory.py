@@ -3,18 +3,16 @@
 import gc
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from typing import Any
 
 import torch
-from torch import Tensor
 
-from variations.data.batching import Batch
-from variations.data.special import PAD
 from variations.errors import RunFailedError
+from variations.tasks.base import Experiment
 
 log = logging.getLogger(__name__)
 
-Pieces = list[tuple[int | None, Batch]]
+Pieces = list[tuple[int | None, Any]]
 """Batches, each with the seed of its random numbers; None goes on with the generator as it is."""
 SIGNS = ("out of memory", "can't allocate memory", "std::bad_alloc", "alloc_failed")
 """How devices, torch's CPU allocator, C++ and cuBLAS say it."""
@@ -34,7 +32,10 @@ def failure(where: str) -> RunFailedError:
 
 
 def accumulate(
-    batches: Sequence[tuple[int | None, Batch]], forget: Callable[[], None], work: Callable[[Batch], None]
+    batches: Sequence[tuple[int | None, Any]],
+    forget: Callable[[], None],
+    work: Callable[[Any], None],
+    experiment: Experiment,
 ) -> int:
     """Do `work` on all batches of an update, the last of which has run out of memory, in pieces that fit.
 
@@ -45,17 +46,18 @@ def accumulate(
         batches: Each with its seed.
         forget: Undoes all `work`.
         work: Forward and backward pass of one batch.
+        experiment: Cuts a batch, and says how big one is.
 
     Returns:
         How often a batch was cut in two.
 
     Raises:
-        RunFailedError: there is no memory for a single pair.
+        RunFailedError: there is no memory for a single item.
     """
     pieces: Pieces = list(batches)
     cuts, at = 0, len(pieces) - 1
     while True:
-        _cut(pieces, at)
+        _cut(pieces, at, experiment)
         cuts += 1
         release()
         forget()
@@ -65,17 +67,17 @@ def accumulate(
         at = failed
 
 
-def _cut(pieces: Pieces, at: int) -> None:
+def _cut(pieces: Pieces, at: int, experiment: Experiment) -> None:
     seed, batch = pieces[at]
-    rows, sizes = len(batch), f"{batch.source.shape[1]} and {batch.target.shape[1]} sub-words"
-    if rows < 2:
-        raise failure(f"with a single pair of {sizes}")
-    log.warning("Out of memory with %d pairs of up to %s: they are split in two and accumulated.", rows, sizes)
-    first, second = halves(batch)
+    items, size = len(batch), experiment.size(batch)
+    if items < 2:
+        raise failure(f"with a single item of {size}")
+    log.warning("Out of memory with %d items of up to %s: they are split in two and accumulated.", items, size)
+    first, second = experiment.halves(batch)
     pieces[at : at + 1] = [(seed, first), (None, second)]
 
 
-def _first_failure(pieces: Pieces, work: Callable[[Batch], None]) -> int | None:
+def _first_failure(pieces: Pieces, work: Callable[[Any], None]) -> int | None:
     for at, (seed, batch) in enumerate(pieces):
         try:
             if seed is not None:
@@ -93,24 +95,3 @@ def release() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-def halves(batch: Batch) -> tuple[Batch, Batch]:
-    """Every other pair, so that both halves hold long and short ones; columns of padding alone are cut off."""
-    return _rows(batch, 0), _rows(batch, 1)
-
-
-def _rows(batch: Batch, first: int) -> Batch:
-    source, target = _trimmed(batch.source[first::2]), _trimmed(batch.target[first::2])
-    return replace(
-        batch,
-        source=source,
-        target=target,
-        index=batch.index[first::2],
-        source_tokens=int(source.ne(PAD).sum()),
-        target_tokens=int(target.ne(PAD).sum()),
-    )
-
-
-def _trimmed(ids: Tensor) -> Tensor:
-    return ids[:, : int(ids.ne(PAD).sum(1).max())]

@@ -1,12 +1,13 @@
 """The performance profile: settings of the process that make the same computation cheaper on this machine.
 
-Applied once before training under `profile=auto`, printed, and recorded in the run's `environment.json`;
+Applied once before training, unless `profile=reference`, printed, and recorded in the run's `environment.json`;
 `profile=reference` leaves torch as it comes.
 """
 
 import ctypes
 import logging
 import os
+from collections.abc import Mapping
 from typing import Any
 
 log = logging.getLogger(__name__)
@@ -23,14 +24,14 @@ FP32_TOLERANCE = 1e-5
 """Largest relative error of a product that still counts as float32 (bfloat16 would give about 1e-2)."""
 
 
-def apply(profile: str, device: str, threads: int | None, attention: str = "sdpa") -> dict[str, Any]:
+def apply(profile: str, device: str, threads: int | None, further: Mapping[str, str]) -> dict[str, Any]:
     """Set up the process and report what was chosen.
 
     Args:
-        profile: `auto` or `reference`.
+        profile: `auto`, `reference` or `experimental`, which differs from `auto` in kernels for GPUs alone.
         device: `cpu` or `cuda`.
         threads: CPU threads; None leaves torch's choice.
-        attention: How a GPU computes it, in words.
+        further: What the task chose for this device (`Task.profile`), unless the profile is `reference`.
 
     Returns:
         Names and values of the settings in force.
@@ -40,14 +41,14 @@ def apply(profile: str, device: str, threads: int | None, attention: str = "sdpa
     if threads is not None:
         torch.set_num_threads(threads)
     chosen: dict[str, Any] = {"profile": profile, "device": device, "threads": torch.get_num_threads()}
-    if profile == "auto" and device == "cpu":
+    if profile != "reference" and device == "cpu":
         os.environ.setdefault(PRIMITIVES, str(KEPT_PRIMITIVES))  # read when the first product is made
         chosen |= {"kept_primitives": os.environ[PRIMITIVES]}
         chosen |= {"matmul_precision": _matmul_precision(), **_memory()}
-        chosen |= {"attention": "bmm up to 512 x 512, else sdpa", "dropout_masks": "bytes", "adam": "fused"}
-    elif profile == "auto":
+        chosen |= {**further, "adam": "fused"}
+    elif profile != "reference":
         torch.set_float32_matmul_precision("high")
-        chosen |= {"matmul_precision": "high", "attention": attention, "adam": "fused"}
+        chosen |= {"matmul_precision": "high", **further, "adam": "fused"}
     else:
         torch.set_float32_matmul_precision("highest")  # as torch comes, also after another run of this process
     return chosen

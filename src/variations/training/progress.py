@@ -6,14 +6,16 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from variations.tasks.base import Task
 from variations.training.budget import Budget
 
 
 class RunProgress:
     """Shows steps, loss, speed and time left on standard error."""
 
-    def __init__(self, label: str, *, enabled: bool = True) -> None:
-        self.label, self.enabled = label, enabled
+    def __init__(self, label: str, task: Task, *, enabled: bool = True) -> None:
+        self.label, self.task, self.enabled = label, task, enabled
+        self.unit = task.loss_unit.rpartition("_")[2]
         self.console = Console(stderr=True)
         self.bar: Progress | None = None
         self._shown = ""
@@ -34,26 +36,26 @@ class RunProgress:
             refresh_per_second=4,
         )
         self.bar.start()
-        self._task = self.bar.add_task(self.label, total=steps, completed=step, shown="")
+        self._bar = self.bar.add_task(self.label, total=steps, completed=step, shown="")
 
     def update(self, step: int, budget: Budget) -> None:
         """One update is done."""
-        seconds, tokens = self._origin
-        if tokens == 0:
-            self._origin = (budget.elapsed(), budget.target_tokens)
+        seconds, before = self._origin
+        done = budget.counted[self.task.loss_unit]
+        if before == 0:
+            self._origin = (budget.elapsed(), done)
         if self.bar is not None:
-            speed = (budget.target_tokens - tokens) / max(budget.elapsed() - seconds, 1e-9)
-            self.bar.update(self._task, completed=step, shown=f"{self._shown} {speed:,.0f} tokens/s")
+            speed = (done - before) / max(budget.elapsed() - seconds, 1e-9)
+            self.bar.update(self._bar, completed=step, shown=f"{self._shown} {speed:,.0f} {self.unit}/s")
 
     def metrics(self, step: int, metrics: dict[str, Any]) -> None:
         """A line of metrics was written."""
-        loss = metrics.get("train/loss")
+        loss = metrics.get(f"train/{self.task.losses[0]}")
         self._shown = "no update" if loss is None else f"loss {loss:.3f}"
-        if "dev/nll" not in metrics or not self.enabled:
+        if self.task.monitor not in metrics or not self.enabled:
             return
-        words = [f"{self.label} step {step}", self._shown, f"dev ppl {metrics['dev/ppl']:.2f}"]
-        if "dev/bleu" in metrics:
-            words.append(f"dev BLEU {metrics['dev/bleu']:.1f}")
+        words = [f"{self.label} step {step}", self._shown]
+        words += [text.format(metrics[key]) for key, text in self.task.shown.items() if key in metrics]
         self.console.print(" · ".join(words), highlight=False)
 
     def close(self) -> None:

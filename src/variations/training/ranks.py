@@ -1,9 +1,13 @@
 """What the processes of a run (ranks, one per device) tell each other besides gradients."""
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
-from torch import distributed
+from torch import Tensor, distributed
+
+from variations.lightning import pl
 
 
 class Ranks:
@@ -39,3 +43,35 @@ class Ranks:
         distributed.all_reduce(tensor, op=op, group=self._group)
         reduced: list[int] = tensor.tolist()
         return reduced
+
+
+class Place:
+    """Where an experiment computes (`tasks/base.py`): the device and the precision of a trainer, and its ranks.
+
+    Args:
+        trainer: Lightning's.
+        alone: The other ranks have ended, and this one does what is left.
+    """
+
+    def __init__(self, trainer: pl.Trainer, *, alone: bool = False) -> None:
+        self.device = trainer.strategy.root_device
+        self.rank, self.world = (0, 1) if alone else (trainer.global_rank, trainer.world_size)
+        self._strategy, self._plugin = trainer.strategy, trainer.precision_plugin
+
+    def precision(self) -> AbstractContextManager[Any]:
+        """Within it, the forward pass computes as `trainer.precision` says."""
+        return self._plugin.forward_context()
+
+    def reduce(self, values: Tensor) -> Tensor:
+        """Sums over all ranks, on the device."""
+        if self.world == 1:
+            return values
+        summed: Tensor = self._strategy.reduce(values.clone(), reduce_op="sum")
+        return summed
+
+    def sum(self, values: Sequence[float]) -> list[float]:
+        """Sums over all ranks, element by element."""
+        if self.world == 1:
+            return list(values)
+        found: list[float] = self.reduce(torch.tensor(values, device=self.device, dtype=torch.float64)).tolist()
+        return found

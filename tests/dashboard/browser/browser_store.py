@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from variations.config import Config
 from variations.store.ledger import RunFolder, run_home
+from variations.tasks.translation.config import TranslationConfig
 
 STEPS = 1200
 LAYERS = ("encoder.0.self", "encoder.1.self", "decoder.0.cross", "decoder.1.cross")
@@ -104,7 +104,7 @@ def write(
     **changes: Any,
 ) -> RunFolder:
     """Write one run that has come to step `until`. `changes`: dotted keys of its configuration (`model__h=2`)."""
-    config = copy.deepcopy(asdict(Config()))
+    config = copy.deepcopy(asdict(TranslationConfig()))
     config["variation"] |= {"table": sweep, "row": row, "label": label or row, "base": base if base != row else None}
     config["trainer"]["max_steps"] = STEPS
     config["seed"] = seed

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from variations.config import Config, DecodeConfig
 from variations.errors import UserError
 from variations.models import build
+from variations.tasks.translation.config import DecodeConfig, TranslationConfig
 from variations.tasks.translation.decoding.translator import Translator
 from variations.tasks.translation.exporting import LONGEST, ExportedTranslator
 
@@ -15,7 +15,7 @@ SOURCES = [[5, 9, 7, 4, EOS], [8, EOS], [6, 6, 11, EOS], [4, 5, 6, 7, 8, 9, 10, 
 
 
 def network(**changes):
-    config = Config()
+    config = TranslationConfig()
     config.model.N, config.model.d_model, config.model.d_ff, config.model.h = 2, 32, 64, 4
     positions = changes.pop("positions", "sinusoidal")
     config.positions.kind, config.positions.max_length = positions, 40

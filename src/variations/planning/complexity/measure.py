@@ -1,7 +1,7 @@
 """Counts and times of each layer over a grid of n and d."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -102,9 +102,3 @@ def _timed(module: nn.Module, x: Tensor, calls: int, device: str) -> float:
 def _wait(device: str) -> None:
     if device != "cpu":
         torch.cuda.synchronize()
-
-
-def by_layer(points: Sequence[Point]) -> Iterator[tuple[str, list[Point]]]:
-    """Points of each layer, in the order of first appearance."""
-    for layer in dict.fromkeys(point.layer for point in points):
-        yield layer, [point for point in points if point.layer == layer]

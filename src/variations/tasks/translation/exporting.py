@@ -16,10 +16,9 @@ from torch import Tensor, nn
 
 from variations.data.special import BOS, EOS, PAD, UNK
 from variations.errors import UserError
-from variations.models.layers import DecoderLayer, EncoderLayer
-from variations.models.positions import sinusoids
-from variations.models.transformer import Transformer
-from variations.models.weighted import WeightedTransformer
+from variations.models.transformer.layers import DecoderLayer, EncoderLayer
+from variations.models.transformer.positions import Sinusoidal, sinusoids
+from variations.models.transformer.transformer import Transformer
 from variations.tasks.translation.decoding.hypothesis import Hypothesis, length_penalty
 from variations.tasks.translation.decoding.step import output_limits
 from variations.tasks.translation.decoding.translator import Translator, pad_sources
@@ -72,12 +71,14 @@ def export(model: Transformer, folder: Path, positions: int = LONGEST) -> None:
 def obstacles(model: Transformer) -> list[str]:
     """Why the library cannot take a model; empty if it can."""
     config, found = model.config, []
-    if isinstance(model, WeightedTransformer):
+    if config.kind == "weighted":
         found.append("it has branched attention (model=weighted), the library only the plain Transformer")
+    elif type(model) is not Transformer:
+        found.append(f"it is a {type(model).__name__} (model.kind={config.kind}), the library knows the Transformer")
     if config.attention != "dot_product":
         found.append(f"its attention is {config.attention}")
     width = config.d_model // config.h
-    if (config.d_k or width, config.d_v or width) != (width, width):
+    if config.head_widths != (width, width):
         found.append("its d_k or d_v is not d_model/h")
     if config.task_vectors:
         found.append("it has task vectors")
@@ -94,8 +95,9 @@ def _embed(spec: Any, model: Transformer, table: Tensor, positions: nn.Module, c
     weight[model.pad] = 0  # our padding embeds to zero
     embeddings.weight = _array(weight)
     spec.scale_embeddings = True
-    code = getattr(positions, "form", None)
-    rows = positions.table if code is None else sinusoids(count, model.config.d_model, str(code))
+    rows = positions.table
+    if isinstance(positions, Sinusoidal):
+        rows = sinusoids(count, positions.d_model, positions.config.form)
     spec.position_encodings.encodings = _array(rows if isinstance(rows, Tensor) else torch.as_tensor(rows))
 
 

@@ -1,221 +1,173 @@
-"""Translation as a LightningModule: the training step, the optimiser, and what a checkpoint holds."""
+"""Translation as a task: what it owns and where it stands. Importing it imports no torch."""
 
-import dataclasses
-from typing import Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-from torch import Tensor
-
-from variations import models
-from variations.config import Config
-from variations.data.batching import Batch
+from variations.config import BranchConfig, ModelConfig, RunConfig
+from variations.configuration.faults import Fault, Rules
 from variations.errors import UserError
-from variations.lightning import pl
-from variations.models import packing, segments
-from variations.models.flops import training_flops
-from variations.models.weighted import WeightedTransformer
-from variations.training import budget, memory, schedule
-from variations.training.ema import MovingAverage
-from variations.training.finite import Guard, Seen
-from variations.training.loss import Smoothing, cross_entropy
-from variations.training.ranks import Ranks
-from variations.training.update import Update, Window
+from variations.store.ledger import RunFolder
+from variations.tasks.base import Samples
+from variations.tasks.translation.config import TranslationConfig
+from variations.tasks.translation.faults import RULES
+
+if TYPE_CHECKING:
+    from variations.tasks.translation.data.module import TranslationData
+    from variations.tasks.translation.data.subwords import Subwords
+    from variations.tasks.translation.experiment import TranslationExperiment
 
 
-class Translation(pl.LightningModule):
-    """Maximum likelihood with label smoothing (Vaswani et al. 2017, section 5).
+class Translation:
+    """Text in one language becomes text in another (see `tasks/base.py` for each member)."""
 
-    Gradients are of the sum over target tokens of all batches and ranks of one update, divided by their number: an
-    update is the same however its sentences were cut into batches.
-    """
+    name = "translation"
+    schema: type[RunConfig] = TranslationConfig
+    rules: Rules = RULES
+    other_names: Mapping[str, str] = {
+        "beam_size": "decode.beam",
+        "length_penalty": "decode.alpha",
+        "lenpen": "decode.alpha",
+        "vocab_size": "data.vocabulary",
+    }
+    incidental: Sequence[str] = ("data.root", "data.cache", "data.workers", "decode.attention")
+    test_only: Sequence[str] = ("branch.eval_mode", "branch.eval_seed")
 
-    def __init__(self, config: Config, vocabulary: int, device: str = "cpu") -> None:
-        super().__init__()
-        self.config = config
-        # torch.compile makes kernels of its own from torch's, and cannot look into ours for a CPU.
-        plain = config.trainer.compile and device == "cpu"
-        kernels = dataclasses.replace(config, profile="reference") if plain else config
-        self.model = models.build(kernels, vocabulary, device)
-        self.smoothing = Smoothing(config.recipe.label_smoothing, config.recipe.smoothing)
-        self.average = MovingAverage(config.recipe.ema) if config.recipe.ema else None
-        self.budget = budget.Budget()
-        self.window = Window()
-        self.update = Update()
-        self.packs = False
-        """Whether training batches go through the network without padding."""
-        self._graph: Tensor | None = None
-        self._skipped = False
+    symbols: Mapping[str, str] = {
+        "model.kind": "model",
+        "model.h": "heads",
+        "model.dropout": "P_drop",
+        "recipe.label_smoothing": "ε_ls",
+        "data.name": "data",
+        "data.vocabulary": "vocabulary",
+        "positions.kind": "positions",
+        "branch.M": "M",
+        "branch.kappa": "κ learned",
+        "branch.alpha": "α learned",
+        "branch.train_mode": "κ and α in training",
+        "branch.eval_mode": "κ and α at test",
+    }
+    silent: Sequence[str] = ("branch.eval_seed", "trainer.val_bleu")
 
-    def on_fit_start(self) -> None:
-        """Meet the other ranks, and see what the device can do."""
-        self.ranks = Ranks(self.trainer.world_size)
-        self.packs = packing.packs(self.config, self.device, self.model.kernels)
-        self.guard = Guard(self.config.trainer.max_nan_steps, self.device.type == "cpu", self.ranks)
-        if self.average is not None:
-            self.average.start(self.model)
+    def effective(self, flat: dict[str, Any]) -> dict[str, Any]:
+        """Widths left to the default are d_k = d_v = d_model / h, and M = h."""
+        h, d_model = flat.get("model.h"), flat.get("model.d_model")
+        if h and d_model:
+            model = ModelConfig(d_model=d_model, h=h, d_k=flat.get("model.d_k"), d_v=flat.get("model.d_v"))
+            flat["model.d_k"], flat["model.d_v"] = model.head_widths
+            if flat.get("model.kind") == "weighted":
+                flat["branch.M"] = BranchConfig(M=flat.get("branch.M")).branches(model)
+        return flat
 
-    def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
-        """Seed this batch's dropout by its place in the data, so that it is the same in a continued run.
+    def without_effect(self, flat: Mapping[str, Any]) -> Sequence[str]:
+        """Settings of the branches, where the model has none."""
+        return () if flat.get("model.kind") == "weighted" else ("branch",)
 
-        Two devices take their batches in turn, so they draw what one device draws for the same batches.
-        """
-        place = batch_idx * self.trainer.world_size + self.global_rank
-        seed = np.random.SeedSequence([self.config.seed, self.current_epoch, place]).generate_state(1, np.uint64)
-        flops = training_flops(self.config, budget.tokens(batch), self.model.vocabulary)
-        self.update.begin(batch, int(seed[0]), budget.counts(batch, flops))
-        torch.manual_seed(int(seed[0]))
+    def label(self, config: TranslationConfig) -> list[str]:
+        """`["weighted", "N2", "d128", "toy"]`."""
+        return [config.model.kind, f"N{config.model.N}", f"d{config.model.d_model}", config.data.name]
 
-    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """The loss of one batch: a sum over its target tokens; see `on_before_optimizer_step` for the mean."""
-        try:
-            self._graph = self.loss(batch)
-        except (RuntimeError, MemoryError) as error:
-            self._only_out_of_memory(error)
-        # What Lightning gets has no graph: after a failure nobody but `backward` must hold on to its memory.
-        return torch.zeros((), device=self.device) if self._graph is None else self._graph.detach()
+    def own_text(self, config: Mapping[str, Any]) -> bool:
+        """Whether the corpus is a folder of the user's."""
+        return (config.get("data") or {}).get("kind") == "folder"
 
-    def loss(self, batch: Batch) -> Tensor:
-        """Sum of the smoothed cross-entropy over a batch's target tokens, in nats; noted in the update's sums."""
-        if self.packs:
-            tokens = batch.source_tokens, batch.target_tokens
-            source, target, packed = segments.pack(batch.source, batch.target, tokens, pad=self.model.pad)
-            hidden = self.model(source, target, packed)
-        else:
-            target = batch.target
-            hidden = self.model(batch.source, target)
-        loss, nll = cross_entropy(hidden, self.model.output, target, self.smoothing)
-        self.update.sums.append(torch.stack([loss.detach(), nll]).double())
-        return loss
+    def idle(self, typed: Sequence[str], configs: Sequence[TranslationConfig]) -> list[Fault]:
+        """Settings of the branches for models of which none has branches."""
+        if any(config.model.kind == "weighted" for config in configs):
+            return []
+        kind = configs[0].model.kind
+        return [
+            Fault(("model.kind",), f"{line} has no effect with model={kind}: add model=weighted, or leave it out.")
+            for line in typed
+            if line.startswith(("branch=", "branch."))
+        ]
 
-    def backward(self, loss: Tensor, *args: Any, **kwargs: Any) -> None:
-        """Add a batch's gradient; if memory runs out, begin the update again with that batch in pieces."""
-        graph, self._graph = self._graph, None
-        if graph is not None:
-            try:
-                graph.backward(self._per_token(graph))
-                return
-            except (RuntimeError, MemoryError) as error:
-                self._only_out_of_memory(error)
-            graph = None
-        self.update.sums.clear()
-        cuts = memory.accumulate(self.update.batches, self._forget, self._forward_backward)
-        self.budget.oom_splits += cuts
+    def missing(self, config: TranslationConfig) -> list[str]:
+        """The corpus' folder, if one is named and is not there."""
+        root = config.data.root
+        if root is None or Path(root).expanduser().is_dir():
+            return []
+        return [f"data.root={root}: there is no such folder ({Path(root).expanduser().absolute()})."]
 
-    def _forget(self) -> None:
-        self.update.sums.clear()
-        self.zero_grad(set_to_none=True)
+    def unusable_files(self, configs: Sequence[TranslationConfig]) -> list[Fault]:
+        """Files of a user's own corpus whose numbers of lines differ, each pair once."""
+        from variations.tasks.translation.data.textfiles import unequal_files
 
-    def _forward_backward(self, batch: Batch) -> None:
-        with self.trainer.precision_plugin.forward_context():
-            loss = self.loss(batch)
-        loss.backward(self._per_token(loss))
+        corpora = dict.fromkeys(
+            (c.data.root, (c.data.train, c.data.dev, c.data.test), c.data.source, c.data.target)
+            for c in configs
+            if c.data.kind == "folder" and c.data.root is not None
+        )
+        return [
+            Fault(("data.root", "data.train", "data.dev", "data.test"), text)
+            for root, stems, source, target in corpora
+            for text in unequal_files(Path(str(root)).expanduser(), stems, source, target)
+        ]
 
-    def _per_token(self, loss: Tensor) -> Tensor | None:
-        """Gradient of the update's mean by this sum, where that is known already: in an update of one batch.
+    losses: Sequence[str] = ("loss", "nll")
+    units: Sequence[str] = ("pairs", "source_tokens", "target_tokens", "padded_tokens", "flops")
+    loss_unit = "target_tokens"
+    monitor = "dev/nll"
+    shown: Mapping[str, str] = {"dev/ppl": "dev ppl {:.2f}", "dev/bleu": "dev BLEU {:.1f}"}
 
-        It costs nothing there, whereas dividing all gradients afterwards is one more pass over the memory.
-        """
-        return torch.full_like(loss, 1 / self.update.batches[0][1].target_tokens) if self._alone() else None
+    def profile(self, config: TranslationConfig, device: str) -> Mapping[str, str]:
+        """How attention is computed, and where dropout's masks come from."""
+        if device == "cpu":
+            return {"attention": "bmm up to 512 x 512, else sdpa", "dropout_masks": "bytes"}
+        from variations.models.kernels import varlen
 
-    def _alone(self) -> bool:
-        return self.trainer.world_size == 1 and self.trainer.accumulate_grad_batches == 1
+        return {"attention": varlen.described(config, device)}
 
-    def _only_out_of_memory(self, error: Exception) -> None:
-        if not memory.is_exhausted(error):
-            raise error
-        if self.trainer.world_size > 1:  # the other ranks wait for this one's gradients, of whole batches
-            raise memory.failure(f"on rank {self.global_rank}") from error
+    def data(self, config: TranslationConfig) -> "TranslationData":
+        """The corpus with its sub-words."""
+        from variations.tasks.translation.data.module import TranslationData
 
-    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Divide the summed gradients by the update's number of target tokens; centre those of κ and α; clip."""
-        world, update = self.trainer.world_size, self.update
-        counted = self.ranks.sum(update.counts)
-        tokens = counted[budget.COUNTED.index("target_tokens")]
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        if not self._alone():
-            torch._foreach_div_(gradients, tokens / world)  # DDP has averaged them over ranks
-        if self.config.branch.center_grad:
-            for name, parameter in self.model.named_parameters():
-                if schedule.is_branch_weight(name) and parameter.grad is not None:
-                    parameter.grad -= parameter.grad.mean()
-        own = torch.stack(update.sums).sum(0)
-        step, norm = self.global_step + 1, torch.nn.utils.get_total_norm(gradients)
-        where = f"epoch {self.current_epoch}, batch {self.trainer.fit_loop.epoch_loop.batch_idx}"
-        pairs = [batch.index for _, batch in update.batches]
-        self._skipped = self.guard.skips(Seen(step, where, own[0], pairs, norm), self.budget.nan_steps)
-        self.budget.add(counted)
-        if self._skipped:
-            self.budget.nan_steps += 1
-            self.zero_grad(set_to_none=True)  # Adam leaves weights without a gradient, and their moments, alone
-        else:
-            summed = self.trainer.strategy.reduce(own.clone(), reduce_op="sum") if world > 1 else own
-            self.window.add(summed, tokens)
-            if self.config.recipe.clip:  # Lightning does not clip for a fused optimiser under bf16-mixed
-                torch.nn.utils.clip_grads_with_norm_(self.parameters(), self.config.recipe.clip, norm)
-        self.update = Update()
+        return TranslationData(config)
 
-    def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
-        """One update; κ and α return to the simplex unless they are frozen."""
-        super().optimizer_step(*args, **kwargs)
-        self.zero_grad(set_to_none=True)  # Lightning does it after the next forward pass, which needs the memory
-        if self._skipped:
-            return
-        if isinstance(self.model, WeightedTransformer) and not self.frozen():
-            self.model.constrain()
-        if self.average is not None:
-            self.average.update(self.model)
+    def experiment(self, config: TranslationConfig, data: Any, device: str) -> "TranslationExperiment":
+        """The network under maximum likelihood with label smoothing."""
+        from variations.tasks.translation.experiment import TranslationExperiment
 
-    def frozen(self) -> bool:
-        """Whether the update in progress is one of the last, in which κ and α stay constant."""
-        steps = self.config.trainer.max_steps
-        return self.global_step >= steps - schedule.frozen_steps(self.config.branch, steps)
+        return TranslationExperiment(config, data, device)
 
-    def configure_optimizers(self) -> Any:
-        """Adam and the two schedules, stepped once per update."""
-        optimizer, rates = schedule.optimizer(self.model, self.config)
-        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": rates, "interval": "step"}}
+    def network(self, config: TranslationConfig, folder: RunFolder) -> Any:
+        """The network over the run's own vocabulary."""
+        from variations.models import build
 
-    @torch.no_grad()
-    def evaluate(self, batch: Batch) -> tuple[float, int]:
-        """Unsmoothed negative log-likelihood in nats and number of target tokens of a batch."""
-        hidden = self.model(batch.source, batch.target)
-        _, nll = cross_entropy(hidden, self.model.output, batch.target, self.smoothing)
-        return float(nll), batch.target_tokens
+        return build(config, subwords_of(config, folder).size)
 
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Add the totals to what Lightning stores."""
-        checkpoint["variations"] = {
-            "budget": self.budget.state(),
-            "window": self.window.state(),
-            "average": None if self.average is None else self.average.state(),
-            "shares": self._shares(),
-        }
+    def changed_inputs(self, config: TranslationConfig, folder: RunFolder) -> list[str]:
+        """Files in `data.root` that are no longer those of the run's data card."""
+        from variations.tasks.translation.data.changes import changed_texts
 
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Take the totals up again.
+        return list(changed_texts(folder, config.data))
 
-        Raises:
-            UserError: the run was cut into other batches or among other devices.
-        """
-        state = checkpoint["variations"]
-        if state["shares"] != self._shares():
-            raise UserError(
-                f"the checkpoint was written with {_words(state['shares'])}, now there are {_words(self._shares())}: "
-                "places in the data cannot be carried over, so continue with the former trainer.devices, "
-                "trainer.nodes, trainer.tokens_per_batch, recipe.batch_tokens and data, or train under another name."
-            )
-        self.budget.load(state["budget"])
-        self.window.load(state["window"])
-        if self.average is not None and state["average"] is not None:
-            self.average.load(state["average"])
+    def totals(self, counted: Mapping[str, float]) -> dict[str, Any]:
+        """The part of all slots that holds a token."""
+        tokens = counted["source_tokens"] + counted["target_tokens"]
+        return {"padding_efficiency": tokens / max(1, counted["padded_tokens"])}
 
-    def _shares(self) -> list[int]:
-        data: Any = getattr(self.trainer, "datamodule", None)
-        batches = 0 if data is None else len(data.sampler)
-        return [self.trainer.world_size, self.trainer.accumulate_grad_batches, batches]
+    def samples(self, folder: RunFolder) -> Mapping[str, Samples]:
+        """The first translations of each set."""
+        from variations.tasks.translation.samples import samples
+
+        return samples(folder)
+
+    def pictures(self, folder: RunFolder, experiment: Any) -> Mapping[str, Path]:
+        """Attention of one test sentence, every layer and head."""
+        from variations.tasks.translation.samples import attention_pictures
+
+        return attention_pictures(folder, experiment.network, experiment.data.subwords)
 
 
-def _words(shares: list[int]) -> str:
-    world, accumulated, batches = shares
-    return f"{world} device(s), {accumulated} batch(es) per device and update, {batches} per device and epoch"
+def subwords_of(config: TranslationConfig, folder: RunFolder) -> "Subwords":
+    """The vocabulary of a stored run. Raises UserError if it is not there."""
+    from variations.tasks.translation.data.subwords import Subwords
+
+    path = folder.path / "subwords.model"
+    if not path.exists():
+        raise UserError(f"{folder.path} has no subwords.model: the run has not begun to train.")
+    return Subwords(path, lowercase=config.data.lowercase)
+
+
+TASK = Translation()

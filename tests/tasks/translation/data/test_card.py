@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from variations.config import DataConfig
-from variations.tasks.translation.data.card import data_card, write_card
+from variations.tasks.translation.config import DataConfig
+from variations.tasks.translation.data.card import data_card
 from variations.tasks.translation.data.corpora import Corpus, TextPair, load
 
 TRAIN_DE = "Ein Hund.\n\nEin Hund läuft sehr schnell weg.\nEin Hund.\n"
@@ -102,9 +101,3 @@ def test_corpus_made_by_hand_is_surveyed_for_its_card(corpus: Corpus) -> None:
     assert list(card["sets"]) == ["train", "dev", "test", "more"]
     assert card["sets"]["train"]["overlap"] == {"dev": 0, "test": 1, "more": 0}
     assert isinstance(bare.others["more"], TextPair)
-
-
-def test_card_is_written_as_json(corpus: Corpus, tmp_path: Path) -> None:
-    card = data_card(corpus)
-    write_card(tmp_path / "run" / "data.json", card)
-    assert json.loads((tmp_path / "run" / "data.json").read_text(encoding="utf-8")) == card

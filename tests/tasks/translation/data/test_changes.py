@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from variations.config import DataConfig
 from variations.data.entry import file_sha256
 from variations.store.run_folder import RunFolder
+from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data.changes import changed_texts
 
 

@@ -5,19 +5,18 @@ import hashlib
 import io
 import logging
 import os
-import sys
 import tarfile
-import types
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from variations.commands.preflight import preflight
-from variations.config import Config, DataConfig
+from variations.configuration.faults import faults
 from variations.data.download import Patience
 from variations.data.transfer import Remote
 from variations.errors import DataError, UserError
+from variations.tasks.translation.config import DataConfig, TranslationConfig
 from variations.tasks.translation.data import corpora, multi30k, wmt14
 from variations.tasks.translation.data.corpora import Corpus, TextPair, load
 
@@ -239,46 +238,43 @@ def test_blank_pairs_are_counted_and_reported(tmp_path: Path, caplog: pytest.Log
     assert len(corpus.train.read()[0]) == 4  # positions stay line numbers
 
 
-def toy_module(calls: list[tuple[int, ...]]) -> types.ModuleType:
-    module = types.ModuleType("variations.tasks.translation.data.toy")
-
-    def generate(train: int, dev: int, test: int, seed: int) -> dict[str, list[tuple[str, str]]]:
-        calls.append((train, dev, test, seed))
-        sets = {"train": train, "dev": dev, "test": test}
-        return {name: [(f"{name} {i} {seed}", f"{name} {i} ß") for i in range(count)] for name, count in sets.items()}
-
-    module.generate = generate  # type: ignore[attr-defined]
-    return module
+def built_in(tmp_path: Path, **changes: Any) -> Corpus:
+    return load(DataConfig(cache=str(tmp_path), **changes), progress=False)
 
 
-def test_toy_corpus_is_generated_once_per_seed_and_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[tuple[int, ...]] = []
-    module = toy_module(calls)
-    monkeypatch.setitem(sys.modules, "variations.tasks.translation.data.toy", module)
-    monkeypatch.setattr(sys.modules["variations.tasks.translation.data"], "toy", module, raising=False)
-
-    def toy(**changes: Any) -> Corpus:
-        return load(DataConfig(cache=str(tmp_path), **changes), progress=False)
-
-    corpus = toy(train_pairs=3, seed=7)
-    assert corpus.train.read() == (["train 0 7", "train 1 7", "train 2 7"], ["train 0 ß", "train 1 ß", "train 2 ß"])
-    assert len(corpus.test.read()[0]) == 500
-    toy(train_pairs=3, seed=7)
-    backwards = toy(train_pairs=3, seed=7, source="de", target="en")
-    assert backwards.train.read()[0][0] == "train 0 ß"
-    assert calls == [(3, 500, 500, 7)]
-    assert len(toy(seed=8).train.read()[0]) == 20_000
-    assert calls[1:] == [(20_000, 500, 500, 8)]
-    with pytest.raises(DataError, match="data=toy has no pair en-fr"):
-        toy(target="fr")
+def test_the_built_in_corpus_is_the_one_that_all_stored_runs_were_made_with(tmp_path: Path) -> None:
+    corpus = built_in(tmp_path)
+    assert {name: found.pairs for name, found in corpus.surveys.items()} == {"train": 20_000, "dev": 500, "test": 500}
+    assert corpus.surveys["train"].overlap == {"dev": 0, "test": 0}
+    assert all((found.blank, found.duplicates) == (0, 0) for found in corpus.surveys.values())
+    # What data cards say of it since the project's first table.
+    assert corpus.fingerprint() == "d03189bae264d85a6a00ec017b4cb79fddaaab1b2fdb75d6374feec62a9372f5"
 
 
-def test_toy_corpus_comes_from_the_built_in_grammar(tmp_path: Path) -> None:
-    pytest.importorskip("variations.tasks.translation.data.toy")
-    corpus = load(DataConfig(cache=str(tmp_path), train_pairs=200), progress=False)
-    assert {name: found.pairs for name, found in corpus.surveys.items()} == {"train": 200, "dev": 500, "test": 500}
-    assert corpus.surveys["train"].overlap["test"] == 0
-    assert corpus.surveys["train"].blank == 0
+def test_the_built_in_corpus_is_cut_to_the_wanted_pairs_and_read_in_both_directions(tmp_path: Path) -> None:
+    whole, few = built_in(tmp_path), built_in(tmp_path, train_pairs=200)
+    assert few.train.read() == tuple(side[:200] for side in whole.train.read())
+    assert few.test.read() == whole.test.read()
+    backwards = built_in(tmp_path, train_pairs=200, source="de", target="en")
+    assert backwards.train.read() == few.train.read()[::-1]
+    assert len(list((tmp_path / "toy").glob("*/meta.json"))) == 2  # both directions share one entry
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"target": "fr"}, "data=toy has no pair en-fr"),
+        ({"seed": 2}, "data=toy holds 20,000 training pairs, made with data.seed=1: to have others"),
+        ({"train_pairs": 20_001}, "data=toy holds 20,000 training pairs, made with data.seed=1: to have others"),
+    ],
+)
+def test_what_the_built_in_corpus_does_not_have_is_said_before_any_work(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match=message):
+        built_in(tmp_path, **changes)
+    assert [text for text in faults(TranslationConfig(data=DataConfig(**changes))) if message in text]
+    assert not list(tmp_path.iterdir())
 
 
 def test_multi30k_is_read_from_a_local_copy() -> None:
@@ -487,7 +483,7 @@ def test_files_of_unequal_length_are_a_fault_of_the_command_line(tmp_path):
             (tmp_path / f"{stem}.{language}").write_text("\n".join(["a"] * length), encoding="utf-8")
     lines = ["data=files", f"data.root={tmp_path}"]
     for several in (False, True):
-        found = preflight(lines, Config, "train", multirun=several, runs_models=True)
+        found = preflight(lines, TranslationConfig, "train", multirun=several, runs_models=True)
         assert [fault.split("; ")[0] for fault in found] == [
             f"The files differ in length: {tmp_path}/train.en has 3 lines, {tmp_path}/train.de has 2",
             f"The files differ in length: {tmp_path}/test.en has 2 lines, {tmp_path}/test.de has 1",

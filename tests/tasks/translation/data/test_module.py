@@ -12,9 +12,10 @@ from lightning_fabric.utilities.apply_func import move_data_to_device
 from pytorch_lightning.callbacks import ModelCheckpoint
 from torch.utils.data._utils.pin_memory import pin_memory
 
-from variations.config import Config, DataConfig, RecipeConfig, TrainerConfig
+from variations.config import SequenceRecipe, SequenceTrainer
 from variations.configuration.compose import compose_run
 from variations.data.batching import Batch
+from variations.tasks.translation.config import DataConfig, TranslationConfig
 from variations.tasks.translation.data import module
 from variations.tasks.translation.data.module import TranslationData
 
@@ -49,11 +50,11 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
     return made
 
 
-def config(folder: Path, **groups: Any) -> Config:
-    made = Config(
+def config(folder: Path, **groups: Any) -> TranslationConfig:
+    made = TranslationConfig(
         data=DataConfig(cache=str(folder / "cache"), vocabulary=50),
-        recipe=RecipeConfig(batch_tokens=200),
-        trainer=TrainerConfig(progress=False),
+        recipe=SequenceRecipe(batch_tokens=200),
+        trainer=SequenceTrainer(progress=False),
     )
     for name, values in groups.items():
         for key, value in values.items():

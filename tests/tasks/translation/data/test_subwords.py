@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from variations.config import DataConfig
 from variations.data.entry import META
 from variations.data.special import BOS, EOS, PAD, UNK
 from variations.errors import DataError, UserError
+from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data import subwords as module
 from variations.tasks.translation.data.subwords import Subwords, subwords_for
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from variations.config import DataConfig
 from variations.data.special import EOS
 from variations.errors import DataError
+from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data import tokens as module
 from variations.tasks.translation.data.subwords import Subwords, subwords_for
 from variations.tasks.translation.data.tokens import tokens_for

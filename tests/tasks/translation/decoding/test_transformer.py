@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from variations.config import Config
 from variations.models import build
+from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.decoding.beam import beam_search
 
 PAD, BOS, EOS = 0, 1, 2
@@ -12,7 +12,7 @@ SOURCE = torch.tensor([[5, 9, 7, 4, EOS], [8, EOS, PAD, PAD, PAD], [6, 6, 11, EO
 
 
 def network(kind, start):
-    config = Config()
+    config = TranslationConfig()
     config.model.kind, config.model.decoder_start = kind, start
     config.model.N, config.model.d_model, config.model.d_ff, config.model.h = 2, 16, 32, 4
     torch.manual_seed(3)

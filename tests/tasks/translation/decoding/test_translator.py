@@ -6,8 +6,8 @@ import sys
 import pytest
 import torch
 
-from variations.config import DecodeConfig
 from variations.errors import ConfigError
+from variations.tasks.translation.config import DecodeConfig
 from variations.tasks.translation.decoding.translator import Translator, batches, clean, pad_sources
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3

@@ -5,10 +5,11 @@ import math
 import pytest
 import torch
 
-from variations.config import Config, ModelConfig
+from variations.config import ModelConfig
 from variations.models import build
-from variations.models.attention import Heads, KeyValue
 from variations.models.kernels import FastCPU, Reference
+from variations.models.transformer.attention import Heads, KeyValue
+from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.inspection.attention import attention_weights, recording
 
 EOS, PAD = 2, 0
@@ -16,7 +17,7 @@ SOURCE, TARGET = [5, 9, 7, 4, 6, EOS], [8, 3, 5, EOS]
 
 
 def network(kind="transformer", *, profile="auto", **model):
-    config = Config(profile=profile)
+    config = TranslationConfig(profile=profile)
     config.model = ModelConfig(kind=kind, N=2, d_model=16, d_ff=32, h=4, **model)
     torch.manual_seed(5)
     return build(config, 13).double()

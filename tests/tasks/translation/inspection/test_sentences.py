@@ -11,10 +11,11 @@ import torch
 from variations.commands import translate as translating
 from variations.commands.figures import FiguresConfig, draw
 from variations.commands.translate import TranslateConfig
-from variations.config import Config, ModelConfig
+from variations.config import ModelConfig
 from variations.errors import UserError
 from variations.models import build
 from variations.store.ledger import RunFolder
+from variations.tasks.translation.config import TranslationConfig
 
 EOS, OFFSET = 2, 4
 
@@ -47,15 +48,15 @@ def run(tmp_path, monkeypatch):
     """A run folder whose network reads 12 sub-words and has two layers of four heads."""
 
     def load_model(folder):
-        config = Config()
+        config = TranslationConfig()
         config.model = ModelConfig(N=2, d_model=16, d_ff=32, h=4)
         config.data.max_length, config.decode.max_extra = 12, 3
         torch.manual_seed(2)
         return build(config, OFFSET + 52).eval(), Letters(), config
 
-    module = types.ModuleType("variations.run")
+    module = types.ModuleType("variations.commands.trained")
     module.load_model = load_model
-    monkeypatch.setitem(sys.modules, "variations.run", module)
+    monkeypatch.setitem(sys.modules, "variations.commands.trained", module)
     folder = RunFolder(tmp_path / "run").create({"seed": 1})
     (folder.hypotheses / "test.src").write_text("ab c\nits law\n", encoding="utf-8")
     return folder.path

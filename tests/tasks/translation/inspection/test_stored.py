@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from variations.config import Config, ModelConfig
+from variations.config import ModelConfig
 from variations.models import Transformer, build
 from variations.store.ledger import RunFolder
+from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.inspection import stored
 from variations.tasks.translation.inspection.stored import store_maps
 
@@ -30,7 +31,7 @@ class Words:
 
 @pytest.fixture
 def model() -> Transformer:
-    config = Config()
+    config = TranslationConfig()
     config.model = ModelConfig(N=2, d_model=16, d_ff=32, h=4)
     torch.manual_seed(3)
     return build(config, VOCABULARY).eval()

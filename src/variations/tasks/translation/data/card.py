@@ -17,7 +17,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from variations.store.atomic import write_json
 from variations.tasks.translation.data.corpora import Corpus, surveys
 from variations.tasks.translation.data.textfiles import Side, Survey
 
@@ -81,11 +80,6 @@ def data_card(
         "subwords": {"size": subwords.size, "sha256": subwords.sha256} if subwords else None,
         "origins": corpus.origins,
     }
-
-
-def write_card(path: Path, card: Mapping[str, Any]) -> None:
-    """Write the card as JSON, whole or not at all."""
-    write_json(path, dict(card))
 
 
 def _set_card(source: Path, target: Path, found: Survey, store: Lengths | None, *, train: bool) -> dict[str, Any]:

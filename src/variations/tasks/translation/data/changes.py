@@ -4,9 +4,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from variations.config import DataConfig
 from variations.data.entry import text_sha256
 from variations.store.run_folder import RunFolder
+from variations.tasks.translation.config import DataConfig
 
 
 def changed_texts(folder: RunFolder, data: DataConfig) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Corpora: where a configuration's text is, made or downloaded when needed, and checked before anything uses it."""
+"""Corpora: where a configuration's text is, unpacked or downloaded when needed, and checked before anything uses it."""
 
 import hashlib
 import json
@@ -6,15 +6,16 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from variations.config import DataConfig
 from variations.data.bars import status_line
 from variations.data.download import origin
-from variations.data.entry import entry, key_of
+from variations.data.entry import entry, key_of, text_sha256
 from variations.errors import DataError, UserError
 from variations.store.atomic import write_json
+from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data import multi30k, wmt14
 from variations.tasks.translation.data.textfiles import (
     Survey,
@@ -25,9 +26,9 @@ from variations.tasks.translation.data.textfiles import (
     read_pairs,
     survey,
 )
+from variations.tasks.translation.faults import toy_faults
 
 LOG = logging.getLogger(__name__)
-TOY_TRAIN, TOY_DEV, TOY_TEST = 20_000, 500, 500
 SURVEY_VERSION = 1
 LARGE = 20_000_000
 """Bytes of training text from which checking it shows a line on the terminal."""
@@ -105,13 +106,13 @@ class Corpus:
 
 
 def load(data: DataConfig, *, progress: bool = True) -> Corpus:
-    """The corpus of a configuration, generated, downloaded or found, and checked; quick when nothing has changed.
+    """The corpus of a configuration, unpacked, downloaded or found, and checked; quick when nothing has changed.
 
     Blank pairs, and dev or test pairs that also occur in the training text, are reported by a warning and in the data
     card; they stop nothing.
 
     Args:
-        data: `kind` says which loader; `root`, where given, replaces generation and download. `~` in `root` and
+        data: `kind` says which loader; `root`, where given, replaces what is built in or downloaded. `~` in `root` and
             `cache` is expanded; a relative path is relative to the working directory.
         progress: show bars when stderr is a terminal.
 
@@ -218,38 +219,21 @@ def _cache(data: DataConfig) -> Path:
 
 
 def _toy(data: DataConfig, progress: bool) -> Corpus:
-    """Generate, or find what was generated with the same seed and counts by the same version."""
-    from variations.tasks.translation.data import toy
-
-    if {data.source, data.target} != {"en", "de"}:
-        raise DataError(
-            f"data=toy has no pair {data.source}-{data.target}: data.source and data.target must be en and de."
-        )
-    counts = [data.train_pairs or TOY_TRAIN, TOY_DEV, TOY_TEST]
-    key = key_of({"counts": counts, "seed": data.seed, "version": _toy_version()})
+    """Unpack the stored text, or find it unpacked."""
+    if faults := toy_faults(data):
+        raise DataError(" ".join(fault.text for fault in faults))
+    stored = sorted((Path(__file__).parent / "toy").glob("*.gz"))
+    key = key_of({"train_pairs": data.train_pairs, "stored": {path.name: text_sha256(path) for path in stored}})
     folder = _cache(data) / "toy" / key
 
     def build(made: Path) -> dict[str, Any]:
-        with status_line(f"Generating {sum(counts):,} sentence pairs", progress):
-            generated = toy.generate(train=counts[0], dev=counts[1], test=counts[2], seed=data.seed)
-        for name, stem in (("train", "train"), ("dev", "valid"), ("test", "test")):
-            for side, language in enumerate(("en", "de")):
-                lines = "".join(f"{pair[side]}\n" for pair in generated[name])
-                (made / f"{stem}.{language}").write_bytes(lines.encode())
-        return {"counts": counts, "seed": data.seed}
+        for path in stored:
+            lines = islice(iterate(path), data.train_pairs if path.name.startswith("train.") else None)
+            (made / path.stem).write_bytes("".join(f"{line}\n" for line in lines).encode())
+        return {"train_pairs": data.train_pairs}
 
     entry(folder, build)
     return _corpus(data, folder, {"train": "train", "dev": "valid", "test": "test"}, licence=LICENCES["toy"])
-
-
-@lru_cache(maxsize=1)
-def _toy_version() -> str:
-    """SHA-256 of the generator's source files: another grammar is another corpus."""
-    here = Path(__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted([*here.glob("toy*.py"), *here.glob("toy*/**/*.py")]):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
 
 
 def _folder(data: DataConfig, progress: bool) -> Corpus:

@@ -1,5 +1,6 @@
 """A configuration's data as Lightning wants it: corpus, sub-words, token stores, loaders."""
 
+import shutil
 import signal
 import warnings
 from collections.abc import Iterator
@@ -10,10 +11,13 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-from variations.config import Config
 from variations.data.batching import Batch, Indices, TokenBatchSampler, collate
 from variations.lightning import pl, pl_worker_init_function
+from variations.store.atomic import write_json
+from variations.store.ledger import RunFolder
+from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.data import corpora
+from variations.tasks.translation.data.card import data_card
 from variations.tasks.translation.data.subwords import Subwords, subwords_for
 from variations.tasks.translation.data.tokens import TokenPairs, tokens_for
 
@@ -38,7 +42,7 @@ class TranslationData(pl.LightningDataModule):
     dev_tokens: TokenPairs
     test_tokens: TokenPairs
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: TranslationConfig) -> None:
         super().__init__()
         self.config = config
         self._ready = False
@@ -90,6 +94,21 @@ class TranslationData(pl.LightningDataModule):
             warnings.filterwarnings("ignore", message="'set_vital' is deprecated")  # torchdata 0.11 under torch 2.13
             return StatefulDataLoader(self.train_tokens, batch_sampler=self.sampler, **options)
 
+    def batches(self) -> int:
+        """Training batches of an epoch on one rank."""
+        return len(self.sampler)
+
+    def keep_facts(self, folder: RunFolder) -> dict[str, str]:
+        """Keep with the run its vocabulary and a card of its corpus; return the vocabulary's SHA-256."""
+        vocabulary = folder.path / "subwords.model"
+        if not vocabulary.exists():
+            temporary = vocabulary.with_suffix(".tmp")
+            shutil.copyfile(self.subwords.path, temporary)
+            temporary.replace(vocabulary)
+        stores = {"train": self.train_tokens, "dev": self.dev_tokens, "test": self.test_tokens}
+        write_json(folder.path / "data_card.json", data_card(self.corpus, self.subwords, stores))
+        return {"subwords": self.subwords.sha256}
+
     def dev_dataloader(self) -> DataLoader[Any]:
         """Dev batches, long sentences first, each pair on one rank only."""
         overfit = self.config.debug.overfit_batches
@@ -105,10 +124,6 @@ class TranslationData(pl.LightningDataModule):
         lengths = tokens.source_lengths
         for batch in TokenBatchSampler(lengths, lengths, budget, shuffle=False, indices=chosen):
             yield collate([tokens[i] for i in batch])
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the order of the next iteration over the training batches; for `on_train_epoch_start`."""
-        self.sampler.set_epoch(epoch)
 
     def _first_batches(self, number: int) -> Indices:
         """Pairs of the first batches of epoch 0, for debug.overfit_batches."""

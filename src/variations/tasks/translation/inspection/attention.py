@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from variations.models.attention import Heads, KeyValue
-from variations.models.transformer import Transformer
+from variations.models import SequenceToSequence
+from variations.models.transformer.attention import Heads, KeyValue
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def _wrap(module: Heads, store: list[Tensor]) -> None:
 
 
 @torch.no_grad()
-def attention_weights(model: Transformer, source: Sequence[int], target: Sequence[int]) -> list[Weights]:
+def attention_weights(model: SequenceToSequence, source: Sequence[int], target: Sequence[int]) -> list[Weights]:
     """Weights of every attention of `model` while it reads `source` and predicts `target`, in order of computation.
 
     Args:

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from variations.errors import UserError
 from variations.figures.attention import AttentionMap, readable
-from variations.models import Transformer
+from variations.models import SequenceToSequence
+from variations.tasks.translation.config import TranslationConfig
+from variations.tasks.translation.data.subwords import Subwords
 from variations.tasks.translation.decoding.protocol import EOS
 from variations.tasks.translation.decoding.translator import Translation, Translator, clean
 from variations.tasks.translation.inspection.attention import attention_weights
@@ -31,7 +33,7 @@ class Alignment:
         return {"source": list(self.source), "target": list(self.target), "weights": rows}
 
 
-def maps(model: Transformer, pieces: Any, source: Sequence[int], target: Sequence[int]) -> list[AttentionMap]:
+def maps(model: SequenceToSequence, pieces: Any, source: Sequence[int], target: Sequence[int]) -> list[AttentionMap]:
     """Every attention of one sentence and its translation.
 
     Args:
@@ -49,20 +51,21 @@ def maps(model: Transformer, pieces: Any, source: Sequence[int], target: Sequenc
     ]
 
 
-def run_maps(run: Path, sentence: str, target: str | None) -> tuple[list[AttentionMap], str]:
+def run_maps(
+    model: SequenceToSequence, subwords: Subwords, config: TranslationConfig, sentence: str, target: str | None
+) -> tuple[list[AttentionMap], str]:
     """All maps of one sentence under a trained run, and the text of the translation they belong to.
 
     Args:
-        run: Folder of a run.
+        model: The network of the run as it was tested.
+        subwords: Its vocabulary.
+        config: Its configuration.
         sentence: A source sentence.
         target: Its translation; None: the run's own, by its own search.
 
     Raises:
-        UserError: There is no such trained run, or the sentence has no sub-words or too many.
+        UserError: The sentence has no sub-words, or too many.
     """
-    from variations.run import load_model
-
-    model, subwords, config = load_model(run)
     rows = config.positions.max_length if config.positions.kind == "learned" else None
     longest = min(config.data.max_length, rows or config.data.max_length)
     translator = Translator(cast(Any, model), subwords, config.decode, max_source=longest, max_target=rows)
@@ -91,7 +94,7 @@ def alignments(translator: Translator, found: Translation, layer: int | None) ->
         layer: From 1; None: the mean over all layers.
 
     Returns:
-        None in the place of a translation of nothing.
+        None in the place of a translation of nothing, or by a network whose attention is none of `Heads`.
 
     Raises:
         UserError: The model has no such layer.
@@ -102,10 +105,13 @@ def alignments(translator: Translator, found: Translation, layer: int | None) ->
     results: list[Alignment | None] = []
     for output in found.outputs:
         ids = _identifiers(output.hypothesis.tokens, finished=output.hypothesis.finished)
-        if len(source) == 1 or not ids or not isinstance(translator.model, Transformer):
+        if len(source) == 1 or not ids or not isinstance(translator.model, SequenceToSequence):
             results.append(None)
             continue
         crossed = [m for m in maps(translator.model, pieces_of(translator), source, ids) if m.part == "cross"]
+        if not crossed:
+            results.append(None)
+            continue
         chosen = [item for item in crossed if layer is None or item.layer == layer]
         if not chosen:
             raise UserError(f"attention_layer={layer}: the model has layers 1 to {len(crossed)}.")

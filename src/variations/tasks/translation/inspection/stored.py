@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from variations.figures.attention import AttentionMap
-from variations.models import Transformer
+from variations.models import SequenceToSequence
 from variations.store.atomic import json_text, write_text
 from variations.store.ledger import RunFolder
 from variations.tasks.translation.decoding.translator import clean
@@ -23,7 +23,7 @@ SETS = ("dev", "test")
 REFERENCES = "The targets are references: no stored translation of this run is short enough to be drawn."
 
 
-def store_maps(folder: RunFolder, model: Transformer, subwords: Any, count: int) -> None:
+def store_maps(folder: RunFolder, model: SequenceToSequence, subwords: Any, count: int) -> None:
     """Write attention.json of a tested run; nothing where `count` is 0 or no stored sentence is short enough.
 
     Args:
@@ -42,7 +42,9 @@ def store_maps(folder: RunFolder, model: Transformer, subwords: Any, count: int)
             return
 
 
-def _sentences(pairs: Sequence[tuple[str, str]], model: Transformer, subwords: Any, count: int) -> list[dict[str, Any]]:
+def _sentences(
+    pairs: Sequence[tuple[str, str]], model: SequenceToSequence, subwords: Any, count: int
+) -> list[dict[str, Any]]:
     """At most `count` of the pairs that are short, with their maps, as long as there is room."""
     sentences: list[dict[str, Any]] = []
     room = MOST

@@ -1,0 +1,120 @@
+"""Which tasks there are, and what configuring a run must know of one. The rest of a task is in `tasks/base.py`.
+
+Built-in tasks are listed here. A package of somebody else's adds its own by an entry point of the group
+`variations.tasks` (`name = "package.module:TASK"`). A task is imported when a configuration names it, and importing it
+imports no torch.
+"""
+
+import dataclasses
+import importlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import metadata
+from typing import Any, Protocol
+
+from variations.config import RunConfig
+from variations.configuration.faults import Fault, Rules
+from variations.configuration.suggestions import did_you_mean
+from variations.errors import ConfigError
+
+DEFAULT = "translation"
+BUILT_IN = {"translation": "variations.tasks.translation.task:TASK"}
+"""Where each task of ours stands: module and name."""
+ENTRY_POINTS = "variations.tasks"
+
+
+class Configured(Protocol):
+    """What a task says of its configuration."""
+
+    name: str
+    """As in `task=NAME`."""
+    schema: type[RunConfig]
+    """All keys of its runs, with types, choices and bounds."""
+    rules: Rules
+    """Combinations of keys that cannot work."""
+    other_names: Mapping[str, str]
+    """What other systems call its keys."""
+    incidental: Sequence[str]
+    """Keys of its own that do not make a run another run: places, names, words."""
+    test_only: Sequence[str]
+    """Keys of its own that training does not read: runs that differ in nothing else share their weights."""
+
+    symbols: Mapping[str, str]
+    """The papers' names of keys, for what a row changes: `{"model.h": "heads"}`."""
+    silent: Sequence[str]
+    """Keys that make no row another experiment, besides `incidental` ones."""
+
+    def effective(self, flat: dict[str, Any]) -> dict[str, Any]:
+        """A flat configuration, with values left to their defaults filled in."""
+        ...
+
+    def without_effect(self, flat: Mapping[str, Any]) -> Sequence[str]:
+        """Keys and groups that change nothing in a run of this flat configuration."""
+        ...
+
+    def label(self, config: Any) -> list[str]:
+        """What names a run of its own outside a sweep: `["weighted", "N2", "d128", "toy"]`."""
+        ...
+
+    def own_text(self, config: Mapping[str, Any]) -> bool:
+        """Whether the folder `data.root` says which data are meant, because they are the user's own."""
+        ...
+
+    def idle(self, typed: Sequence[str], configs: Sequence[Any]) -> list[Fault]:
+        """Faults of typed overrides that have no effect in any of the runs."""
+        ...
+
+    def unusable_files(self, configs: Sequence[Any]) -> list[Fault]:
+        """Faults of the user's own files that are quickly seen, each once; before any work."""
+        ...
+
+    def missing(self, config: Any) -> list[str]:
+        """What the run needs and this machine lacks, such as a folder of data."""
+        ...
+
+
+def names() -> list[str]:
+    """Every task that can be named: ours and those of installed packages."""
+    return sorted({*BUILT_IN, *(point.name for point in metadata.entry_points(group=ENTRY_POINTS))})
+
+
+@cache
+def named(name: str) -> Any:
+    """The task of that name.
+
+    Raises:
+        ConfigError: There is none, or the package that brings it cannot be imported.
+    """
+    if name in BUILT_IN:
+        module, _, attribute = BUILT_IN[name].partition(":")
+        return getattr(importlib.import_module(module), attribute)
+    found = [point for point in metadata.entry_points(group=ENTRY_POINTS) if point.name == name]
+    if not found:
+        raise ConfigError(
+            [f"task={name}: there is no such task.{did_you_mean(name, names())} Valid: {', '.join(names())}."]
+        )
+    try:
+        return found[0].load()
+    except (ImportError, AttributeError) as error:
+        raise ConfigError([f"task={name}: {found[0].value} cannot be loaded: {error}."]) from error
+
+
+_JOINED: dict[tuple[type[RunConfig], type[RunConfig]], type[RunConfig]] = {}
+
+
+def schema_for(verb: type[RunConfig], name: str | None) -> type[RunConfig]:
+    """A verb's schema that takes all keys of a run, for the task of that name: the keys of both. Raises as `named`."""
+    schema = schema_of(name)
+    if issubclass(schema, verb):
+        return schema
+    if issubclass(verb, schema):  # joined before
+        return verb
+    if (schema, verb) not in _JOINED:
+        _JOINED[schema, verb] = dataclasses.make_dataclass(verb.__name__, [], bases=(schema, verb))
+    return _JOINED[schema, verb]
+
+
+def schema_of(name: str | None) -> type[RunConfig]:
+    """The configuration's schema of a task; of the default one where no name is given. Raises as `named`."""
+    schema: type[RunConfig] = named(name or DEFAULT).schema
+    return schema

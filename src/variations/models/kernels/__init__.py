@@ -1,0 +1,27 @@
+"""Engines: the arithmetic that a device may do in more than one way (attention, dropout, the sum over branches).
+
+`Reference` is plain torch, and says what each function computes. `FastCPU` and `FusedGPU` compute the same functions
+with less memory traffic. Which one a model uses is decided once, when it is built, and never inside a layer.
+"""
+
+from variations.models.kernels.cpu import FastCPU
+from variations.models.kernels.gpu import FusedGPU
+from variations.models.kernels.reference import Reference
+
+
+def choose(profile: str, device: str) -> Reference:
+    """The kernels for a device type.
+
+    Args:
+        profile: `reference`: torch's own. `auto`: the fastest that have been tried on this kind of device.
+            `experimental`: on a GPU `FusedGPU`, which has only been tested on CPUs.
+        device: `cpu` or `cuda`.
+    """
+    if device == "cpu" and profile != "reference":
+        return FastCPU()
+    if device == "cuda" and profile == "experimental":
+        return FusedGPU()
+    return Reference()
+
+
+__all__ = ["FastCPU", "FusedGPU", "Reference", "choose"]

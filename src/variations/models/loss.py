@@ -1,0 +1,138 @@
+"""Label-smoothed cross-entropy without ever holding the logits of a whole batch (SPEC section 4).
+
+The smoothed target distribution q over V rows, target t:
+
+    t2t         1-ε at t, ε/(V-1) elsewhere            (tensor2tensor, the paper's code)
+    torch       (1-ε) at t plus ε/V everywhere          (Szegedy et al.)
+    annotated   1-ε at t, ε/(V-2) elsewhere, 0 at PAD   (The Annotated Transformer)
+
+Cross-entropy is logΣexp(z) - Σ q·z, so only its first term and two sums over logits are needed.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+CHUNK_ELEMENTS = 1 << 23
+"""Logits held at a time on a CPU."""
+GPU_CHUNKS = 8
+"""So many times as many on a GPU, where small pieces take less time than their launch."""
+
+
+def chunk_elements(device: str) -> int:
+    """Logits held at a time on a device type."""
+    return CHUNK_ELEMENTS * (1 if device == "cpu" else GPU_CHUNKS)
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """A smoothed target distribution."""
+
+    eps: float
+    form: str = "t2t"
+    pad: int = 0
+
+    def weights(self, V: int) -> tuple[float, float]:
+        """Probability of the target, and of every other row that has any."""
+        match self.form:
+            case "t2t":
+                return 1 - self.eps, self.eps / (V - 1)
+            case "torch":
+                return 1 - self.eps + self.eps / V, self.eps / V
+            case "annotated":
+                return 1 - self.eps, self.eps / (V - 2)
+            case _:
+                raise ValueError(f"unknown form of label smoothing: {self.form}")
+
+
+def cross_entropy(hidden: Tensor, output: Tensor, target: Tensor, smoothing: Smoothing) -> tuple[Tensor, Tensor]:
+    """Sums over the target tokens, padding left out.
+
+    Args:
+        hidden: (B, T, d) last hidden states.
+        output: (V, d) output projection; logits are hidden · outputᵀ.
+        target: (B, T) ids; positions equal to `smoothing.pad` do not count.
+        smoothing: The target distribution.
+
+    Returns:
+        The smoothed cross-entropy (differentiable) and the unsmoothed negative log-likelihood, in nats.
+    """
+    flat, wanted = hidden.reshape(-1, hidden.size(-1)), target.reshape(-1)
+    real = wanted.ne(smoothing.pad)
+    if flat.device.type == "cpu":  # on a GPU the compaction would wait for the device
+        flat, wanted, real = flat[real], wanted[real], real[real]
+    if torch.is_autocast_enabled(flat.device.type):
+        dtype = torch.get_autocast_dtype(flat.device.type)
+        flat, output = flat.to(dtype), output.to(dtype)
+    loss, nll = _CrossEntropy.apply(flat, output, wanted, real, smoothing)
+    return loss, nll
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """Both gradients are computed with the loss, chunk by chunk, and scaled in the backward pass.
+
+    The gradient by the logits is softmax(z) - q. What q puts on every row alike (`off`) needs no pass over the
+    logits: it adds -off · Σ_j E_j to the gradient of h, and -off · Σ_n h_n to that of every E_j.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, output: Tensor, target: Tensor, real: Tensor, smoothing: Smoothing
+    ) -> tuple[Tensor, Tensor]:
+        V, wide = output.size(0), torch.float64 if hidden.dtype == torch.float64 else torch.float32
+        on, off = smoothing.weights(V)
+        need_hidden, need_output = ctx.needs_input_grad[:2]
+        dhidden = torch.empty_like(hidden) if need_hidden else None
+        doutput = torch.zeros_like(output, dtype=wide) if need_output else None
+        loss, nll = hidden.new_zeros((), dtype=wide), hidden.new_zeros((), dtype=wide)
+        output_sum = output.sum(0, dtype=wide)
+        output_t = output.t()
+        rows = max(1, chunk_elements(hidden.device.type) // V)
+        for start in range(0, hidden.size(0), rows):
+            h, t, r = (x[start : start + rows] for x in (hidden, target, real))
+            z = h @ output_t  # (rows, V)
+            at_target = z.gather(1, t[:, None])[:, 0].to(wide)
+            if need_hidden or need_output:
+                # Computed in float32 and rounded once. Under bfloat16 that costs log_sum some 0.003 nats a token,
+                # unbiased; the rounding of the logits costs more.
+                p = torch.softmax(z, dim=-1)
+                log_sum = z.amax(dim=-1).to(wide) - p.amax(dim=-1).to(wide).log()
+            else:
+                log_sum = z.to(wide).logsumexp(dim=-1)
+            others = h.to(wide) @ output_sum - at_target
+            if smoothing.form == "annotated":
+                others = others - z[:, smoothing.pad].to(wide)
+            nll += ((log_sum - at_target) * r).sum()
+            loss += ((log_sum - on * at_target - off * others) * r).sum()
+            if not (need_hidden or need_output):
+                continue
+            p.scatter_(1, t[:, None], ((at_target - log_sum).exp() - (on - off))[:, None].to(p.dtype))
+            if smoothing.form == "annotated":
+                p[:, smoothing.pad] += off
+            counted = r[:, None].to(wide)
+            dz = p if h.device.type == "cpu" else p.mul_(counted.to(p.dtype))  # a CPU has left padding out before
+            if dhidden is not None:
+                torch.addmm((-off * counted * output_sum).to(h.dtype), dz, output, out=dhidden[start : start + rows])
+            if doutput is not None:
+                if doutput.dtype == dz.dtype:
+                    doutput.addmm_(dz.t(), h)
+                else:
+                    doutput += dz.t() @ h
+                doutput.sub_((h.to(wide) * counted).sum(0), alpha=off)
+        ctx.save_for_backward(dhidden, doutput)
+        ctx.output_dtype = output.dtype
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    def backward(ctx: Any, dloss: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        dhidden, doutput = ctx.saved_tensors
+        return (
+            None if dhidden is None else dhidden * dloss,
+            None if doutput is None else doutput.mul_(dloss).to(ctx.output_dtype),
+            None,
+            None,
+            None,
+        )

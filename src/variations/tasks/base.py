@@ -1,0 +1,278 @@
+"""What a task is. Training, sweeps, tables, figures and the dashboard know nothing else of one.
+
+A task is described by a `Task`, which imports no torch, so that a table or `--help` stays quick. To train, a run asks
+it for two objects: `Data`, what the task learns from, and an `Experiment`, a network with its loss. A task of another
+package is an object of the same shape, named by an entry point (see `configuration/tasks.py`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from variations.configuration.tasks import Configured
+from variations.store.ledger import RunFolder
+
+if TYPE_CHECKING:
+    import torch
+    from numpy.typing import NDArray
+    from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class ParameterGroup:
+    """Parameters with a schedule of their own."""
+
+    name: str
+    parameters: list["nn.Parameter"]
+    rate: Callable[[int], float]
+    """Learning rate of an update, counted from 1."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Further options of the optimiser for this group, such as `weight_decay`."""
+
+
+class Place(Protocol):
+    """Where an experiment computes: one process of perhaps several."""
+
+    device: "torch.device"
+    rank: int
+    world: int
+
+    def precision(self) -> AbstractContextManager[Any]:
+        """Within it, the forward pass computes as `trainer.precision` says."""
+        ...
+
+    def sum(self, values: Sequence[float]) -> list[float]:
+        """Sums over all ranks, element by element."""
+        ...
+
+
+class Data(Protocol):
+    """What a task learns from; a LightningDataModule, so that Lightning moves its batches."""
+
+    accumulate: int
+    """Batches of each rank that make one update."""
+
+    def prepare_data(self) -> None:
+        """Download and build what is not there yet; in one process of each machine."""
+        ...
+
+    def setup(self, stage: str | None = None) -> None:
+        """Open what was built; in every process."""
+        ...
+
+    def train_dataloader(self) -> Any:
+        """Batches of an epoch. Its `state_dict` is the position in the epoch, so that a run continues in mid-epoch."""
+        ...
+
+    def batches(self) -> int:
+        """Batches of an epoch on one rank."""
+        ...
+
+    def keep_facts(self, folder: RunFolder) -> dict[str, str]:
+        """Keep with the run what belongs to it, such as its vocabulary; return SHA-256 of inputs by name."""
+        ...
+
+
+class Experiment(Protocol):
+    """A network that learns, in one process. Batches are the task's own, with `to(device)`, `index` and a length."""
+
+    @property
+    def network(self) -> "nn.Module":
+        """The network."""
+        ...
+
+    def parameter_groups(self) -> list[ParameterGroup]:
+        """The first group's rate is shown as the run's learning rate."""
+        ...
+
+    def start(self, place: Place) -> None:
+        """See what the device can do; before the first update."""
+        ...
+
+    def losses(self, batch: Any) -> Sequence["Tensor"]:
+        """Sums over the batch, as `Task.losses` names them; gradients are of the first."""
+        ...
+
+    def count(self, batch: Any) -> list[int]:
+        """What the batch adds to the run's totals, in the order of `Task.units`."""
+        ...
+
+    def size(self, batch: Any) -> str:
+        """How long the batch's longest items are, in words."""
+        ...
+
+    def halves(self, batch: Any) -> tuple[Any, Any]:
+        """Two batches that are the one, for when memory runs out."""
+        ...
+
+    def before_update(self) -> None:
+        """Change the gradients of an update, which are means, in place."""
+        ...
+
+    def after_update(self, step: int) -> None:
+        """Put the parameters back under their constraints after update `step`."""
+        ...
+
+    def metrics(self) -> dict[str, Any]:
+        """What is recorded of the weights themselves: numbers, or lists of numbers."""
+        ...
+
+    def validate(self, place: Place) -> dict[str, float]:
+        """Measure the present weights on the dev set, as `dev/<name>`; the network is in evaluation mode."""
+        ...
+
+    def dev_scores(self) -> list[float]:
+        """The latest validation's score of each dev item, for a search's test over items."""
+        ...
+
+    def test(self, folder: RunFolder, place: Place) -> dict[str, Any]:
+        """Test the present weights: `scores` and `loss` of result.json, and what else the result holds."""
+        ...
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number that a tested run has: `scores.<set>.<score>.value` or `loss.<key>` of its result.json."""
+
+    key: str
+    """`test.bleu`, `dev_ppl`, …"""
+    label: str
+    """Heading of its column."""
+    higher_is_better: bool
+    convention: str | None = None
+    """How it is computed, where the result does not say."""
+    unit: str = ""
+    set: str = "test"
+    """The data it was measured on."""
+
+    def value(self, result: Mapping[str, Any]) -> float | None:
+        """The number, or None where the run did not measure it."""
+        entry = self._entry(result)
+        found = entry.get("value") if isinstance(entry, Mapping) else entry
+        return float(found) if isinstance(found, int | float) else None
+
+    def told_convention(self, result: Mapping[str, Any]) -> str | None:
+        """How it was computed, as the result says, else as the task says."""
+        entry = self._entry(result)
+        if not isinstance(entry, Mapping):
+            return self.convention
+        parts = [str(entry[name]).rstrip(".") for name in ("convention", "signature") if entry.get(name)]
+        return "; ".join(parts) or self.convention
+
+    def _entry(self, result: Mapping[str, Any]) -> Any:
+        part, _, score = self.key.partition(".")
+        if not score:
+            return (result.get("loss") or {}).get(part)
+        return ((result.get("scores") or {}).get(part) or {}).get(score)
+
+
+@dataclass(frozen=True)
+class Published:
+    """A column of a paper's table: on which data, by which convention, and which of our measures equals it."""
+
+    key: str
+    label: str
+    text: str = ""
+    """What it was measured on, in words; empty where nothing is known of it."""
+    convention: str = ""
+    measures: tuple[str, ...] = ()
+    """Our measures, from the same convention to a near one; none where no difference can be taken."""
+    is_cost: bool = False
+    """It says what training cost, of which no difference between rows is taken."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What the model did with some items of a set, for people to read."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | float]]
+
+
+class Task(Configured, Protocol):
+    """A kind of experiment: what it learns from, what it minimises, how it is judged. Importing it imports no torch."""
+
+    losses: Sequence[str]
+    """Sums that `Experiment.losses` returns; the first is minimised. Logged as `train/<name>`, per loss unit."""
+    units: Sequence[str]
+    """What batches are counted in: first items, then what metrics show too, such as `target_tokens`; `flops` last."""
+    loss_unit: str
+    """The unit that the loss is a sum over: gradients are divided by it."""
+    monitor: str
+    """The validation's number that tells the best weights: the lowest."""
+    shown: Mapping[str, str]
+    """What the progress line shows of a validation: `{"dev/ppl": "dev ppl {:.2f}"}`."""
+
+    def profile(self, config: Any, device: str) -> Mapping[str, str]:
+        """What the task chose for this device, in words by topic."""
+        ...
+
+    def data(self, config: Any) -> Data:
+        """What the run learns from; nothing is read yet."""
+        ...
+
+    def experiment(self, config: Any, data: Data, device: str) -> Experiment:
+        """The network, newly initialised; `data` is set up."""
+        ...
+
+    def network(self, config: Any, folder: RunFolder) -> "nn.Module":
+        """The network of a stored run, without its weights. Raises UserError if the run has not begun to train."""
+        ...
+
+    def changed_inputs(self, config: Any, folder: RunFolder) -> list[str]:
+        """What has changed since among the files that a stored run has learned from, a sentence each."""
+        ...
+
+    def totals(self, counted: Mapping[str, float]) -> dict[str, Any]:
+        """What result.json adds to the run's totals, such as the part of a batch that is no padding."""
+        ...
+
+    def samples(self, folder: RunFolder) -> Mapping[str, Samples]:
+        """Some items of each tested set, as stored in the run's folder."""
+        ...
+
+    def pictures(self, folder: RunFolder, experiment: Experiment) -> Mapping[str, Path]:
+        """PNG files of what the tested network attends to, by part."""
+        ...
+
+    def metric(self, name: str) -> Measure:
+        """The measure that `sweep.metric=name` means. Raises UserError with the valid names if there is none."""
+        ...
+
+    def measure(self, key: str) -> Measure:
+        """The measure of a key; any score of any set, and any loss."""
+        ...
+
+    def columns(self, metric: Measure) -> Sequence[Measure]:
+        """What a table shows, the sweep's metric first."""
+        ...
+
+    def published(self, key: str) -> Published:
+        """What a key of `variation.published` means; an unknown one gets a column of its own and is never compared."""
+        ...
+
+    def data_name(self, config: Mapping[str, Any]) -> str:
+        """The measured data in words: `toy en-de`."""
+        ...
+
+    def incomparable(self, published: Published, config: Mapping[str, Any]) -> str | None:
+        """Why a published and a measured figure cannot be compared; None if they were taken on the same data."""
+        ...
+
+    def caveats(self, published: Published, measure: str, config: Mapping[str, Any]) -> list[str]:
+        """What else differs between two figures on the same data: convention, scale, amount of data."""
+        ...
+
+    def items(self, folder: RunFolder, measure: Measure) -> "NDArray[Any]":
+        """What each tested item adds to a measure, (items, k): `aggregate` of its sum is the measure.
+
+        Raises:
+            DataError: The run has not stored them, or the measure has none.
+        """
+        ...
+
+    def aggregate(self, measure: Measure, sums: "NDArray[Any]") -> "NDArray[Any]":
+        """The measure of sums over items, (…, k) to (…)."""
+        ...

@@ -1,0 +1,106 @@
+"""A treebank as sentences and lines of symbols in ids, ready for batches."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from variations.data.entry import text_sha256
+from variations.errors import DataError
+from variations.tasks.parsing.linearise import Bracketed, Form, Tagged, linearise
+from variations.tasks.parsing.trees import Tree, read_trees
+from variations.tasks.parsing.words import Vocabulary
+
+FORMS = ("tensor2tensor", "vinyals")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Training, development and test trees, and what a result says of them."""
+
+    described: str
+    train: Sequence[Tree]
+    dev: Sequence[Tree]
+    test: Sequence[Tree]
+    files: tuple[Path, ...] = ()
+    """What was read, for the fingerprint; none for a generated corpus."""
+    extra: tuple[Path, ...] = ()
+    """Files of further training trees, read one after the other."""
+
+    def training(self) -> Iterator[Tree]:
+        """All training trees; those of further files are read as they are asked for."""
+        yield from self.train
+        for path in self.extra:
+            yield from read_trees([path])
+
+    def fingerprint(self) -> dict[str, str]:
+        """SHA-256 of each file by its name."""
+        return {path.name: text_sha256(path) for path in (*self.files, *self.extra)}
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How trees become ids: the form of the lines and the two vocabularies."""
+
+    form: Form
+    words: Vocabulary
+    symbols: Vocabulary
+
+    @classmethod
+    def of(cls, corpus: Corpus, form: str, words: int, symbols: int) -> "Encoding":
+        """From the training trees, with at most so many rows a vocabulary.
+
+        Raises DataError where the symbols are more, or the form cannot write a label.
+        """
+        chosen: Form = Bracketed() if form == "vinyals" else Tagged.of(corpus.training())
+        lines = Vocabulary.of_symbols(linearise(tree, chosen) for tree in corpus.training())
+        if lines.size > symbols:
+            raise DataError(
+                f"The training trees have {lines.size} symbols, special ones included, and "
+                f"data.target_vocabulary={symbols} has no room for them."
+            )
+        return cls(chosen, Vocabulary.of_words((tree.words() for tree in corpus.training()), words), lines)
+
+
+class TreePairs:
+    """Sentences and lines of symbols; a map-style dataset of `(index, source ids, target ids)`.
+
+    Attributes:
+        source_lengths, target_lengths: ids of each, EOS included, shape (pairs,).
+        kept_index: place of each pair's tree among those that were given, shape (pairs,).
+        too_long: trees left out because a side is longer than `longest`.
+    """
+
+    def __init__(self, trees: Iterable[Tree], encoding: Encoding, longest: int | None = None) -> None:
+        sides: tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]] = [], []
+        kept = []
+        number = -1
+        for number, tree in enumerate(trees):
+            source = encoding.words.encode_words(tree.words())
+            target = encoding.symbols.encode_symbols(linearise(tree, encoding.form))
+            if longest is None or max(len(source), len(target)) <= longest:
+                kept.append(number)
+                for side, ids in zip(sides, (source, target), strict=True):
+                    side.append(np.array(ids, dtype=np.int32))
+        self.kept_index = np.array(kept, dtype=np.int64)
+        self.too_long = self.dropped = number + 1 - len(kept)
+        self.source_lengths, self.target_lengths = (
+            np.fromiter(map(len, side), dtype=np.int32, count=len(side)) for side in sides
+        )
+        # One array a side: loader processes share it, and Python objects would take several times the memory.
+        self._ids = [np.concatenate([*side, np.zeros(0, np.int32)]) for side in sides]
+        self._starts = [np.concatenate([[0], np.cumsum(n)]) for n in (self.source_lengths, self.target_lengths)]
+
+    def __len__(self) -> int:
+        return len(self.kept_index)
+
+    def pair(self, index: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Source and target ids of one pair, each ending in EOS; shapes (S,) and (T,)."""
+        (source, target), (s, t) = self._ids, self._starts
+        return source[s[index] : s[index + 1]], target[t[index] : t[index + 1]]
+
+    def __getitem__(self, index: int) -> tuple[int, NDArray[Any], NDArray[Any]]:
+        return (int(index), *self.pair(index))

@@ -1,0 +1,210 @@
+"""Trees as lines of symbols, and back: the two forms of the literature, and the repair of lines that are no tree."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from variations.errors import DataError
+from variations.tasks.parsing.trees import Tree
+
+NO_TAG = "XX"
+"""Stands for a word's part-of-speech tag where none is known."""
+
+
+class Form(Protocol):
+    """How opening brackets, closing brackets and words are written."""
+
+    name: str
+
+    def opening(self, label: str) -> str:
+        """The symbol that opens a constituent."""
+
+    def closing(self, label: str) -> str:
+        """The symbol that closes it."""
+
+    def terminal(self, tag: str) -> str:
+        """The symbol that stands for a word with this tag."""
+
+    def read(self, symbol: str) -> tuple[str, str]:
+        """The symbol's part, `open`, `close` or `word`, and its label or tag."""
+
+
+class Bracketed:
+    """Vinyals et al. (2015), section 3.2: `(S (NP XX XX )NP … )S`. Every tag is written XX."""
+
+    name = "vinyals"
+
+    def opening(self, label: str) -> str:
+        """See Form."""
+        return f"({label}"
+
+    def closing(self, label: str) -> str:
+        """See Form."""
+        return f"){label}"
+
+    def terminal(self, tag: str) -> str:
+        """See Form."""
+        return NO_TAG
+
+    def read(self, symbol: str) -> tuple[str, str]:
+        """See Form."""
+        if symbol[:1] == "(":
+            return "open", symbol[1:]
+        return ("close", symbol[1:]) if symbol[:1] == ")" else ("word", NO_TAG)
+
+
+class Tagged:
+    """tensor2tensor, with which the paper's parser was trained: `S NP DT NN /NP … /S`. Words are their tags.
+
+    A tag and an opening bracket look alike, so the labels of constituents must be known.
+    """
+
+    name = "tensor2tensor"
+
+    def __init__(self, labels: Iterable[str]) -> None:
+        self.labels = frozenset(labels)
+
+    @classmethod
+    def of(cls, trees: Iterable[Tree]) -> "Tagged":
+        """With the labels of these trees. Raises DataError for labels that this form cannot tell apart."""
+        labels: set[str] = set()
+        tags: set[str] = set()
+        for tree in trees:
+            for node in tree.nodes():
+                (labels if node.word is None else tags).add(node.label)
+        if clash := sorted(labels & tags | {label for label in labels | tags if label.startswith("/")}):
+            raise DataError(
+                f"The form tensor2tensor cannot write {', '.join(clash)}: a label must not be a tag too, nor begin "
+                "with a slash. Use the form vinyals."
+            )
+        return cls(labels)
+
+    def opening(self, label: str) -> str:
+        """See Form."""
+        return label
+
+    def closing(self, label: str) -> str:
+        """See Form."""
+        return f"/{label}"
+
+    def terminal(self, tag: str) -> str:
+        """See Form."""
+        return tag
+
+    def read(self, symbol: str) -> tuple[str, str]:
+        """See Form."""
+        if symbol[:1] == "/" and symbol[1:]:
+            return "close", symbol[1:]
+        return ("open", symbol) if symbol in self.labels else ("word", symbol)
+
+
+@dataclass(frozen=True, slots=True)
+class Repairs:
+    """What had to be done to make a tree over the sentence out of a line of symbols."""
+
+    brackets_added: int = 0
+    """Closing brackets for constituents that were left open."""
+    brackets_dropped: int = 0
+    """Closing brackets of constituents that were not open, and constituents without a word."""
+    words_added: int = 0
+    """Words of the sentence for which the line held no symbol."""
+    words_dropped: int = 0
+    """Symbols of words beyond the end of the sentence."""
+    roots_joined: int = 0
+    """Trees beyond the first, put under one root."""
+
+    def __bool__(self) -> bool:
+        return self != Repairs()
+
+
+def linearise(tree: Tree, form: Form) -> list[str]:
+    """The symbols of a tree, depth first: opening bracket, children, closing bracket; words are dropped."""
+    symbols: list[str] = []
+    pending: list[Tree | str] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, str):
+            symbols.append(node)
+        elif node.word is not None:
+            symbols.append(form.terminal(node.label))
+        else:
+            symbols.append(form.opening(node.label))
+            pending.append(form.closing(node.label))
+            pending.extend(reversed(node.children))
+    return symbols
+
+
+def delinearise(
+    symbols: Sequence[str], words: Sequence[str], form: Form, *, tags: Sequence[str] | None = None, root: str = "S"
+) -> tuple[Tree, Repairs]:
+    """The tree over `words` that `symbols` describe, and what had to be mended.
+
+    `tags` are put on the words in the place of those that the symbols name, `root` on joined trees. Constituents still
+    open are closed at the end, as in Vinyals et al. (2015, section 4); words without a symbol go to the innermost open
+    constituent, or into the last tree when all are closed. Raises ValueError without words.
+    """
+    if not words:
+        raise ValueError("a tree needs at least one word")
+    builder = _Builder(words, tags)
+    for symbol in symbols:
+        part, label = form.read(symbol)
+        if part == "open":
+            builder.pending.append((label, []))
+        elif part == "word":
+            builder.word(label)
+        else:
+            builder.close(label)
+    return builder.finish(root)
+
+
+class _Builder:
+    """Grows a tree from left to right and counts what does not fit."""
+
+    def __init__(self, words: Sequence[str], tags: Sequence[str] | None) -> None:
+        self.words, self.tags = words, tags
+        self.pending: list[tuple[str, list[Tree]]] = []
+        """Constituents that are open, the innermost last."""
+        self.roots: list[Tree] = []
+        self.used = 0
+        self.count: Counter[str] = Counter()
+
+    def attach(self, node: Tree) -> None:
+        (self.pending[-1][1] if self.pending else self.roots).append(node)
+
+    def word(self, tag: str) -> None:
+        if self.used == len(self.words):
+            self.count["words_dropped"] += 1
+            return
+        self.attach(Tree(tag if self.tags is None else self.tags[self.used], word=self.words[self.used]))
+        self.used += 1
+
+    def close(self, label: str) -> None:
+        if all(label != other for other, _ in self.pending):
+            self.count["brackets_dropped"] += 1
+            return
+        while self.close_innermost() != label:
+            self.count["brackets_added"] += 1
+
+    def close_innermost(self) -> str:
+        label, children = self.pending.pop()
+        if children:
+            self.attach(Tree(label, tuple(children)))
+        else:
+            self.count["brackets_dropped"] += 1
+        return label
+
+    def finish(self, root: str) -> tuple[Tree, Repairs]:
+        if self.used < len(self.words) and not self.pending and self.roots and self.roots[-1].word is None:
+            last = self.roots.pop()
+            self.pending.append((last.label, list(last.children)))
+            self.count["brackets_added"] -= 1  # it was closed once already
+        while self.used < len(self.words):
+            self.word(NO_TAG)
+            self.count["words_added"] += 1
+        while self.pending:
+            self.close_innermost()
+            self.count["brackets_added"] += 1
+        self.count["roots_joined"] = len(self.roots) - 1
+        tree = self.roots[0] if len(self.roots) == 1 else Tree(root, tuple(self.roots))
+        return tree, Repairs(**self.count)

@@ -1,0 +1,83 @@
+"""Parameter files of EVALB (.prm): which labels and words count, and which are the same."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from variations.errors import DataError
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """A parameter file (.prm). The defaults are those of the program without one."""
+
+    max_errors: int = 10
+    """More sentences with an error than this, and the files do not belong together."""
+    cutoff: int = 40
+    """The second summary is of sentences with at most so many words."""
+    labelled: bool = True
+    deleted: frozenset[str] = frozenset()
+    """Labels whose bracket does not count; as a tag, the word goes too."""
+    deleted_for_length: frozenset[str] = frozenset()
+    """Tags of words that do not count for a sentence's length."""
+    quotes: frozenset[str] = frozenset()
+    """Tags that a quotation mark may have been given."""
+    equal_labels: frozenset[frozenset[str]] = frozenset()
+    """Pairs of labels that count as the same."""
+    equal_words: frozenset[frozenset[str]] = frozenset()
+
+
+COLLINS = Parameters(
+    deleted=frozenset({"TOP", "-NONE-", ",", ":", "``", "''", "."}),
+    deleted_for_length=frozenset({"-NONE-"}),
+    equal_labels=frozenset({frozenset({"ADVP", "PRT"})}),
+)
+"""COLLINS.prm, with which results on the Penn Treebank are reported."""
+
+_LABELS = ("DELETE_LABEL", "DELETE_LABEL_FOR_LENGTH", "QUOTE_LABEL")
+_PAIRS = ("EQ_LABEL", "EQ_WORD")
+_KEYWORDS = ("DEBUG", "MAX_ERROR", "CUTOFF_LEN", "LABELED", *_LABELS, *_PAIRS)
+
+
+def read_parameters(path: Path) -> Parameters:
+    """A parameter file; DEBUG is accepted and without effect. Raises DataError, which names all faults by line."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read as a parameter file of EVALB: {error}") from error
+    numbers: dict[str, int] = {}
+    labels: dict[str, set[str]] = {key: set() for key in _LABELS}
+    pairs: dict[str, set[frozenset[str]]] = {key: set() for key in _PAIRS}
+    faults = []
+    for count, line in enumerate(lines, 1):
+        if line.startswith("#") or len(line.rstrip()) < 3:  # the program's own rule
+            continue
+        key, _, value = line.strip().replace("\t", " ").partition(" ")
+        value = value.strip()
+        if key not in _KEYWORDS:
+            faults.append(f"line {count}: unknown keyword {key}")
+        elif not value:
+            faults.append(f"line {count}: {key} without a value")
+        elif key in labels:
+            labels[key].add(value)
+        elif key in pairs:
+            if len(value.split()) != 2:
+                faults.append(f"line {count}: {key} takes two names and not {value!r}")
+            pairs[key].add(frozenset(value.split()))
+        elif not value.isdecimal():
+            faults.append(f"line {count}: {key} takes a whole number and not {value!r}")
+        else:
+            numbers[key] = int(value)
+    if faults:
+        raise DataError(
+            f"{path} is no parameter file of EVALB: {'; '.join(faults)}. Valid keywords: {', '.join(_KEYWORDS)}."
+        )
+    return Parameters(
+        max_errors=numbers.get("MAX_ERROR", 10),
+        cutoff=numbers.get("CUTOFF_LEN", 40),
+        labelled=bool(numbers.get("LABELED", 1)),
+        deleted=frozenset(labels["DELETE_LABEL"]),
+        deleted_for_length=frozenset(labels["DELETE_LABEL_FOR_LENGTH"]),
+        quotes=frozenset(labels["QUOTE_LABEL"]),
+        equal_labels=frozenset(pairs["EQ_LABEL"]),
+        equal_words=frozenset(pairs["EQ_WORD"]),
+    )

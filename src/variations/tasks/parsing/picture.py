@@ -1,0 +1,113 @@
+"""A predicted tree over its words and the gold tree hanging below them, as SVG; brackets that differ are marked."""
+
+from collections import Counter
+from dataclasses import dataclass
+from html import escape
+from itertools import accumulate
+
+from variations.tasks.parsing.parameters import COLLINS
+from variations.tasks.parsing.trees import Tree
+
+WRONG, MISSED = "#D55E00", "#0072B2"
+"""Vermilion and blue of Okabe and Ito's palette, told apart by colour-blind readers."""
+LETTER, LEVEL, MARGIN = 7.5, 34, 12
+"""Width of a letter, height of a level of the tree, margin, in pixels."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A node of the drawing; levels are counted from the words, whose tags are at level 1."""
+
+    label: str
+    x: float
+    level: int
+    children: tuple[int, ...]
+    differs: bool
+
+
+def picture(predicted: Tree, gold: Tree) -> str:
+    """Both trees as one SVG, in the page's own text colour.
+
+    A bracket is marked when EVALB with COLLINS.prm does not match it: punctuation does not count, ADVP equals PRT.
+    Raises ValueError when the trees are over different words.
+    """
+    words = gold.words()
+    if predicted.words() != words:
+        raise ValueError("both trees must be over the same words")
+    sides = list(zip(predicted.leaves(), gold.leaves(), strict=True))
+    widths = [
+        LETTER * max(len(word), len(p.label), len(g.label)) + 14 for word, (p, g) in zip(words, sides, strict=True)
+    ]
+    centres = [MARGIN + right - width / 2 for right, width in zip(accumulate(widths), widths, strict=True)]
+    above, below = _layout(predicted, gold, centres), _layout(gold, predicted, centres)
+    base = MARGIN + 22 + LEVEL * max(node.level for node in above)
+    width = max(sum(widths) + 2 * MARGIN, 460)
+    height = base + LEVEL * max(node.level for node in below) + 40
+    wrong, missed = (sum(node.differs for node in nodes) for nodes in (above, below))
+    title = f"Above: predicted (wrong brackets: {wrong}). Below: gold (missed brackets: {missed})."
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
+        f'height="{height:.0f}" role="img" font-family="sans-serif" font-size="12" fill="currentColor" '
+        f'text-anchor="middle"><title>{title}</title>',
+        f'<text x="{MARGIN}" y="{MARGIN + 4}" text-anchor="start">{title}</text>',
+        *_draw(above, base, -1, WRONG),
+        *(_text(x, base + 4, word, ' font-weight="bold"') for x, word in zip(centres, words, strict=True)),
+        *_draw(below, base, 1, MISSED),
+        "</svg>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _layout(tree: Tree, other: Tree, centres: list[float]) -> list[_Node]:
+    """The nodes in post-order, so that children come before their parent."""
+    free = Counter(_bracket(span) for span in other.spans(skip=COLLINS.deleted))
+    spans = iter(tree.spans(skip=COLLINS.deleted))
+    differs: dict[int, bool] = {}
+    order = list(tree.nodes())  # a parent before its children
+    for place, node in enumerate(order):
+        if node.word is None:
+            label, start, end = _bracket(next(spans))
+            free[label, start, end] -= 1
+            differs[place] = start < end and label not in COLLINS.deleted and free[label, start, end] < 0
+    nodes: list[_Node] = []
+    waiting: list[int] = []  # finished nodes whose parent is still to come, the leftmost last
+    word = len(centres)
+    for place in reversed(range(len(order))):
+        tree_node = order[place]
+        if tree_node.word is not None:
+            word -= 1
+            nodes.append(_Node(tree_node.label, centres[word], 1, (), False))
+        else:
+            children = tuple(waiting.pop() for _ in tree_node.children)
+            x = (nodes[children[0]].x + nodes[children[-1]].x) / 2
+            level = 1 + max(nodes[child].level for child in children)
+            nodes.append(_Node(tree_node.label, x, level, children, differs[place]))
+        waiting.append(len(nodes) - 1)
+    return nodes
+
+
+def _bracket(span: tuple[str, int, int]) -> tuple[str, int, int]:
+    label, start, end = span
+    return ("ADVP" if label == "PRT" else label), start, end
+
+
+def _draw(nodes: list[_Node], base: float, way: int, colour: str) -> list[str]:
+    """Lines first, labels over them; `way` is -1 for a tree above its words and 1 below."""
+    lines, labels = [], []
+    for node in nodes:
+        y = base + way * LEVEL * node.level
+        for child in (nodes[number] for number in node.children):
+            end = base + way * (LEVEL * child.level + 8)
+            ends = f'x1="{node.x:.1f}" y1="{y - way * 8:.1f}" x2="{child.x:.1f}" y2="{end:.1f}"'
+            lines.append(f'<line {ends} stroke="currentColor" stroke-opacity="0.4"/>')
+        if node.differs:
+            width = LETTER * len(node.label) + 8
+            box = f'x="{node.x - width / 2:.1f}" y="{y - 9:.1f}" width="{width:.1f}" height="18" rx="3"'
+            labels.append(f'<rect {box} fill="none" stroke="{colour}" stroke-width="1.5"/>')
+        style = f' fill="{colour}" font-weight="bold"' if node.differs else ""
+        labels.append(_text(node.x, y + 4, node.label, style))
+    return lines + labels
+
+
+def _text(x: float, y: float, words: str, style: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}"{style}>{escape(words)}</text>'

@@ -1,0 +1,64 @@
+"""Scoring files of trees: EVALB's own report, or the same figures as one JSON document."""
+
+from pathlib import Path
+from typing import Any
+
+from variations.errors import DataError
+from variations.tasks.parsing.evalb import ERROR, Sentence, Summary, report, score_lines
+from variations.tasks.parsing.parameters import COLLINS, Parameters, read_parameters
+
+
+def score_files(
+    hypotheses: Path, references: Path, parameters: Path | None = None
+) -> tuple[list[Sentence], Parameters]:
+    """EVALB's counts of a file of trees, one on a line, against the gold file; COLLINS.prm without a parameter file.
+
+    Raises DataError for files that cannot be read, are empty, or do not belong together.
+    """
+    chosen = COLLINS if parameters is None else read_parameters(parameters)
+    gold, test = (_lines(path) for path in (references, hypotheses))
+    if not gold:
+        raise DataError(f"{references} is empty: it must hold the gold trees, one on a line.")
+    return score_lines(gold, test, chosen), chosen
+
+
+def shown(sentences: list[Sentence], parameters: Parameters) -> str:
+    """EVALB's report, byte for byte."""
+    return report(sentences, parameters)
+
+
+def document(sentences: list[Sentence], parameters: Parameters) -> dict[str, Any]:
+    """The summary over all sentences and over short ones, and the reasons of errors, for `format=json`."""
+    short = [each for each in sentences if each.length <= parameters.cutoff]
+    return {
+        "schema": 1,
+        "scores": {"all": _figures(sentences), f"length<={parameters.cutoff}": _figures(short)},
+        "errors": [
+            {"line": number, "fault": each.fault} for number, each in enumerate(sentences, 1) if each.status == ERROR
+        ],
+    }
+
+
+def _figures(sentences: list[Sentence]) -> dict[str, float | int | None]:
+    summary = Summary.of(sentences)
+    scored = summary.valid > 0 and summary.gold > 0 and summary.test > 0
+    return {
+        "sentences": summary.sentences,
+        "errors": summary.errors,
+        "skipped": summary.skipped,
+        "f1": summary.f1 if summary.matched else 0.0 if scored else None,
+        "recall": summary.recall,
+        "precision": summary.precision,
+        "exact": 100 * summary.complete / summary.valid if summary.valid else None,
+        "crossing": summary.crossing / summary.valid if summary.valid else None,
+        "tags": 100 * summary.tags / summary.words if summary.words else None,
+    }
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return (
+            path.expanduser().read_text(encoding="utf-8").removesuffix("\n").split("\n") if path.stat().st_size else []
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read as a file of trees, one on a line: {error}") from error

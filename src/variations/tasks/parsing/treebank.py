@@ -1,0 +1,105 @@
+"""Which files of a folder are training, development and test trees."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from variations.errors import DataError
+
+FILE = re.compile(r"wsj_(\d\d)(\d\d)\.mrg", re.IGNORECASE)
+"""A file of the Penn Treebank: section, number."""
+STANDARD = {"train": range(2, 22), "dev": range(22, 23), "test": range(23, 24)}
+"""Sections of the Wall Street Journal, as in all results on it."""
+SAMPLE = {"train": range(1, 160), "dev": range(160, 180), "test": range(180, 200)}
+"""File numbers of the free sample (sections 00 and 01, 199 files): a split of our own, in the order of the files."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """The files of each set, in the order of their numbers."""
+
+    name: str
+    """`wsj` or `sample`."""
+    train: tuple[Path, ...]
+    dev: tuple[Path, ...]
+    test: tuple[Path, ...]
+
+    @property
+    def described(self) -> str:
+        """What every result says of its data."""
+        if self.name == "wsj":
+            return "WSJ sections 02-21 (train), 22 (dev), 23 (test)"
+        return (
+            "free sample of the Penn Treebank, not comparable with section 23: files wsj_0001-0159 (train), "
+            "0160-0179 (dev), 0180-0199 (test)"
+        )
+
+
+def find(root: Path) -> Split:
+    """The split of the treebank below `root`: the standard one, or ours where only the free sample is there.
+
+    Files are found by name (wsj_2300.mrg) in any folder. Raises DataError for an empty or incomplete folder, and for
+    a file that is there twice.
+    """
+    if not root.is_dir():
+        raise DataError(f"{root} is no folder: data.root is where the files wsj_*.mrg of the Penn Treebank lie.")
+    found: dict[int, Path] = {}
+    twice = []
+    for path in sorted(root.rglob("*")):
+        match = FILE.fullmatch(path.name)
+        if match and path.is_file():
+            number = int(match[1] + match[2])
+            if number in found:
+                twice.append(f"{found[number]} and {path}")
+            found[number] = path
+    if twice:
+        more = f" and {len(twice) - 1} more pairs" if len(twice) > 1 else ""
+        raise DataError(f"The same file of the treebank is there twice: {twice[0]}{more}. Name one folder of them.")
+    if not found:
+        raise DataError(
+            f"{root} holds no file wsj_*.mrg. The Penn Treebank (LDC99T42) is licensed; its free sample of 199 files "
+            "comes with NLTK: python -m nltk.downloader treebank"
+        )
+    sections = {number // 100 for number in found}
+    if sections <= {0, 1}:
+        return _sample(root, found)
+    missing = sorted({each for wanted in STANDARD.values() for each in wanted} - sections)
+    if missing:
+        raise DataError(f"{root} lacks WSJ sections {', '.join(f'{each:02d}' for each in missing)}.")
+    return Split("wsj", **{name: _files(found, _of(wanted)) for name, wanted in STANDARD.items()})
+
+
+def _sample(root: Path, found: dict[int, Path]) -> Split:
+    missing = sorted({each for wanted in SAMPLE.values() for each in wanted} - set(found))
+    if missing:
+        shown = ", ".join(f"wsj_{each:04d}.mrg" for each in missing[:3])
+        raise DataError(
+            f"{root} holds sections 00 and 01 alone, and for the free sample {len(missing)} of its 199 files are "
+            f"missing: {shown}{', …' if len(missing) > 3 else ''}."
+        )
+    return Split("sample", **{name: _files(found, wanted) for name, wanted in SAMPLE.items()})
+
+
+def _of(sections: Iterable[int]) -> range:
+    wanted = list(sections)
+    return range(wanted[0] * 100, wanted[-1] * 100 + 100)
+
+
+def _files(found: dict[int, Path], numbers: range) -> tuple[Path, ...]:
+    return tuple(found[number] for number in sorted(found) if number in numbers)
+
+
+def extra_files(paths: Sequence[str]) -> list[Path]:
+    """Files of further training trees, such as automatically parsed ones: each path is a file, or a folder of files.
+
+    Raises DataError for a path that is not there or holds no file.
+    """
+    files: list[Path] = []
+    for name in paths:
+        path = Path(name).expanduser()
+        found = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+        if not found or not found[0].is_file():
+            raise DataError(f"{path} holds no trees: name a file of trees, or a folder of such files.")
+        files.extend(found)
+    return files

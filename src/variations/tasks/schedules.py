@@ -1,0 +1,27 @@
+"""Learning rates of Transformers (Vaswani et al. 2017, eq. 3; Ahmed et al. 2017, section 3). No torch."""
+
+from variations.config import BranchConfig, RecipeConfig
+
+
+def noam(step: float, d: float, warmup: float) -> float:
+    """d^-0.5 · min(step^-0.5, step · warmup^-1.5), step from 1."""
+    return float(d**-0.5 * min(step**-0.5, step * warmup**-1.5))
+
+
+def main_rate(step: int, recipe: RecipeConfig, d_model: int) -> float:
+    """Learning rate of the network's weights at `step` (from 1)."""
+    if recipe.schedule == "inverse_sqrt":
+        return float(recipe.lr * min(step / recipe.warmup, (recipe.warmup / step) ** 0.5))
+    return recipe.lr * noam(step, d_model, recipe.warmup)
+
+
+def frozen_steps(branch: BranchConfig, max_steps: int) -> int:
+    """Last steps in which κ and α stay constant: `freeze_last`, but no more than the paper's largest share, 1/6."""
+    return min(branch.freeze_last, max_steps // 6)
+
+
+def branch_rate(step: int, branch: BranchConfig, d_model: int, N: int, max_steps: int) -> float:
+    """Learning rate of κ and α: (d/N)^-0.5 · min(i^-0.5, i · 400^-1.5), and 0 while they are frozen."""
+    if step > max_steps - frozen_steps(branch, max_steps):
+        return 0.0
+    return branch.lr_scale * noam(step, d_model / N, branch.warmup)

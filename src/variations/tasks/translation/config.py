@@ -1,0 +1,58 @@
+"""The configuration of a translation run: its corpus, its network and how it decodes."""
+
+from dataclasses import dataclass, field
+
+from variations.config import SequenceData, TransformerConfig, choice, default_cache, number
+
+
+@dataclass
+class DataConfig(SequenceData):
+    """A corpus and its sub-words."""
+
+    name: str = "toy"
+    kind: str = choice("toy", "toy", "folder", "multi30k", "wmt14")
+    """Which loader reads it."""
+    source: str = "en"
+    target: str = "de"
+    root: str | None = None
+    """Folder with a local copy (plain or .gz); null means: download into `cache` (or unpack, for toy)."""
+    cache: str = field(default_factory=default_cache)
+    """Downloads, sub-word models and token files, shared by all runs."""
+    train: str = "train"
+    """File stems: `<root>/<stem>.<language>[.gz]`."""
+    dev: str = "valid"
+    test: str = "test"
+    lowercase: bool = False
+    seed: int = number(1, ge=0)
+    """Seed that the toy corpus was made with; `tools/make_toy_corpus.py` makes others, for `data=files`."""
+    train_pairs: int | None = number(None, ge=1)
+    """Use only so many training pairs."""
+    workers: int = number(0, ge=0)
+    """Loader processes."""
+
+
+@dataclass
+class DecodeConfig:
+    """Beam search (SPEC section 4)."""
+
+    beam: int = number(4, ge=1)
+    """1 is greedy."""
+    alpha: float = number(0.6, ge=0)
+    """Exponent of the length penalty ((5+|Y|)/6)^alpha."""
+    max_extra: int = number(50, ge=0)
+    """Longest output: source length plus this."""
+    batch_tokens: int = number(4096, ge=1)
+    """Padded source tokens times beam per batch."""
+    nbest: int = number(1, ge=1)
+    sets: list[str] = field(default_factory=lambda: ["test"])
+    """Sets that are translated and scored after training: `test`, `dev`, and further test sets of the corpus."""
+    attention: int = number(3, ge=0, le=5)
+    """Short sentences whose attention maps a tested run stores for the dashboard; 0: none."""
+
+
+@dataclass
+class TranslationConfig(TransformerConfig):
+    """One translation run, complete."""
+
+    data: DataConfig = field(default_factory=DataConfig)
+    decode: DecodeConfig = field(default_factory=DecodeConfig)

@@ -1,0 +1,74 @@
+"""What a tested run did with some sentences, for people to read: translations, and pictures of attention."""
+
+from pathlib import Path
+from typing import Any
+
+from variations.store.ledger import RunFolder
+from variations.tasks.base import Samples
+
+SAMPLES = 50
+"""Translations shown of each set."""
+LONGEST = 25
+"""Words of a sentence whose attention is drawn."""
+
+
+def samples(folder: RunFolder, limit: int = SAMPLES) -> dict[str, Samples]:
+    """The first translations of each set of a tested run, from its `hypotheses/`."""
+    from variations.tasks.translation.scoring.bleu import moses
+    from variations.tasks.translation.scoring.gleu import sentence_gleu
+
+    tokenise = moses(folder.config()["data"]["target"])
+
+    def split(text: str) -> list[str]:
+        return tokenise(text).split()
+
+    found = {}
+    for path in sorted(folder.hypotheses.glob("*.hyp")):
+        texts = [path.with_suffix(ending) for ending in (".src", ".ref", ".hyp")]
+        columns = [text.read_text(encoding="utf-8").split("\n")[:limit] for text in texts]
+        rows = [row for row in zip(*columns, strict=True) if any(row)]
+        scored = [
+            (source, reference, hypothesis, round(100 * sentence_gleu(split(hypothesis), split(reference)), 2))
+            for source, reference, hypothesis in rows
+        ]
+        found[path.stem] = Samples(("source", "reference", "hypothesis", "gleu"), scored)
+    return found
+
+
+def attention_pictures(folder: RunFolder, model: Any, subwords: Any) -> dict[str, Path]:
+    """Draw every layer and head for one test sentence as tested, one PNG a part, in `figures/` of the run.
+
+    Args:
+        folder: A tested run.
+        model: The network with the tested weights.
+        subwords: Its vocabulary.
+    """
+    from variations.figures.attention import overview
+    from variations.figures.canvas import save, style
+    from variations.tasks.translation.decoding.translator import clean
+    from variations.tasks.translation.inspection.sentences import maps
+
+    pair = _short_sentence(folder)
+    if pair is None:
+        return {}
+    source, target = (subwords.encode([clean(text)])[0] for text in pair)
+    drawn = maps(model, subwords.pieces, source, target)
+    place = folder.path / "figures"
+    with style():
+        return {
+            part: save(overview([item for item in drawn if item.part == part]), place / f"attention-{part}.png")
+            for part in dict.fromkeys(item.part for item in drawn)
+        }
+
+
+def _short_sentence(folder: RunFolder) -> tuple[str, str] | None:
+    """The first sentence that is not long, with its translation, or its reference where that is empty or long."""
+    for path in sorted(folder.hypotheses.glob("*.hyp")):
+        files = (path.with_suffix(".src"), path, path.with_suffix(".ref"))
+        columns = [file.read_text(encoding="utf-8").split("\n") for file in files]
+        for source, hypothesis, reference in zip(*columns, strict=True):
+            if 0 < len(source.split()) <= LONGEST:
+                for target in (hypothesis, reference):
+                    if 0 < len(target.split()) <= LONGEST:
+                        return source, target
+    return None

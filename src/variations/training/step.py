@@ -1,0 +1,200 @@
+"""One update of the weights, on one page: read `Step.training_step` and `Step.update_weights` from top to bottom.
+
+An update is the same however its items were cut into batches and shared among ranks: gradients are of the sum of the
+loss over all of them, divided by the number of units it is a sum over (target tokens, questions, …).
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+
+from variations.config import RunConfig
+from variations.errors import UserError
+from variations.lightning import pl
+from variations.tasks.base import Experiment, Task
+from variations.training import memory, schedule
+from variations.training.budget import Budget
+from variations.training.ema import MovingAverage
+from variations.training.finite import Guard, Seen
+from variations.training.ranks import Place, Ranks
+from variations.training.update import Update, Window
+
+
+class Step(pl.LightningModule):
+    """An experiment under Lightning.
+
+    Args:
+        config: The run's configuration.
+        task: What the experiment is one of.
+        experiment: The network, newly initialised, and its loss.
+        accumulate: Batches of each rank that make one update.
+    """
+
+    def __init__(self, config: RunConfig, task: Task, experiment: Experiment, accumulate: int = 1) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+        self.config, self.task, self.experiment, self.accumulate = config, task, experiment, accumulate
+        self.model = experiment.network
+        self.average = MovingAverage(config.recipe.ema) if config.recipe.ema else None
+        self.budget = Budget(task.units)
+        self.window = Window(task.losses)
+        self.update = Update()
+        self.groups = experiment.parameter_groups()
+
+    def training_step(self, batch: Any, batch_idx: int) -> None:
+        """Add a batch's gradient to the update's, and after the last of its batches apply it."""
+        seed = self.seed(batch_idx)
+        torch.manual_seed(seed)
+        self.update.begin(batch, seed, self.experiment.count(batch))
+        last = (batch_idx + 1) % self.accumulate == 0 or self.trainer.is_last_batch
+        with nullcontext() if last else self._gradients_of_this_rank():
+            try:
+                self.forward_backward(batch)
+            except (RuntimeError, MemoryError) as error:
+                self._only_out_of_memory(error)
+                exhausted = True
+            else:
+                exhausted = False
+            if exhausted:  # outside of `except`, which would hold on to the memory of the failed attempt
+                work = (self._forget, self.forward_backward, self.experiment)
+                self.budget.oom_splits += memory.accumulate(self.update.batches, *work)
+        if last:
+            self.update_weights()
+
+    def forward_backward(self, batch: Any) -> None:
+        """Add the gradient of a batch: of the sum of its loss, or of the update's mean if that is known already."""
+        with self.place.precision():
+            losses = self.experiment.losses(batch)
+        self.update.sums.append(torch.stack([loss.detach() for loss in losses]).double())
+        # Dividing the loss of an update of one batch costs nothing; dividing its gradients is one more pass over them.
+        share = torch.full_like(losses[0], 1 / self._units(self.update.counts)) if self._alone() else None
+        with torch.autocast(self.device.type, enabled=False):  # backward kernels take their types from the forward pass
+            self.manual_backward(losses[0], gradient=share)
+
+    def update_weights(self) -> None:
+        """One update, from the gradients of its batches."""
+        update, step = self.update, self.global_step + 1
+        counted = self.ranks.sum(update.counts)
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        if not self._alone():
+            torch._foreach_div_(
+                gradients, self._units(counted) / self.trainer.world_size
+            )  # DDP has averaged over ranks
+        self.experiment.before_update()
+        own, norm = torch.stack(update.sums).sum(0), torch.nn.utils.get_total_norm(gradients)
+        where = f"epoch {self.current_epoch}, batch {self.trainer.fit_loop.epoch_loop.batch_idx}"
+        seen = Seen(step, where, own[0], [batch.index for _, batch in update.batches], norm)
+        skipped = self.guard.skips(seen, self.budget.nan_steps)
+        self.budget.add(counted)
+        if skipped:
+            self.budget.nan_steps += 1
+            self.zero_grad(set_to_none=True)  # Adam leaves weights without a gradient, and their moments, alone
+        else:
+            self.window.add(self.place.reduce(own), self._units(counted))
+            if self.config.recipe.clip:  # Lightning does not clip for a fused optimiser under bf16-mixed
+                torch.nn.utils.clip_grads_with_norm_(self.parameters(), self.config.recipe.clip, norm)
+        optimizer, rates = self.optimizers(), self.lr_schedulers()
+        optimizer.step()  # type: ignore[union-attr]  # one optimiser, one schedule for each of its groups
+        rates.step()  # type: ignore[union-attr, call-arg]
+        self.zero_grad(set_to_none=True)  # before the next forward pass, which needs the memory
+        if not skipped:
+            self.experiment.after_update(step)
+            if self.average is not None:
+                self.average.update(self.model)
+        self.update = Update()
+
+    def seed(self, batch_idx: int) -> int:
+        """Seed of a batch's random numbers, from its place in the data: a continued run draws the same.
+
+        Two devices take their batches in turn, so they draw what one device draws for the same batches.
+        """
+        place = batch_idx * self.trainer.world_size + self.global_rank
+        sequence = np.random.SeedSequence([self.config.seed, self.current_epoch, place])
+        return int(sequence.generate_state(1, np.uint64)[0])
+
+    def validate(self) -> dict[str, float]:
+        """Measure the present weights; the mode and the random numbers of training stay as they are."""
+        training = self.training
+        self.eval()
+        try:
+            return self.experiment.validate(self.place)
+        finally:
+            self.train(training)
+
+    def rate(self, step: int) -> float:
+        """Learning rate of the first group in update `step`."""
+        return self.groups[0].rate(step)
+
+    def on_fit_start(self) -> None:
+        """Meet the other ranks, and see what the device can do."""
+        self.ranks = Ranks(self.trainer.world_size)
+        self.place = Place(self.trainer)
+        self.guard = Guard(self.config.trainer.max_nan_steps, self.device.type == "cpu", self.ranks)
+        self.experiment.start(self.place)
+        if self.average is not None:
+            self.average.start(self.model)
+
+    def configure_optimizers(self) -> Any:
+        """Adam over the experiment's parameter groups, each under its own schedule, stepped once per update."""
+        optimizer, rates = schedule.optimizer(self.groups, self.config)
+        return {"optimizer": optimizer, "lr_scheduler": rates}
+
+    def _units(self, counts: list[int]) -> int:
+        return counts[self.task.units.index(self.task.loss_unit)]
+
+    def _alone(self) -> bool:
+        return self.trainer.world_size == 1 and self.accumulate == 1
+
+    def _gradients_of_this_rank(self) -> AbstractContextManager[Any]:
+        """Within it, DDP does not average gradients over ranks."""
+        blocked: Any = getattr(self.trainer.strategy, "block_backward_sync", nullcontext)
+        context: AbstractContextManager[Any] = blocked()
+        return context
+
+    def _forget(self) -> None:
+        self.update.sums.clear()
+        self.zero_grad(set_to_none=True)
+
+    def _only_out_of_memory(self, error: Exception) -> None:
+        if not memory.is_exhausted(error):
+            raise error
+        if self.trainer.world_size > 1:  # the other ranks wait for this one's gradients, of whole batches
+            raise memory.failure(f"on rank {self.global_rank}") from error
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Add the totals to what Lightning stores."""
+        checkpoint["variations"] = {
+            "budget": self.budget.state(),
+            "window": self.window.state(),
+            "average": None if self.average is None else self.average.state(),
+            "shares": self._shares(),
+        }
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Take the totals up again.
+
+        Raises:
+            UserError: the run was cut into other batches or among other devices.
+        """
+        state = checkpoint["variations"]
+        if state["shares"] != self._shares():
+            raise UserError(
+                f"the checkpoint was written with {_words(state['shares'])}, now there are {_words(self._shares())}: "
+                "places in the data cannot be carried over, so continue with the former trainer.devices, "
+                "trainer.nodes, batch size and data, or train under another name."
+            )
+        self.budget.load(state["budget"])
+        self.window.load(state["window"])
+        if self.average is not None and state["average"] is not None:
+            self.average.load(state["average"])
+
+    def _shares(self) -> list[int]:
+        data: Any = getattr(self.trainer, "datamodule", None)
+        return [self.trainer.world_size, self.accumulate, 0 if data is None else data.batches()]
+
+
+def _words(shares: list[int]) -> str:
+    world, accumulated, batches = shares
+    return f"{world} device(s), {accumulated} batch(es) per device and update, {batches} per device and epoch"

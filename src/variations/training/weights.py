@@ -1,0 +1,67 @@
+"""The weights that a run is tested with, and the trained network of a stored run."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from variations.config import RunConfig
+from variations.configuration.compose import load
+from variations.configuration.tasks import named
+from variations.errors import UserError
+from variations.store.ledger import RunFolder
+from variations.store.reuse import trained_in
+from variations.training import checkpoints
+
+log = logging.getLogger(__name__)
+
+
+def averaged_steps(config: RunConfig) -> set[int]:
+    """Steps whose weights are averaged at test time: the last `average` ones, `average_every` apart."""
+    recipe, last = config.recipe, config.trainer.max_steps
+    if recipe.average == 1:
+        return set()
+    apart = recipe.average_every or max(1, round(0.015 * last))
+    return set(range(last, 0, -apart)[: recipe.average])
+
+
+def final_weights(config: RunConfig, folder: RunFolder) -> tuple[dict[str, Tensor], list[int]]:
+    """Weights that are tested, and the steps they come from.
+
+    The mean of the last checkpoints (`recipe.average`), the moving average (`recipe.ema`), or the last weights.
+
+    Raises:
+        UserError: The run has no sound checkpoint, or that whose weights it tests is gone.
+    """
+    folder = trained_in(folder, config.variation.source)
+    if config.recipe.average > 1:
+        planned = averaged_steps(config)
+        kept = [(step, path) for step, path in checkpoints.weights(folder.checkpoints) if step in planned]
+        sound = [(step, path) for step, path in kept if checkpoints.is_sound(path)]
+        for _, path in sorted(set(kept) - set(sound)):
+            log.warning("The weights in %s are damaged (their checksum does not match); they are not averaged.", path)
+        if sound:
+            return checkpoints.average(path for _, path in sound), [step for step, _ in sound]
+    newest = checkpoints.newest(folder.checkpoints)
+    if newest is None:
+        raise UserError(f"{folder.path} holds no checkpoint that can be read: train the run first.")
+    state = checkpoints.load(newest)
+    moving = state["variations"].get("average")
+    if config.recipe.ema and moving is not None:
+        return moving["weights"], [int(state["global_step"])]
+    weights = {name.removeprefix("model."): value for name, value in state["state_dict"].items()}
+    return weights, [int(state["global_step"])]
+
+
+def load_network(path: Path) -> tuple[nn.Module, Any]:
+    """The network of a run as it was tested, in evaluation mode, and the run's configuration.
+
+    Raises:
+        UserError: There is no such run, it has no checkpoint, or what belongs to its network is gone.
+    """
+    folder = RunFolder.open(path)
+    config = load(folder.path / "config.yaml")
+    network: nn.Module = named(config.task).network(config, folder)
+    network.load_state_dict(final_weights(config, folder)[0])
+    return network.eval(), config

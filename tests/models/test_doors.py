@@ -1,0 +1,141 @@
+"""Networks, attention and position codes of other packages, named in a configuration."""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from variations.errors import UserError
+from variations.models import SequenceToSequence, Transformer, build
+from variations.models.flops import Tokens, training_flops
+from variations.models.transformer.attention import Heads
+from variations.models.transformer.positions import Positions
+from variations.tasks.translation.config import TranslationConfig
+
+SOURCE, TARGET = torch.tensor([[5, 9, 7, 2], [8, 2, 0, 0]]), torch.tensor([[4, 6, 2], [3, 2, 0]])
+
+
+class Uniform(Heads):
+    """Every key that may be seen has the same weight."""
+
+    def attend(self, q: Tensor, seen: Any, mask: Any, *, causal: bool) -> Tensor:
+        return super().attend(torch.zeros_like(q), seen, mask, causal=causal)
+
+
+class NoPositions(Positions):
+    def forward(self, start: int, length: int) -> Tensor:
+        return torch.zeros(length, self.d_model)
+
+
+class BagOfWords(SequenceToSequence):
+    """Predicts every target from the mean of the source's embeddings."""
+
+    start_id, pad = 1, 0
+
+    def __init__(self, vocabulary: int, d: int) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
+        self.output = torch.nn.Parameter(torch.randn(vocabulary, d))
+
+    @classmethod
+    def from_config(cls, config: TranslationConfig, vocabulary: int, kernels: Any) -> "BagOfWords":
+        return cls(vocabulary, config.model.d_model)
+
+    @classmethod
+    def forward_macs(cls, config: TranslationConfig, tokens: Tokens, vocabulary: int) -> int:
+        return tokens.target * config.model.d_model * vocabulary
+
+    def forward(self, source: Tensor, target: Tensor, packed: Any = None) -> Tensor:
+        return self.start_cache(source)[:, None].expand(-1, target.size(1), -1)
+
+    def start_cache(self, source: Tensor) -> Tensor:
+        return self.output[source].mean(1)
+
+    def decode_step(self, tokens: Tensor, cache: Tensor) -> Tensor:
+        return self.logits(cache)
+
+
+class Unfinished(SequenceToSequence):
+    def forward(self, source: Tensor, target: Tensor, packed: Any = None) -> Tensor:
+        return source
+
+
+@pytest.fixture(autouse=True)
+def package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installed package `elsewhere.nets`."""
+    module = ModuleType("elsewhere.nets")
+    for thing in (Uniform, NoPositions, BagOfWords, Unfinished):
+        setattr(module, thing.__name__, thing)
+    module.number = 3  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "elsewhere", ModuleType("elsewhere"))
+    monkeypatch.setitem(sys.modules, "elsewhere.nets", module)
+
+
+def config(**changes: str) -> TranslationConfig:
+    config = TranslationConfig()
+    m = config.model
+    m.N, m.d_model, m.d_ff, m.h = 1, 8, 16, 2
+    config.positions.kind = changes.pop("positions", "sinusoidal")
+    for key, value in changes.items():
+        setattr(m, key, value)
+    return config
+
+
+def test_a_network_of_another_package() -> None:
+    found = build(config(kind="elsewhere.nets:BagOfWords"), 13)
+    assert isinstance(found, BagOfWords)
+    assert found(SOURCE, TARGET).shape == (2, 3, 8)
+    assert found.parameter_groups() == {"main": [found.output]}
+    assert found.metrics() == {}
+    tokens = Tokens(6, 5, 20, 13, 16)
+    assert training_flops(config(kind="elsewhere.nets:BagOfWords"), tokens, 13) == 6 * 5 * 8 * 13
+
+
+def test_attention_of_another_package_is_that_of_the_network() -> None:
+    network = build(config(attention="elsewhere.nets:Uniform"), 13).eval()
+    assert isinstance(network, Transformer)
+    kinds = [type(module) for module in network.modules() if isinstance(module, Heads)]
+    assert kinds == [Uniform] * 3, "encoder, decoder and cross-attention"
+    x = torch.randn(1, 4, 8)
+    layer = network.encoder[0].self_heads  # type: ignore[union-attr]
+    value = layer.project(x) if layer.cross else layer.inputs(x).split(layer.widths, dim=-1)[2]  # type: ignore
+    attended, _ = layer.self_attend(x, None, causal=False)  # type: ignore[operator]
+    expected = value.view(1, 4, 2, 4).transpose(1, 2).mean(2, keepdim=True).expand(1, 2, 4, 4)
+    torch.testing.assert_close(attended, expected, rtol=0, atol=1e-6)
+
+
+def test_positions_of_another_package_are_added() -> None:
+    network = build(config(positions="elsewhere.nets:NoPositions"), 13).eval()
+    assert isinstance(network, Transformer)
+    x = network.embed(SOURCE, network.source_embedding, network.source_positions)
+    torch.testing.assert_close(x[0], network.source_embedding[SOURCE[0]] * 8**0.5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"kind": "wieghted"},
+            "model.kind=wieghted: valid choices are transformer, weighted, or package.module:Class of an installed "
+            "package.",
+        ),
+        ({"kind": "nowhere.at.all:Net"}, "model.kind=nowhere.at.all:Net: cannot import nowhere.at.all"),
+        ({"kind": "elsewhere.nets:Net"}, "elsewhere.nets has no Net: check the name after the colon."),
+        (
+            {"kind": "elsewhere.nets:Uniform"},
+            "is not derived from variations.models.network:SequenceToSequence: make it a subclass.",
+        ),
+        ({"kind": "elsewhere.nets:number"}, "is not derived from variations.models.network:SequenceToSequence"),
+        ({"kind": "elsewhere.nets:Unfinished"}, "asks for: decode_step, forward_macs, start_cache."),
+        ({"attention": "additiv"}, "model.attention=additiv: valid choices are dot_product, additive, restricted, or"),
+        ({"attention": "elsewhere.nets:NoPositions"}, "not derived from variations.models.transformer.attention:Heads"),
+        ({"positions": "elsewhere.nets:"}, "positions.kind=elsewhere.nets:: valid choices are sinusoidal, learned, or"),
+    ],
+)
+def test_what_cannot_be_had_is_told(changes: dict[str, str], said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        build(config(**changes), 13)
+    assert said in str(caught.value)

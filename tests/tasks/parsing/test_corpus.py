@@ -1,0 +1,63 @@
+"""Trees as ids."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from variations.data.batching import collate
+from variations.data.special import EOS
+from variations.errors import DataError
+from variations.tasks.parsing.corpus import FORMS, Corpus, Encoding, TreePairs
+from variations.tasks.parsing.linearise import Repairs, delinearise
+from variations.tasks.parsing.trees_toy import generate
+
+
+def corpus() -> Corpus:
+    trees = generate(60, seed=3)
+    return Corpus("built in", trees[:40], trees[40:50], trees[50:])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_ids_hold_the_whole_tree(form: str) -> None:
+    data = corpus()
+    encoding = Encoding.of(data, form, words=200, symbols=64)
+    pairs = TreePairs(data.train, encoding)
+    assert (len(pairs), pairs.dropped) == (40, 0)
+    for number, tree in enumerate(data.train):
+        index, source, target = pairs[number]
+        assert (index, source[-1], target[-1]) == (number, EOS, EOS)
+        assert len(source) == len(tree.words()) + 1
+        symbols = encoding.symbols.decode(target.tolist())
+        tags = [leaf.label for leaf in tree.leaves()] if form == "vinyals" else None
+        assert delinearise(symbols, tree.words(), encoding.form, tags=tags) == (tree, Repairs())
+    batch = collate([pairs[0], pairs[1]])
+    assert batch.target_tokens == pairs.target_lengths[:2].sum()
+
+
+def test_long_trees_are_left_out_and_counted() -> None:
+    data = corpus()
+    encoding = Encoding.of(data, "tensor2tensor", words=200, symbols=64)
+    everything = TreePairs(data.train, encoding)
+    longest = int(np.median(everything.target_lengths))
+    pairs = TreePairs(data.train, encoding, longest)
+    assert pairs.too_long == (everything.target_lengths > longest).sum() > 0
+    assert pairs.kept_index.tolist() == np.flatnonzero(everything.target_lengths <= longest).tolist()
+    assert all((pairs.pair(k)[1] == everything.pair(n)[1]).all() for k, n in enumerate(pairs.kept_index))
+    assert len(TreePairs([], encoding)) == 0
+
+
+def test_symbols_without_room_are_refused() -> None:
+    with pytest.raises(DataError, match=r"data\.target_vocabulary=10 has no room"):
+        Encoding.of(corpus(), "tensor2tensor", words=200, symbols=10)
+
+
+def test_further_trees_are_trained_on_and_fingerprinted(tmp_path: Path) -> None:
+    path = tmp_path / "auto.txt"
+    path.write_text("(S (NN snow) (VB fell))", encoding="utf-8")
+    data = corpus()
+    more = Corpus(data.described, data.train, data.dev, data.test, extra=(path,))
+    encoding = Encoding.of(more, "tensor2tensor", words=200, symbols=64)
+    assert len(TreePairs(more.training(), encoding)) == 41
+    assert "VB" in encoding.symbols.names
+    assert list(more.fingerprint()) == ["auto.txt"]

@@ -1,0 +1,96 @@
+"""Reading, cleaning and writing trees."""
+
+from pathlib import Path
+
+import pytest
+
+from variations.errors import DataError
+from variations.tasks.parsing.trees import Tree, parse_trees, plain_label, read_trees
+
+CAT = "(S (NP (DT The) (NN cat)) (VP (VBD sat) (PP (IN on) (NP (DT the) (NN mat)))) (. .))"
+
+
+def test_the_spans_of_the_golden_tree() -> None:
+    (tree,) = parse_trees(f"(TOP {CAT})")
+    assert tree.spans() == [("S", 0, 7), ("NP", 0, 2), ("VP", 2, 6), ("PP", 3, 6), ("NP", 4, 6)]
+    assert tree.words() == ["The", "cat", "sat", "on", "the", "mat", "."]
+    assert str(tree) == CAT
+
+
+def test_a_tree_over_many_lines_with_functions_and_traces() -> None:
+    text = """
+    ( (S
+        (NP-SBJ-1 (NNP Ada) )
+        (VP (VBD was)
+          (VP (VBN seen)
+            (NP (-NONE- *-1) )
+            (SBAR (-NONE- 0)
+              (S (-NONE- *T*-2) ))))
+        (PRN (-LRB- -LRB-) (NP=3 (CD 7) ) (-RRB- -RRB-) )
+        (. .) ))
+    """
+    (tree,) = parse_trees(text)
+    cleaned = "(S (NP (NNP Ada)) (VP (VBD was) (VP (VBN seen))) (PRN (-LRB- -LRB-) (NP (CD 7)) (-RRB- -RRB-)) (. .))"
+    assert str(tree) == cleaned
+
+
+@pytest.mark.parametrize("root", ["", "TOP", "ROOT", "S1"])
+def test_the_outer_bracket_is_taken_off(root: str) -> None:
+    assert parse_trees(f"({root} (NP (NN cat)))") == [Tree("NP", (Tree("NN", word="cat"),))]
+
+
+def test_a_root_with_two_children_stays() -> None:
+    assert str(parse_trees("( (NP (NN cat)) (. .))")[0]) == "(TOP (NP (NN cat)) (. .))"
+
+
+def test_chains_stay_and_trees_without_words_go() -> None:
+    assert [str(tree) for tree in parse_trees("(S (NP (NP (NN cat)))) (S (-NONE- *))")] == ["(S (NP (NP (NN cat))))"]
+
+
+def test_two_trees_on_a_line_and_none() -> None:
+    assert len(parse_trees("(NP (NN a)) (NP (NN b))\n\n(NN c)")) == 3
+    assert parse_trees(" \n") == []
+
+
+@pytest.mark.parametrize(("label", "plain"), [("NP-SBJ", "NP"), ("NP=2", "NP"), ("-LRB-", "-LRB-"), ("PRP$", "PRP$")])
+def test_functions_are_cut_off(label: str, plain: str) -> None:
+    assert plain_label(label) == plain
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "what"),
+    [
+        ("(S (NN a)", "line 1, column 1", "never closed"),
+        ("(S (NN a)))", "line 1, column 11", "nothing opened"),
+        ("(S (NN a))\ncat", "line 2, column 1", "cat outside all brackets"),
+        ("(S\n  (NP the cat))", "line 2, column 11", "cat beside another element"),
+        ("(S (NP (NN a) b))", "line 1, column 15", "b beside another element"),
+        ("(S (NP a (NN b)))", "line 1, column 10", "a bracket beside a word"),
+        ("(S (NP))", "line 1, column 4", "without a word or a constituent"),
+        ("(S ((NN a)))", "line 1, column 4", "without a label"),
+    ],
+)
+def test_a_fault_is_named_by_line_and_column(text: str, place: str, what: str) -> None:
+    with pytest.raises(DataError, match=f"wsj.mrg, {place}: .*{what}"):
+        parse_trees(text, "wsj.mrg")
+
+
+def test_the_faults_of_all_files_come_at_once(tmp_path: Path) -> None:
+    (tmp_path / "a.mrg").write_text("(S (NN a)", encoding="utf-8")
+    (tmp_path / "b.mrg").write_text(CAT, encoding="utf-8")
+    (tmp_path / "c.mrg").write_bytes(b"(S (NN \xff))")
+    names = [tmp_path / f"{name}.mrg" for name in "abcd"]
+    with pytest.raises(DataError) as caught:
+        read_trees(names)
+    first, second, third = str(caught.value).splitlines()
+    assert "a.mrg, line 1, column 1" in first
+    assert "c.mrg: cannot be read (not a text in UTF-8)" in second
+    assert "d.mrg: cannot be read (No such file or directory)" in third
+    assert len(read_trees([tmp_path / "b.mrg"] * 2)) == 2
+
+
+def test_a_very_deep_tree_is_no_problem() -> None:
+    depth = 20_000
+    (tree,) = parse_trees("(X " * depth + "(NN a)" + ")" * depth)
+    assert str(tree).count("(X") == depth
+    assert len(tree.spans()) == depth
