@@ -1,0 +1,49 @@
+"""What a memory network is given: a batch of stories with their questions, for R restarts at once.
+
+R networks of the same kind are trained side by side, each on batches of its own, because a single one is so small
+that a program spends its time on starting operations.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Stories:
+    """A batch of B questions for each of R restarts, over memories of at most n sentences of at most J words.
+
+    Slot 1 of a memory holds the sentence told last. Only the N slots that are filled are stored, in the order of
+    restart, question and slot. Places after a sentence's last word hold 0, the empty word.
+    """
+
+    n: int
+    place: Tensor
+    """(N) where in (R, B, n), flattened, each sentence stands."""
+    sentences: Tensor
+    """(N, J) word ids."""
+    times: Tensor
+    """(N) how long ago each sentence was told, counted from 1."""
+    questions: Tensor
+    """(R, B, J) word ids."""
+    answers: Tensor
+    """(R, B) word ids."""
+    supports: Tensor
+    """(R, B, F) slots of the supporting facts in their order, counted from 1; 0: none."""
+
+    def spread(self, values: Tensor, empty: float = 0) -> Tensor:
+        """Values of the sentences (N, ...) as (R, B, n, ...), with `empty` where no sentence is."""
+        R, B = self.answers.shape
+        shape = values.shape[1:]
+        place = self.place.view(-1, *[1] * len(shape)).expand_as(values)
+        return values.new_full((R * B * self.n, *shape), empty).scatter(0, place, values).view(R, B, self.n, *shape)
+
+    def gather(self, values: Tensor) -> Tensor:
+        """Values of the slots (R, B, n) as those of the sentences (N): the inverse of `spread`."""
+        return values.flatten()[self.place]
+
+    @property
+    def filled(self) -> Tensor:
+        """(R, B, n) where a slot holds a sentence."""
+        return self.spread(torch.ones_like(self.place, dtype=torch.bool))
