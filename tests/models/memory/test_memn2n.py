@@ -50,13 +50,16 @@ def expected(net: MemN2N, stories: Stories, code: str, r: int, b: int) -> tuple[
     for hop in range(HOPS):
         A, C = (E[hop], E[hop + 1]) if adjacent else (E[0], E[1])
         zero = torch.zeros(D, dtype=u.dtype)
-        full = [(vector(A, w, code, t), vector(C, w, code, t)) if t else (zero, zero) for w, t in zip(slots, times)]
+        full = [
+            (vector(A, w, code, t), vector(C, w, code, t)) if t else (zero, zero)
+            for w, t in zip(slots, times, strict=True)
+        ]
         full += [(zero, zero)] * (MEMORY - len(full))
         score = torch.stack([u @ m for m, _ in full])
         if net.empty_slots == "masked":
             score[[i for i in range(MEMORY) if i >= len(times) or not times[i]]] = -torch.inf
         p = score.masked_fill(score.isinf(), 0) if net.linear[r] else score.softmax(0)
-        o = sum(p_i * c for p_i, (_, c) in zip(p, full))
+        o = sum(p_i * c for p_i, (_, c) in zip(p, full, strict=True))
         u = (u if adjacent else net.H[r] @ u) + o
         reads.append(p[: len(slots)])
     return E[HOPS if adjacent else 3] @ u, reads
@@ -82,13 +85,13 @@ def test_forward_by_hand(stories: Stories, code: str, tying: str, empty_slots: s
 @pytest.mark.parametrize("code", ["bow", "paper", "authors"])
 def test_gradients(stories: Stories, code: str) -> None:
     net = model([1, 2], code=code, tying="layer_wise")
-    names, values = zip(*net.named_parameters())
+    names, values = zip(*net.named_parameters(), strict=True)
 
     def loss(*parameters: Tensor) -> Tensor:
-        logits, reads = torch.func.functional_call(net, dict(zip(names, parameters)), (stories,))
+        logits, reads = torch.func.functional_call(net, dict(zip(names, parameters, strict=True)), (stories,))
         return logits.square().sum() + sum(read.square().sum() for read in reads)
 
-    assert torch.autograd.gradcheck(loss, values)
+    assert torch.autograd.gradcheck(loss, values, fast_mode=True)
 
 
 def test_linear_start_is_the_restarts_own(stories: Stories) -> None:

@@ -20,6 +20,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from variations.models.memory.base import EMPTY, Reader, initialise
 from variations.models.memory.counts import ShareOfWords, SumOfWords, WordCounts
 from variations.models.memory.sentence import SENTENCE_CODES
 from variations.models.memory.stories import Stories
@@ -28,11 +29,11 @@ INITIAL_DEVIATION = 0.1
 """All weights begin as N(0, 0.1)."""
 
 
-class MemN2N(nn.Module):
+class MemN2N(Reader):
     """R end-to-end memory networks.
 
     The vocabulary's V words are followed by one word for each time that a sentence may be old: T_A, T_C are rows
-    of A and C. Word 0 is empty; its vectors stay 0 (`keep_empty`).
+    of A and C. Word 0 is empty; its vectors stay 0 (`after_update`).
 
     Args:
         words: V, with the empty word.
@@ -75,21 +76,14 @@ class MemN2N(nn.Module):
         self.register_buffer("linear", torch.zeros(restarts, dtype=torch.bool))
         self.linear: Tensor
         """(R) linear start (LS): the restart's memory softmax is left out, p_i = uᵀ m_i."""
-        self._initialise(seeds)
+        initialise(self, seeds, INITIAL_DEVIATION)
+        self.after_update()
 
     @torch.no_grad()
-    def _initialise(self, seeds: list[int]) -> None:
-        for restart, seed in enumerate(seeds):
-            generator = torch.Generator().manual_seed(seed)
-            for parameter in self.parameters():
-                parameter[restart].normal_(0, INITIAL_DEVIATION, generator=generator)
-        self.keep_empty()
-
-    @torch.no_grad()
-    def keep_empty(self) -> None:
-        """Set the empty word's vectors to 0; due after every update."""
+    def after_update(self) -> None:
+        """Set the empty word's vectors to 0 again."""
         for embedding in self.embeddings:
-            embedding[:, 0] = 0
+            embedding[:, EMPTY] = 0
 
     def forward(self, stories: Stories) -> tuple[Tensor, list[Tensor]]:
         """Logits of the answer's word (R, B, V + memory), and for each hop how much it reads of each slot (R, B, n)."""
@@ -116,7 +110,7 @@ class MemN2N(nn.Module):
         """
         rows = self.words + self.memory
         alpha, beta = self.code(words, timed)
-        known = words > 0
+        known = words != EMPTY
         if self.code.a is None:
             return WordCounts(words + rows * question.unsqueeze(1), alpha * known, R * B * rows)
         state = question + question // B * B  # of 2B in each restart

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
+from variations.models.memory.base import Reader
 from variations.models.memory.memn2n import MemN2N
-from variations.models.memory.stories import Stories
 from variations.tasks.question_answering.batching import Batches, gather
 from variations.tasks.question_answering.encoding import Encoded
 
@@ -47,11 +46,6 @@ def update(parameters: Sequence[Tensor], lr: float, clip: float) -> None:
             parameter.addcmul_(gradient, scale.view(-1, *[1] * (gradient.dim() - 1)))
 
 
-def loss_of(logits: Tensor, stories: Stories) -> Tensor:
-    """Cross-entropy of the answers, summed over the batch and the restarts."""
-    return cross_entropy(logits.flatten(0, 1), stories.answers.flatten(), reduction="sum")
-
-
 def train(model: MemN2N, batches: Batches, schedule: Schedule, after: Callable[[int], None] | None = None) -> None:
     """All epochs of `schedule`; `after` is called with the number of each that is done."""
     parameters = list(model.parameters())
@@ -60,17 +54,16 @@ def train(model: MemN2N, batches: Batches, schedule: Schedule, after: Callable[[
         for stories in batches.draw(len(batches)):
             for parameter in parameters:
                 parameter.grad = None
-            logits, _reads = model(stories)
-            loss_of(logits, stories).backward()
+            model.loss(stories).sum().backward()
             update(parameters, lr, schedule.clip)
-            model.keep_empty()
+            model.after_update()
         if after:
             after(epoch)
     model.linear.fill_(False)
 
 
 @torch.no_grad()
-def wrong(model: MemN2N, data: Encoded, restarts: int, size: int = 250) -> Tensor:
+def wrong(model: Reader, data: Encoded, restarts: int, size: int = 250) -> Tensor:
     """Whether each restart's answer to each question is wrong (R, Q)."""
     parts = []
     for index in torch.arange(len(data)).split(size):
