@@ -120,6 +120,15 @@ def test_words_and_lengths_that_the_vocabulary_does_not_know() -> None:
         encode([Question((("bill", "is", "here", "here"),), ("is", "here"), "here", (0,))], vocabulary)
 
 
+def test_ngrams_are_words_beside_the_words() -> None:
+    vocabulary = Vocabulary.build(QUESTIONS[2:], ngrams=3)
+    assert vocabulary.words == (
+        "", "bill", "bill_is", "bill_is_here", "here", "is", "is_bill", "is_here", "where", "where_is", "where_is_bill",
+    )  # fmt: skip
+    assert vocabulary.longest == 6
+    assert encode(QUESTIONS[2:], vocabulary).sentences.tolist() == [[1, 5, 4, 2, 7, 3]]
+
+
 @pytest.mark.skipif(not BABI.is_dir(), reason="VARIATIONS_BABI names no folder with bAbI 1.2")
 def test_the_real_tasks() -> None:
     splits = load(BABI, range(1, 21))

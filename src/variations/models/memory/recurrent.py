@@ -21,7 +21,7 @@ class GRU(nn.Module):
         self.b = nn.Parameter(torch.empty(restarts, 1, 3 * d))
 
     def project(self, x: Tensor) -> Tensor:
-        """What the input adds to the gates and the candidate, for all times at once: (R, ..., inputs) to (R, ..., 3d)."""
+        """What the input adds to gates and candidate, for all times at once: (R, ..., inputs) to (R, ..., 3d)."""
         projected = torch.baddbmm(self.b, x.flatten(1, -2), self.W)
         return projected.view(*x.shape[:-1], 3 * self.d)
 

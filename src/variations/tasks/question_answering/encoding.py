@@ -13,18 +13,26 @@ NIL = 0
 """Id of the empty word, which fills sentences and stories up to their length."""
 
 
+def with_ngrams(sentence: tuple[str, ...], longest: int) -> tuple[str, ...]:
+    """The words of a sentence and, after them, its n-grams of two up to `longest` words: `went_to`."""
+    runs = [sentence[at : at + n] for n in range(2, longest + 1) for at in range(len(sentence) - n + 1)]
+    return (*sentence, *("_".join(run) for run in runs))
+
+
 @dataclass(frozen=True)
 class Vocabulary:
     """Words and answers by number; the answers are words too, so that a model may tie both."""
 
     words: tuple[str, ...]
     longest: int
-    """Words of the longest sentence or question."""
+    """Words, with n-grams, of the longest sentence or question."""
     memory: int
     """Sentences of the longest story, up to the limit that `build` was given."""
+    ngrams: int = 1
+    """Longest n-gram that counts as a word beside the words themselves (NG)."""
 
     @classmethod
-    def build(cls, questions: Iterable[Question], limit: int = 50) -> "Vocabulary":
+    def build(cls, questions: Iterable[Question], limit: int = 50, ngrams: int = 1) -> "Vocabulary":
         """All words of the questions, sorted, so that their order changes nothing; word 0 is the empty one.
 
         The words of the test questions belong to it as well, as in the authors' code: it reads both files into one
@@ -34,11 +42,12 @@ class Vocabulary:
         longest = memory = 0
         for question in questions:
             for sentence in (*question.story, question.words):
-                words.update(sentence)
-                longest = max(longest, len(sentence))
+                features = with_ngrams(sentence, ngrams)
+                words.update(features)
+                longest = max(longest, len(features))
             words.add(question.answer)
             memory = max(memory, len(question.story))
-        return cls(("", *sorted(words)), longest, min(memory, limit))
+        return cls(("", *sorted(words)), longest, min(memory, limit), ngrams)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -92,22 +101,24 @@ def encode(questions: Sequence[Question], vocabulary: Vocabulary) -> Encoded:
             slot = len(question.story) - fact
             supports[at, order] = slot if slot <= vocabulary.memory else 0
     return Encoded(
-        sentences=_padded(rows, ids, vocabulary.longest),
+        sentences=_padded(rows, ids, vocabulary),
         end=end,
         count=count,
-        questions=_padded([question.words for question in questions], ids, vocabulary.longest),
+        questions=_padded([question.words for question in questions], ids, vocabulary),
         answers=torch.tensor([_id(question.answer, ids) for question in questions]),
         supports=supports,
     )
 
 
-def _padded(sentences: Sequence[tuple[str, ...]], ids: dict[str, int], longest: int) -> Tensor:
+def _padded(sentences: Sequence[tuple[str, ...]], ids: dict[str, int], vocabulary: Vocabulary) -> Tensor:
     rows = []
     for sentence in sentences:
-        if len(sentence) > longest:
-            raise DataError(f'"{" ".join(sentence)}" has {len(sentence)} words, and the vocabulary knows {longest}.')
-        rows.append([_id(word, ids) for word in sentence] + [NIL] * (longest - len(sentence)))
-    return torch.tensor(rows, dtype=torch.long).view(len(rows), longest)
+        row = [_id(word, ids) for word in with_ngrams(sentence, vocabulary.ngrams)]
+        if len(row) > vocabulary.longest:
+            text, known = " ".join(sentence), vocabulary.longest
+            raise DataError(f'"{text}" has {len(row)} words, and the longest that the vocabulary knows {known}.')
+        rows.append(row + [NIL] * (vocabulary.longest - len(row)))
+    return torch.tensor(rows, dtype=torch.long).view(len(rows), vocabulary.longest)
 
 
 def _id(word: str, ids: dict[str, int]) -> int:

@@ -1,4 +1,4 @@
-"""A small world of actors, places and objects that tells stories of our own, in the manner of bAbI tasks 1, 2, 6 and 15.
+"""A small world of actors, places and objects that tells stories in the manner of bAbI tasks 1, 2, 6 and 15.
 
 For tests and a demonstration without a download; the words are other than bAbI's, and so are the sentences, so that
 nobody takes the one for the other. Results on it stand beside no published figure.
