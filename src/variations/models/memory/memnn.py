@@ -133,8 +133,10 @@ class _Search:
             told = stories.spread(part.bag(FOUND, stories.sentences, of_sentence))
             self.told.append(torch.cat([torch.zeros_like(told[:, :, :1]), told], 2))
         scored = stories.spread(net.output.bag(SCORED, stories.sentences, of_sentence))  # (R, B, n, d)
-        nothing = torch.zeros_like(scored[:, :, :1]) if net.none is None else net.none.unsqueeze(1).expand_as(
-            scored[:, :, :1]
+        nothing = (
+            torch.zeros_like(scored[:, :, :1])
+            if net.none is None
+            else net.none.unsqueeze(1).expand_as(scored[:, :, :1])
         )
         candidates = torch.cat([nothing, scored], 2)
         self.candidates = net.output(candidates.flatten(1, 2)).view_as(candidates)
