@@ -35,9 +35,10 @@ class Reader(nn.Module):
         """What follows an update of the parameters; here nothing."""
 
 
-def answer_loss(scores: Tensor, stories: Stories) -> Tensor:
-    """(R) the cross-entropy of the answers in nats, summed over the batch."""
-    return cross_entropy(scores.mT, stories.answers, reduction="none").sum(1)
+def answer_loss(scores: Tensor, stories: Stories, each: bool = False) -> Tensor:
+    """(R) the cross-entropy of the answers in nats, summed over the batch; `each`: (R, B), of each question."""
+    losses = cross_entropy(scores.mT, stories.answers, reduction="none")
+    return losses if each else losses.sum(1)
 
 
 @torch.no_grad()

@@ -120,7 +120,7 @@ class DMN(Reader):
         return loss
 
     def wanted_gates(self, stories: Stories) -> list[Tensor]:
-        """For each pass the slots to read (R, B, n): the pass's supporting fact, for the last pass all that are left."""
+        """The slots that each pass shall read (R, B, n): pass i the i-th supporting fact, the last one all others."""
         R, B, F = stories.supports.shape
         slots = torch.arange(1, stories.n + 1, device=stories.supports.device)
         named = stories.supports.unsqueeze(-1) == slots  # (R, B, F, n)

@@ -197,7 +197,9 @@ class _Search:
         numbers = torch.arange(score.shape[-1], device=wanted.device)
         false = self.possible & (numbers != wanted.unsqueeze(-1)) & due.unsqueeze(-1)
         margin = self.net.margin
-        return (((margin - for_wanted).relu() + (margin + for_other).relu()) * false).sum((1, 2))
+        sums: Tensor = ((margin - for_wanted).relu() + (margin + for_other).relu()) * false
+        out: Tensor = sums.sum((1, 2))
+        return out
 
     def respond(self, found: list[Tensor]) -> Tensor:
         """s_R of each word (R, B, words)."""
@@ -209,8 +211,9 @@ class _Search:
         """(R) the sum over false words."""
         score = self.respond(found)
         answer = self.stories.answers.unsqueeze(-1)
-        wrong = (self.net.margin - score.gather(-1, answer) + score).relu()
-        return wrong.scatter(-1, answer, 0).sum((1, 2))
+        wrong: Tensor = (self.net.margin - score.gather(-1, answer) + score).relu()
+        out: Tensor = wrong.scatter(-1, answer, 0).sum((1, 2))
+        return out
 
 
 def _pick(values: Tensor, number: Tensor) -> Tensor:
