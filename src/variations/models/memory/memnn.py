@@ -86,7 +86,9 @@ class MemNN(Reader):
         """U Φ_t for each of the three features."""
         self.none = nn.Parameter(torch.empty(R, 1, d)) if adaptive else None
         """U Φ_y of the fact that ends the search."""
-        initialise(self, seeds, deviation=d**-0.5)
+        initialise(self, seeds)
+        with torch.no_grad():
+            self.time.zero_()
         self.after_update()
 
     @torch.no_grad()
@@ -148,7 +150,7 @@ class _Search:
 
     def _state(self, part: int, found: list[Tensor]) -> Tensor:
         """E(x) (R, B, d) of the question and the facts found."""
-        x = self.asked[part]
+        x: Tensor = self.asked[part]
         for fact in found:
             x = x + _pick(self.told[part], fact)
         out: Tensor = (self.net.output, self.net.response)[part](x)

@@ -164,7 +164,7 @@ class Adam:
 
 @torch.no_grad()
 def step(parameters: Sequence[Tensor], rate: Tensor, clip: float, adam: Adam | None = None) -> None:
-    """One update at each restart's rate (R); its gradient, over all parameters, is scaled to a norm of at most `clip`."""
+    """One update at each restart's rate (R); its gradient, over all parameters, is scaled to a norm up to `clip`."""
     used = [parameter for parameter in parameters if parameter.grad is not None]
     gradients = [parameter.grad for parameter in used if parameter.grad is not None]
     squares = torch.stack([gradient.flatten(1).square().sum(1) for gradient in gradients]).sum(0)  # (R)
