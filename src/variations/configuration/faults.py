@@ -184,7 +184,7 @@ def _sweep(config: RunConfig) -> list[Fault]:
             "a model here: choose a row that is not `quoted: true`."
         )
         found.append(Fault(("variation.quoted",), text))
-    elif config.variation.task != config.task:
+    elif config.variation.row is not None and config.variation.task != config.task:
         text = (
             f"variation={config.variation.table}/{config.variation.row} needs task={config.variation.task}, but this "
             f"run has task={config.task}: choose a row of that task."

@@ -18,7 +18,10 @@ from variations.configuration.suggestions import did_you_mean
 from variations.errors import ConfigError
 
 DEFAULT = "translation"
-BUILT_IN = {"translation": "variations.tasks.translation.task:TASK"}
+BUILT_IN = {
+    "question_answering": "variations.tasks.question_answering.task:TASK",
+    "translation": "variations.tasks.translation.task:TASK",
+}
 """Where each task of ours stands: module and name."""
 ENTRY_POINTS = "variations.tasks"
 

@@ -5,7 +5,7 @@ from itertools import combinations
 
 import torch
 
-from variations.tasks.question_answering.batching import Batches, gather, random_times
+from variations.tasks.question_answering.batching import Draws, gather, random_times
 from variations.tasks.question_answering.encoding import Vocabulary, encode
 from variations.tasks.question_answering.reader import Question
 
@@ -44,18 +44,34 @@ def test_spread_and_gather_are_inverse() -> None:
 
 
 def test_a_restarts_batches_do_not_depend_on_the_others() -> None:
-    together = Batches(DATA, 3, 4, 0.5, seeds=[7, 8, 9]).draw(3)
+    together = Draws(DATA, 3, 3, 4, 0.5, seeds=[7, 8, 9])
     for restart, seed in enumerate([7, 8, 9]):
-        for many, one in zip(together, Batches(DATA, 3, 4, 0.5, seeds=[seed]).draw(3), strict=True):
+        alone = Draws(DATA, 3, 3, 4, 0.5, seeds=[seed])
+        for number in range(3):
+            many, one = together.batch(number), alone.batch(number)
             assert torch.equal(many.answers[restart], one.answers[0])
             times = many.spread(many.times)[restart, :, : one.n]
             assert torch.equal(times, one.spread(one.times)[0])
 
 
 def test_times_without_noise_are_the_slots() -> None:
-    [stories] = Batches(DATA, 3, 5, 0, seeds=[1]).draw(1)
+    stories = Draws(DATA, 3, 1, 5, 0, seeds=[1]).batch(0)
     slots = torch.arange(stories.n).expand(1, 5, -1) + 1
     assert torch.equal(stories.spread(stories.times), slots * stories.filled)
+
+
+def test_halves_are_the_whole() -> None:
+    stories = Draws(DATA, 3, 1, 5, 0, seeds=[1, 2]).batch(0)
+    first, second = stories.halves()
+    assert (first.answers.shape, second.answers.shape) == ((2, 2), (2, 3))
+    for name in ("answers", "questions", "supports"):
+        whole = torch.cat([getattr(first, name), getattr(second, name)], 1)
+        assert torch.equal(whole, getattr(stories, name))
+    told = [part.spread(part.sentences) for part in (first, second)]
+    assert torch.equal(torch.cat(told, 1), stories.spread(stories.sentences))
+    assert torch.equal(
+        torch.cat([part.spread(part.times) for part in (first, second)], 1), stories.spread(stories.times)
+    )
 
 
 def test_noise_as_the_authors_draw_it() -> None:

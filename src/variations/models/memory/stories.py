@@ -4,7 +4,7 @@ R networks of the same kind are trained side by side, each on batches of its own
 that a program spends its time on starting operations.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -31,6 +31,31 @@ class Stories:
     """(R, B) word ids."""
     supports: Tensor
     """(R, B, F) slots of the supporting facts in their order, counted from 1; 0: none."""
+
+    def to(self, device: torch.device | str) -> "Stories":
+        """The same on another device."""
+        tensors = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        return replace(self, **tensors)
+
+    def halves(self) -> tuple["Stories", "Stories"]:
+        """The first half of each restart's questions, and the second."""
+        B = self.answers.shape[1]
+        return self._part(0, B // 2), self._part(B // 2, B)
+
+    def _part(self, first: int, end: int) -> "Stories":
+        B = self.answers.shape[1]
+        question = self.place // self.n
+        mine = (question % B >= first) & (question % B < end)
+        moved = question[mine] // B * (end - first) + question[mine] % B - first
+        return Stories(
+            n=self.n,
+            place=moved * self.n + self.place[mine] % self.n,
+            sentences=self.sentences[mine],
+            times=self.times[mine],
+            questions=self.questions[:, first:end],
+            answers=self.answers[:, first:end],
+            supports=self.supports[:, first:end],
+        )
 
     def spread(self, values: Tensor, empty: float = 0) -> Tensor:
         """Values of the sentences (N, ...) as (R, B, n, ...), with `empty` where no sentence is."""

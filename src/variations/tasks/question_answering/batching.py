@@ -27,7 +27,7 @@ def gather(data: Encoded, index: Tensor, times: Tensor | None = None) -> Stories
         n=n,
         place=place,
         sentences=data.sentences[row],
-        times=slot + 1 if times is None else times[..., :n].flatten()[place],
+        times=slot + 1 if times is None else times[..., :n].flatten()[place].long(),
         questions=data.questions[index],
         answers=data.answers[index],
         supports=data.supports[index],
@@ -56,34 +56,33 @@ def random_times(count: Tensor, slots: int, share: float, generator: torch.Gener
     return times.clamp(max=slots)
 
 
-class Batches:
-    """Batches drawn with replacement, as in the authors' code; a restart's are the same whoever stands beside it.
+class Draws:
+    """The batches of an epoch, drawn with replacement; a restart's are the same whoever stands beside it.
 
     Args:
         data: the questions to draw from.
         slots: of memory.
+        batches: of the epoch.
         size: questions in a batch.
         noise: share of empty memories put in at random (RN); 0: none.
-        seeds: one for each restart.
+        seeds: one for each restart, of this epoch.
     """
 
-    def __init__(self, data: Encoded, slots: int, size: int, noise: float, seeds: Sequence[int]) -> None:
-        self.data, self.slots, self.size, self.noise = data, slots, size, noise
-        self.generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-
-    def __len__(self) -> int:
-        """Batches of an epoch."""
-        return max(1, len(self.data) // self.size)
-
-    def draw(self, steps: int) -> list[Stories]:
-        """The next `steps` batches."""
+    def __init__(self, data: Encoded, slots: int, batches: int, size: int, noise: float, seeds: Sequence[int]) -> None:
+        self.data = data
         index, times = [], []
-        for generator in self.generators:
-            index.append(torch.randint(len(self.data), (steps, self.size), generator=generator))
-            if self.noise:
-                counts = self.data.count[index[-1]].flatten()
-                drawn = random_times(counts, self.slots, self.noise, generator)
-                times.append(drawn.view(steps, self.size, self.slots))
-        of_all = torch.stack(index, 1)  # (steps, R, B)
-        noisy = torch.stack(times, 1) if times else None  # (steps, R, B, slots)
-        return [gather(self.data, of_all[s], None if noisy is None else noisy[s]) for s in range(steps)]
+        for seed in seeds:
+            generator = torch.Generator().manual_seed(seed)
+            drawn = torch.randint(len(data), (batches, size), generator=generator)
+            index.append(drawn)
+            if noise:
+                noisy = random_times(data.count[drawn.flatten()], slots, noise, generator)
+                times.append(noisy.to(torch.uint8 if slots < 256 else torch.int32).view(batches, size, slots))
+        self.index = torch.stack(index, 1)
+        """(batches, R, size)."""
+        self.times = torch.stack(times, 1) if times else None
+        """(batches, R, size, slots)."""
+
+    def batch(self, number: int) -> Stories:
+        """One of the batches, counted from 0."""
+        return gather(self.data, self.index[number], None if self.times is None else self.times[number])
