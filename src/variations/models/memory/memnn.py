@@ -206,8 +206,9 @@ class _Search:
     def respond(self, found: list[Tensor]) -> Tensor:
         """s_R of each word (R, B, words)."""
         part = self.net.response
-        words = part(part.U.unflatten(1, (3, self.net.words))[:, SCORED])  # (R, words, d)
-        return self._state(1, found) @ words.mT
+        words: Tensor = part(part.U.unflatten(1, (3, self.net.words))[:, SCORED])  # (R, words, d)
+        scores: Tensor = self._state(1, found) @ words.mT
+        return scores
 
     def rank_words(self, found: list[Tensor]) -> Tensor:
         """(R) the sum over false words."""

@@ -5,6 +5,7 @@ that a program spends its time on starting operations.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,7 +35,9 @@ class Stories:
 
     def to(self, device: torch.device | str) -> "Stories":
         """The same on another device."""
-        tensors = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        tensors: dict[str, Any] = {
+            name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
         return replace(self, **tensors)
 
     def halves(self) -> tuple["Stories", "Stories"]:

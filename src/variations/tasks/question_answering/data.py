@@ -136,8 +136,9 @@ class QuestionAnsweringData(pl.LightningDataModule):
 
     def keep_facts(self, folder: RunFolder) -> dict[str, str]:
         """Keep the vocabularies with the run, and return what tells its files from others."""
+        told = fingerprint(self.config.data)
         card = {
-            "fingerprint": fingerprint(self.config.data),
+            "fingerprint": told,
             "groups": {
                 group.name: {
                     "words": group.vocabulary.words,
@@ -150,7 +151,7 @@ class QuestionAnsweringData(pl.LightningDataModule):
             },
         }
         write_json(folder.path / CARD, card)
-        return {"stories": card["fingerprint"]}
+        return {"stories": told}
 
 
 def load(data: DataConfig) -> list[Split]:

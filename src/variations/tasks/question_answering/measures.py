@@ -52,10 +52,9 @@ def keep(folder: RunFolder, arrays: Mapping[str, NDArray[Any]], chosen: Mapping[
     """Store each task's mistakes (R, Q) and the restart chosen for it."""
     folder.hypotheses.mkdir(exist_ok=True)
     packed = io.BytesIO()
-    numbers = np.array(sorted(chosen), dtype=np.int64)
-    np.savez_compressed(
-        packed, tasks=numbers, chosen=np.array([chosen[task] for task in numbers.tolist()]), **dict(arrays)
-    )
+    tasks = sorted(chosen)
+    stored: dict[str, Any] = {"tasks": np.array(tasks), "chosen": np.array([chosen[task] for task in tasks]), **arrays}
+    np.savez_compressed(packed, **stored)
     path = folder.hypotheses / ANSWERS
     part = path.with_suffix(".tmp")
     part.write_bytes(packed.getvalue())
