@@ -74,6 +74,8 @@ class RecipeConfig:
 
     name: str = "quick"
     scale: ScaleConfig = field(default_factory=ScaleConfig)
+    optimizer: str = choice("adam", "adam", "sgd")
+    """`sgd`: without momentum."""
     schedule: str = choice("noam", "noam", "inverse_sqrt")
     """`noam`: lr · d_model^-0.5 · min(s^-0.5, s·warmup^-1.5). `inverse_sqrt`: lr is the peak, reached at `warmup`."""
     lr: float = number(1.0, gt=0)

@@ -11,9 +11,8 @@ from variations.errors import UserError
 from variations.store.identity import changed_keys
 from variations.store.lease import Lease
 from variations.store.ledger import RunFolder, Status, workplace
-from variations.sweeping.jobs import Job
+from variations.sweeping.jobs import Job, measure_of
 from variations.sweeping.pool import Task
-from variations.tasks.translation.measures import table_measure
 
 DONE = ("finished", "pruned")
 """States of a run that need no further work; searches prune."""
@@ -113,7 +112,7 @@ class Outcome:
         if not self.ok:
             return ""
         try:
-            value = table_measure(self.job.config.sweep.metric).value(self.folder.result() or {})
+            value = measure_of(self.job.config).value(self.folder.result() or {})
         except UserError:
             return ""
         return "" if value is None else f"{value:.2f}"
