@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from variations.errors import UserError
+from variations.tables.significance import paired_bootstrap
 from variations.tasks.parsing import scores
 from variations.tasks.parsing.linearise import Repairs
 from variations.tasks.parsing.pcfg import Pcfg
 from variations.tasks.parsing.right_branching import RightBranching
 from variations.tasks.parsing.treebank import find
 from variations.tasks.parsing.trees import Tree, read_trees
-from variations.tasks.translation.scoring.significance import paired_bootstrap
 
 COLUMNS = ("sentences", "f1", "recall", "precision", "exact", "tags")
 
@@ -77,7 +77,7 @@ def main() -> int:
             print(f"| {name} | {words} | {cells} |", flush=True)
     print()
     for name in found.keys() - {"pcfg"}:
-        test = paired_bootstrap(counts[name], counts["pcfg"], score=scores.f1)
+        test = paired_bootstrap(counts[name], counts["pcfg"], scores.f1)
         print(
             f"{name} - pcfg: {test.difference:+.2f} F1, 95 % CI [{test.low:+.2f}, {test.high:+.2f}], p = {test.p:.3f} "
             f"({test.n} resamples, seed {test.seed})"

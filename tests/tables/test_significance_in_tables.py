@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from sacrebleu.metrics.bleu import BLEU
 from variations.config import SweepConfig
 from variations.errors import UserError
 from variations.store.rows import define
+from variations.tables import significance
 from variations.tables.agreement import Agreement, ranks, spearman
 from variations.tables.chance import SignificanceConfig
 from variations.tables.collect import SeedRun
@@ -25,13 +27,13 @@ from variations.tables.difference import compare
 from variations.tables.formats import FORMATS, render, terminal
 from variations.tables.grid import Cell, Grid, lay_out
 from variations.tables.table import Table, build, document
-from variations.tasks.translation.scoring.significance import (
-    across_seeds,
-    bleu_counts,
-    paired_bootstrap,
-    paired_randomisation,
-)
+from variations.tasks.translation.scoring.counts import bleu, bleu_counts
 from variations.tasks.translation.scoring.stored_text import StoredText
+from variations.tasks.translation.task import TASK
+
+paired_bootstrap = partial(significance.paired_bootstrap, aggregate=bleu)
+paired_randomisation = partial(significance.paired_randomisation, aggregate=bleu)
+across_seeds = partial(significance.across_seeds, aggregate=bleu)
 
 Configure = Callable[..., dict[str, Any]]
 PROJECT = Path(__file__).parents[2]
@@ -111,7 +113,7 @@ def test_a_row_is_tested_over_seeds_and_sentences_and_each_seed_by_two_tests(
         paired_bootstrap(ours[1], theirs[1], n=200, seed=7),
         paired_randomisation(ours[1], theirs[1], n=200, seed=7),
     )
-    assert test.across.variance == ("sentences", "seeds")
+    assert test.across.variance == ("items", "seeds")
     assert test.significant
     assert test.agreeing_seeds == 3
     assert test.notes == ()
@@ -219,7 +221,6 @@ def test_tests_can_be_left_out_and_metrics_without_a_test_say_so(
 @pytest.mark.parametrize("name", ["bleu_lc", "bleu_tok", "bleu_tok_lc", "bleu_split"])
 def test_each_form_of_bleu_is_counted_as_the_ladder_scores_it(tmp_path: Path, name: str) -> None:
     from variations.tasks.translation.scoring.ladder import score_all
-    from variations.tasks.translation.scoring.significance import bleu
 
     hypotheses = spoiled(REFERENCES, 0.2, 5)
     for side, lines in (("hyp", hypotheses), ("ref", REFERENCES)):
@@ -287,8 +288,8 @@ def test_published_and_measured_differences_are_ranked_even_on_other_data(
         (folder / f"{row}.yaml").write_text(
             f"variation: {{label: {row}, base: base, published: {{dev_bleu: {figure}}}}}"
         )
-    for row, bleu in zip(figures, (30.0, 29.0, 31.0, 27.0, 28.0), strict=True):
-        make_run("papers", row, 1, bleu)
+    for row, measured in zip(figures, (30.0, 29.0, 31.0, 27.0, 28.0), strict=True):
+        make_run("papers", row, 1, measured)
     table = build(define(SweepConfig(name="papers", rows=list(figures), seeds=[1]), conf=conf), store)
     (found,) = table.agreements
     assert (found.published, found.measure, found.rows) == ("dev_bleu", "dev.bleu", ("a", "b", "c", "d"))
@@ -312,8 +313,8 @@ def test_no_differences_of_published_costs_are_taken(conf: Path, store: Path) ->
 
 
 def test_few_rows_are_said_to_be_few() -> None:
-    assert "n = 3 rows, too few rows to tell" in Agreement("dev_bleu", "test.bleu", 1.0, ("a", "b", "c")).sentence
-    assert "no rank correlation" in Agreement("dev_bleu", "test.bleu", None, ("a",)).sentence
+    assert "n = 3 rows, too few rows to tell" in Agreement("dev_bleu", "test.bleu", 1.0, ("a", "b", "c")).sentence(TASK)
+    assert "no rank correlation" in Agreement("dev_bleu", "test.bleu", None, ("a",)).sentence(TASK)
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,11 @@ def named(name: str) -> Any:
         raise ConfigError([f"task={name}: {found[0].value} cannot be loaded: {error}."]) from error
 
 
+def task_of(config: Mapping[str, Any]) -> Any:
+    """The task of a stored configuration; those made before there were several name none. Raises as `named`."""
+    return named(config.get("task") or DEFAULT)
+
+
 _JOINED: dict[tuple[type[RunConfig], type[RunConfig]], type[RunConfig]] = {}
 
 

@@ -2,25 +2,25 @@
 
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+from variations.config import SweepConfig
+from variations.configuration.tasks import task_of
 from variations.dashboard import payload
 from variations.dashboard.runs import flat
 from variations.dashboard.sentences import NAME, sentence_scores
 from variations.dashboard.store import Found, Store
 from variations.errors import DataError, UserError
-from variations.store.atomic import stored_path
 from variations.store.hidden import clean
 from variations.store.identity import covered, is_incidental
-from variations.tasks.translation.measures import Measure
-from variations.tasks.translation.scoring.significance import Counts, paired_bootstrap
-from variations.tasks.translation.scoring.stored_text import StoredText
+from variations.tables.significance import Items, paired_bootstrap
+from variations.tasks.base import Measure, Task, TestedRun
 
 MOST = 20
 """Sentences shown."""
 SILENT = ("variation", "trainer.progress")
 UNTOLD = ("schema", "time", "git.diff_cut_characters")
-LOSSES = {"ppl": "PPL", "nll": "loss", "ppl_per_word": "PPL per word"}
 DRAWS, LEVEL = 1000, 0.95
 
 
@@ -29,7 +29,8 @@ def compare(store: Store, runs: Sequence[Found]) -> payload.Compare:
     known = [store.summary(run) for run in runs]
     notes = [f"{run.id} cannot be read: {clean(one.fault)}" for run, one in zip(runs, known, strict=True) if one.fault]
     sentences, more = _sentences(store, runs)
-    scores = _scores(store, runs, [one.result for one in known], [one.config for one in known])
+    tested = [TestedRun(run.folder, one.config, one.result) for run, one in zip(runs, known, strict=True)]
+    scores = _scores(store, tested)
     configs = [flat(one.config) for one in known]
     labels = [
         str((one.config.get("variation") or {}).get("label") or run.row) for run, one in zip(runs, known, strict=True)
@@ -78,25 +79,26 @@ def _environment(run: Found) -> dict[str, Any]:
 # Scores ---------------------------------------------------------------------------------------------------------------
 
 
-def _scores(
-    store: Store, runs: Sequence[Found], results: Sequence[dict[str, Any]], configs: Sequence[dict[str, Any]]
-) -> list[payload.Score]:
+def _scores(store: Store, runs: Sequence[TestedRun]) -> list[payload.Score]:
+    """All scores and losses that any of the runs has, by the task of the first."""
+    task = task_of(runs[0].config)
+    results = [run.result for run in runs]
     keys: dict[tuple[str, str], None] = {}
     for result in results:
         keys |= dict.fromkeys(
             (part, name) for part, found in _mapping(result, "scores").items() for name in _mapping(found)
         )
     found = []
-    tested = {"bleu", *(str((config.get("sweep") or {}).get("metric")) for config in configs)}
+    metrics = {str((run.config.get("sweep") or {}).get("metric") or SweepConfig().metric) for run in runs}
+    tested = {task.metric(metric).key.partition(".")[2] for metric in metrics}
     for part, name in sorted(keys, key=lambda key: key[0] != "test"):
-        measure = Measure(f"{part}.{name}")
-        values = [measure.value(result) for result in results]
-        tests = _tests(store, runs, configs, part, name) if name in tested else [None] * len(runs)
-        found.append(_score(part, name, measure.label, values, tests, better=True))
+        measure = task.measure(f"{part}.{name}")
+        tests = _tests(store, runs, task, measure) if name in tested else [None] * len(runs)
+        found.append(_score(measure, name, [measure.value(result) for result in results], tests))
     for key in dict.fromkeys(key for result in results for key in _mapping(result, "loss")):
-        part, _, name = key.partition("_")
+        measure = task.measure(key)
         values = [_number(_mapping(result, "loss").get(key)) for result in results]
-        found.append(_score(part, name, f"{part} {LOSSES.get(name, name)}", values, [None] * len(runs), better=False))
+        found.append(_score(measure, key.removeprefix(f"{measure.set}_"), values, [None] * len(runs)))
     return found
 
 
@@ -104,48 +106,40 @@ Test = tuple[float, float, float]
 """Low and high end of the interval, and p."""
 
 
-def _score(
-    part: str, name: str, label: str, values: list[float | None], tests: Sequence[Test | None], *, better: bool
-) -> payload.Score:
+def _score(measure: Measure, name: str, values: Sequence[float | None], tests: Sequence[Test | None]) -> payload.Score:
     base = values[0]
     differences = [None if value is None or base is None else value - base for value in values[1:]]
     return {
-        "set": part,
+        "set": measure.set,
         "name": name,
-        "label": label,
-        "values": values,
+        "label": measure.label,
+        "values": list(values),
         "difference": [None, *differences],
         "ci": [[test[0], test[1]] if test else None for test in tests],
         "p": [test[2] if test else None for test in tests],
-        "higher_is_better": better,
+        "higher_is_better": measure.higher_is_better,
     }
 
 
-def _tests(
-    store: Store, runs: Sequence[Found], configs: Sequence[dict[str, Any]], part: str, name: str
-) -> list[Test | None]:
-    """Paired bootstrap over sentences of each run against the first; None where there is nothing to test on."""
-    counts = [_counts(store, run, config, part, name) for run, config in zip(runs, configs, strict=True)]
-    base = counts[0]
+def _tests(store: Store, runs: Sequence[TestedRun], task: Task, measure: Measure) -> list[Test | None]:
+    """Paired bootstrap over items of each run against the first; None where there is nothing to test on."""
+    items = [_items(store, run, task, measure) for run in runs]
+    judged_by = [task.references(run.folder, measure.set) for run in runs]
     tests: list[Test | None] = [None]
-    for ours in counts[1:]:
-        try:
-            found = (
-                paired_bootstrap(ours, base, n=DRAWS, level=LEVEL) if ours is not None and base is not None else None
-            )
-        except ValueError:  # other references
-            found = None
-        tests.append((found.low, found.high, found.p) if found else None)
+    for ours, references in zip(items[1:], judged_by[1:], strict=True):
+        if ours is None or items[0] is None or references != judged_by[0]:
+            tests.append(None)
+            continue
+        found = paired_bootstrap(ours, items[0], partial(task.aggregate, measure), n=DRAWS, level=LEVEL)
+        tests.append((found.low, found.high, found.p))
     return tests
 
 
-def _counts(store: Store, run: Found, config: dict[str, Any], part: str, name: str) -> Counts | None:
-    folder = run.folder.hypotheses
-    paths = [folder / f"{part}.{side}" for side in ("hyp", "ref")]
-    if not all(store.inside(stored_path(path) or path) for path in paths):
+def _items(store: Store, run: TestedRun, task: Task, measure: Measure) -> Items | None:
+    if not measure.items or not all(store.inside(path) for path in run.folder.hypotheses.glob(f"{measure.set}.*")):
         return None
     try:
-        return StoredText(folder, part).counts(name, (config.get("data") or {}).get("target") or "de")
+        return task.items(run, measure)
     except (DataError, KeyError, ValueError):
         return None
 

@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from variations.config import SweepConfig
+from variations.configuration.tasks import DEFAULT, named
 from variations.dashboard import payload
 from variations.dashboard.metrics import NO_METRICS, glance, ordered
 from variations.dashboard.store import METRICS, Found, Store, Summary, revision
@@ -17,7 +18,7 @@ from variations.store.rows import RowDefinition, SweepDefinition, define
 from variations.tables.chance import SignificanceConfig
 from variations.tables.collect import Stored
 from variations.tables.table import Table, build
-from variations.tasks.translation.measures import Measure
+from variations.tasks.base import Measure
 
 SINGLE = "single"
 """The sweep of runs outside a sweep: its rows are not compared with one another."""
@@ -25,7 +26,6 @@ DRAWS = 1000
 """Random draws of each test of significance."""
 LOG_LINES = 40
 ENDED_BADLY = ("failed", "interrupted", "broken")
-DEV = "dev/bleu"
 
 
 def index(store: Store, *, live: bool = True, sweep: str | None = None) -> payload.Index:
@@ -182,7 +182,8 @@ def _runs(
     store: Store, runs: list[Found], definition: SweepDefinition, colours: dict[str, int], table: Table | None
 ) -> tuple[list[payload.RunEntry], set[str]]:
     """The runs in the table's order, and all scalars that any of them recorded."""
-    measure = table.primary if table else Measure("test.bleu")
+    task = table.task if table else named(DEFAULT)
+    measure = task.metric(definition.metric)
     labels = {row.row: row.label for row in definition.rows}
     if table:
         labels = {line.row.definition.row: line.label for line in table.lines}
@@ -196,7 +197,7 @@ def _runs(
         entry["label"] = labels.get(run.row, run.row)
         entry["color_index"] = colours[run.row]
         entry["latest"] = run.folder.path in read
-        entry["live_score"] = values.get(DEV)
+        entry["live_score"] = values.get(task.watched(measure.key))
         entry["branched"] = any(name.endswith((".kappa", ".alpha")) for name in names)
         entries.append(entry)
     return entries, metrics - NO_METRICS

@@ -18,8 +18,9 @@ from variations.configuration.faults import check
 from variations.configuration.overrides import leaf_keys
 from variations.configuration.spelling import spelled
 from variations.configuration.suggestions import did_you_mean, options
+from variations.configuration.tasks import named
 from variations.errors import ConfigError
-from variations.searching.objectives import Objective, objective_faults, set_faults
+from variations.searching.objectives import Objective, objective_faults, unmeasured_faults
 from variations.searching.space import Dimension, from_override, read_space, value_faults
 from variations.store.identity import identity
 
@@ -157,7 +158,7 @@ def define(arguments: tuple[str, ...], extra_folder: str | None = None) -> Defin
                 dimensions.append(dimension)
             problems += unreadable
     settings = head.sweep.search
-    objectives, wrong = objective_faults(settings)
+    objectives, wrong = objective_faults(settings, named(head.task))
     problems += wrong
     problems += _settings_faults(head, dimensions, problems)
     return _composed(head, shared, dimensions, objectives, problems, extra_folder)
@@ -185,7 +186,7 @@ def _composed(
         problems.append(f"search.baseline={settings.baseline} is a published figure of another system, not a run.")
     enqueued, wrong = _baseline_values(settings.baseline, base, dimensions, choices)
     problems += wrong
-    problems += set_faults(objectives, base.decode.sets)
+    problems += unmeasured_faults(objectives, base, named(base.task))
     problems += _trial_faults(overrides, node, dimensions, extra_folder)
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
@@ -260,13 +261,8 @@ def _pruner_faults(head: Any, dimensions: list[Dimension]) -> list[str]:
     if len(seeds) > 1:
         found.append(f"search.pruner.kind={kind} works with one seed a trial: write none, or seeds: [1].")
     metric = settings.metrics[0] if settings.metrics else ""
-    watched = metric in ("dev_ppl", "dev_nll") or metric.startswith("dev.")
-    if not watched:
-        found.append(f"search.pruner.kind={kind}: {metric} is not known before the end; prune by dev.bleu or dev_ppl.")
-    elif metric.startswith("dev.") and head.trainer.val_bleu == 0:
-        found.append(f"search.pruner.kind={kind}: validations measure no BLEU; set trainer.val_bleu=200.")
-    if kind == "wilcoxon" and metric in ("dev_ppl", "dev_nll"):
-        found.append("search.pruner.kind=wilcoxon compares translated sentences: its metric is dev.bleu or the like.")
+    reasons = named(head.task).unprunable(metric, head, by_item=kind == "wilcoxon")
+    found += [f"search.pruner.kind={kind}{reason}" for reason in reasons]
     if any(dimension.key == "trainer.max_steps" for dimension in dimensions):
         found.append(f"search.pruner.kind={kind} compares trials at the same step: take trainer.max_steps out of it.")
     return found

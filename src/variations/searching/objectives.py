@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from variations.config import SearchConfig
-from variations.tasks.translation.measures import Measure, unknown_measure, unmeasured
+from variations.tasks.base import Measure, Task
 
 COSTS = ("parameters", "flops", "seconds", "decoding_seconds")
 """Top-level numbers of result.json: fewer is better."""
@@ -20,13 +20,15 @@ class Objective:
     key: str
     """`dev.bleu`, `dev_ppl`, `parameters`, …"""
     direction: str
+    measure: Measure | None = None
+    """None for a cost."""
 
     def of(self, result: Mapping[str, Any]) -> float | None:
         """The number in a run's result; None if the run did not measure it."""
-        if self.key in COSTS:
+        if self.measure is None:
             value = result.get(self.key)
             return float(value) if isinstance(value, int | float) else None
-        return Measure(self.key).value(result)
+        return self.measure.value(result)
 
     def mean(self, results: Sequence[Mapping[str, Any]]) -> float | None:
         """Mean over a trial's seeds; None if one of them has no value."""
@@ -37,22 +39,24 @@ class Objective:
     @property
     def label(self) -> str:
         """For people."""
-        return self.key if self.key in COSTS else Measure(self.key).label
+        return self.key if self.measure is None else self.measure.label
 
 
-def default_direction(key: str) -> str:
-    """Scores up, losses and costs down."""
-    return "maximize" if key not in COSTS and Measure(key).higher_is_better else "minimize"
+def objective(task: Task, key: str, direction: str | None = None) -> Objective:
+    """The objective of a key: scores up, losses and costs down, if no direction is given."""
+    measure = None if key in COSTS else task.measure(key)
+    best = "maximize" if measure is not None and measure.higher_is_better else "minimize"
+    return Objective(key, direction or best, measure)
 
 
-def objective_faults(settings: SearchConfig) -> tuple[list[Objective], list[str]]:
+def objective_faults(settings: SearchConfig, task: Task) -> tuple[list[Objective], list[str]]:
     """The objectives of a search, and what is wrong with them."""
     found = []
     if not settings.metrics:
-        found.append("search.metrics is empty: name what to optimise, as in metrics: [dev.bleu].")
+        found.append(f"search.metrics is empty: name what to optimise, as in metrics: [{task.metrics[0]}].")
     for key in settings.metrics:
-        if fault := unknown_measure("search.metrics", key, COSTS):
-            found.append(fault)
+        if fault := task.unknown_metric(key, COSTS):
+            found.append(f"search.metrics: {fault}")
     if len(set(settings.metrics)) < len(settings.metrics):
         found.append("search.metrics names one metric twice.")
     directions = settings.directions
@@ -63,10 +67,11 @@ def objective_faults(settings: SearchConfig) -> tuple[list[Objective], list[str]
             found.append(f"search.directions: '{direction}': valid choices are {', '.join(DIRECTIONS)}.")
     if found:
         return [], found
-    ways = directions or [default_direction(key) for key in settings.metrics]
-    return [Objective(key, way) for key, way in zip(settings.metrics, ways, strict=True)], []
+    ways = directions or [None] * len(settings.metrics)
+    return [objective(task, key, way) for key, way in zip(settings.metrics, ways, strict=True)], []
 
 
-def set_faults(objectives: Sequence[Objective], sets: Sequence[str]) -> list[str]:
-    """Metrics of sets that a run does not translate."""
-    return unmeasured("search.metrics", [o.key for o in objectives], sets, " to the sweep's overrides")
+def unmeasured_faults(objectives: Sequence[Objective], config: Any, task: Task) -> list[str]:
+    """Metrics that a run of this configuration does not measure."""
+    texts = task.unmeasured([objective.key for objective in objectives], config)
+    return [f"search.metrics: {text} to the sweep's overrides." for text in texts]

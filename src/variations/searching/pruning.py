@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from variations.config import RunConfig
+from variations.configuration.tasks import named
 from variations.lightning import pl
 from variations.training.loop import PRUNED
 
@@ -106,7 +107,8 @@ class Pruning(pl.Callback):
             return False
         if self.config.sweep.search.pruner.kind == "wilcoxon":
             return self._compare() if step == self.compared_at() else False
-        value = self.loop.validated[1].get(watched(self.config.sweep.search.metrics))
+        watched = named(self.config.task).watched(self.config.sweep.search.metrics[0])
+        value = self.loop.validated[1].get(watched)
         if value is None:
             return False
         return self.reporter.report({step: float(value)}, ask=True)
@@ -127,8 +129,3 @@ class Pruning(pl.Callback):
         last, every = self.config.trainer.max_steps, self.loop.val_every
         wanted = self.config.sweep.search.pruner.at * last
         return int(min(last, max(1, -(-wanted // every)) * every))
-
-
-def watched(metrics: list[str]) -> str:
-    """Key of a validation's metrics that goes with what a search optimises."""
-    return {"dev_ppl": "dev/ppl", "dev_nll": "dev/nll"}.get(metrics[0] if metrics else "", "dev/bleu")

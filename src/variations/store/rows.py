@@ -13,7 +13,7 @@ from variations.config import SweepConfig
 from variations.configuration import doors
 from variations.configuration.places import CONF
 from variations.configuration.spelling import spelled
-from variations.configuration.tasks import DEFAULT, named
+from variations.configuration.tasks import task_of
 from variations.errors import UserError
 from variations.store.atomic import read_yaml
 from variations.store.identity import covered, defaults, flatten, is_incidental
@@ -190,7 +190,7 @@ def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tup
     Values left to their defaults are compared by what they come to, and keys without effect do not count: the task
     says which.
     """
-    order, task = defaults(config), _task(config)
+    order, task = defaults(config), task_of(config)
     before, after = task.effective(flatten(base)), task.effective(flatten(config))
     silent = (*_SILENT, *task.silent, *task.without_effect(after))
     found = {}
@@ -199,10 +199,6 @@ def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tup
         if old != new and not is_incidental(key, config) and not covered(key, silent):
             found[key] = (old, new)
     return found
-
-
-def _task(config: Mapping[str, Any]) -> Any:
-    return named(config.get("task") or DEFAULT)
 
 
 def differences(
@@ -226,7 +222,7 @@ def differences(
 
 def symbol(key: str, config: Mapping[str, Any]) -> str:
     """The papers' name of a key: `model.d_k` is d_k."""
-    return _SYMBOLS.get(key) or _task(config).symbols.get(key) or key.removeprefix("model.")
+    return _SYMBOLS.get(key) or task_of(config).symbols.get(key) or key.removeprefix("model.")
 
 
 def signed(number: int) -> str:

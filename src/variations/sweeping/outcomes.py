@@ -11,7 +11,7 @@ from variations.errors import UserError
 from variations.store.identity import changed_keys
 from variations.store.lease import Lease
 from variations.store.ledger import RunFolder, Status, workplace
-from variations.sweeping.jobs import Job, measure_of
+from variations.sweeping.jobs import Job
 from variations.sweeping.pool import Task
 
 DONE = ("finished", "pruned")
@@ -112,7 +112,7 @@ class Outcome:
         if not self.ok:
             return ""
         try:
-            value = measure_of(self.job.config).value(self.folder.result() or {})
+            value = named(self.job.config.task).metric(self.job.config.sweep.metric).value(self.folder.result() or {})
         except UserError:
             return ""
         return "" if value is None else f"{value:.2f}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from variations.tasks.translation.measures import Measure, published_kind
+from variations.tasks.base import Task
 
 FEW = 4
 """Rows below which a rank correlation says nothing: three rows agree perfectly by chance one time in six."""
@@ -24,10 +24,9 @@ class Agreement:
     """Spearman's ρ; None where it is not defined (fewer than two rows, or one side all equal)."""
     rows: tuple[str, ...]
 
-    @property
-    def sentence(self) -> str:
+    def sentence(self, task: Task) -> str:
         """As the table's footnote says it."""
-        names = f"Published {published_kind(self.published).label} and measured {Measure(self.measure).label}"
+        names = f"Published {task.published(self.published).label} and measured {task.measure(self.measure).label}"
         n = len(self.rows)
         if self.rho is None:
             return f"{names}: no rank correlation of differences from the base row (n = {n})."

@@ -1,7 +1,7 @@
-"""Is a row's difference from its base row more than chance? The tests of `scoring.significance` on stored text.
+"""Is a row's difference from its base row more than chance? The tests of `significance` on what the runs stored.
 
-For each seed that both rows have: paired bootstrap and approximate randomisation over sentences. For the row: the
-difference of the means over those seeds, with the chance in seeds and sentences together.
+For each seed that both rows have: paired bootstrap and approximate randomisation over items, such as sentences. For
+the row: the difference of the means over those seeds, with the chance in seeds and items together.
 """
 
 from collections.abc import Iterator
@@ -13,20 +13,18 @@ from variations.config import number
 from variations.errors import DataError
 from variations.store.ledger import RunFolder
 from variations.tables.collect import Row, SeedRun
-from variations.tasks.translation.measures import Measure
-from variations.tasks.translation.scoring.significance import (
+from variations.tables.significance import (
     SEED,
     Comparison,
-    Counts,
+    Items,
     across_seeds,
-    bleu,
     paired_bootstrap,
     paired_randomisation,
 )
-from variations.tasks.translation.scoring.stored_text import StoredText, testable
+from variations.tasks.base import Measure, Task, TestedRun
 
 ROUNDING = 0.01
-"""BLEU points by which a stored score may differ from that of the stored text."""
+"""By how much a stored score may differ from that of the stored items."""
 
 
 @dataclass
@@ -42,7 +40,7 @@ class SignificanceConfig:
     level: float = number(0.95, gt=0, lt=1)
     """Of the confidence intervals; a p-value below 1 - level is marked."""
     cache: bool = True
-    """Keep the counts of n-grams beside the stored text, where it can be written."""
+    """Keep what was counted of the items, such as n-grams, beside the run, where it can be written."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class RowTest:
 
     measure: str
     across: Comparison
-    """Over the seeds both have; with one seed on either side, over sentences alone."""
+    """Over the seeds both have; with one seed on either side, over items alone."""
     seeds: dict[int, tuple[Comparison, Comparison]]
     """Paired bootstrap and approximate randomisation of each seed."""
     notes: tuple[str, ...] = ()
@@ -63,7 +61,7 @@ class RowTest:
 
     @property
     def p(self) -> float | None:
-        """The probability of so large a difference by chance in seeds and sentences; None for one seed."""
+        """The probability of so large a difference by chance in seeds and items; None for one seed."""
         return self.across.p if self.counts_seeds else None
 
     @property
@@ -73,7 +71,7 @@ class RowTest:
 
     @property
     def agreeing_seeds(self) -> int:
-        """Seeds in which both tests of sentences find the difference significant."""
+        """Seeds in which both tests of items find the difference significant."""
         return sum(all(test.significant for test in pair) for pair in self.seeds.values())
 
     def document(self) -> dict[str, Any]:
@@ -93,20 +91,21 @@ class RowTest:
 
 @dataclass
 class Tester:
-    """Tests rows against base rows and reads each text once."""
+    """Tests rows against base rows and reads the items of each run once."""
 
     settings: SignificanceConfig
+    task: Task
     measure: Measure
-    _counts: dict[str, Counts | str] = field(default_factory=dict)
-    """By run folder: counts, or why there are none."""
+    _items: dict[str, Items | str] = field(default_factory=dict)
+    """By run folder: what the items add, or why there are none."""
 
     @property
     def refusal(self) -> str | None:
         """Why nothing is tested in this table; None if tests are made."""
         if not self.settings.show:
             return "Differences are not tested (significance.show=false)."
-        if not testable(self.measure.score):
-            return f"Differences in {self.measure.label} are not tested: the tests here are of BLEU."
+        if not self.measure.items:
+            return f"Differences in {self.measure.label} are not tested: it is no function of sums over items."
         return None
 
     def against(self, row: Row, base: Row) -> RowTest | str | None:
@@ -114,7 +113,7 @@ class Tester:
         pairs = _common(row, base)
         if self.refusal or not pairs:
             return None
-        found: dict[int, tuple[Counts, Counts]] = {}
+        found: dict[int, tuple[Items, Items]] = {}
         missing: dict[int, str] = {}
         for seed, runs in pairs.items():
             ours, theirs = (self._of(run) for run in runs)
@@ -125,46 +124,58 @@ class Tester:
         if not found:
             return f"not tested: {next(iter(missing.values()))}"
         notes = [f"seed {seed} is not tested: {reason}" for seed, reason in missing.items()]
-        notes += [note for seed in found for note in _disagreement(pairs[seed][0], found[seed][0], self.measure)]
+        notes += [note for seed in found for note in self._disagreement(pairs[seed][0], found[seed][0])]
         return self._test(found, tuple(notes))
 
-    def _test(self, found: dict[int, tuple[Counts, Counts]], notes: tuple[str, ...]) -> RowTest:
+    def _test(self, found: dict[int, tuple[Items, Items]], notes: tuple[str, ...]) -> RowTest:
         settings = self.settings
+        aggregate = self._aggregate
         options: dict[str, Any] = {"n": settings.n, "seed": settings.seed, "level": settings.level}
         seeds = {
-            seed: (paired_bootstrap(ours, theirs, **options), paired_randomisation(ours, theirs, **options))
+            seed: (
+                paired_bootstrap(ours, theirs, aggregate, **options),
+                paired_randomisation(ours, theirs, aggregate, **options),
+            )
             for seed, (ours, theirs) in found.items()
         }
         if len(found) == 1:
             return RowTest(self.measure.key, next(iter(seeds.values()))[0], seeds, notes)
         systems, bases = zip(*found.values(), strict=True)
-        return RowTest(self.measure.key, across_seeds(systems, bases, **options), seeds, notes)
+        return RowTest(self.measure.key, across_seeds(systems, bases, aggregate, **options), seeds, notes)
 
-    def _of(self, run: SeedRun) -> Counts | str:
+    def _aggregate(self, sums: Items) -> Items:
+        return self.task.aggregate(self.measure, sums)
+
+    def _of(self, run: SeedRun) -> Items | str:
         key = str(run.folder)
-        if key not in self._counts:
-            self._counts[key] = self._read(run)
-        return self._counts[key]
+        if key not in self._items:
+            self._items[key] = self._read(run)
+        return self._items[key]
 
-    def _read(self, run: SeedRun) -> Counts | str:
-        language = (run.config.get("data") or {}).get("target") or "de"
+    def _read(self, run: SeedRun) -> Items | str:
+        if run.folder is None:
+            return "no run"
+        tested = TestedRun(RunFolder(run.folder), run.config, run.result)
         try:
-            return text_of(run, self.measure.set).counts(self.measure.score, language, cache=self.settings.cache)
+            return self.task.items(tested, self.measure, cache=self.settings.cache)
         except DataError as error:
             return str(error)
 
+    def _disagreement(self, run: SeedRun, items: Items) -> list[str]:
+        """The stored items must be what `result.json` speaks of."""
+        stored, counted = self.measure.value(run.result), float(self._aggregate(items.sum(0)))
+        if stored is None or abs(stored - counted) <= ROUNDING or stored == 0:  # unsmoothed BLEU may be 0
+            return []
+        return [
+            f"seed {run.seed}: result.json says {stored:.2f}, its stored {self.measure.items} score {counted:.2f}, and "
+            "the test is of these"
+        ]
 
-def text_of(run: SeedRun, name: str) -> StoredText:
-    """The stored text of a run. Raises DataError where the run has no folder."""
-    if run.folder is None:
-        raise DataError("no run")
-    return StoredText(RunFolder(run.folder).hypotheses, name)
 
-
-def other_references(row: Row, base: Row, name: str) -> str | None:
+def other_references(task: Task, row: Row, base: Row, name: str) -> str | None:
     """In words, that a row and its base row were measured on different references; None if not, or not known."""
     for seed, runs in _common(row, base).items():
-        ours, theirs = (text_of(run, name).reference_hash for run in runs)
+        ours, theirs = (task.references(RunFolder(run.folder), name) for run in runs if run.folder)
         if ours and theirs and ours != theirs:
             return f"its {name} references are not those of its base row (seed {seed}): not compared"
     return None
@@ -173,17 +184,6 @@ def other_references(row: Row, base: Row, name: str) -> str | None:
 def _common(row: Row, base: Row) -> dict[int, tuple[SeedRun, SeedRun]]:
     theirs = {run.seed: run for run in base.finished if run.folder}
     return {run.seed: (run, theirs[run.seed]) for run in row.finished if run.folder and run.seed in theirs}
-
-
-def _disagreement(run: SeedRun, counts: Counts, measure: Measure) -> list[str]:
-    """The text in `hypotheses/` must be what `result.json` speaks of."""
-    stored, counted = measure.value(run.result), float(bleu(counts.sum(0)))
-    if stored is None or abs(stored - counted) <= ROUNDING or stored == 0:  # unsmoothed BLEU may be 0
-        return []
-    return [
-        f"seed {run.seed}: result.json says {stored:.2f}, its stored text scores {counted:.2f}, and the test is of the "
-        "text"
-    ]
 
 
 @contextmanager

@@ -1,15 +1,16 @@
 """Reads a table's runs from the store: for each row and seed its newest finished attempt, or why there is none."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from variations.configuration.tasks import DEFAULT, named, names, task_of
 from variations.errors import UserError
 from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.rows import RowDefinition, SweepDefinition, row_definition
-from variations.tasks.translation.measures import Measure
+from variations.tasks.base import Measure, TestedRun
 
 BUDGET = {"steps": 0.0, "source_tokens": 0.01, "target_tokens": 0.01, "dropped_pairs": 0.0}
 """What must be equal between a row and its base row, and the relative difference that is let pass."""
@@ -76,6 +77,11 @@ class Row:
         return next((run.config for run in [*self.finished, *self.runs] if run.config), {})
 
     @property
+    def tested(self) -> list[TestedRun]:
+        """Runs that count, for their task."""
+        return [TestedRun(RunFolder(run.folder), run.config, run.result) for run in self.finished if run.folder]
+
+    @property
     def parameters(self) -> int | None:
         """Trainable parameters, as measured."""
         return next((run.result.get("parameters") for run in self.finished), None)
@@ -98,6 +104,16 @@ class Row:
             if ours is not None and theirs is not None and abs(ours - theirs) > tolerance * max(abs(theirs), 1):
                 found.append(f"{key.replace('_', ' ')} {ours:,.0f} v. {theirs:,.0f}")
         return found
+
+
+def table_task(rows: Sequence[Row]) -> Any:
+    """The task of a table: that of its runs, else the one that its rows name, else the default one."""
+    configs = [row.config for row in rows if row.config]
+    if configs:
+        return task_of(configs[0])
+    stated = {row.definition.task for row in rows if not row.definition.quoted}
+    known = sorted(stated.intersection(names()))
+    return named(known[0] if len(known) == 1 else DEFAULT)
 
 
 def summary(values: list[float]) -> Summary | None:

@@ -77,7 +77,7 @@ class Difference:
         if self.line.test:
             test = self.line.test.across
             text += f", {100 * test.level:g} % CI [{delta(test.low)}, {delta(test.high)}]"
-            text += f", p = {test.p:.3f}" if self.line.test.counts_seeds else " of sentences alone"
+            text += f", p = {test.p:.3f}" if self.line.test.counts_seeds else f" of {measure.items} alone"
         return text + f"; {found.n} seed{'s' if found.n > 1 else ''}"
 
     def _notes(self) -> list[str]:

@@ -1,8 +1,8 @@
 """What stands below a table: data, recipe, scale, conventions, tests and costs, each in one sentence."""
 
+from variations.configuration.tasks import task_of
 from variations.tables.collect import strangers
 from variations.tables.table import Table, convention
-from variations.tasks.translation.measures import Measure, data_name, published_kind, scale_name
 
 COUNTED = "FLOPs are counted: matrix products on real tokens, 3 × 2 for each multiply-add of the forward pass"
 
@@ -12,7 +12,7 @@ def remarks(table: Table, refusal: str | None) -> list[str]:
     found = [table.sweep.note.rstrip(".") + "."] if table.sweep.note else []
     found += [*_settings(table), *_measured(table), *_published(table), *_bases(table), *_spread(table)]
     found += _tests(table, refusal)
-    found += [agreement.sentence for agreement in table.agreements]
+    found += [agreement.sentence(table.task) for agreement in table.agreements]
     found += _costs(table)
     if names := strangers(table.sweep, table.store):
         found.append(
@@ -26,7 +26,7 @@ def star_text(table: Table) -> str:
     settings = table.significance
     return (
         f"p < {1 - settings.level:.3g} in a test of the difference of means over seeds, chance in seeds and in "
-        f"sentences (n = {settings.n:,}, seed {settings.seed})"
+        f"{table.primary.items} (n = {settings.n:,}, seed {settings.seed})"
     )
 
 
@@ -36,13 +36,8 @@ def _settings(table: Table) -> list[str]:
     for line in table.lines:
         config = line.row.config
         if config:
-            recipe, data = config.get("recipe") or {}, config.get("data") or {}
-            scale = f" ({scale_name(config)})" if line.published else ""  # of a paper's row
-            text = (
-                f"Measured on {data_name(config)}, recipe {recipe.get('name', 'unknown')}{scale}, "
-                f"{recipe.get('batch_tokens', 0):,} tokens a batch, vocabulary {data.get('vocabulary', 0):,}, "
-                f"beam {(config.get('decode') or {}).get('beam', '?')}."
-            )
+            scaled = bool(line.published)  # of a paper's row
+            text = f"Measured on {task_of(config).conditions(config, scaled=scaled)}."
             groups.setdefault(text, []).append(line.label)
     if len(groups) == 1:
         return list(groups)
@@ -60,9 +55,9 @@ def _measured(table: Table) -> list[str]:
 def _published(table: Table) -> list[str]:
     keys = dict.fromkeys(key for line in table.lines for key in line.published)
     found = []
-    for kind in (published_kind(key) for key in keys):
+    for kind in (table.task.published(key) for key in keys):
         if kind.text:
-            same = f" Of ours, {Measure(kind.measures[0]).label} is of this kind." if kind.measures else ""
+            same = f" Of ours, {table.task.measure(kind.measures[0]).label} is of this kind." if kind.measures else ""
             found.append(f"Published {kind.label}: {kind.text}, {kind.convention}.{same}")
     if "params_millions" in keys:
         found.append("Published parameters are in millions, as printed.")
@@ -98,13 +93,13 @@ def _tests(table: Table, refusal: str | None) -> list[str]:
     tests = [line.test for line in table.lines if line.test]
     if not tests:
         return []
-    settings = table.significance
+    settings, items = table.significance, table.primary.items
     kinds = []
     if any(test.counts_seeds for test in tests):
-        kinds.append("of the difference of means over seeds, chance in seeds and sentences together")
+        kinds.append(f"of the difference of means over seeds, chance in seeds and {items} together")
     if not all(test.counts_seeds for test in tests):
         kinds.append(
-            "for one seed, of a paired bootstrap of sentences, which leaves out the chance between seeds, so that no "
+            f"for one seed, of a paired bootstrap of {items}, which leaves out the chance between seeds, so that no "
             "such difference is marked"
         )
     found = [

@@ -7,7 +7,7 @@ from typing import Any
 
 from variations.tables.footnotes import star_text
 from variations.tables.table import NOT_TRAINED, Figure, Line, Table
-from variations.tasks.translation.measures import published_kind
+from variations.tasks.base import Measure
 
 RECALLED = "written from memory of the publication, not read again"
 
@@ -85,12 +85,12 @@ def lay_out(table: Table) -> Grid:
     plain("parameters", "parameters", millions, lambda line: line.row.parameters, 4)
     _published(table, "params_millions", "parameters, published (M)", add, book)
     for key in _published_keys(table):
-        _published(table, key, f"{published_kind(key).label}, published", add, book)
+        _published(table, key, f"{table.task.published(key).label}, published", add, book)
         differences = [Cell(delta(value), value=value) for value in (line.published_delta.get(key) for line in lines)]
         add(f"published_delta.{key}", "Δ base, published", differences, rank=2)
     for measure in table.measures:
         primary = measure is table.primary
-        cells = [_measured(line, measure.key, book, primary=primary) for line in lines]
+        cells = [_measured(line, measure, book, primary=primary) for line in lines]
         add(measure.key, measure.label, cells, rank=0 if primary else 5)
         if primary:
             _differences(table, add, book)
@@ -152,9 +152,9 @@ def _common(notes: Sequence[Sequence[str]]) -> list[str]:
     return [note for note in notes[0] if all(note in others for others in notes)] if notes else []
 
 
-def _measured(line: Line, key: str, book: Notebook, *, primary: bool) -> Cell:
-    if found := line.measured.get(key):
-        digits = decimals(key)
+def _measured(line: Line, measure: Measure, book: Notebook, *, primary: bool) -> Cell:
+    if found := line.measured.get(measure.key):
+        digits = measure.digits
         spread = f" ± {found.sd:.{digits}f}" if found.sd is not None else ""
         wanted = len(line.row.runs)
         partial = [f"mean of {found.n} of {wanted} seeds"] if primary and found.n < wanted else []
@@ -218,11 +218,6 @@ def _hours(table: Table, add: Callable[..., None]) -> None:
         Cell(text, value=line.hours[0] if line.hours else None) for text, line in zip(texts, table.lines, strict=True)
     ]
     add("device_hours", f"{common or 'device'}-hours", cells, rank=6)
-
-
-def decimals(key: str) -> int:
-    """Digits after the point in which a measure is customarily printed."""
-    return 3 if key == "dev_nll" else 2
 
 
 def delta(value: float | None, digits: int = 2) -> str:

@@ -13,7 +13,6 @@ from (`<set>.<score>.counts.npy.gz`), which is all that tables and tests need.
 
 import gzip
 import hashlib
-import io
 import json
 import re
 import secrets
@@ -23,18 +22,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from variations.configuration.tasks import task_of
 from variations.store.atomic import json_text, write_json, write_yaml
 from variations.store.hidden import without_secrets
 from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.rows import SweepDefinition
-from variations.tables.trained import BASELINES, baselines
-from variations.tasks.translation.scoring.ladder import BLEUS
-from variations.tasks.translation.scoring.stored_text import StoredText
+from variations.tasks.base import TestedRun
 
-OWN_CORPORA = ("toy",)
-"""Values of `data.kind` whose sentences may be published: those that this project generates."""
 LARGEST = 200_000
 """Bytes that a record should not exceed."""
 _PLACE = re.compile(r"(?<![\w:/.~])~?/(?:[^\s/'\",:=]+/)+([^\s/'\",:=]*)")
@@ -98,34 +92,9 @@ def _files(folder: RunFolder) -> dict[str, bytes | Any]:
         "status.json": published(status),
         "result.json": published(folder.result()),
         "environment.json": published(folder.environment() or {}),
-        "metrics.jsonl.gz": _packed(metrics.encode()),
+        "metrics.jsonl.gz": gzip.compress(metrics.encode(), 9, mtime=0),
     }
-    data = config.get("data") or {}
-    sets = sorted(path.stem for path in folder.hypotheses.glob("*.hyp"))
-    files[BASELINES] = {name: baselines(folder.path, config, name) for name in sets}
-    for name in sets:
-        files |= _texts(folder, name, own=data.get("kind") in OWN_CORPORA, language=str(data.get("target") or "de"))
-    return files
-
-
-def _texts(folder: RunFolder, name: str, *, own: bool, language: str) -> dict[str, bytes]:
-    """The texts of a set, or what stands for sentences that are not ours to publish."""
-    place = folder.hypotheses
-    kept = ("hyp", "src", "ref") if own else ("hyp",)
-    texts = {f"hypotheses/{name}.{side}.gz": _packed((place / f"{name}.{side}").read_bytes()) for side in kept}
-    if own:
-        return texts
-    stored = StoredText(place, name)
-    texts[f"hypotheses/{name}.ref.sha256"] = f"{stored.reference_hash}\n".encode()
-    for score in BLEUS:
-        file = io.BytesIO()
-        np.save(file, stored.counts(score, language, cache=False).astype(np.int16), allow_pickle=False)
-        texts[f"hypotheses/{name}.{score}.counts.npy.gz"] = _packed(file.getvalue())
-    return texts
-
-
-def _packed(data: bytes) -> bytes:
-    return gzip.compress(data, 9, mtime=0)  # no time in it: the same text gives the same file
+    return files | task_of(config).record(TestedRun(folder, config, folder.result() or {}))
 
 
 def _replace(home: Path, files: Mapping[str, Any]) -> bool:

@@ -11,18 +11,9 @@ from typing import Any
 from variations.store.rows import SweepDefinition, differences
 from variations.tables.agreement import Agreement, spearman
 from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
-from variations.tables.collect import Reader, Row, Summary, collect, paired, stored, summary
+from variations.tables.collect import Reader, Row, Summary, collect, paired, stored, summary, table_task
 from variations.tables.costs import row_hours
-from variations.tables.trained import why_untrained
-from variations.tasks.translation.measures import (
-    Measure,
-    Published,
-    caveats,
-    data_name,
-    incomparable,
-    published_kind,
-    table_measure,
-)
+from variations.tasks.base import Measure, Published, Task
 
 NOT_TRAINED = "not trained"
 COSTS = ("steps", "source_tokens", "target_tokens", "padded_tokens", "seconds", "flops", "dropped_pairs")
@@ -87,6 +78,7 @@ class Line:
 class Table:
     """A sweep's table."""
 
+    task: Task
     sweep: SweepDefinition
     store: Path
     measures: list[Measure]
@@ -122,16 +114,17 @@ def build(
     from variations.tables.footnotes import remarks
 
     rows = collect(sweep, store, read)
-    measures = _measures(sweep, rows)
+    task = table_task(rows)
+    measures = _measures(task, sweep, rows)
     by_name = {row.definition.row: row for row in rows}
-    untrained = {row.definition.row: why_untrained(row, measures[0].set) for row in rows}
-    table = Table(sweep, store, measures, [], significance or SignificanceConfig())
-    tester = Tester(table.significance, table.primary)
+    untrained = {row.definition.row: why_untrained(task, row, measures[0].set) for row in rows}
+    table = Table(task, sweep, store, measures, [], significance or SignificanceConfig())
+    tester = Tester(table.significance, task, table.primary)
     with progress_line("Testing differences") as tell:
         for row in rows:
             tell(row.definition.label)
             base = sweep.base_of(row.definition)
-            table.lines.append(_line(row, by_name.get(base.row) if base else None, measures, tester, untrained))
+            table.lines.append(_line(task, row, by_name.get(base.row) if base else None, measures, tester, untrained))
     table.agreements = _agreements(table)
     table.remarks = remarks(table, tester.refusal)
     return table
@@ -147,7 +140,7 @@ def document(table: Table) -> dict[str, Any]:
         "seeds": list(table.sweep.seeds),
         "note": table.sweep.note,
         "measures": [{"key": m.key, "label": m.label, "convention": convention(table, m)} for m in table.measures],
-        "rows": [_line_document(line) for line in table.lines],
+        "rows": [_line_document(table, line) for line in table.lines],
         "missing": table.gaps,
         "significance": asdict(table.significance),
         "rank_correlation": [asdict(agreement) for agreement in table.agreements],
@@ -155,7 +148,7 @@ def document(table: Table) -> dict[str, Any]:
     }
 
 
-def _line_document(line: Line) -> dict[str, Any]:
+def _line_document(table: Table, line: Line) -> dict[str, Any]:
     definition = line.row.definition
     return {
         "row": definition.row,
@@ -171,7 +164,7 @@ def _line_document(line: Line) -> dict[str, Any]:
                 "state": "missing" if run.state == "absent" else run.state,
                 "reason": run.reason,
                 "folder": str(run.folder) if run.folder else None,
-                "scores": {key: line.row.values(Measure(key)).get(run.seed) for key in line.measured},
+                "scores": {key: line.row.values(table.task.measure(key)).get(run.seed) for key in line.measured},
             }
             for run in line.row.runs
         ],
@@ -190,27 +183,37 @@ def _line_document(line: Line) -> dict[str, Any]:
     }
 
 
-def _measures(sweep: SweepDefinition, rows: list[Row]) -> list[Measure]:
-    """The sweep's metric, then dev BLEU and perplexity, exact match, and the counterparts of published figures."""
-    keys = [table_measure(sweep.metric).key, "dev.bleu", "dev_ppl", "test.exact_match"]
+def why_untrained(task: Task, row: Row, part: str) -> str | None:
+    """Why a row counts as not trained, by its scores on the set `part` among others; None if it counts as trained."""
+    return task.untrained(row.tested, part) if row.tested else None
+
+
+def _measures(task: Task, sweep: SweepDefinition, rows: list[Row]) -> list[Measure]:
+    """The task's columns, the sweep's metric first, and the counterparts of published figures."""
+    keys = [measure.key for measure in task.columns(task.metric(sweep.metric))]
     for row in rows:
         for key in row.definition.published:
-            kind = published_kind(key)
-            if row.config and incomparable(kind, row.config) is None:
-                keys += [name for name in kind.measures if row.values(Measure(name))][:1]
-    found = [Measure(key) for key in dict.fromkeys(keys)]
+            kind = task.published(key)
+            if row.config and task.incomparable(kind, row.config) is None:
+                keys += [name for name in kind.measures if row.values(task.measure(name))][:1]
+    found = [task.measure(key) for key in dict.fromkeys(keys)]
     return [found[0], *(measure for measure in found[1:] if any(row.values(measure) for row in rows))]
 
 
 def _line(
-    row: Row, base: Row | None, measures: list[Measure], tester: Tester, untrained: Mapping[str, str | None]
+    task: Task,
+    row: Row,
+    base: Row | None,
+    measures: list[Measure],
+    tester: Tester,
+    untrained: Mapping[str, str | None],
 ) -> Line:
     values = {measure.key: row.values(measure) for measure in measures}
     notes, delta, changes, why = [], {}, None, untrained[row.definition.row]
     found: RowTest | str | None = None
     if base is not None and base.config and row.config:
         changes = differences(base.config, row.config, (base.parameters, row.parameters))
-        if other := _other_text(row, base, measures[0]):
+        if other := _other_text(task, row, base, measures[0]):
             notes.append(other)
         elif why:
             found = NOT_TRAINED
@@ -224,6 +227,7 @@ def _line(
                 notes.append(f"not the budget of its base row: {', '.join(budget)}")
     if why:
         notes.append(f"{NOT_TRAINED}: {why}")
+    printed = {key: value for key, value in row.definition.published.items() if _is_number(value)}
     costs = {key: cost for key in COSTS if (cost := row.cost(key)) is not None}
     return Line(
         row,
@@ -231,55 +235,57 @@ def _line(
         changes,
         {key: mean for key, pairs in values.items() if (mean := summary(list(pairs.values())))},
         {key: mean for key, mean in delta.items() if mean},
-        {key: _figure(key, value, row, why) for key, value in row.definition.published.items() if _is_number(value)},
-        _published_delta(row, base),
+        {key: _figure(task, key, value, row, why) for key, value in printed.items()},
+        _published_delta(task, row, base),
         costs,
         row_hours(row),
         found if isinstance(found, RowTest) else None,
         found if isinstance(found, str) else None,
         why,
-        tuple(notes + _row_notes(row)),
+        tuple(notes + _row_notes(task, row)),
     )
 
 
-def _other_text(row: Row, base: Row, measure: Measure) -> str | None:
+def _other_text(task: Task, row: Row, base: Row, measure: Measure) -> str | None:
     """Why a row cannot be compared with its base row: other data, or other references."""
-    if data_name(base.config) != data_name(row.config):
-        return f"measured on {data_name(row.config)}, its base row on {data_name(base.config)}: not compared"
-    return other_references(row, base, measure.set)
+    ours, theirs = task.data_name(row.config), task.data_name(base.config)
+    if ours != theirs:
+        return f"measured on {ours}, its base row on {theirs}: not compared"
+    return other_references(task, row, base, measure.set)
 
 
-def _row_notes(row: Row) -> list[str]:
+def _row_notes(task: Task, row: Row) -> list[str]:
     notes = []
     if name := (row.config.get("debug") or {}).get("name"):
         notes.append(f"debug={name}: a quick look, never a result")
-    if row.definition.task != "translation":
-        notes.append(f"task {row.definition.task}")
+    stated = row.config.get("task") or row.definition.task
+    if stated != task.name:
+        notes.append(f"task {stated}")
     if row.definition.note:
         notes.append(row.definition.note.rstrip("."))
     return notes
 
 
-def _figure(key: str, value: float, row: Row, untrained: str | None) -> Figure:
+def _figure(task: Task, key: str, value: float, row: Row, untrained: str | None) -> Figure:
     recalled = "recalled" in (row.definition.provenance or "").lower()
     if key == "params_millions":
         return Figure(value, recalled)
-    kind = published_kind(key)
+    kind = task.published(key)
     if not row.config:
         return Figure(value, recalled, notes=(f"published on {kind.text}",) if kind.text else ())
-    if reason := incomparable(kind, row.config):
+    if reason := task.incomparable(kind, row.config):
         return Figure(value, recalled, notes=(reason,))
     for name in kind.measures:
-        if (found := summary(list(row.values(Measure(name)).values()))) and not untrained:
-            return Figure(value, recalled, name, found.mean - value, tuple(caveats(kind, name, row.config)))
+        if (found := summary(list(row.values(task.measure(name)).values()))) and not untrained:
+            return Figure(value, recalled, name, found.mean - value, tuple(task.caveats(kind, name, row.config)))
     return Figure(value, recalled)
 
 
-def _published_delta(row: Row, base: Row | None) -> dict[str, float]:
+def _published_delta(task: Task, row: Row, base: Row | None) -> dict[str, float]:
     if base is None:
         return {}
     ours, theirs = row.definition.published, base.definition.published
-    shared = [key for key in ours if key in theirs and not published_kind(key).is_cost]
+    shared = [key for key in ours if key in theirs and not task.published(key).is_cost]
     return {key: ours[key] - theirs[key] for key in shared if _is_number(ours[key]) and _is_number(theirs[key])}
 
 
@@ -292,7 +298,7 @@ def _agreements(table: Table) -> list[Agreement]:
     found = []
     keys = dict.fromkeys(key for line in table.lines for key in line.published_delta)
     for key in keys:
-        if measure := _like(published_kind(key), table):
+        if measure := _like(table.task.published(key), table):
             pairs = [
                 (line.row.definition.row, line.published_delta[key], line.delta[measure].mean)
                 for line in table.lines
@@ -310,10 +316,10 @@ def _like(kind: Published, table: Table) -> str | None:
     same = next((key for key in kind.measures if key in measured), None)
     if same or not kind.measures:
         return same
-    return table.primary.key if "bleu" in kind.key and "bleu" in table.primary.key else None
+    return table.primary.key if kind.unit and kind.unit == table.primary.unit else None
 
 
 def convention(table: Table, measure: Measure) -> str | None:
     """How a measure was computed, as some run's result says."""
     runs = [run for line in table.lines for run in line.row.finished]
-    return next((text for run in runs if (text := measure.convention(run.result))), None)
+    return next((text for run in runs if (text := measure.told_convention(run.result))), None)

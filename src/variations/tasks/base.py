@@ -146,6 +146,10 @@ class Measure:
     unit: str = ""
     set: str = "test"
     """The data it was measured on."""
+    items: str = ""
+    """What it is a function of sums over, in the plural, such as `sentences`; empty: its differences are not tested."""
+    digits: int = 2
+    """Printed after the point."""
 
     def value(self, result: Mapping[str, Any]) -> float | None:
         """The number, or None where the run did not measure it."""
@@ -181,6 +185,18 @@ class Published:
     """Our measures, from the same convention to a near one; none where no difference can be taken."""
     is_cost: bool = False
     """It says what training cost, of which no difference between rows is taken."""
+    unit: str = ""
+    """Measures of the same unit are ranked against it, be it on other data."""
+
+
+@dataclass(frozen=True)
+class TestedRun:
+    """A finished run as a reader holds it."""
+
+    __test__ = False  # no test case, whatever pytest makes of its name
+    folder: RunFolder
+    config: Mapping[str, Any]
+    result: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -237,12 +253,41 @@ class Task(Configured, Protocol):
         """PNG files of what the tested network attends to, by part."""
         ...
 
+    # What readers of stored runs ask: tables, sweeps, searches, the dashboard. `tasks/measured.py` has usual answers.
+
+    metrics: Sequence[str]
+    """Keys of the usual measures, for messages."""
+    untrained_when: str
+    """When `untrained` finds that a row was not trained: what follows on "A row that"."""
+
     def metric(self, name: str) -> Measure:
-        """The measure that `sweep.metric=name` means. Raises UserError with the valid names if there is none."""
+        """The measure that `sweep.metric=name` means. May raise UserError if there is none."""
         ...
 
     def measure(self, key: str) -> Measure:
-        """The measure of a key; any score of any set, and any loss."""
+        """The measure of a key; may raise UserError if there is none."""
+        ...
+
+    def unknown_metric(self, name: str, others: Sequence[str] | None = None) -> str | None:
+        """Say that `sweep.metric` has no such measure, and which there are; None if there is one.
+
+        With `others`, of a search, whose metrics are keys: those of measures, or of these costs.
+        """
+        ...
+
+    def unmeasured(self, keys: Sequence[str], config: Any) -> list[str]:
+        """A clause for each reason why a run of this configuration will not measure some of them, and what to add."""
+        ...
+
+    def watched(self, key: str) -> str | None:
+        """The validations' number that goes with a measure of whatever set, such as `dev/ppl`; None where none does."""
+        ...
+
+    def unprunable(self, key: str, config: Any, *, by_item: bool) -> list[str]:
+        """Why a search cannot give up trials by `watched(key)`; with `by_item`, by a test over dev items.
+
+        Each continues a sentence that begins with the key of the pruner, punctuation included.
+        """
         ...
 
     def columns(self, metric: Measure) -> Sequence[Measure]:
@@ -257,22 +302,38 @@ class Task(Configured, Protocol):
         """The measured data in words: `toy en-de`."""
         ...
 
+    def conditions(self, config: Mapping[str, Any], *, scaled: bool) -> str:
+        """What a table's footnote says of data and settings; with `scaled` also the share of the papers' sizes."""
+        ...
+
     def incomparable(self, published: Published, config: Mapping[str, Any]) -> str | None:
         """Why a published and a measured figure cannot be compared; None if they were taken on the same data."""
         ...
 
-    def caveats(self, published: Published, measure: str, config: Mapping[str, Any]) -> list[str]:
+    def caveats(self, published: Published, key: str, config: Mapping[str, Any]) -> list[str]:
         """What else differs between two figures on the same data: convention, scale, amount of data."""
         ...
 
-    def items(self, folder: RunFolder, measure: Measure) -> "NDArray[Any]":
-        """What each tested item adds to a measure, (items, k): `aggregate` of its sum is the measure.
+    def references(self, folder: RunFolder, part: str) -> str | None:
+        """A digest of what the items of a set were judged by; None where it is not kept."""
+        ...
 
-        Raises:
-            DataError: The run has not stored them, or the measure has none.
+    def items(self, run: TestedRun, measure: Measure, *, cache: bool = True) -> "NDArray[Any]":
+        """What each tested item adds to a measure, (items, k): `aggregate` of their sum is the measure.
+
+        With `cache`, what took long to count may be kept beside the run. Raises DataError if the run has not stored
+        what is needed, or the measure is no function of sums over items.
         """
         ...
 
     def aggregate(self, measure: Measure, sums: "NDArray[Any]") -> "NDArray[Any]":
         """The measure of sums over items, (…, k) to (…)."""
+        ...
+
+    def untrained(self, runs: Sequence[TestedRun], part: str) -> str | None:
+        """Why a row counts as not trained, by measurements of its seeds and their scores on a set; None if not."""
+        ...
+
+    def record(self, run: TestedRun) -> Mapping[str, Any]:
+        """What a published record of a run holds besides the files of every run: bytes or plain data by file name."""
         ...

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from variations.tables.significance import paired_bootstrap
 from variations.tasks.parsing import scores
 from variations.tasks.parsing.evalb import Summary
 from variations.tasks.parsing.linearise import Repairs
 from variations.tasks.parsing.trees import Tree, parse_trees
 from variations.tasks.parsing.trees_toy import generate
-from variations.tasks.translation.scoring.significance import paired_bootstrap
 
 
 def tree(text: str) -> Tree:
@@ -56,9 +56,9 @@ def test_the_bootstrap_over_sentences_sees_a_difference_and_none() -> None:
     trees = generate(60, seed=7)
     flat = [Tree("S", tuple(each.leaves())) for each in trees]
     right, wrong = (scores.counts(scores.compare(trees, side)) for side in (trees, flat))
-    found = paired_bootstrap(right, wrong, score=scores.f1)
+    found = paired_bootstrap(right, wrong, scores.f1)
     assert found.difference == pytest.approx(100 - scores.f1(wrong.sum(0)))
     assert found.p < 0.01
     assert 0 < found.low < found.difference < found.high
-    same = paired_bootstrap(wrong, wrong, score=scores.f1)
+    same = paired_bootstrap(wrong, wrong, scores.f1)
     assert (same.difference, same.low, same.high, same.p) == (0, 0, 0, 1)

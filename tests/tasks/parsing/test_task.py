@@ -15,6 +15,7 @@ from variations.errors import DataError, UserError
 from variations.models.network import Tokens
 from variations.run import execute
 from variations.store.ledger import RunFolder
+from variations.tasks.base import TestedRun
 from variations.tasks.parsing import measures
 from variations.tasks.parsing.module import ParsingData, changed_files
 from variations.tasks.parsing.scoring import document, score_files
@@ -59,14 +60,14 @@ def test_counts_of_sentences_add_up_to_the_scores(run: Path) -> None:
     folder, found = RunFolder.open(run), result(run)
     for score in ("f1", "recall", "precision", "exact", "tags"):
         measure = TASK.metric(score)
-        counts = TASK.items(folder, measure)
+        counts = TASK.items(TestedRun(folder, {}, {}), measure)
         assert counts.shape == (6, 7)
         assert TASK.aggregate(measure, counts.sum(0)) == pytest.approx(measure.value(found))
         assert TASK.aggregate(measure, np.stack([counts.sum(0)] * 2)).shape == (2,)
     with pytest.raises(DataError, match="no counts of single sentences"):
-        TASK.items(folder, TASK.metric("valid"))
+        TASK.items(TestedRun(folder, {}, {}), TASK.metric("valid"))
     with pytest.raises(DataError, match="holds no trees of set=other"):
-        TASK.items(folder, TASK.measure("other.f1"))
+        TASK.items(TestedRun(folder, {}, {}), TASK.measure("other.f1"))
 
 
 def test_a_stored_run_gives_its_network_and_samples_back(run: Path) -> None:

@@ -13,6 +13,7 @@ from variations.configuration.compose import compose_run, to_dict
 from variations.errors import Interrupted
 from variations.run import execute
 from variations.store.ledger import RunFolder
+from variations.tasks.base import TestedRun
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.data import QuestionAnsweringData
 from variations.tasks.question_answering.experiment import QuestionAnsweringExperiment
@@ -141,11 +142,11 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
     assert result["networks"]["1"]["chosen"] in range(3)
     measure = TASK.metric("error")
     assert measure.value(result) == scores["error"]
-    items = TASK.items(folder, measure)
+    items = TASK.items(TestedRun(folder, {}, {}), measure)
     assert items.shape == (160, 4)
     assert TASK.aggregate(measure, items.sum(0)) == pytest.approx(scores["error"])
     failed = TASK.metric("failed")
-    assert TASK.aggregate(failed, TASK.items(folder, failed).sum(0)) == scores["failed"]
+    assert TASK.aggregate(failed, TASK.items(TestedRun(folder, {}, {}), failed).sum(0)) == scores["failed"]
     card = json.loads((folder.path / "stories.json").read_text(encoding="utf-8"))
     assert card["groups"]["15"]["tasks"] == [15]
     assert TASK.changed_inputs(of, folder) == []

@@ -23,11 +23,9 @@ from variations.tables.claims.rule import (
     t_interval,
     verdict,
 )
-from variations.tables.collect import Row, SeedRun, collect
+from variations.tables.collect import Row, SeedRun, collect, table_task
 from variations.tables.costs import device_hours
-from variations.tables.trained import why_untrained
-from variations.tasks.translation.measures import Measure
-from variations.tasks.translation.scoring.stored_text import testable
+from variations.tables.table import why_untrained
 
 FEWEST_ROWS = 4
 """Rows from which a rank correlation is taken."""
@@ -138,14 +136,15 @@ class Evidence:
     def _why_untrained(self, sweep: str, row: Row) -> str | None:
         key = (sweep, row.definition.row)
         if key not in self._untrained:
-            self._untrained[key] = why_untrained(row, "test")
+            self._untrained[key] = why_untrained(table_task([row]), row, "test")
         return self._untrained[key]
 
     def _difference(self, test: Contrast, row: Row, base: Row) -> Finding | str:
         """The row's advantage over its base row; or, in words, why there is none."""
-        measure = Measure(test.measure)
-        if "." in test.measure and testable(measure.score):
-            tester = self._testers.setdefault(test.measure, Tester(self.settings, measure))
+        task = table_task([row])
+        measure = task.measure(test.measure)
+        if measure.items:
+            tester = self._testers.setdefault(test.measure, Tester(self.settings, task, measure))
             found = tester.against(row, base)
             if not isinstance(found, RowTest):
                 return found or "no common seeds"
@@ -197,7 +196,7 @@ def _sweep_config(name: str) -> SweepConfig | None:
 def _values(row: Row, key: str) -> dict[int, float]:
     if key == "parameters":
         return {run.seed: float(run.result["parameters"]) for run in row.finished if "parameters" in run.result}
-    return row.values(Measure(key))
+    return row.values(table_task([row]).measure(key))
 
 
 def _effort(name: str, scale: str, rows: Any) -> Effort:

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from variations.configuration.tasks import DEFAULT, named
 from variations.tables.claims.claim import Contrast, Paper
 from variations.tables.claims.evidence import Effort, Evidence, Judged, Outcome
 from variations.tables.claims.rule import LEVEL, POWER, SEEDS, VERDICTS, detectable
-from variations.tables.trained import STEEP
-from variations.tasks.translation.measures import Measure
 
+_TASK = named(DEFAULT)
+"""Both papers' claims are of translation."""
 HEAD = f"""# What the papers claim, and what we found
 
 Made by `python src/claims.py` from the files in [claims/](../claims) and the run records in [records/](../records);
@@ -21,10 +22,10 @@ reaches the margin, the smallest difference worth the name (0.5 points of a scor
 perplexity; 15 % of the training saved; a rank correlation of 0.5); it *contradicts* it if the interval excludes a
 difference of that size; else it leaves it *open*. A claim of no difference is supported by an interval within the
 margin, and contradicted by one beyond it. All comparisons support: reproduced; some: partly; none supports and at
-least half contradict: not reproduced; else undecided. A row that scores no better than a copy or a dictionary, or
-whose dev perplexity fell by more than {100 * STEEP:g} % in the last fifth of its steps, is not trained and concludes
-nothing. Only signs are judged: how large a difference is on the papers' corpus cannot be seen on another one. The
-rule in code: [rule.py](../src/variations/tables/claims/rule.py).
+least half contradict: not reproduced; else undecided. A row that
+{_TASK.untrained_when},
+is not trained and concludes nothing. Only signs are judged: how large a difference is on the papers' corpus cannot be
+seen on another one. The rule in code: [rule.py](../src/variations/tables/claims/rule.py).
 
 **How to read a comparison.** `+1.20 [+0.40, +2.00]` is the advantage of the row before "v.", positive if it is
 better, be the measure one that should be high or low. "power" is the smallest true difference that so many seeds
@@ -85,13 +86,12 @@ def _outcome(outcome: Outcome) -> str:
 
 def _compared(test: Contrast) -> str:
     if test.expect == "same order":
-        return (
-            f"rank correlation of {Measure(test.measure).label} with the published {test.published.replace('_', ' ')}"
-        )
+        published = test.published.replace("_", " ")
+        return f"rank correlation of {_TASK.measure(test.measure).label} with the published {published}"
     rows = f"`{test.row}` v. `{test.base}`"
     if test.expect == "sooner":
         return f"{rows}, {test.unit.replace('_', ' ')}s saved".replace("secondss", "seconds").replace("flopss", "FLOPs")
-    label = "parameters" if test.measure == "parameters" else Measure(test.measure).label
+    label = "parameters" if test.measure == "parameters" else _TASK.measure(test.measure).label
     return f"{rows}, {label}"
 
 

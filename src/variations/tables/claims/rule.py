@@ -13,7 +13,7 @@ the claim, *contradicts* it, or leaves it *open*:
 
 The margin is the smallest difference worth the name of an effect. A difference can be certain and below it: then the
 claim is contradicted, since what was claimed was an effect. Fewer than SEEDS seeds on either side leave a claim open,
-whatever the difference; so does a row that was not trained (`variations.tables.trained`).
+whatever the difference; so does a row that was not trained (`untrained` of the task).
 
 Several comparisons give one verdict (`verdict`). Only signs are tested: the sizes of the papers' differences belong to
 their corpus, and are printed beside ours.
@@ -130,7 +130,7 @@ def t_interval(row: Sequence[float], base: Sequence[float]) -> Finding:
     """Difference of two means over seeds, row minus base, by the two-sample t-test with pooled variance.
 
     The two sides are taken as unrelated: the same seed gives different networks different weights. For BLEU,
-    `scoring.significance.across_seeds` adds the chance in sentences to the same test. With a single run on both sides
+    `significance.across_seeds` adds the chance in sentences to the same test. With a single run on both sides
     there is no spread, and the interval is infinite.
 
     Raises:

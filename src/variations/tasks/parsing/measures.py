@@ -44,7 +44,8 @@ def measure(key: str) -> Measure:
         return Measure(key, label, higher_is_better=False, convention=convention, set=part.partition("_")[0])
     if score in SCORES:
         label, convention = SCORES[score]
-        return Measure(key, f"{part} {label}", higher_is_better=True, convention=convention, set=part)
+        items = "" if score == "valid" else "sentences"
+        return Measure(key, f"{part} {label}", higher_is_better=True, convention=convention, set=part, items=items)
     valid = [*SCORES, *(f"dev.{name}" for name in SCORES), *LOSSES]
     raise UserError(f"There is no measure '{key}' of parsing.{did_you_mean(key, valid)} Valid: {', '.join(valid)}.")
 

@@ -9,7 +9,8 @@ from variations.config import RunConfig
 from variations.configuration.faults import Fault, Rules
 from variations.errors import DataError, UserError
 from variations.store.ledger import RunFolder
-from variations.tasks.base import Measure, Published, Samples
+from variations.tasks.base import Measure, Published, Samples, TestedRun
+from variations.tasks.measured import Measured
 from variations.tasks.parsing import measures
 from variations.tasks.parsing.config import ParsingConfig
 from variations.tasks.parsing.faults import RULES
@@ -25,7 +26,7 @@ SAMPLES = 20
 """Trees of a set that are shown to people."""
 
 
-class Parsing(SequenceTask):
+class Parsing(SequenceTask, Measured):
     """A sentence becomes its constituency tree (see `tasks/base.py` for each member)."""
 
     name = "parsing"
@@ -138,9 +139,9 @@ class Parsing(SequenceTask):
         """Fewer trees, another scale."""
         return measures.caveats(config)
 
-    def items(self, folder: RunFolder, measure: Measure) -> "NDArray[Any]":
+    def items(self, run: TestedRun, measure: Measure, *, cache: bool = True) -> "NDArray[Any]":
         """EVALB's counts of each sentence."""
-        return measures.items(folder, measure)
+        return measures.items(run.folder, measure)
 
     def aggregate(self, measure: Measure, sums: "NDArray[Any]") -> "NDArray[Any]":
         """The score of summed counts."""

@@ -68,7 +68,8 @@ def measure(key: str) -> Measure:
         return Measure(key, "dev loss", higher_is_better=False, convention="nats per held-out question", set="dev")
     if part == "test" and score in SCORES:
         label, convention = SCORES[score]
-        return Measure(key, label, higher_is_better=False, convention=convention)
+        items = "" if score.startswith("error_") else "questions"
+        return Measure(key, label, higher_is_better=False, convention=convention, items=items)
     valid = [*SCORES, "dev_nll"]
     raise UserError(f"There is no measure '{key}' of answers.{did_you_mean(key, valid)} Valid: {', '.join(valid)}.")
 

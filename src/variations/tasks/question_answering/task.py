@@ -9,7 +9,8 @@ from variations.config import RunConfig
 from variations.configuration.faults import Fault, Rules
 from variations.errors import DataError, UserError
 from variations.store.ledger import RunFolder
-from variations.tasks.base import Measure, Published, Samples
+from variations.tasks.base import Measure, Published, Samples, TestedRun
+from variations.tasks.measured import Measured
 from variations.tasks.question_answering import measures
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.faults import RULES
@@ -32,7 +33,7 @@ PICTURES = 3
 """Questions of each task whose reading is drawn."""
 
 
-class QuestionAnswering:
+class QuestionAnswering(Measured):
     """A question about a story gets an answer (see `tasks/base.py` for each member)."""
 
     name = "question_answering"
@@ -215,9 +216,9 @@ class QuestionAnswering:
         """Fewer restarts than the papers'."""
         return measures.caveats(config)
 
-    def items(self, folder: RunFolder, measure: Measure) -> "NDArray[Any]":
+    def items(self, run: TestedRun, measure: Measure, *, cache: bool = True) -> "NDArray[Any]":
         """Which test questions were answered wrong."""
-        return measures.items(folder, measure)
+        return measures.items(run.folder, measure)
 
     def aggregate(self, measure: Measure, sums: "NDArray[Any]") -> "NDArray[Any]":
         """The mean of the tasks' errors, or how many fail."""

@@ -2,71 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from variations.configuration.suggestions import did_you_mean
+from variations.errors import DataError
+from variations.store.ledger import RunFolder
+from variations.tasks.base import Measure, Published, TestedRun
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 ENDE_BLEU = "tokenised, compound-split multi-bleu, case-sensitive"
 MULTI30K_BLEU = "tokenised, lower-cased multi-bleu"
-
-
-@dataclass(frozen=True)
-class Measure:
-    """A number in result.json: `scores.<set>.<score>.value`, or `loss.<key>`."""
-
-    key: str
-    """`test.bleu`, `dev.chrf`, `dev_ppl`, …"""
-
-    @property
-    def label(self) -> str:
-        """Heading of its column."""
-        if self.key == "dev_ppl":
-            return "dev PPL"
-        if self.key == "dev_nll":
-            return "dev loss"
-        part, _, score = self.key.partition(".")
-        return f"{part} {_SCORES.get(score, score)}"
-
-    @property
-    def set(self) -> str:
-        """`test`, `dev`, …: the text it was measured on."""
-        return self.key.partition(".")[0].removesuffix("_ppl").removesuffix("_nll")
-
-    @property
-    def score(self) -> str:
-        """`bleu`, `chrf`, …: its name in the ladder; the key itself for losses."""
-        return self.key.partition(".")[2] or self.key
-
-    @property
-    def higher_is_better(self) -> bool:
-        """False for losses and perplexities."""
-        return "ppl" not in self.key and "nll" not in self.key
-
-    def value(self, result: Mapping[str, Any]) -> float | None:
-        """The number, or None where the run did not measure it."""
-        entry = self._entry(result)
-        found = entry.get("value") if isinstance(entry, Mapping) else entry
-        return float(found) if isinstance(found, int | float) else None
-
-    def convention(self, result: Mapping[str, Any]) -> str | None:
-        """How it was computed, with sacreBLEU's signature where there is one."""
-        if self.key == "dev_nll":
-            return "nats per sub-word, end of sentence included, without label smoothing"
-        if self.key == "dev_ppl":
-            return "exponential of the dev loss per sub-word, end of sentence included, without label smoothing"
-        entry = self._entry(result)
-        if not isinstance(entry, Mapping):
-            return None
-        parts = [str(entry[name]).rstrip(".") for name in ("convention", "signature") if entry.get(name)]
-        return "; ".join(parts) or None
-
-    def _entry(self, result: Mapping[str, Any]) -> Any:
-        part, _, score = self.key.partition(".")
-        if not score:
-            return (result.get("loss") or {}).get(part)
-        return ((result.get("scores") or {}).get(part) or {}).get(score)
-
-
 _SCORES = {
     "bleu": "BLEU",
     "bleu_lc": "BLEU (lower-cased)",
@@ -77,89 +25,81 @@ _SCORES = {
     "gleu": "GLEU",
     "exact_match": "exact match %",
 }
-
-
 SCORES = tuple(_SCORES)
 """Scores of a translated set."""
 LOSSES = ("dev_ppl", "dev_nll")
+STEEP = 0.05
+"""Largest fall of the dev perplexity in the last fifth of the steps of a trained row, as a share of it."""
+_LOSS_LABELS = {"ppl_per_word": "PPL per word", "ppl": "PPL", "nll": "loss"}
+_CONVENTIONS = {
+    "dev_nll": "nats per sub-word, end of sentence included, without label smoothing",
+    "dev_ppl": "exponential of the dev loss per sub-word, end of sentence included, without label smoothing",
+}
 
 
-def table_measure(metric: str) -> Measure:
-    """What `sweep.metric` means: a bare score is one of the test set."""
-    return Measure(metric if "." in metric or metric in LOSSES else f"test.{metric}")
-
-
-def unknown_measure(where: str, key: str, others: Sequence[str]) -> str | None:
-    """Say that there is no such number; None if there is.
-
-    Args:
-        where: The configuration's key that names it.
-        key: `dev.bleu`, `dev_ppl`, …
-        others: Numbers that may be named there besides losses and the scores of sets.
-    """
+@cache
+def measure(key: str) -> Measure:
+    """`SET.SCORE`, or a loss as `SET_ppl`; of any set, since a result may hold what today's runs no longer measure."""
     part, _, score = key.partition(".")
-    if key in (*LOSSES, *others) or (part and score in SCORES):
-        return None
-    valid = [*(f"dev.{score}" for score in SCORES), *LOSSES, *others]
-    return (
-        f"{where}: there is no '{key}'.{did_you_mean(key, valid)} Valid: {', '.join(valid)}, and the scores of other "
-        "sets by SET.SCORE."
-    )
+    if score:
+        of_bleu = score.startswith("bleu")
+        unit, items = ("BLEU", "sentences") if of_bleu else ("", "")
+        return Measure(key, f"{part} {_SCORES.get(score, score)}", True, None, unit, part, items)
+    loss = next((name for name in _LOSS_LABELS if key.endswith(f"_{name}")), "")
+    part = key.removesuffix(f"_{loss}") if loss else key
+    digits = 3 if loss == "nll" else 2
+    label = f"{part} {_LOSS_LABELS[loss]}" if loss else key
+    return Measure(key, label, not loss, _CONVENTIONS.get(key), "", part, digits=digits)
 
 
-def unmeasured(where: str, keys: Sequence[str], sets: Sequence[str], place: str = "") -> list[str]:
-    """Sets whose scores are asked for, and that a run does not translate (`decode.sets`).
-
-    Args:
-        where: The configuration's key that names the scores.
-        keys: Valid numbers.
-        sets: What is translated.
-        place: Where to write `decode.sets`, or what to do instead.
-    """
-    wanted = {key.partition(".")[0] for key in keys if "." in key}
-    return [
-        f"{where}: {name} is scored only if it is translated: add decode.sets=[{','.join([*sets, name])}]{place}."
-        for name in sorted(wanted.difference(sets))
-    ]
+def score_of(measure: Measure) -> str:
+    """`bleu`, `chrf`, …: a score's name in the ladder; the key itself for losses."""
+    return measure.key.partition(".")[2] or measure.key
 
 
 @dataclass(frozen=True)
-class Published:
-    """A column of a paper's table: on which text, by which convention, and which of our measures equals it."""
+class PublishedScore(Published):
+    """A published figure, and the data that it was taken on."""
 
-    key: str
-    label: str
-    corpus: str
+    corpus: str = ""
     """Loader that reads the same corpus (`data.kind`), or empty."""
-    languages: tuple[str, str]
-    text: str
-    """Name of the test set."""
-    convention: str
-    measures: tuple[str, ...] = ()
-    """Our measures from the same convention to a near one."""
+    languages: tuple[str, str] = ("", "")
     vocabulary: int | None = None
     """Rows of the vocabulary a figure per sub-word depends on."""
     test: str | None = None
     """Our test set must be this one (`data.test`)."""
 
-    @property
-    def is_cost(self) -> bool:
-        """Whether it says what training cost, of which no difference between rows is taken."""
-        return self.convention == _COST or self.key == "params_millions"
+
+_COST = "training time × GPUs × their sustained TFLOPS"
+
+
+def _kind(
+    key: str,
+    label: str,
+    corpus: str,
+    languages: tuple[str, str],
+    text: str,
+    convention: str,
+    measures: tuple[str, ...] = (),
+    vocabulary: int | None = None,
+    test: str | None = None,
+) -> PublishedScore:
+    unit = "BLEU" if "bleu" in key else ""
+    cost = convention == _COST
+    return PublishedScore(key, label, text, convention, measures, cost, unit, corpus, languages, vocabulary, test)
 
 
 _WMT = ("wmt14", ("en", "de"))
 _MULTI30K = ("multi30k", ("en", "de"))
 _FLICKR = (*_MULTI30K, "Multi30k test_2016_flickr", MULTI30K_BLEU)
 _2016 = "test_2016_flickr"
-_COST = "training time × GPUs × their sustained TFLOPS"
 _KINDS = {
     kind.key: kind
     for kind in (
-        Published("dev_bleu", "dev BLEU", *_WMT, "newstest2013", ENDE_BLEU, ("dev.bleu_split", "dev.bleu")),
-        Published("dev_ppl", "dev PPL", *_WMT, "newstest2013", "per BPE token", ("dev_ppl",), 37_000),
-        Published("bleu_ende", "EN-DE BLEU", *_WMT, "newstest2014", ENDE_BLEU, ("test.bleu_split", "test.bleu")),
-        Published(
+        _kind("dev_bleu", "dev BLEU", *_WMT, "newstest2013", ENDE_BLEU, ("dev.bleu_split", "dev.bleu")),
+        _kind("dev_ppl", "dev PPL", *_WMT, "newstest2013", "per BPE token", ("dev_ppl",), 37_000),
+        _kind("bleu_ende", "EN-DE BLEU", *_WMT, "newstest2014", ENDE_BLEU, ("test.bleu_split", "test.bleu")),
+        _kind(
             "bleu_enfr",
             "EN-FR BLEU",
             "wmt14",
@@ -168,9 +108,9 @@ _KINDS = {
             "tokenised multi-bleu, case-sensitive",
             ("test.bleu_tok", "test.bleu"),
         ),
-        Published("bleu_tokenised", "BLEU", *_FLICKR, ("test.bleu_tok_lc", "test.bleu_tok"), test=_2016),
-        Published("bleu_test2016", "BLEU", *_FLICKR, ("test.bleu_tok_lc", "test.bleu_tok"), test=_2016),
-        Published(
+        _kind("bleu_tokenised", "BLEU", *_FLICKR, ("test.bleu_tok_lc", "test.bleu_tok"), test=_2016),
+        _kind("bleu_test2016", "BLEU", *_FLICKR, ("test.bleu_tok_lc", "test.bleu_tok"), test=_2016),
+        _kind(
             "bleu_test2017",
             "BLEU 2017",
             *_MULTI30K,
@@ -178,7 +118,7 @@ _KINDS = {
             MULTI30K_BLEU,
             ("test_2017_flickr.bleu_tok_lc",),
         ),
-        Published(
+        _kind(
             "bleu_mscoco",
             "BLEU COCO",
             *_MULTI30K,
@@ -186,53 +126,153 @@ _KINDS = {
             MULTI30K_BLEU,
             ("test_2017_mscoco.bleu_tok_lc",),
         ),
-        Published("flops_ende", "training FLOPs, EN-DE", *_WMT, "the paper's machines", _COST),
-        Published("flops_enfr", "training FLOPs, EN-FR", "wmt14", ("en", "fr"), "the paper's machines", _COST),
+        _kind("flops_ende", "training FLOPs, EN-DE", *_WMT, "the paper's machines", _COST),
+        _kind("flops_enfr", "training FLOPs, EN-FR", "wmt14", ("en", "fr"), "the paper's machines", _COST),
     )
 }
 
 
-def published_kind(key: str) -> Published:
-    """What a key of `variation.published` means; an unknown key gets a column of its own and is never compared."""
-    return _KINDS.get(key) or Published(key, key.replace("_", " "), "", ("", ""), "", "")
+class Measures:
+    """The members of `tasks/base.py: Task` that readers of stored runs ask."""
 
+    untrained_when = (
+        f"scores no better than a copy or a dictionary, or whose dev perplexity fell by more than {100 * STEEP:g} % in "
+        "the last fifth of its steps"
+    )
+    metrics: Sequence[str] = (*(f"dev.{score}" for score in SCORES), *LOSSES)
 
-def data_name(config: Mapping[str, Any]) -> str:
-    """The measured data in words: `toy en-de`."""
-    data = config.get("data") or {}
-    return f"{data.get('name', 'unknown data')} {data.get('source', '?')}-{data.get('target', '?')}"
+    def metric(self, name: str) -> Measure:
+        """A bare score is one of the test set."""
+        return measure(name if "." in name or name in LOSSES else f"test.{name}")
 
+    def measure(self, key: str) -> Measure:
+        """Any score of any set, and any loss."""
+        return measure(key)
 
-def incomparable(kind: Published, config: Mapping[str, Any]) -> str | None:
-    """Why a published and a measured figure cannot be compared; None when they were taken on the same text."""
-    data = config.get("data") or {}
-    where = f"published on {kind.text}" if kind.text else f"published as {kind.key}"
-    if kind.is_cost:
-        return f"published as {_COST}, measured by counting operations: not compared"
-    if not kind.measures:
-        return f"{where}: no measured figure of this kind"
-    if (data.get("kind"), data.get("source"), data.get("target")) != (kind.corpus, *kind.languages):
-        return f"{where}, measured on {data_name(config)}: not compared"
-    if kind.test and data.get("test") not in (kind.test, None):
-        return f"{where}, measured on {data['test']}: not compared"
-    if (config.get("trainer") or {}).get("limit_test"):
-        return f"{where}, measured on a part of it (trainer.limit_test): not compared"
-    if kind.vocabulary and data.get("vocabulary") != kind.vocabulary:
-        return f"{where} per sub-word of another vocabulary ({kind.vocabulary:,} types): not compared"
-    return None
+    def unknown_metric(self, name: str, others: Sequence[str] | None = None) -> str | None:
+        """Scores of any set may be named as SET.SCORE; those of the test set by their bare names in a sweep."""
+        others = SCORES if others is None else others
+        part, _, score = name.partition(".")
+        if name in (*LOSSES, *others) or (part and score in SCORES):
+            return None
+        valid = [*self.metrics, *others]
+        return (
+            f"there is no '{name}'.{did_you_mean(name, valid)} Valid: {', '.join(valid)}, and the scores of other "
+            "sets by SET.SCORE."
+        )
 
+    def unmeasured(self, keys: Sequence[str], config: Any) -> list[str]:
+        """Sets whose scores are asked for, and that a run does not translate (`decode.sets`)."""
+        sets = config.decode.sets
+        wanted = {key.partition(".")[0] for key in keys if "." in key}
+        return [
+            f"{name} is scored only if it is translated: add decode.sets=[{','.join([*sets, name])}]"
+            for name in sorted(wanted.difference(sets))
+        ]
 
-def caveats(kind: Published, measure: str, config: Mapping[str, Any]) -> list[str]:
-    """What else differs between two figures on the same text: convention, scale, amount of data."""
-    found = []
-    data = config.get("data") or {}
-    if measure != kind.measures[0]:
-        found.append(f"published as {kind.convention}, measured as {Measure(measure).label}")
-    if scale_name(config) != "full scale":
-        found.append(f"measured at {scale_name(config)}")
-    if data.get("train_pairs"):
-        found.append(f"measured with {data['train_pairs']:,} training pairs only")
-    return found
+    def watched(self, key: str) -> str | None:
+        """All scores go with the validations' BLEU."""
+        return key.replace("_", "/", 1) if key in LOSSES else "dev/bleu"
+
+    def unprunable(self, key: str, config: Any, *, by_item: bool) -> list[str]:
+        """Dev scores need translations at each validation; a test over sentences is of such scores."""
+        found = []
+        if key not in LOSSES and not key.startswith("dev."):
+            found.append(f": {key} is not known before the end; prune by dev.bleu or dev_ppl.")
+        elif key.startswith("dev.") and config.trainer.val_bleu == 0:
+            found.append(": validations measure no BLEU; set trainer.val_bleu=200.")
+        if by_item and key in LOSSES:
+            found.append(" compares translated sentences: its metric is dev.bleu or the like.")
+        return found
+
+    def columns(self, metric: Measure) -> Sequence[Measure]:
+        """The metric, then dev BLEU and perplexity, and exact match."""
+        keys = dict.fromkeys([metric.key, "dev.bleu", "dev_ppl", "test.exact_match"])
+        return [measure(key) for key in keys]
+
+    def published(self, key: str) -> PublishedScore:
+        """A figure of a paper's table; an unknown key gets a column of its own and is never compared."""
+        return _KINDS.get(key) or _kind(key, key.replace("_", " "), "", ("", ""), "", "")
+
+    def data_name(self, config: Mapping[str, Any]) -> str:
+        """`toy en-de`."""
+        data = config.get("data") or {}
+        return f"{data.get('name', 'unknown data')} {data.get('source', '?')}-{data.get('target', '?')}"
+
+    def conditions(self, config: Mapping[str, Any], *, scaled: bool) -> str:
+        """Data, recipe, batch, vocabulary and beam; with `scaled`, the share of the papers' sizes too."""
+        recipe, data = config.get("recipe") or {}, config.get("data") or {}
+        scale = f" ({scale_name(config)})" if scaled else ""
+        return (
+            f"{self.data_name(config)}, recipe {recipe.get('name', 'unknown')}{scale}, "
+            f"{recipe.get('batch_tokens', 0):,} tokens a batch, vocabulary {data.get('vocabulary', 0):,}, "
+            f"beam {(config.get('decode') or {}).get('beam', '?')}"
+        )
+
+    def incomparable(self, published: Published, config: Mapping[str, Any]) -> str | None:
+        """Why a published and a measured figure cannot be compared; None when they were taken on the same text."""
+        kind, data = self.published(published.key), config.get("data") or {}
+        where = f"published on {kind.text}" if kind.text else f"published as {kind.key}"
+        if kind.is_cost:
+            return f"published as {_COST}, measured by counting operations: not compared"
+        if not kind.measures:
+            return f"{where}: no measured figure of this kind"
+        if (data.get("kind"), data.get("source"), data.get("target")) != (kind.corpus, *kind.languages):
+            return f"{where}, measured on {self.data_name(config)}: not compared"
+        if kind.test and data.get("test") not in (kind.test, None):
+            return f"{where}, measured on {data['test']}: not compared"
+        if (config.get("trainer") or {}).get("limit_test"):
+            return f"{where}, measured on a part of it (trainer.limit_test): not compared"
+        if kind.vocabulary and data.get("vocabulary") != kind.vocabulary:
+            return f"{where} per sub-word of another vocabulary ({kind.vocabulary:,} types): not compared"
+        return None
+
+    def caveats(self, published: Published, key: str, config: Mapping[str, Any]) -> list[str]:
+        """What else differs between two figures on the same text: convention, scale, amount of data."""
+        found = []
+        data = config.get("data") or {}
+        if key != published.measures[0]:
+            found.append(f"published as {published.convention}, measured as {measure(key).label}")
+        if scale_name(config) != "full scale":
+            found.append(f"measured at {scale_name(config)}")
+        if data.get("train_pairs"):
+            found.append(f"measured with {data['train_pairs']:,} training pairs only")
+        return found
+
+    def references(self, folder: RunFolder, part: str) -> str | None:
+        """SHA-256 of the references that a run kept."""
+        from variations.tasks.translation.scoring.stored_text import StoredText
+
+        return StoredText(folder.hypotheses, part).reference_hash
+
+    def items(self, run: TestedRun, measure: Measure, *, cache: bool = True) -> "NDArray[Any]":
+        """BLEU's sums for each sentence, (S, 10)."""
+        from variations.tasks.translation.scoring.ladder import BLEUS
+        from variations.tasks.translation.scoring.stored_text import StoredText
+
+        score = score_of(measure)
+        if score not in BLEUS:
+            raise DataError(f"{measure.label} is no sum over sentences")
+        language = (run.config.get("data") or {}).get("target") or "de"
+        return StoredText(run.folder.hypotheses, measure.set).counts(score, language, cache=cache)
+
+    def aggregate(self, measure: Measure, sums: "NDArray[Any]") -> "NDArray[Any]":
+        """BLEU of summed counts, (…, 10) to (…)."""
+        from variations.tasks.translation.scoring.counts import bleu
+
+        return bleu(sums)
+
+    def untrained(self, runs: Sequence[TestedRun], part: str) -> str | None:
+        """By the dev loss at the end, and by the BLEU of what needs no training."""
+        from variations.tasks.translation.trained import why_untrained
+
+        return why_untrained(runs, part)
+
+    def record(self, run: TestedRun) -> Mapping[str, Any]:
+        """Texts, or sums over sentences where the text is not ours to publish, and the BLEU of baselines."""
+        from variations.tasks.translation.recorded import record
+
+        return record(run.folder, run.config)
 
 
 def scale_name(config: Mapping[str, Any]) -> str:

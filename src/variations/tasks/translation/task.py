@@ -12,6 +12,7 @@ from variations.tasks.base import Samples
 from variations.tasks.sequences.task import SequenceTask
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.faults import RULES
+from variations.tasks.translation.measures import Measures
 
 if TYPE_CHECKING:
     from variations.tasks.translation.data.module import TranslationData
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from variations.tasks.translation.experiment import TranslationExperiment
 
 
-class Translation(SequenceTask):
+class Translation(SequenceTask, Measures):
     """Text in one language becomes text in another (see `tasks/base.py` for each member)."""
 
     name = "translation"

@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -6,13 +8,12 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 
 from variations.errors import DataError
-from variations.tasks.translation.scoring.significance import (
-    across_seeds,
-    bleu,
-    bleu_counts,
-    paired_bootstrap,
-    paired_randomisation,
-)
+from variations.tables import significance
+from variations.tasks.translation.scoring.counts import bleu, bleu_counts
+
+paired_bootstrap = partial(significance.paired_bootstrap, aggregate=bleu)
+paired_randomisation = partial(significance.paired_randomisation, aggregate=bleu)
+across_seeds = partial(significance.across_seeds, aggregate=bleu)
 
 lines = st.text(alphabet="ab, .", max_size=20)
 
@@ -176,7 +177,7 @@ def test_spread_between_seeds_widens_the_interval():
     unlike = [simulated_system(rng, references, ease, 0.1 + change) for change in (-0.4, 0.0, 0.4)]
     narrow, wide = across_seeds(alike, base), across_seeds(unlike, base)
     assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
-    assert (wide.seeds, wide.variance) == ((3, 3), ("sentences", "seeds"))
+    assert (wide.seeds, wide.variance) == ((3, 3), ("items", "seeds"))
 
 
 def test_single_seeds_say_that_seeds_were_not_accounted_for():
@@ -184,16 +185,16 @@ def test_single_seeds_say_that_seeds_were_not_accounted_for():
     references, ease = simulated_references(rng, 100)
     system, base = (simulated_system(rng, references, ease, 0) for _ in range(2))
     found, plain = across_seeds([system], [base], n=500), paired_bootstrap(system, base, n=500)
-    assert found.variance == ("sentences",)
+    assert found.variance == ("items",)
     assert found.p == pytest.approx(plain.p)
-    assert across_seeds([system], [base, system], n=500).variance == ("sentences", "seeds")
+    assert across_seeds([system], [base, system], n=500).variance == ("items", "seeds")
 
 
 def test_faulty_input_is_refused():
     with pytest.raises(DataError, match="2 and 1"):
         bleu_counts(["a", "b"], ["a"])
     first, second = bleu_counts(["a"], ["a"]), bleu_counts(["a", "b"], ["a", "b"])
-    with pytest.raises(ValueError, match="same references"):
+    with pytest.raises(ValueError, match="same items"):
         paired_bootstrap(first, second)
     with pytest.raises(ValueError, match="at least one run"):
         across_seeds([], [first])

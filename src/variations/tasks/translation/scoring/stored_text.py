@@ -11,8 +11,8 @@ import numpy as np
 
 from variations.errors import DataError
 from variations.store.atomic import read_stored, stored_path
-from variations.tasks.translation.scoring.ladder import BLEUS, preparation
-from variations.tasks.translation.scoring.significance import Counts, bleu_counts
+from variations.tasks.translation.scoring.counts import Counts, bleu_counts
+from variations.tasks.translation.scoring.ladder import preparation
 
 _COUNTS_VERSION = "1"
 """To be raised when the counting of n-grams changes, so that old files are passed over."""
@@ -84,11 +84,6 @@ class StoredText:
             return data.decode("utf-8").removesuffix("\n").split("\n")
         except UnicodeDecodeError:
             raise DataError(f"{self.set}.{side} is not UTF-8") from None
-
-
-def testable(score: str) -> bool:
-    """Whether differences in `score` can be tested: the tests here are of BLEU."""
-    return score in BLEUS
 
 
 def _key(hypotheses: bytes, references: bytes, score: str, language: str) -> str:

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from variations.tables.trained import baselines, last_fall, untrained
+from variations.tasks.translation.trained import baselines, last_fall, untrained
 
 FLAT = [(80, 1.0), (100, 1.0)]
 

@@ -17,11 +17,9 @@ from typing import Any
 from variations.errors import DataError, UserError
 from variations.store.atomic import read_stored
 from variations.store.ledger import RunFolder
-from variations.tables.collect import Row, SeedRun
-from variations.tasks.translation.measures import Measure
+from variations.tasks.base import TestedRun
+from variations.tasks.translation.measures import STEEP, measure
 
-STEEP = 0.05
-"""Largest fall of the dev perplexity in the last fifth of the steps, as a share of it."""
 LAST = 0.2
 BASELINES = "baselines.json"
 """File of a record: BLEU of the baselines on each set, for texts that the record may not hold."""
@@ -65,16 +63,18 @@ def untrained(curves: Sequence[Curve], scores: Sequence[float], baselines: Mappi
     return None
 
 
-def why_untrained(row: Row, part: str) -> str | None:
-    """Why a row of stored runs counts as not trained, by its measurements and by its BLEU on the set `part`."""
-    scores = list(row.values(Measure(f"{part}.bleu")).values())
-    return untrained([curve(run) for run in row.finished], scores, _baselines(row, part) if scores else {})
+def why_untrained(runs: Sequence[TestedRun], part: str) -> str | None:
+    """Why a row counts as not trained, by its seeds' measurements and by their BLEU on the set `part`."""
+    values = [measure(f"{part}.bleu").value(run.result) for run in runs]
+    scores = [value for value in values if value is not None]
+    needless = baselines(runs[0].folder.path, runs[0].config, part) if scores else {}
+    return untrained([curve(run) for run in runs], scores, needless)
 
 
-def curve(run: SeedRun) -> Curve:
+def curve(run: TestedRun) -> Curve:
     """The dev loss of a run at its validations; empty where its measurements cannot be read."""
     try:
-        lines = RunFolder(run.folder).read_metrics() if run.folder else []
+        lines = run.folder.read_metrics()
     except UserError:
         return []
     return [(line["step"], line["dev/nll"]) for line in lines if _numbers(line, "step", "dev/nll")]
@@ -85,11 +85,6 @@ def _numbers(line: Mapping[str, Any], *keys: str) -> bool:
 
 
 # Baselines ------------------------------------------------------------------------------------------------------------
-
-
-def _baselines(row: Row, part: str) -> dict[str, float]:
-    run = next((run for run in row.finished if run.folder), None)
-    return baselines(run.folder, run.config, part) if run and run.folder else {}
 
 
 def baselines(folder: Path, config: Mapping[str, Any], part: str) -> dict[str, float]:
@@ -113,7 +108,7 @@ def baselines(folder: Path, config: Mapping[str, Any], part: str) -> dict[str, f
 @lru_cache(maxsize=16)
 def _counted(source: bytes, reference: bytes, toy: bool) -> tuple[tuple[str, float], ...]:
     from variations.tasks.translation.baselines import copy_baseline, dictionary_baseline
-    from variations.tasks.translation.scoring.significance import bleu, bleu_counts
+    from variations.tasks.translation.scoring.counts import bleu, bleu_counts
 
     sources, references = (side.decode("utf-8").removesuffix("\n").split("\n") for side in (source, reference))
     systems = {"copy of the source": copy_baseline(sources)}

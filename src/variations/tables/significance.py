@@ -1,0 +1,202 @@
+"""Is a difference between two systems more than chance? Paired tests over items, and over items and seeds together.
+
+A measure is a function of sums over items (the sentences of a test set, say): BLEU of ten counts, a mean of one value
+and 1. So a test with n resamples is one matrix product. Shapes: S items, n resamples, K seeds; what each item adds to a
+system's sums is an (S, k) array, and `aggregate` turns sums, (..., k), into the measure, (...).
+
+Random draws are those of `sacrebleu.significance` with the same seed, so that its p-values can be reproduced
+(`p_sacrebleu`). Our own `p` differs for the bootstrap: sacreBLEU compares |d*| - mean |d*| with |d|, which is in
+effect one-sided and calls twice as many chance differences significant as the level says; we compare |d* - mean d*|.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Items = NDArray[Any]
+"""What each item adds to a system's sums, (S, k)."""
+Floats = NDArray[np.float64]
+Aggregate = Callable[[NDArray[Any]], Floats]
+"""The measure of sums over items, (..., k) to (...)."""
+
+SEED = 12345
+"""sacreBLEU's own default seed."""
+CHUNK = 500
+"""Resamples drawn at once; bounds memory to some 12 MB per 3,000 items."""
+TIE = 1e-9
+"""Difference below which two differences are the same up to rounding."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A system against its base on one test set, in the measure's unit."""
+
+    difference: float
+    """System minus base (means over seeds where there are several)."""
+    low: float
+    high: float
+    """Confidence interval of the difference at `level`."""
+    p: float
+    """Two-sided probability of so large a difference by chance; at least 1 / (n + 1)."""
+    method: str
+    """`bootstrap`, `randomisation` or `seeds`."""
+    n: int
+    seed: int
+    level: float = 0.95
+    p_sacrebleu: float | None = None
+    """The p-value `sacrebleu --paired-bs` or `--paired-ar` prints for the same n and seed."""
+    seeds: tuple[int, int] = (1, 1)
+    """How many seeds of the system and of the base took part."""
+    variance: tuple[str, ...] = ("items",)
+    """The sources of chance accounted for: `items`, `seeds`."""
+
+    @property
+    def significant(self) -> bool:
+        """Whether chance alone is an unlikely explanation at this level."""
+        return self.p < 1 - self.level
+
+
+def _check(*systems: Items) -> int:
+    """The common number of items S; ValueError when the systems were scored on different test sets."""
+    if len({len(items) for items in systems}) != 1:
+        raise ValueError("the systems were not scored on the same items")
+    return len(systems[0])
+
+
+def _resamples(items: int, n: int, rng: np.random.Generator) -> Iterator[Floats]:
+    """How often each item is drawn in each resample: blocks of (at most CHUNK, S), n rows in all."""
+    for start in range(0, n, CHUNK):
+        rows = min(CHUNK, n - start)
+        drawn = rng.choice(items, size=(rows, items), replace=True)
+        drawn += items * np.arange(rows)[:, None]
+        yield np.bincount(drawn.ravel(), minlength=rows * items).reshape(rows, items).astype(np.float64)
+
+
+def _share(extreme: NDArray[np.bool_]) -> float:
+    """(c + 1) / (n + 1), as a p-value that keeps its level for any n (Edgington 1986)."""
+    return float((extreme.sum() + 1) / (len(extreme) + 1))
+
+
+def _interval(draws: Floats, level: float) -> tuple[float, float]:
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def paired_bootstrap(
+    system: Items, base: Items, aggregate: Aggregate, *, n: int = 1000, seed: int = SEED, level: float = 0.95
+) -> Comparison:
+    """Paired bootstrap resampling (Koehn 2004): n test sets drawn with replacement, the same ones for both systems.
+
+    `system`, `base`: (S, k), of the same items. The interval holds percentiles of the resampled
+    differences; `p` asks how often a difference, centred on zero, is as large as the observed one.
+    """
+    items, rng = _check(system, base), np.random.default_rng(seed)
+    blocks = [aggregate(drawn @ system) - aggregate(drawn @ base) for drawn in _resamples(items, n, rng)]
+    draws = np.concatenate(blocks)
+    difference = float(aggregate(system.sum(0)) - aggregate(base.sum(0)))
+    p = _share(np.abs(draws - draws.mean()) >= abs(difference) - TIE)
+    theirs = _share(np.abs(draws) - np.abs(draws).mean() > abs(difference))
+    return Comparison(difference, *_interval(draws, level), p, "bootstrap", n, seed, level, theirs)
+
+
+def paired_randomisation(
+    system: Items, base: Items, aggregate: Aggregate, *, n: int = 10_000, seed: int = SEED, level: float = 0.95
+) -> Comparison:
+    """Paired approximate randomisation (Riezler and Maxwell 2005): outputs swapped item by item at random.
+
+    The p-value comes from n random swaps; the interval, which this test has none of, from 1,000 bootstrap resamples.
+    """
+    items, rng = _check(system, base), np.random.default_rng(seed)
+    total, gap = system.sum(0) + base.sum(0), (base - system).astype(np.float64)
+    blocks = []
+    for start in range(0, n, CHUNK):
+        swapped = rng.integers(2, size=(min(CHUNK, n - start), items), dtype=bool)
+        mixed = swapped.astype(np.float64) @ gap + system.sum(0)
+        blocks.append(np.abs(aggregate(mixed) - aggregate(total - mixed)))
+    draws = np.concatenate(blocks)
+    difference = float(aggregate(system.sum(0)) - aggregate(base.sum(0)))
+    p, theirs = _share(draws >= abs(difference) - TIE), _share(draws > abs(difference))
+    interval = paired_bootstrap(system, base, aggregate, seed=seed, level=level)
+    return Comparison(difference, interval.low, interval.high, p, "randomisation", n, seed, level, theirs)
+
+
+def across_seeds(
+    system: Sequence[Items],
+    base: Sequence[Items],
+    aggregate: Aggregate,
+    *,
+    n: int = 1000,
+    seed: int = SEED,
+    level: float = 0.95,
+) -> Comparison:
+    """Difference of mean scores over seeds, with the chance in both seeds and items.
+
+    `system`, `base`: (S, k) for each seed, all of the same items; the numbers of seeds may differ. Each of
+    the n draws is the sum of two parts: what a bootstrap of the items (the same ones for all runs) does to the
+    difference of means, and a normal deviation with the variance that seeds add. Seeds are not drawn with replacement:
+    three runs yield only ten samples, whose variance is too small by a third. What the variance between runs owes to
+    the items (a seed is lucky on *these*) is taken off, so that nothing counts twice. The sum is divided by
+    √(χ²_ν/ν), which makes Student's t of a normal, with the degrees of freedom ν of Satterthwaite (1946): a variance
+    known from three runs is itself uncertain.
+
+    The variance of seeds is pooled over both sides, as in the two-sample t-test, so that one side may have a single
+    seed; with one seed on both sides only items count, and `variance` of the result says so. Seeds of the two sides
+    are taken as unrelated. Raises ValueError when a side has no run or the numbers of items differ.
+    """
+    if not system or not base:
+        raise ValueError("a comparison across seeds needs at least one run on each side")
+    items, rng = _check(*system, *base), np.random.default_rng(seed)
+    runs = (len(system), len(base))
+    sides = [_by_seed(side, aggregate, items, n, seed) for side in (system, base)]
+    difference = float(_observed(system, aggregate).mean() - _observed(base, aggregate).mean())
+
+    draws = sides[0].mean(0) - sides[1].mean(0)
+    draws = draws - draws.mean()
+    degrees = sum(runs) - 2
+    if degrees:
+        draws = _with_seeds(draws, [_observed(system, aggregate), _observed(base, aggregate)], sides, items - 1, rng)
+
+    low, high = _interval(difference + draws, level)
+    p = _share(np.abs(draws) >= abs(difference) - TIE)
+    sources = ("items", "seeds") if degrees else ("items",)
+    return Comparison(difference, low, high, p, "seeds", n, seed, level, None, runs, sources)
+
+
+def _observed(side: Sequence[Items], aggregate: Aggregate) -> Floats:
+    """(K,) score of each run on the whole test set."""
+    return aggregate(np.stack([of_run.sum(0) for of_run in side]))
+
+
+def _by_seed(side: Sequence[Items], aggregate: Aggregate, items: int, n: int, seed: int) -> Floats:
+    """(K, n) score of each run on each resampled test set; equal `seed` gives equal test sets."""
+    stacked = np.concatenate(side, axis=1)  # (S, K·k)
+    blocks = [
+        aggregate((drawn @ stacked).reshape(len(drawn), len(side), -1))
+        for drawn in _resamples(items, n, np.random.default_rng(seed))
+    ]
+    return np.concatenate(blocks).T
+
+
+def _with_seeds(
+    draws: Floats, observed: Sequence[Floats], resampled: Sequence[Floats], items: int, rng: np.random.Generator
+) -> Floats:
+    """(n,) draws of the difference due to items (`items` degrees of freedom), widened by what seeds add.
+
+    For either side, `observed` is (K,) and `resampled` (K, n). In a two-way layout of seeds and items, the variance
+    between runs is that of the seeds plus that of the interaction; the latter shows as the runs' deviations from their
+    mean change from one resampled test set to the next.
+    """
+    degrees = sum(len(scores) for scores in observed) - 2
+    share = sum(1 / len(scores) for scores in observed) / degrees
+    between = share * sum(float(((scores - scores.mean()) ** 2).sum()) for scores in observed)
+    interaction = share * sum(float((scores - scores.mean(0)).var(axis=1).sum()) for scores in resampled)
+    added, known = max(between - interaction, 0.0), float(draws.var())
+    uncertain = known**2 / max(items, 1) + between**2 / degrees
+    if uncertain == 0:
+        return draws
+    freedom = max((known + added) ** 2 / uncertain, degrees)
+    wider = draws + rng.normal(0.0, np.sqrt(added), len(draws))
+    return np.asarray(wider / np.sqrt(rng.chisquare(freedom, len(draws)) / freedom))
