@@ -58,7 +58,7 @@ class PairsData(pl.LightningDataModule):
 
     def prepare_data(self) -> None:
         """Build whatever is not yet in the cache."""
-        self.setup()
+        self.setup("fit")
 
     @property
     def sampler(self) -> TokenBatchSampler:

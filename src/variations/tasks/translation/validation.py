@@ -26,7 +26,7 @@ class Validation:
 
     def __call__(self, place: Place) -> dict[str, float]:
         """`dev/nll` (nats per sub-word, unsmoothed, EOS counted), `dev/ppl`, and `dev/bleu` of greedy translations."""
-        metrics = self.loss(place)
+        metrics: dict[str, float] = self.loss(place)
         if self.config.trainer.val_bleu and place.rank == 0:  # metrics are written there
             metrics["dev/bleu"] = self._bleu(place)
         return metrics
