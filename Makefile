@@ -15,7 +15,7 @@ INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check --constra
 WORKERS := 2
 ARGS :=
 
-.PHONY: help setup demo test fast torture bench lint format constraints clean
+.PHONY: help setup demo test fast torture bench results lint format constraints clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -71,6 +71,12 @@ bench: setup  ## time training and decoding beside the peers, in turn (some 25 m
 	  build/peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/speed/requirements.txt && \
 	  touch build/peers/.installed; }
 	@$(PY) benchmarks/bench.py --peers build/peers/bin/python --output docs/results/bench.md $(ARGS)
+
+results: setup  ## make docs/claims.md and the tables of docs/results anew from the run records
+	@$(PY) src/claims.py out=docs/claims.md
+	@for sweep in $$(ls records 2>/dev/null); do \
+	  $(PY) src/table.py sweep=$$sweep runs=records format=markdown out=docs/results/$$sweep.md; \
+	done
 
 lint: setup  ## style, formatting, types, and which package may import which
 	@$(PY) -m ruff check .

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from sacrebleu import corpus_bleu
 
-from toy_corpus import copy_baseline, dictionary_baseline
 from variations.configuration.compose import compose_run
 from variations.run import execute
+from variations.tasks.translation.baselines import copy_baseline, dictionary_baseline
 from variations.tasks.translation.data import corpora
 
 

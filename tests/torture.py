@@ -129,12 +129,12 @@ def step_of(folder: RunFolder) -> int:
 
 def moment(folder: RunFolder, child: int, began: float) -> str:
     """What a killed process was doing, from what it left; names of unfinished files hold the process's id."""
-    if any(folder.checkpoints.glob(f".*.{child}.tmp")):
+    if any(folder.checkpoints.glob(f".lease-*/.*.{child}-*.tmp")):
         return "writing a checkpoint"
     sums = [path for path in folder.checkpoints.glob("*.sha256") if path.stat().st_mtime > began]
     if any(not path.with_suffix("").exists() for path in sums):
         return "between a checkpoint's sum and its name, or deleting one"
-    if any(folder.path.glob(f".*.{child}-*.tmp")):
+    if any(folder.path.glob(f".lease-*/.*.{child}-*.tmp")):
         return "writing status, metrics or environment"
     if step_of(folder) == STEPS:
         return "testing"
@@ -153,7 +153,7 @@ def kill(child: int, folder: RunFolder, rng: random.Random, *, writing: bool) ->
     wait(child, lambda: step_of(folder) >= wanted)
     time.sleep(rng.uniform(0, SECONDS))
     if writing:
-        wait(child, lambda: any(folder.checkpoints.glob(f".*.{child}.tmp")))
+        wait(child, lambda: any(folder.checkpoints.glob(f".lease-*/.*.{child}-*.tmp")))
         time.sleep(rng.uniform(0, WRITE_SECONDS))
     os.kill(child, signal.SIGKILL)
 
@@ -188,7 +188,7 @@ def contents(folder: RunFolder) -> dict[str, Any]:
     del last["variations"]["budget"]["seconds"]
     lines = [{key: value for key, value in line.items() if key != "seconds"} for line in folder.read_metrics()]
     result = folder.result() or {}
-    hypotheses = {path.name: path.read_text() for path in sorted(folder.hypotheses.iterdir())}
+    hypotheses = {path.name: path.read_text() for path in sorted(folder.hypotheses.glob("[!.]*"))}
     return found | {
         "metrics": lines,
         "result": {key: value for key, value in result.items() if key not in TIMED},

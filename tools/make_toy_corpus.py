@@ -1,24 +1,27 @@
 """Write sentence pairs of the toy grammar to a folder: `python tools/make_toy_corpus.py FOLDER --seed 2 --train 40000`.
 
-`train`, `valid` and `test`, each with `.en` and `.de`, as `data=files data.root=FOLDER` reads them. The package's own
-copy, `src/variations/tasks/translation/data/toy`, was written with `--gzip`; tests hold it against the grammar.
+`train`, `valid` and `test`, each with `.en` and `.de`, as `data=files data.root=FOLDER` reads them, and a dictionary.
+The package's own copy, `src/variations/tasks/translation/data/toy`, was written with `--gzip`; tests hold it against
+the grammar.
 """
 
 import argparse
 import gzip
 from pathlib import Path
 
-from toy_corpus import generate
+from toy_corpus import dictionary, generate
 
 
 def texts(train: int, seed: int) -> dict[str, bytes]:
-    """Return the contents of the six files by name."""
+    """Return the contents of the files by name."""
     splits = dict(zip(("train", "valid", "test"), generate(train=train, seed=seed).values(), strict=True))
-    return {
+    sides = {
         f"{stem}.{language}": "".join(f"{pair[side]}\n" for pair in pairs).encode()
         for stem, pairs in splits.items()
         for side, language in enumerate(("en", "de"))
     }
+    words = "".join(f"{english}\t{german}\n" for english, german in dictionary().items())
+    return sides | {"dictionary.tsv": words.encode()}
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from variations.tasks.translation.config import TranslationConfig
+    from variations.config import RunConfig
     from variations.tasks.translation.decoding.translator import Translator
 
 
@@ -24,7 +24,7 @@ class TrainedRun:
 
     path: Path
     """Its folder."""
-    config: "TranslationConfig"
+    config: "RunConfig"
     """What it was trained with."""
     result: dict[str, Any]
     """What its `result.json` holds."""
@@ -112,12 +112,12 @@ def train(*overrides: str) -> TrainedRun:
         UserError: The run cannot be started, or failed.
     """
     from variations.commands.preflight import preflight
+    from variations.config import RunConfig
     from variations.configuration.compose import compose_run
     from variations.errors import ConfigError
     from variations.run import execute
-    from variations.tasks.translation.config import TranslationConfig
 
-    if found := preflight(overrides, TranslationConfig, "train", runs_models=True):
+    if found := preflight(overrides, RunConfig, "train", runs_models=True):
         raise ConfigError(found)
     return load(execute(compose_run(overrides)))
 

@@ -18,6 +18,11 @@ def choice(default: str | None, *choices: str) -> Any:
     return field(default=default, metadata={"choices": choices})
 
 
+def choice_or_class(default: str, *choices: str) -> Any:
+    """Field with a set of values, or `package.module:Class` of another package."""
+    return field(default=default, metadata={"choices": choices, "classes": True})
+
+
 def number(
     default: float | int | None,
     *,
@@ -69,6 +74,8 @@ class RecipeConfig:
 
     name: str = "quick"
     scale: ScaleConfig = field(default_factory=ScaleConfig)
+    optimizer: str = choice("adam", "adam", "sgd")
+    """`sgd`: without momentum."""
     schedule: str = choice("noam", "noam", "inverse_sqrt")
     """`noam`: lr · d_model^-0.5 · min(s^-0.5, s·warmup^-1.5). `inverse_sqrt`: lr is the peak, reached at `warmup`."""
     lr: float = number(1.0, gt=0)
@@ -294,7 +301,10 @@ class RunConfig:
 class ModelConfig:
     """The network's shape (Vaswani et al. 2017, section 3 and Table 3)."""
 
-    kind: str = choice("transformer", "transformer", "weighted")
+    kind: str = choice_or_class("transformer", "transformer", "weighted")
+    """`package.module:Class` is a model of another package (docs/adding-a-variation.md)."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """That model's own keys, as the dataclass `Options` of its class declares them."""
     N: int = number(6, ge=1)
     """Layers in the encoder, and in the decoder."""
     d_model: int = number(512, ge=2)

@@ -41,6 +41,10 @@ class InUseError(UserError):
     exit_code = ExitCode.HELD
 
 
+class TakenOverError(InUseError):
+    """This process held the run's lease, was silent too long, and has lost it: it must write nothing more."""
+
+
 class ConfigError(UserError):
     """All faults of one configuration, reported together."""
 

@@ -23,12 +23,13 @@ from variations.errors import RunFailedError, UserError
 GRACE_SECONDS = 15.0
 """How long the others may take to end by themselves after one has ended with an error."""
 PARENT = "VARIATIONS_PARENT"
+LEASE = "VARIATIONS_LEASE"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
 PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
 
-def run_ranks(folder: Path, devices: int, nodes: int) -> int:
-    """Start one process per device of this machine and wait for all.
+def run_ranks(folder: Path, devices: int, nodes: int, lease: int = 0) -> int:
+    """Start one process per device of this machine and wait for all; they write under the lease of that number.
 
     Signals that stop a run are passed on, and the processes agree what to do. When one fails, those still waiting for
     it are ended, so that none waits for ever.
@@ -39,7 +40,7 @@ def run_ranks(folder: Path, devices: int, nodes: int) -> int:
     Raises:
         UserError: there are several machines and the environment does not say where the first one is.
     """
-    shared = _meeting_place(nodes) | {"WORLD_SIZE": str(devices * nodes), PARENT: str(os.getpid())}
+    shared = _meeting_place(nodes) | {"WORLD_SIZE": str(devices * nodes), PARENT: str(os.getpid()), LEASE: str(lease)}
     first = int(os.environ.get("NODE_RANK", 0)) * devices
     command = [sys.executable, "-m", "variations.run", str(folder)]
     processes: list[subprocess.Popen[bytes]] = []
@@ -135,6 +136,11 @@ def is_rank() -> bool:
 def global_rank() -> int:
     """This process's rank among all of the run."""
     return int(os.environ.get("RANK", 0)) if is_rank() else 0
+
+
+def lease_number() -> int:
+    """The number of the run's lease, which the process holds that has started this rank."""
+    return int(os.environ.get(LEASE, 0))
 
 
 def node_rank(nodes: int) -> int:

@@ -4,7 +4,6 @@
 nothing but the folder, so that any launcher, on any machine that sees it, can do it: `python -m variations.run FOLDER`.
 """
 
-import errno
 import os
 import signal
 import socket
@@ -20,12 +19,11 @@ from variations.config import RunConfig
 from variations.configuration import surroundings
 from variations.configuration.compose import load, to_dict
 from variations.configuration.tasks import named
-from variations.errors import ConfigError, ExitCode, Interrupted, Pruned, RunFailedError, UserError
-from variations.store import ledger, naming
+from variations.errors import ConfigError, ExitCode, Interrupted, Pruned, TakenOverError, UserError
+from variations.store import fence, ledger, naming
+from variations.store.atomic import disk_refusals_told
 from variations.store.lease import hold
 from variations.store.ledger import RunFolder
-
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def execute(config: RunConfig) -> Path:
@@ -66,23 +64,34 @@ def run(path: Path, *, queued: bool = False) -> dict[str, Any]:
     folder = RunFolder.open(path)
     config = load(folder.path / "config.yaml")
     if processes.is_rank():
+        fence.join(folder.path, processes.lease_number())
         return _work(config, folder)
     if processes.node_rank(config.trainer.nodes) > 0:  # the first machine holds the lease
         _run_in_processes(config, folder)
         return {}
-    with hold(folder.path, seconds=config.sweep.lease_seconds, queued=queued):
+    with hold(folder.path, seconds=config.sweep.lease_seconds, queued=queued) as lease, disk_refusals_told():
         config = load(folder.path / "config.yaml")  # until now another command may have changed it
-        if queued and (folder.finished() or folder.state() == "pruned"):
+        if folder.finished() or (queued and folder.state() == "pruned"):  # by whoever held the lease before
             print("Finished before: there is nothing to do.")
             return folder.result() or {}
+        _refuse_changed_inputs(config, folder, told=queued)
         if config.trainer.devices * config.trainer.nodes == 1:
             result = _work(config, folder)
         else:
-            _run_in_processes(config, folder)
+            _run_in_processes(config, folder, lease.record.number)
             result = folder.result() or {}
         if queued:
             print(f"== {_now()}: {folder.state()}", flush=True)
         return result
+
+
+def _refuse_changed_inputs(config: RunConfig, folder: RunFolder, *, told: bool) -> None:
+    """See that a run goes on with the inputs that it was begun with; nothing is written, unless a sweep is `told`."""
+    if folder.begun() and (changed := named(config.task).changed_inputs(config, folder)):
+        error = UserError(f"{folder.path} cannot go on: {' '.join(changed)}")
+        if told:
+            _set_failed(folder, error)
+        raise error
 
 
 def _work(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
@@ -97,27 +106,22 @@ def _work(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
         _forget_last_attempt(folder)
         folder.set_status("running", command=" ".join(sys.argv))
         try:
-            result = _train_and_test(config, folder, interrupt)
-            folder.write_result(result)
+            with disk_refusals_told():
+                result = _train_and_test(config, folder, interrupt)
+                folder.write_result(result)
+        except TakenOverError:
+            raise  # the folder is another's
         except Pruned as stop:
             folder.set_status("pruned", str(stop))
             return {}
         except KeyboardInterrupt as stop:
             folder.set_status("interrupted", str(stop) or "stopped; the same command continues the run")
             raise
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                _set_failed(folder, error)
-                raise
-            full = RunFailedError(
-                f"the disk is full: {error}. Checkpoints are untouched: make room and run the same command again to "
-                "continue."
-            )
-            _set_failed(folder, full)
-            raise full from error
         except BaseException as error:
             _set_failed(folder, error)
             raise
+        finally:
+            folder.close()
         folder.set_status("finished")
     return result
 
@@ -166,9 +170,9 @@ def _train(config: RunConfig, folder: RunFolder, interrupt: Any) -> Any:
     return fit(config, folder, interrupt, callbacks)
 
 
-def _run_in_processes(config: RunConfig, folder: RunFolder) -> None:
-    """Start `run` once for each device."""
-    code = processes.run_ranks(folder.path, config.trainer.devices, config.trainer.nodes)
+def _run_in_processes(config: RunConfig, folder: RunFolder, lease: int = 0) -> None:
+    """Start `run` once for each device; `lease` is the number of the one that is held for them."""
+    code = processes.run_ranks(folder.path, config.trainer.devices, config.trainer.nodes, lease)
     if code in (ExitCode.INTERRUPTED, ExitCode.PREEMPTED, ExitCode.TERMINATED):
         raise Interrupted(signal.Signals(code - 128))
     if code:

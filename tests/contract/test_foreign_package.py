@@ -45,6 +45,40 @@ def test_an_installed_package_adds_groups_rows_and_sweeps(site: Path, tmp_path: 
     assert "foreign, " in missing.stderr  # among the known sweeps
 
 
+def test_its_model_has_keys_of_its_own_which_are_checked_as_ours_are(site: Path, tmp_path: Path) -> None:
+    words = ["model=foreign_mean", "model.options.width=8", "--cfg", "job", "-p", "model.options"]
+    done = verb("train", *words, cwd=tmp_path, site=site)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "width: 8"), done.stderr
+    wrong = ["+model.options.pooling=mum", "+model.options.wdith=2", "model.options.width=0", "decode.beam=0"]
+    told = verb("train", "model=foreign_mean", *wrong, cwd=tmp_path, site=site)
+    assert told.returncode == 2
+    for part in (
+        "4 faults in the configuration:",
+        "model.options.pooling=mum: valid choices are mean, max.",
+        "model.options.wdith: MeanModel has no such key. Did you mean 'width'? Its keys are width, pooling.",
+        "model.options.width=0: must be at least 1.",
+        "decode.beam=0: must be at least 1.",
+    ):
+        assert part in told.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["model.kind=nobody.model:Net"], "model.kind=nobody.model:Net: cannot import nobody.model"),
+        (["model.kind=foreign_variations.model:Net"], "foreign_variations.model has no class Net: check the name"),
+        (["model.kind=net"], "valid choices are transformer, weighted, or package.module:Class of another package."),
+        (["+model.options.width=3"], "is for a model of another package: model=transformer has none; leave it out."),
+    ],
+)
+def test_a_model_that_cannot_be_had_is_told(words: list[str], message: str, site: Path, tmp_path: Path) -> None:
+    done = verb("train", *words, cwd=tmp_path, site=site)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_package_that_is_not_installed_adds_nothing(tmp_path: Path) -> None:
     done = verb("train", "data=foreign_text", cwd=tmp_path)
     assert done.returncode == 2

@@ -45,7 +45,7 @@ def _metrics(score: float, points: int, branches: int, steps: int) -> list[dict[
         line: dict[str, Any] = {key: value * step for key, value in COSTS.items()} | {"step": step, "epoch": 0}
         line |= {"lr": 0.001 / point, "train/loss": 1 + 5 * math.exp(-3 * part), "train/nll": 5 * math.exp(-3 * part)}
         if point % 3 == 0 or point == points:
-            line |= {"dev/bleu": score * (1 - math.exp(-4 * part)), "dev/nll": 0.5 + 4 * math.exp(-4 * part)}
+            line |= {"dev/bleu": score * (1 - math.exp(-4 * part)), "dev/nll": 0.5 + 4 * math.exp(-8 * part)}
             line["dev/ppl"] = math.exp(line["dev/nll"])
         if branches:
             for name in ("encoder.0.self", "encoder.1.self", "decoder.0.cross", "decoder.1.cross"):

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from variations.dashboard.api import Api
-from variations.dashboard.hidden import HIDDEN, clean, is_secret, without_secrets
 from variations.dashboard.server import POLICY, Server
 from variations.dashboard.store import Store
+from variations.store.hidden import HIDDEN, clean, is_secret, without_secrets
 
 SECRET = "the-content-of-another-file"
 

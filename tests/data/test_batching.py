@@ -12,9 +12,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torchdata.stateful_dataloader import StatefulDataLoader
 
-from variations.data.batching import Batch, TokenBatchSampler, _split, collate
+from variations.data.batching import TokenBatchSampler, _split, collate
 from variations.data.special import EOS, PAD
 from variations.errors import UserError
 from variations.tasks.translation.config import DataConfig
@@ -145,9 +144,16 @@ def test_no_pairs_make_no_batches() -> None:
     assert list(TokenBatchSampler(empty, empty, 100)) == []
 
 
+def efficiency(batches: TokenBatchSampler, source: Any, target: Any, epoch: int) -> float:
+    """Real tokens as a share of padded ones, both sides together."""
+    padded = sum(len(batch) * (int(source[batch].max()) + int(target[batch].max())) for batch in batches.plan(epoch))
+    return (int(source.sum()) + int(target.sum())) / padded
+
+
 def test_padding_is_below_7_percent_on_log_normal_lengths() -> None:
-    batches = TokenBatchSampler(*lengths(29_000), 4096)
-    assert all(batches.efficiency(epoch) >= 0.93 for epoch in range(6))
+    source, target = lengths(29_000)
+    batches = TokenBatchSampler(source, target, 4096)
+    assert all(efficiency(batches, source, target, epoch) >= 0.93 for epoch in range(6))
 
 
 @pytest.mark.skipif(not (DATA / "multi30k").is_dir(), reason="needs multi30k in VARIATIONS_TEST_DATA")
@@ -158,10 +164,11 @@ def test_padding_is_below_7_percent_on_multi30k(tmp_path: Path) -> None:
     store = tokens_for(train, subwords_for(corpus, data), data, drop_long=True)
     assert len(store) == 29_000
     batches = TokenBatchSampler(store.source_lengths, store.target_lengths, 4096)
-    assert all(batches.efficiency(epoch) >= 0.93 for epoch in range(6))
+    sides = store.source_lengths, store.target_lengths
+    assert all(efficiency(batches, *sides, epoch) >= 0.93 for epoch in range(6))
     padded = sum(collate([store[i] for i in batch]).padded_tokens for batch in batches)
     real = int(store.source_lengths.sum() + store.target_lengths.sum())
-    assert real / padded == pytest.approx(batches.efficiency(0))
+    assert real / padded == pytest.approx(efficiency(batches, *sides, 0))
 
 
 # Devices ------------------------------------------------------------------------------------------------------------
@@ -203,102 +210,44 @@ def test_a_continued_epoch_yields_exactly_the_remaining_pairs(
     def ranks(world: int) -> list[TokenBatchSampler]:
         return [sampler(300, 200, seed=seed, rank=rank, world=world) for rank in range(world)]
 
-    stopped = ranks(before)
+    stopped, continued, undisturbed = ranks(before), ranks(after), ranks(after)
     steps = int(share * len(stopped[0]))
     seen: list[int] = []
     for batches in stopped:
         batches.set_epoch(epoch)
         iterator = iter(batches)
         seen += [i for _ in range(steps) for i in next(iterator)]
-    states = [batches.state_dict() for batches in stopped]
-    assert steps == 0 or all(state == states[0] for state in states)
-    continued = ranks(after)
-    for batches in continued:
-        batches.set_epoch(epoch)
-        if steps:
-            batches.load_state_dict(states[0])
     if steps == len(stopped[0]):  # the epoch was complete: the next one begins
-        seen, epoch = [], epoch + 1
+        seen = []
+    for batches in continued:
+        batches.resume(epoch, steps * before)
     rest = [list(batches) for batches in continued]
+    assert rest == [list(batches) for batches in continued]  # loaders begin more than once
     assert len({len(batches) for batches in rest}) == 1
     assert sorted(seen + [i for batches in rest for batch in batches for i in batch]) == list(range(300))
-    assert continued[0].state_dict()["epoch"] == epoch
-    if before == after:
-        undisturbed = ranks(after)
-        for batches in undisturbed:
-            batches.set_epoch(epoch)
-        skipped = steps if seen else 0
-        assert rest == [list(batches)[skipped:] for batches in undisturbed]
+    following = epoch + (steps == len(stopped[0]))
+    assert continued[0].epoch == following
+    for batches, left in zip(undisturbed, rest, strict=True):
+        batches.set_epoch(following)
+        if before == after:
+            assert left == list(batches)[steps if seen else 0 :]
 
 
-def test_iterations_advance_the_epoch_by_themselves() -> None:
-    batches, fresh = sampler(), sampler()
-    first, second = list(batches), list(batches)
-    assert first != second
-    fresh.set_epoch(1)
-    assert list(fresh) == second
-
-
-def test_an_abandoned_iteration_starts_again() -> None:
+def test_the_epoch_chosen_is_the_order() -> None:
     batches = sampler()
-    iterator = iter(batches)
-    first = [next(iterator), next(iterator)]
-    again = list(batches)
-    assert again[:2] == first
-    assert len(again) == len(batches)
+    first = list(batches)
+    assert list(batches) == first
+    batches.sampler.set_epoch(1)  # as Lightning does
+    assert list(batches) != first
+    batches.set_epoch(0)
+    assert list(batches) == first
 
 
-def test_set_epoch_leaves_a_loaded_position_and_a_running_iteration_alone() -> None:
+def test_after_a_continued_epoch_the_next_one_is_whole() -> None:
     whole = list(sampler())
     batches = sampler()
-    batches.load_state_dict({"epoch": 0, "batches": 5, "seed": 1})
-    batches.set_epoch(0)  # Lightning's hook, called after the state was loaded
-    assert batches.state_dict() == {"epoch": 0, "batches": 5, "seed": 1}
-    iterator = iter(batches)
-    first = next(iterator)
-    batches.set_epoch(0)
-    assert [first, *iterator] == whole[5:]
-
-
-def loader(workers: int) -> Any:
-    source, target = lengths(400)
-    batches = TokenBatchSampler(source, target, 400, seed=3)
-    sentences: Any = Sentences(source, target)
-    return StatefulDataLoader(sentences, batch_sampler=batches, collate_fn=collate, num_workers=workers)
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("stop", [1, 7, 19])
-def test_a_stateful_loader_continues_exactly(workers: int, stop: int) -> None:
-    def contents(batches: Any) -> list[Any]:
-        assert all(isinstance(batch, Batch) for batch in batches)
-        return [(batch.index.tolist(), batch.source.tolist(), batch.target_tokens) for batch in batches]
-
-    undisturbed = loader(workers)
-    first, second = contents(list(undisturbed)), contents(list(undisturbed))
-    assert len(first) == len(undisturbed) > 19
-    assert first != second
-    stopped = loader(workers)
-    iterator = iter(stopped)
-    for _ in range(stop):
-        next(iterator)
-    state = stopped.state_dict()
-    del iterator
-    continued = loader(workers)
-    continued.load_state_dict(state)
-    assert contents(list(continued)) == first[stop:]
-    assert contents(list(continued)) == second
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_loader_stopped_after_an_epochs_last_batch_continues_with_the_next(workers: int) -> None:
-
-    undisturbed = loader(workers)
-    second = [[batch.index.tolist() for batch in undisturbed] for _ in range(2)][1]
-    stopped = loader(workers)
-    iterator = iter(stopped)
-    for _ in range(len(stopped)):  # as Lightning does: it counts and never asks for one more
-        next(iterator)
-    continued = loader(workers)
-    continued.load_state_dict(stopped.state_dict())
-    assert [batch.index.tolist() for batch in continued] == second
+    batches.resume(0, 5)
+    batches.set_epoch(0)  # Lightning's hook, called after the loader was made
+    assert list(batches) == whole[5:]
+    batches.set_epoch(1)
+    assert len(list(batches)) == len(batches) == len(whole)

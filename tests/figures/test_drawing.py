@@ -12,7 +12,7 @@ import pytest
 from variations.commands.figures import FiguresConfig, draw
 from variations.config import SweepConfig
 from variations.errors import UserError
-from variations.figures.canvas import unit_of
+from variations.figures.canvas import COLOURS, colour, linestyle, unit_of
 from variations.figures.learning import learning_curves, loss_against_loss
 from variations.figures.traces import Row
 from variations.figures.weights import branch_weights, sublayers, words
@@ -190,3 +190,8 @@ def test_a_run_that_is_not_finished_is_named_below_its_curve():
     lines = [measured(step) for step in (100, 200)]
     rows = [Row("a", "A", metrics={1: lines}, results={1: {}}), Row("b", "B", metrics={1: lines})]
     assert learning_curves(rows, "dev/bleu").get_supxlabel() == "One seed a row. Not finished: B."
+
+
+def test_rows_are_told_apart_beyond_the_palette() -> None:
+    styles = {(colour(i), linestyle(i)) for i in range(3 * len(COLOURS))}
+    assert len(styles) == 3 * len(COLOURS)

@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from variations.store.ledger import (
     run_home,
     workplace,
 )
+from variations.store.process_identity import Process
 
 Configure = Callable[..., dict[str, Any]]
 
@@ -188,11 +191,64 @@ def test_an_unknown_state_is_an_error(folder: RunFolder) -> None:
         folder.set_status("done")
 
 
+def stored_as(folder: RunFolder, **changes: Any) -> None:
+    """A status as another process, or an older version, has left it; None takes a key away."""
+    folder.set_status("running")
+    stored = json.loads((folder.path / "status.json").read_text()) | changes
+    kept = {key: value for key, value in stored.items() if value is not None}
+    (folder.path / "status.json").write_text(json.dumps(kept))
+
+
 def test_running_of_a_dead_process_is_interrupted(folder: RunFolder) -> None:
     folder.set_status("running")
     assert folder.state() == "running"
-    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
-    folder.set_status("running", pid=int(dead.stdout))
+    code = "import sys; from variations.store.ledger import RunFolder; RunFolder(sys.argv[1]).set_status('running')"
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    subprocess.run([sys.executable, "-c", code, str(folder.path)], check=True, env=environment)
+    assert folder.state() == "interrupted"
+
+
+def test_a_number_that_another_process_was_given_is_not_the_run(folder: RunFolder) -> None:
+    own = Process.of()
+    stored_as(folder, process=replace(own, born=own.born - 1).key)
+    assert folder.state() == "interrupted"
+
+
+def test_a_process_that_has_ended_and_is_not_yet_buried_is_not_the_run(folder: RunFolder) -> None:
+    child = os.fork()
+    if child == 0:
+        folder.set_status("running")
+        os._exit(0)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    try:
+        assert folder.state() == "interrupted"
+    finally:
+        os.waitpid(child, 0)
+
+
+def test_a_status_without_a_birth_time_is_believed_by_its_number(folder: RunFolder) -> None:
+    stored_as(folder, process=None)
+    assert folder.state() == "running"
+    stored_as(folder, process=None, pid=2**22 + 1)  # more than Linux gives
+    assert folder.state() == "interrupted"
+
+
+def test_a_host_that_fell_silent_long_ago_runs_nothing(folder: RunFolder) -> None:
+    far = replace(Process.of(), host="far", place="another machine")
+    stored_as(folder, process=far.key, host="far")
+    assert folder.state() == "running"
+    ago = time.time() - 10 * 30 * 24 * 3600
+    os.utime(folder.path / "status.json", (ago, ago))
+    assert folder.state() == "interrupted"
+    held = Lease.claim(folder.path, None, "running")
+    assert held is not None
+    held.record = replace(held.record, host="far", place="another machine")
+    assert held.beat()
+    assert folder.state() == "running"  # slow, but its heart beats
+    os.utime(held.path, (ago, ago))
+    assert folder.state() == "interrupted"
+    os.utime(held.path)
+    held.release()
     assert folder.state() == "interrupted"
 
 
@@ -282,7 +338,7 @@ def test_numbers_from_arrays_are_stored_as_numbers(folder: RunFolder) -> None:
 
 def test_experiments_start_without_torch() -> None:
     code = (
-        "import sys, variations.commands.table, variations.tables.report, variations.store.environment\n"
+        "import sys, variations.commands.table, variations.dashboard.export, variations.store.environment\n"
         "from variations.store.environment import environment; environment()\n"
         "heavy = {'torch', 'pytorch_lightning', 'lightning', 'wandb', 'sentencepiece', 'matplotlib'}\n"
         "print(sorted(heavy & set(sys.modules)))"

@@ -55,7 +55,7 @@ def _curve(bleu: float, *, branches: int = 0, points: int = 12, steps: int = 120
     for point in range(1, points + 1):
         part = point / points
         line: dict[str, Any] = {"step": steps * point // points, "epoch": point, "seconds": 63.0 * part}
-        line |= {"dev/bleu": bleu * (1 - math.exp(-4 * part)), "dev/nll": 0.5 + 4 * math.exp(-4 * part)}
+        line |= {"dev/bleu": bleu * (1 - math.exp(-4 * part)), "dev/nll": 0.5 + 4 * math.exp(-8 * part)}
         for name in ("encoder.0", "encoder.1", "decoder.0", "decoder.1") if branches else ():
             for letter, slope in (("kappa", 0.5), ("alpha", -0.4)):
                 weights = [1 / branches + slope * part * (b / (branches - 1) - 0.5) / branches for b in range(branches)]

@@ -9,10 +9,12 @@ import pytest
 
 from variations.configuration.compose import compose_run, to_dict
 from variations.errors import ConfigError
+from variations.store import inputs
 from variations.store.ledger import RunFolder
 from variations.store.naming import run_folder
 from variations.sweeping.jobs import expand
-from variations.sweeping.outcomes import Outcome
+from variations.sweeping.outcomes import Outcome, other_inputs
+from variations.tasks.translation.data.fingerprints import present
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -297,3 +299,22 @@ def test_a_launcher_that_has_no_pool_is_refused(tmp_path: Path) -> None:
     done = sweep(tmp_path, "sweep=quickstart", "hydra/launcher=basic")
     assert done.returncode == 2
     assert "rows are run by local, slurm or ray" in done.stderr
+
+
+def test_rows_that_were_finished_with_another_text_are_named(tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.mkdir()
+    for name in ("train", "valid", "test"):
+        for language in ("en", "de"):
+            (text / f"{name}.{language}").write_text("one\n")
+    words = ["data=files", f"data.root={text}", f"data.cache={tmp_path / 'cache'}", "trainer.progress=false"]
+    jobs = expand([*words, f"runs={tmp_path / 'runs'}", "model.h=2,4"])
+    for job in jobs:
+        folder = RunFolder(job.folder).create(to_dict(job.config))
+        inputs.remember(folder, present(job.config))
+        folder.write_result({"schema": 1})
+        folder.set_status("finished")
+    assert list(other_inputs(Outcome.of(job) for job in jobs)) == []
+    (text / "test.de").write_text("two\n")
+    (warning,) = other_inputs(Outcome.of(job) for job in jobs)
+    assert warning.startswith(f"data=files,model.h=2, seed 1; data=files,model.h=4, seed 1: test.de in {text} changed")

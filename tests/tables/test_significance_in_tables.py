@@ -51,6 +51,7 @@ def spoiled(lines: list[str], share: float, seed: int) -> list[str]:
 
 
 REFERENCES = sentences(1)
+SOURCES = ["a source sentence"] * len(REFERENCES)
 
 
 def score(hypotheses: list[str]) -> float:
@@ -63,7 +64,7 @@ def put(make_run: Any) -> Callable[..., list[str]]:
 
     def make(row: str, seed: int, share: float, **more: Any) -> list[str]:
         hypotheses = spoiled(REFERENCES, share, 100 * seed + len(row))
-        texts = more.pop("texts", (REFERENCES, REFERENCES, hypotheses))
+        texts = more.pop("texts", (SOURCES, REFERENCES, hypotheses))
         make_run("papers", row, seed, more.pop("stated", score(hypotheses)), texts=texts, **more)
         return hypotheses
 
@@ -133,19 +134,24 @@ def test_the_marks_say_test_draws_and_seed(put: Callable[..., list[str]], read: 
     )
 
 
-def test_one_seed_has_a_mark_of_its_own_that_says_what_is_left_out(
+def test_one_seed_has_an_interval_that_says_what_it_leaves_out_and_no_mark(
     put: Callable[..., list[str]], read: Callable[..., Table]
 ) -> None:
     put("base", 1, 0.3)
     put("good", 1, 0.05)
-    put("same", 1, 0.3, texts=(REFERENCES, REFERENCES, spoiled(REFERENCES, 0.3, 104)), stated=0.0)
+    put("same", 1, 0.3, texts=(SOURCES, REFERENCES, spoiled(REFERENCES, 0.3, 104)), stated=0.0)
     table = read(seeds=(1,))
     grid = lay_out(table)
-    assert cells(grid, "Δ base")[1].marks == ("†",)
-    assert "so chance between seeds is left out" in grid.notes[0][1]
-    assert table.lines[1].test.across.method == "bootstrap"  # type: ignore[union-attr]
-    assert table.lines[2].test.significant is False  # type: ignore[union-attr]
-    assert any("p is not corrected for 2 comparisons" in remark for remark in table.remarks)
+    assert cells(grid, "Δ base")[1].marks == ()
+    test = table.lines[1].test
+    assert test is not None
+    assert test.across.method == "bootstrap"
+    assert test.across.low > 0  # every sentence says so; still no word on other seeds
+    assert (test.significant, test.p) == (None, None)
+    assert cells(grid, "95 % CI")[1].text
+    assert "p" not in [column.title for column in grid.columns]
+    assert any("leaves out the chance between seeds, so that no such difference is marked" in r for r in table.remarks)
+    assert not any("not corrected" in remark for remark in table.remarks)
 
 
 def test_rows_on_other_references_are_named_and_not_subtracted(
@@ -153,7 +159,7 @@ def test_rows_on_other_references_are_named_and_not_subtracted(
 ) -> None:
     put("base", 1, 0.3)
     others = sentences(2)
-    put("good", 1, 0.1, texts=(others, others, others))
+    put("good", 1, 0.1, texts=(SOURCES, others, others))
     line = read(seeds=(1,)).lines[1]
     assert line.delta == {}
     assert line.test is None
@@ -356,16 +362,8 @@ def test_every_printed_format_has_interval_p_and_mark(tested: Table, name: str) 
     assert "CI" in text
     assert "0.005" in text
     assert "steps 600 v. 1,200" in text
-    mark = {"terminal": "*", "markdown": "<sup>\\*</sup>", "latex": "$^{\\mathrm{*}}$", "html": "<sup>*</sup>"}[name]
+    mark = {"terminal": "*", "markdown": "<sup>\\*</sup>", "latex": "$^{\\mathrm{*}}$"}[name]
     assert mark in text
-
-
-def test_the_dagger_is_latex(put: Callable[..., list[str]], read: Callable[..., Table]) -> None:
-    put("base", 1, 0.3)
-    put("good", 1, 0.05)
-    text = render(read(seeds=(1,)), "latex")
-    assert "$^{\\mathrm{\\dagger{}}}$" in text
-    assert "†" not in text
 
 
 def test_json_and_csv_hold_the_tests_unrounded(tested: Table) -> None:
@@ -400,7 +398,7 @@ def test_two_rows_are_compared_in_the_tables_words(
     text = compare(sweep, ["A_h16"], store, significance=SETTINGS).text()
     assert text.startswith("A_h16: heads 8→16, d_k 64→32; parameters +0\ntest BLEU: ")
     assert "95 % CI [+" in text
-    assert text.endswith("p = 0.005; 1 seed\n")
+    assert text.endswith("] of sentences alone; 1 seed\n")
     found = compare(sweep, ["A_h4", "A_h16"], store, significance=SETTINGS)
     assert found.text().startswith("A_h16, from A_h4: heads 4→16, d_k 128→32; parameters +0\n")
     assert found.document()["changes"]["model.h"] == [4, 16]
@@ -448,3 +446,36 @@ def test_the_command_explains_wrong_keys(tmp_path: Path, arguments: tuple[str, .
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_row_that_was_not_trained_is_compared_with_nothing(
+    put: Callable[..., list[str]], read: Callable[..., Table]
+) -> None:
+    flat = [{"step": step, "dev/nll": 0.5} for step in (800, 1000)]
+    steep = [{"step": step, "dev/nll": loss} for step, loss in ((800, 0.8), (1000, 0.5))]
+    for seed in (1, 2, 3):
+        put("base", seed, 0.3, metrics=flat)
+        put("good", seed, 0.05, metrics=steep)
+        put("same", seed, 0.3, metrics=flat)
+    table = read()
+    good, same = table.lines[1:]
+    reason = "dev perplexity fell by 26 % in the last fifth of its steps"
+    assert (good.untrained, same.untrained) == (reason, None)
+    assert (good.delta, good.test) == ({}, None)
+    assert same.test is not None
+    grid = lay_out(table)
+    assert [cell.text for cell in cells(grid, "Δ base")][:2] == ["base", "not trained"]
+    assert f"not trained: {reason}" in [text for _, text in grid.notes]
+    assert document(table)["rows"][1]["not_trained"] == reason
+
+
+def test_nothing_is_compared_with_a_base_row_that_was_not_trained(
+    put: Callable[..., list[str]], read: Callable[..., Table]
+) -> None:
+    for seed in (1, 2, 3):
+        put("base", seed, 0.3, metrics=[{"step": 800, "dev/nll": 0.8}, {"step": 1000, "dev/nll": 0.5}])
+        put("good", seed, 0.05)
+    table = read()
+    assert table.lines[1].test is None
+    assert cells(lay_out(table), "Δ base")[1].text == "its base row is not trained"
+    assert table.agreements == []

@@ -227,12 +227,6 @@ def test_csv_has_a_line_a_row_and_plain_numbers(full: Table) -> None:
     assert lines[1]["published.dev_bleu"] == "25.5"
 
 
-def test_html_is_escaped(full: Table) -> None:
-    text = render(full, "html")
-    assert "h=16 &amp; &lt;more_heads&gt;" in text
-    assert "<more_heads>" not in text
-
-
 def test_markdown_keeps_its_columns_with_any_label(full: Table, conf: Path, store: Path) -> None:
     (conf / "variation" / "papers" / "base.yaml").write_text("variation: {label: 'a|b_c*d'}\n")
     table = build(define(SweepConfig(name="papers", rows=["base"], seeds=[1]), conf=conf), store)

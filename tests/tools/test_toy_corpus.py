@@ -14,7 +14,7 @@ import pytest
 import sacrebleu
 
 import make_toy_corpus
-from toy_corpus import copy_baseline, describe, dictionary_baseline, generate, sentences
+from toy_corpus import describe, generate, sentences
 from toy_corpus.choice import Choice
 from toy_corpus.clauses import Clause, Relative, english, german, which
 from toy_corpus.corpus import finish, normalised, sentence
@@ -22,6 +22,7 @@ from toy_corpus.nouns import NOUNS, Noun
 from toy_corpus.phrases import Fixed, Name, NounPhrase, Pronoun, prepositional
 from toy_corpus.verbs import VERBS, Verb
 from toy_corpus.words import ADJECTIVES, MODALS, PLACES, TIMES, Adjective, Modal, Term, number
+from variations.tasks.translation.baselines import copy_baseline, dictionary_baseline
 
 ROOT = Path(__file__).resolve().parents[2]
 STORED = ROOT / "src" / "variations" / "tasks" / "translation" / "data" / "toy"

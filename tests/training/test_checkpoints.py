@@ -87,7 +87,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytes
     def fails(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoints.os, "fsync", fails)
+    monkeypatch.setattr(os, "fsync", fails)
     with pytest.raises(RunFailedError, match=r"step2\.ckpt: .*No space left.* Earlier checkpoints are untouched"):
         checkpoints.save(tmp_path / "step2.ckpt", {"a": 2})
     assert sorted(file.name for file in tmp_path.iterdir()) == ["step1.ckpt", "step1.ckpt.sha256"]

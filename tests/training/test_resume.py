@@ -207,6 +207,31 @@ def test_a_finished_run_whose_result_is_lost_is_tested_again(
     assert folder.metrics.read_bytes() == written and folder.state() == "finished"
 
 
+def test_a_run_that_another_process_has_finished_meanwhile_is_left_alone(small: Any) -> None:
+    """As after waiting for its lease: the other one has tested it."""
+    from variations import run
+    from variations.store.ledger import RunFolder
+
+    folder = RunFolder(run.execute(small()))
+    written = (folder.path / "result.json").stat()
+    assert run.run(folder.path) == folder.result()
+    assert (folder.path / "result.json").stat().st_mtime_ns == written.st_mtime_ns
+
+
+def test_metrics_without_a_checkpoint_are_begun_anew_and_that_is_said(small: Any, made: Any, caplog: Any) -> None:
+    import shutil
+
+    config = small("trainer.max_steps=4")
+    folder = made(config, "run")
+    fit(config, folder, Interrupt())
+    lines = folder.read_metrics()
+    assert not caplog.text
+    shutil.rmtree(folder.checkpoints)
+    fit(config, folder, Interrupt())
+    assert "has measurements up to step 4 but no checkpoint: it is trained again from the start" in caplog.text
+    assert [line["train/loss"] for line in folder.read_metrics()] == [line["train/loss"] for line in lines]
+
+
 def test_without_checkpoints_it_is_trained_again(small: Any) -> None:
     import shutil
 

@@ -9,10 +9,10 @@ one.
 
 from itertools import islice
 
-from toy_corpus.baselines import copy_baseline, dictionary_baseline
 from toy_corpus.corpus import Sentence, stream
+from toy_corpus.dictionary import dictionary
 
-__all__ = ["Sentence", "copy_baseline", "describe", "dictionary_baseline", "generate", "sentences"]
+__all__ = ["Sentence", "describe", "dictionary", "generate", "sentences"]
 
 
 def sentences(count: int, seed: int = 1) -> list[Sentence]:

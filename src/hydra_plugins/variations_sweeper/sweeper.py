@@ -4,6 +4,7 @@ What the runs are stands in `variations.sweeping.jobs`, how they are driven in `
 are done is for the launcher to say.
 """
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,7 +58,7 @@ class VariationsSweeper(Sweeper):
         from variations.searching.verb import search
         from variations.sweeping.control import Control
         from variations.sweeping.jobs import expand
-        from variations.sweeping.outcomes import Outcome
+        from variations.sweeping.outcomes import Outcome, other_inputs
         from variations.sweeping.overview import Overview, summary
         from variations.training.interrupt import Interrupt
 
@@ -66,6 +67,8 @@ class VariationsSweeper(Sweeper):
         if is_search(arguments, self.extra_folder):
             return search(arguments, self.launcher, self.extra_folder)
         outcomes = [Outcome.of(job) for job in expand(arguments, self.extra_folder)]
+        for warning in other_inputs(outcomes):
+            print(f"warning: {warning}", file=sys.stderr)
         left = not all(outcome.ended for outcome in outcomes)
         pool = self.launcher.pool([outcome.job.config for outcome in outcomes]) if left else None
         try:

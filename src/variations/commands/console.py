@@ -15,6 +15,8 @@ VERBS = {
     "dashboard": "compare runs in the browser",
     "score": "score stored hypotheses",
     "translate": "translate standard input with a trained run",
+    "record": "copy a sweep's finished runs compactly, for publication",
+    "claims": "judge what the papers claim by the recorded runs",
     "complexity": "measure Table 1 of Vaswani et al. 2017 on this machine",
     "wandb_report": "save a workspace and a report of a sweep in Weights & Biases",
 }

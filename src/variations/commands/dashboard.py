@@ -49,7 +49,11 @@ def show(config: DashboardConfig) -> None:
         raise UserError(f"runs={config.runs} is the folder of one run: give the run store that it lies in.")
     store = Store(root)
     if config.export is not None:
-        _export(Api(store), config)
+        from variations.dashboard.export import write
+
+        path = Path(config.export).expanduser()
+        write(Api(store), config.sweep.name, path, "export")
+        sys.stdout.write(f"{path}\n")
         return
     api = Api(store, sweep=config.sweep.name)
     server = Server(api, config.host, config.port)
@@ -83,21 +87,6 @@ def _warm(api: Api) -> None:
     first = api.sweep if api.sweep in known else next(iter(known), None)
     if first is not None:
         api.answer(f"sweep/{quote(first, safe='')}")
-
-
-def _export(api: Api, config: DashboardConfig) -> None:
-    from variations.dashboard.export import page
-    from variations.store.atomic import write_text
-
-    path = Path(config.export or "").expanduser()
-    if path.is_dir():
-        raise UserError(f"export={config.export} is a folder: give a file, export={path / 'runs.html'}.")
-    text = page(api, [config.sweep.name] if config.sweep.name else None)
-    try:
-        write_text(path, text)
-    except OSError as error:
-        raise UserError(f"Cannot write {path}: {error.strerror}; choose another file with export=FILE.") from error
-    sys.stdout.write(f"{path}\n")
 
 
 main = command(

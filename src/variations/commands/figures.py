@@ -243,13 +243,14 @@ def _no_such_words(words: Sequence[str], maps: Sequence[Any]) -> str:
 
 
 def _test_line(run: Path, line: int) -> str:
+    from variations.store.atomic import read_stored, stored_path
     from variations.store.ledger import RunFolder
 
     folder = RunFolder.open(run)
     path = folder.hypotheses / "test.src"
-    if not path.is_file():
+    if stored_path(path) is None:
         raise UserError(f"{run} holds no test sentences yet: give sentence='SOME WORDS'.")
-    lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    lines = read_stored(path).decode("utf-8").removesuffix("\n").split("\n")
     if line > len(lines):
         raise UserError(f"line={line}: {path} has {len(lines)} lines.")
     return lines[line - 1]

@@ -24,7 +24,7 @@ class TableConfig:
     sweep: SweepConfig = field(default_factory=SweepConfig)
     """The table: sweep=NAME names a file in sweeps/."""
     format: str = choice("terminal", "terminal", "markdown", "latex", "csv", "json", "html")
-    """`html` writes the whole report, with curves and sample translations."""
+    """`html` writes the whole sweep as the dashboard shows it: curves, translations, branch weights."""
     out: str | None = None
     """File to write; null: standard output, and for html <runs>/<sweep>/report.html."""
     runs: str = "runs"
@@ -57,22 +57,30 @@ def show(config: TableConfig) -> None:
         _put_difference(config, store)
         return
     sweep = define(config.sweep, rows=config.rows, seeds=config.seeds, store=store)
-    table = build(sweep, store, config.significance)
     report = store / config.sweep.name / "report.html"
     if config.format == "html":
-        from variations.tables.report import write_report
-
-        _say(f"report: {write_report(table, Path(config.out).expanduser() if config.out else report)}")
+        if config.rows or config.seeds:
+            raise UserError("format=html writes the whole sweep: leave rows and seeds out, or take another format.")
+        _say(_report(config, Path(config.out).expanduser() if config.out else report))
         return
+    table = build(sweep, store, config.significance)
     _put(table, config)
     if config.report:
-        from variations.tables.report import write_report
-
-        line = f"report: {write_report(table, report)}"
+        line = _report(config, report)
         if config.format == "terminal" and config.out is None:
             _say(line)
         else:  # standard output belongs to the table alone
             sys.stderr.write(f"{line}\n")
+
+
+def _report(config: TableConfig, path: Path) -> str:
+    """Write the dashboard's page of the sweep."""
+    from variations.dashboard.api import Api
+    from variations.dashboard.export import write
+    from variations.dashboard.store import Store
+
+    write(Api(Store(Path(config.runs).expanduser())), config.sweep.name, path, "out")
+    return f"report: {path}"
 
 
 def _put_difference(config: TableConfig, store: Path) -> None:

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from variations.commands.cli import command
-from variations.tasks.translation.config import TranslationConfig
+from variations.config import RunConfig
 
 
-def train(config: TranslationConfig) -> Path:
+def train(config: RunConfig) -> Path:
     """Train a model, translate the test set with it, and score it.
 
     The last line printed is the run's folder. The same line again continues an interrupted run and leaves a finished
@@ -20,7 +20,7 @@ def train(config: TranslationConfig) -> Path:
 
 main = command(
     train,
-    schema=TranslationConfig,
+    schema=RunConfig,
     config_name="train",
     multirun=True,
     examples={

@@ -9,7 +9,7 @@ EXTRAS = {
     "wandb": ("wandb", "wandb_workspaces", "matplotlib"),
     "tensorboard": ("tensorboard", "matplotlib"),
     "search": ("optuna", "scipy"),
-    "dashboard": ("bokeh", "jinja2", "markupsafe", "matplotlib"),
+    "dashboard": ("bokeh", "matplotlib"),
     "slurm": ("submitit",),
     "ray": ("ray",),
     "export": ("ctranslate2",),

@@ -1,7 +1,8 @@
 """What is wrong with a configuration, all of it at once.
 
 Two layers: every value against the choices and bounds that stand in the schema, then combinations that each look right
-alone. Each fault names key and value, says what would be valid, and what to do. Nothing here needs torch.
+alone. Each fault names key and value, says what would be valid, and what to do. Nothing here needs torch,
+unless a model of another package is named, which is then imported.
 """
 
 import dataclasses
@@ -11,9 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from variations.config import LARGEST_SEED, RunConfig
+from variations.config import LARGEST_SEED, RunConfig, TransformerConfig
 from variations.configuration.suggestions import did_you_mean
+from variations.errors import ConfigError
 
+CLASS_NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*")
 LONGEST_NAME = 200
 """Bytes of a run's, a row's or a sweep's name; file systems take 255, and some of ours have endings."""
 SIGNS = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
@@ -82,8 +85,10 @@ def value_fault(key: str, value: Any, metadata: Mapping[str, Any]) -> str | None
     """Say that a value is not among a field's choices or not within its bounds; None if it is."""
     if choices := metadata.get("choices"):
         valid = list(dict.fromkeys(choices))
-        if value not in valid:
-            return f"{key}={value}: valid choices are {', '.join(valid)}.{did_you_mean(str(value), valid)}"
+        foreign = bool(metadata.get("classes"))
+        if value not in valid and not (foreign and CLASS_NAME.fullmatch(str(value))):
+            more = ", or package.module:Class of another package" if foreign else ""
+            return f"{key}={value}: valid choices are {', '.join(valid)}{more}.{did_you_mean(str(value), valid)}"
     elif words := metadata.get("words"):
         whole = isinstance(value, int) and not isinstance(value, bool)
         if value not in words and not (whole and _inside(value, metadata["bounds"])):
@@ -116,6 +121,23 @@ def bounds_text(bounds: dict[str, float]) -> str:
 
 RULES = Rules()
 """Rules that hold for every task."""
+
+
+@RULES.reads("model.kind", "model.options")
+def _model_options(config: RunConfig) -> list[Fault]:
+    if not isinstance(config, TransformerConfig):
+        return []
+    kind, options = config.model.kind, config.model.options
+    if ":" not in kind:
+        text = f"model.options={options} is for a model of another package: model={kind} has none; leave it out."
+        return [Fault(("model.options",), text)] if options else []
+    from variations.configuration.foreign import class_named, option_faults
+
+    try:
+        found = class_named("model.kind", kind)
+    except ConfigError as error:
+        return [Fault(("model.kind",), text) for text in error.faults]
+    return [Fault(("model.options",), text) for text in option_faults("model.options", options, found)]
 
 
 @RULES.reads("recipe.average", "recipe.average_every", "trainer.max_steps")

@@ -19,8 +19,9 @@ from variations.errors import ConfigError
 
 DEFAULT = "translation"
 BUILT_IN = {
-    "translation": "variations.tasks.translation.task:TASK",
     "parsing": "variations.tasks.parsing.task:TASK",
+    "question_answering": "variations.tasks.question_answering.task:TASK",
+    "translation": "variations.tasks.translation.task:TASK",
 }
 """Where each task of ours stands: module and name."""
 ENTRY_POINTS = "variations.tasks"

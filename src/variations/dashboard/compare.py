@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from variations.dashboard import payload
-from variations.dashboard.hidden import clean
 from variations.dashboard.runs import flat
 from variations.dashboard.sentences import NAME, sentence_scores
 from variations.dashboard.store import Found, Store
 from variations.errors import DataError, UserError
+from variations.store.atomic import stored_path
+from variations.store.hidden import clean
 from variations.store.identity import covered, is_incidental
 from variations.tasks.translation.measures import Measure
 from variations.tasks.translation.scoring.significance import Counts, paired_bootstrap
@@ -140,7 +141,8 @@ def _tests(
 
 def _counts(store: Store, run: Found, config: dict[str, Any], part: str, name: str) -> Counts | None:
     folder = run.folder.hypotheses
-    if not all(store.inside(folder / f"{part}.{side}") for side in ("hyp", "ref")):
+    paths = [folder / f"{part}.{side}" for side in ("hyp", "ref")]
+    if not all(store.inside(stored_path(path) or path) for path in paths):
         return None
     try:
         return StoredText(folder, part).counts(name, (config.get("data") or {}).get("target") or "de")

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -14,6 +15,7 @@ from variations.dashboard import assets, runs, sweeps
 from variations.dashboard.api import Api, MissingError, document
 from variations.dashboard.store import Found
 from variations.errors import UserError
+from variations.store.atomic import write_text
 
 LIMIT = 2_900_000
 """Bytes that a file may have: small enough for a letter. Payloads are thinned until they fit."""
@@ -71,6 +73,21 @@ def page(api: Api, names: Sequence[str] | None = None) -> str:
         if sum(len(text.encode()) + 1 for text in payloads) <= room:
             break
     return frame[:place] + "\n".join(payloads) + "\n" + frame[place:]
+
+
+def write(api: Api, sweep: str | None, path: Path, key: str) -> None:
+    """Write the page of one sweep, or of all, to the file that the configuration's `key` names.
+
+    Raises:
+        UserError: As for `page`, or the file cannot be written.
+    """
+    if path.is_dir():
+        raise UserError(f"{key}={path} is a folder: give a file, {key}={path / 'runs.html'}.")
+    text = page(api, [sweep] if sweep else None)
+    try:
+        write_text(path, text)
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {error.strerror}; choose another file with {key}=FILE.") from error
 
 
 # Payloads -------------------------------------------------------------------------------------------------------------

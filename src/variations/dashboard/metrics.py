@@ -1,5 +1,6 @@
 """Measurements of a run by columns, read as they are appended."""
 
+import gzip
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from variations.figures.traces import is_number
+from variations.store.atomic import read_stored, stored_path
 
 COSTS = ("step", "seconds", "target_tokens", "tokens", "flops")
 """What curves are drawn against; `tokens` are source and target tokens together."""
@@ -20,7 +22,7 @@ class Metrics:
     """metrics.jsonl of one run.
 
     A file that was cut back (a run that was resumed) is read anew; a last line without its newline is left for the next
-    time; a damaged line is passed over and counted in `damaged`.
+    time; a damaged line is passed over and counted in `damaged`. That of a record is gzipped, and read whole each time.
     """
 
     def __init__(self, path: Path) -> None:
@@ -46,9 +48,10 @@ class Metrics:
 
     def update(self) -> None:
         """Read what is new. A file that is not there has no lines."""
+        path = stored_path(self.path) or self.path
         try:
-            with self.path.open("rb") as file:
-                stat = os.fstat(file.fileno())
+            with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else raw as file:
+                stat = os.fstat(raw.fileno())
                 if self._identity != (stat.st_dev, stat.st_ino) or stat.st_size < self._offset:
                     self._forget()
                     self._identity = (stat.st_dev, stat.st_ino)
@@ -92,15 +95,7 @@ def glance(path: Path) -> tuple[list[str], dict[str, Any], dict[str, float]]:
         Scalars and lists that were recorded, the last line, and the last value of each scalar.
     """
     try:
-        with path.open("rb") as file:
-            head = file.read(PEEK)
-            size = file.seek(0, 2)
-            if size <= len(head):
-                parts = [head]
-            else:
-                start = max(len(head), size - PEEK)
-                file.seek(start)
-                parts = [head[: head.rfind(b"\n") + 1], file.read().partition(b"\n")[2]]
+        parts = _ends(path) if path.is_file() else [read_stored(path)]
     except OSError:
         return [], {}, {}
     keys: dict[str, None] = {}
@@ -114,6 +109,17 @@ def glance(path: Path) -> tuple[list[str], dict[str, Any], dict[str, float]]:
                 keys |= dict.fromkeys(line)
                 values |= {key: float(value) for key, value in line.items() if is_number(value)}
     return [key for key in keys if key not in NO_METRICS], last, values
+
+
+def _ends(path: Path) -> list[bytes]:
+    """The first and the last PEEK bytes of a file in whole lines; all of it where that is no more."""
+    with path.open("rb") as file:
+        head = file.read(PEEK)
+        size = file.seek(0, 2)
+        if size <= len(head):
+            return [head]
+        file.seek(max(len(head), size - PEEK))
+        return [head[: head.rfind(b"\n") + 1], file.read().partition(b"\n")[2]]
 
 
 def ordered(metrics: set[str]) -> list[str]:

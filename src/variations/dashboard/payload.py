@@ -68,7 +68,7 @@ class Cell(TypedDict):
 
     text: str
     marks: list[str]
-    """Footnotes; `*` and `†` are those of significance."""
+    """Footnotes; `*` is that of significance."""
     value: float | str | None
     """What to sort by; null sorts last in both directions."""
 
@@ -146,7 +146,7 @@ class Row(TypedDict):
     significant: bool | None
     """null where not tested (yet)."""
     marks: list[str]
-    """`*`: significant, seeds count; `†`: significant over sentences alone; else empty."""
+    """`*`: significant, chance in seeds and in sentences; else empty."""
     not_tested: str | None
     """Why there is no test although both rows have results."""
     parameters: int | None

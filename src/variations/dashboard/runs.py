@@ -5,11 +5,11 @@ import re
 from typing import Any
 
 from variations.dashboard import payload
-from variations.dashboard.hidden import clean, without_secrets
 from variations.dashboard.metrics import Metrics, rounded, thinned
 from variations.dashboard.store import Found, Store
 from variations.dashboard.sweeps import log_tail
 from variations.errors import UserError
+from variations.store.hidden import clean, without_secrets
 from variations.store.identity import flatten
 
 SAMPLES = 20

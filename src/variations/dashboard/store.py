@@ -15,11 +15,14 @@ from typing import Any
 
 from variations.dashboard.metrics import Metrics
 from variations.errors import UserError
+from variations.store.atomic import read_stored, stored_path
 from variations.store.ledger import RunFolder
 from variations.store.run_folder import SEED_FOLDER
 from variations.tables.collect import NO_RESULT, Stored, misfit
 
-WATCHED = ("config.yaml", "status.json", "result.json", "environment.json", "metrics.jsonl", "attention.json")
+METRICS = ("metrics.jsonl", "metrics.jsonl.gz")
+"""As a run appends to it, and as a record keeps it."""
+WATCHED = ("config.yaml", "status.json", "result.json", "environment.json", *METRICS, "attention.json")
 """Files of a run whose change is news."""
 DEPTH = 6
 """Folders below the root in which runs are looked for."""
@@ -130,7 +133,7 @@ class Store:
         with self._lock:
             if run.id not in self._metrics:
                 self._metrics[run.id] = Metrics(run.folder.metrics)
-            if "metrics.jsonl" in run.files:
+            if not run.files.isdisjoint(METRICS):
                 self._metrics[run.id].update()
             return self._metrics[run.id]
 
@@ -140,10 +143,10 @@ class Store:
         lines = []
         for kind in TEXT:
             path = folder / f"{name}.{kind}"
-            if not self.inside(path):
+            if not self.inside(stored_path(path) or path):
                 return None
             try:
-                lines.append(path.read_text(encoding="utf-8", errors="replace").removesuffix("\n").split("\n"))
+                lines.append(read_stored(path).decode("utf-8", errors="replace").removesuffix("\n").split("\n"))
             except OSError:
                 return None
         return (lines[0], lines[1], lines[2]) if len({len(side) for side in lines}) == 1 else None

@@ -6,11 +6,12 @@ from typing import Any
 
 from variations.config import SweepConfig
 from variations.dashboard import payload
-from variations.dashboard.hidden import clean
 from variations.dashboard.metrics import NO_METRICS, glance, ordered
-from variations.dashboard.store import Found, Store, Summary, revision
+from variations.dashboard.store import METRICS, Found, Store, Summary, revision
 from variations.dashboard.tables import agreement, table_document
 from variations.errors import UserError
+from variations.store.atomic import stored_path
+from variations.store.hidden import clean
 from variations.store.ledger import RunFolder
 from variations.store.rows import RowDefinition, SweepDefinition, define
 from variations.tables.chance import SignificanceConfig
@@ -189,7 +190,7 @@ def _runs(
     metrics: set[str] = set()
     entries = []
     for run in sorted(runs, key=lambda run: (colours[run.row], run.folder.seed, run.folder.attempt)):
-        names, last, values = glance(run.folder.metrics) if "metrics.jsonl" in run.files else ([], {}, {})
+        names, last, values = glance(run.folder.metrics) if not run.files.isdisjoint(METRICS) else ([], {}, {})
         metrics |= {name for name in names if name in values}
         entry = _run(run, store.summary(run), last, measure)
         entry["label"] = labels.get(run.row, run.row)
@@ -234,7 +235,7 @@ def _run(run: Found, known: Summary, last: dict[str, Any], measure: Measure) -> 
         "color_index": 0,
         "branched": False,
         "attention": "attention.json" in run.files,
-        "sentences": (run.folder.hypotheses / "test.hyp").is_file(),
+        "sentences": stored_path(run.folder.hypotheses / "test.hyp") is not None,
         "revision": run.stamp,
     }
 

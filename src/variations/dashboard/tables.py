@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from variations.dashboard import payload
-from variations.dashboard.hidden import clean, without_secrets
+from variations.store.hidden import clean, without_secrets
 from variations.store.rows import changes, symbol
 from variations.tables.grid import lay_out
 from variations.tables.table import Line, Table, convention
@@ -60,7 +60,7 @@ def _cells(rows: list[list[Any]], shown: list[int]) -> list[list[payload.Cell]]:
 def _line(line: Line, table: Table, cells: list[payload.Cell], colours: dict[str, int]) -> payload.Row:
     definition, test = line.row.definition, line.test
     size = line.published.get("params_millions")
-    marks = ["*" if test.counts_seeds else "†"] if test and test.significant else []
+    marks = ["*"] if test and test.significant else []
     words, keys = _changes(line, table)
     return {
         "row": definition.row,
@@ -76,7 +76,7 @@ def _line(line: Line, table: Table, cells: list[payload.Cell], colours: dict[str
         "measured": {key: _mean(value) for key, value in line.measured.items()},
         "delta": {key: _mean(value) for key, value in line.delta.items()},
         "ci": [test.across.low, test.across.high] if test else None,
-        "p": test.across.p if test else None,
+        "p": test.p if test else None,
         "significant": test.significant if test else None,
         "marks": marks,
         "not_tested": line.untested,

@@ -103,8 +103,7 @@ class TokenBatchSampler(Sampler[list[int]]):
     All ranks yield equally many batches. When the number of batches is no multiple of `world`, those that are left
     over are split into `world` smaller ones, so the last update still sees the same pairs.
 
-    Each full iteration moves on to the next epoch. `state_dict` is the same on every rank and can be loaded under
-    another `world`; the next iteration then yields exactly the batches that were not yet seen.
+    The order is that of `epoch`, which `set_epoch` chooses; `resume` goes on in the middle of one, under any `world`.
     """
 
     def __init__(
@@ -140,9 +139,7 @@ class TokenBatchSampler(Sampler[list[int]]):
         self._target = target if indices is None else target[indices]
         self._packing = Packing(self._source, self._target, budget_tokens)
         self.seed, self.shuffle, self.rank, self.world = seed, shuffle, rank, world
-        self._start = (0, 0)  # epoch and batches from which the next iteration goes on
-        self._position = (0, 0)  # what the latest iteration has reached
-        self._restored = False
+        self.epoch = self._resumed = self._done = 0
         self._planned: tuple[int, list[Indices]] | None = None
         self._shard(self.plan(0), 0)  # too few pairs are told now, not at an epoch's end
 
@@ -160,45 +157,27 @@ class TokenBatchSampler(Sampler[list[int]]):
         return self._planned[1]
 
     def __iter__(self) -> Iterator[list[int]]:
-        # A generator: nothing happens before the first batch is wanted. Loaders call iter() once before they load
-        # a state and once after.
-        epoch, done = self._start
-        self._start, self._restored = (epoch, 0), False
-        batches = self.plan(epoch)
-        self._position = (epoch, done)
-        for batch in self._shard(batches, done):
-            done = min(done + self.world, len(batches))
-            self._position = (epoch, done)
-            if done == len(batches):  # before the yield: Lightning counts batches and asks for no more
-                self._start = (epoch + 1, 0)
-            yield batch.tolist()
+        """This rank's batches of the epoch, without those that are done; however often it is asked for."""
+        done = self._done if self.epoch == self._resumed else 0
+        yield from (batch.tolist() for batch in self._shard(self.plan(self.epoch), done))
+
+    @property
+    def sampler(self) -> "TokenBatchSampler":
+        """Itself: Lightning calls `set_epoch` of a batch sampler's sampler as each epoch begins."""
+        return self
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iteration be `epoch` from its start; a state that was loaded and not yet used wins.
+        """Let the next iteration be of `epoch`."""
+        self.epoch = epoch
 
-        An iteration that has begun goes on undisturbed: loader processes fetch ahead.
+    def resume(self, epoch: int, done: int) -> None:
+        """Let iterations over `epoch` begin after the first `done` batches of all ranks together.
+
+        After the last one the next epoch is to come.
         """
-        if not self._restored:
-            self._start = (epoch, 0)
-
-    def state_dict(self) -> dict[str, int]:
-        """Epoch, batches yielded by all ranks together, and seed."""
-        epoch, batches = self._start if self._restored else self._position
-        return {"epoch": epoch, "batches": batches, "seed": self.seed}
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on after the batches that were yielded; after the last one, with the next epoch."""
-        self.seed, self._planned = state["seed"], None
-        epoch, batches = state["epoch"], state["batches"]
-        self._start = (epoch, batches) if batches < self._packing.batches else (epoch + 1, 0)
-        self._restored = True
-
-    def efficiency(self, epoch: int = 0) -> float:
-        """Real tokens as a share of padded tokens, both sides together, over an epoch (1 rank)."""
-        source, target = np.asarray(self._source, np.int64), np.asarray(self._target, np.int64)
-        batches = self._shuffled(epoch) if self.shuffle else self._ordered()
-        padded = sum(len(batch) * (int(source[batch].max()) + int(target[batch].max())) for batch in batches)
-        return float(source.sum() + target.sum()) / max(1, padded)
+        over = done >= self._packing.batches
+        self.epoch, self._done = (epoch + 1, 0) if over else (epoch, done)
+        self._resumed = self.epoch
 
     def _ordered(self) -> list[Indices]:
         layouts = self._packing.layouts

@@ -27,13 +27,13 @@ def file_sha256(path: Path) -> str:
 
 
 def text_sha256(path: Path) -> str:
-    """The same for a text file that nobody is writing: read once per process unless its size or time changes."""
+    """The same for a text file that nobody is writing: read once per process unless its size or times change."""
     found = path.stat()
-    return _remembered_sha256(path, found.st_size, found.st_mtime_ns)
+    return _remembered_sha256(path, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 @lru_cache(maxsize=64)
-def _remembered_sha256(path: Path, size: int, changed: int) -> str:
+def _remembered_sha256(path: Path, size: int, mtime_ns: int, ctime_ns: int) -> str:
     return file_sha256(path)
 
 

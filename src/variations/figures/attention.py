@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from variations.errors import UserError
-from variations.figures.canvas import INK, linestyle, new, plain
-from variations.figures.curves import COLOURS
+from variations.figures.canvas import COLOURS, INK, linestyle, new, plain
 
 WEAKEST = 0.03
 """Lines of less weight are left out: they would be invisible, and there are many."""

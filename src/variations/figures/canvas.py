@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from variations.errors import UserError
-from variations.figures.curves import colour, dashes
 
-__all__ = ["Unit", "colour", "dress", "linestyle", "new", "plain", "save", "style", "unit_of"]
-
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#8C7A00")
+"""Okabe and Ito's palette, told apart by colour-blind readers, in an order that keeps neighbours apart."""
+DASHES = ((), (7, 3), (2, 2), (9, 3, 2, 3))
 INK, FAINT = "#222222", "#DDDDDD"
 RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
@@ -60,10 +60,15 @@ def dress(panel: Any) -> None:
     panel.spines[["top", "right"]].set_visible(False)
 
 
+def colour(number: int) -> str:
+    """Colour of row, branch or head `number`."""
+    return COLOURS[number % len(COLOURS)]
+
+
 def linestyle(number: int) -> Any:
     """Line style of row, branch or head `number`: solid for the first seven colours, then dashed."""
-    pattern = [float(part) for part in dashes(number).split()]
-    return (0, tuple(pattern)) if pattern else "-"
+    pattern = DASHES[number // len(COLOURS) % len(DASHES)]
+    return (0, pattern) if pattern else "-"
 
 
 def plain(text: str) -> str:

@@ -1,28 +1,82 @@
 """Files that are either whole or absent: written under a temporary name beside the target, then renamed."""
 
+import errno
+import gzip
 import json
 import math
 import os
-import secrets
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from variations.errors import RunFailedError
+from variations.store import fence
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """Give a temporary name; the file that stands there in the end is flushed to the disk and takes the name `path`.
+
+    In a run's folder this needs its lease (see fence.py). The folder of `path` is made if it is missing.
+
+    Raises:
+        TakenOverError: another process has taken over the run whose file this is.
+    """
+    if not fence.check(path.parent):
+        make_folder(path.parent)
+    temporary = fence.scratch(path)
+    with fence.refused(path):
+        try:
+            yield temporary
+            flush(temporary)
+            temporary.replace(path)
+            flush(path.parent)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
 
 def write_text(path: Path, text: str) -> None:
     """Replace `path` by `text` in UTF-8: a reader, or a power cut, sees the old file or the new one, never half."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    with replaced(path) as temporary, temporary.open("x", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+
+
+@contextmanager
+def disk_refusals_told() -> Iterator[None]:
+    """Raise RunFailedError where a disk that is full, broken or not to be written stops a run."""
     try:
-        with temporary.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        yield
+    except OSError as error:
+        if error.errno not in (*FULL, errno.EIO, errno.EROFS, errno.ESTALE, errno.EACCES):
+            raise
+        what, remedy = ("is full", "make room") if error.errno in FULL else ("cannot be written", "mend that")
+        raise RunFailedError(
+            f"the disk {what}: {error}. Checkpoints are untouched: {remedy} and run the same command again to continue."
+        ) from error
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it, so that they outlast a power cut."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in missing:
+        flush(folder.parent)
+
+
+def flush(path: Path) -> None:
+    """See that a file's contents, or a folder's names, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -38,6 +92,28 @@ def write_yaml(path: Path, value: Any) -> None:
 def json_text(value: Any, *, indent: int | None = 2) -> str:
     """Standard JSON of `value`, keys sorted; a number that is not finite becomes null, because JSON has none."""
     return json.dumps(plain(value, finite=True), indent=indent, sort_keys=True, ensure_ascii=False, allow_nan=False)
+
+
+def stored_path(path: Path) -> Path | None:
+    """`path`, or the gzipped `<path>.gz` that stands for it in a record; None where there is neither."""
+    compressed = path.with_name(f"{path.name}.gz")
+    return next((found for found in (path, compressed) if found.is_file()), None)
+
+
+def read_stored(path: Path) -> bytes:
+    """Contents of `path`, or of `<path>.gz` where a record holds that instead.
+
+    Raises:
+        OSError: Neither can be read.
+    """
+    found = stored_path(path)
+    if found is None:
+        raise FileNotFoundError(f"there is no {path}")
+    data = found.read_bytes()
+    try:
+        return gzip.decompress(data) if found.suffix == ".gz" and path.suffix != ".gz" else data
+    except (EOFError, zlib.error) as error:
+        raise OSError(f"{found} is damaged: {error}") from error
 
 
 def read_yaml(path: Path) -> Any:

@@ -17,7 +17,6 @@ PACKAGES = (
     "variations",
     "torch",
     "pytorch-lightning",
-    "torchdata",
     "numpy",
     "hydra-core",
     "omegaconf",

@@ -5,6 +5,8 @@ number with `link`, which only one can (also on network file systems, where lock
 whether a higher number has appeared meanwhile, and if so steps back. The highest file is never deleted, not even when
 the lease is given back, so numbers only grow and nobody can take an old one by mistake.
 
+Taking over ends the former holder's right to write (see fence.py), before the new one reads anything.
+
 The holder counts up `beat` in its file. A lease is free when it was given back; when its holder was a process of this
 machine that has ended; when the pool it was queued in knows no such job; or when an observer has seen no beat for
 `seconds` by its own clock. Clocks of different machines are never compared.
@@ -18,17 +20,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from variations.errors import ExitCode, InUseError, UserError
-from variations.store.atomic import json_text, write_json
+from variations.errors import ExitCode, InUseError, TakenOverError, UserError
+from variations.store import fence
+from variations.store.atomic import flush, json_text, make_folder, write_json
 from variations.store.process_identity import Process
 
 SECONDS = 60.0
 """So long a holder may be silent before its lease is free; it beats six times as often."""
+SILENT = 3600.0
+"""A holder on another machine that has written nothing for so long is taken for gone by those who only look."""
 NAME = re.compile(r"lease-(\d+)\.json")
 KEY_SECONDS = 3.0
 """So long a started run waits for the sweep to note under which key it was submitted."""
@@ -97,6 +102,27 @@ def _numbers(folder: Path) -> list[int]:
     return [int(match[1]) for match in map(NAME.fullmatch, names) if match]
 
 
+def silent(folder: Path, *others: Path) -> bool:
+    """Return whether nobody holds the lease of a run, or its holder has not written for SILENT seconds, for readers.
+
+    Only times of files are known to somebody who looks once, and they are those of another machine's clock; so this
+    never decides who may take the lease.
+
+    Args:
+        folder: The run's folder.
+        others: Further files that the holder writes.
+    """
+    record = read(folder)
+    if record is not None:
+        if record.state == "released":
+            return True
+        if (alive := record.process.alive()) is not None:
+            return not alive
+    files = [*others, *([] if record is None else [folder / f"lease-{record.number}.json"])]
+    times = [path.stat().st_mtime for path in files if path.exists()]
+    return not times or time.time() - max(times) > SILENT
+
+
 class Lease:
     """A lease that this process holds."""
 
@@ -123,7 +149,7 @@ class Lease:
             UserError: the folder cannot be made or written.
         """
         with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
         process = Process.of()
         since = datetime.now(UTC).isoformat(timespec="seconds")
         number = 1 if over is None else over.number + 1
@@ -134,7 +160,11 @@ class Lease:
             made = lease._make()
         if not made:
             return None
-        if not lease.held():
+        if state == "running":
+            with writing(folder):
+                fence.build(folder, number)
+        if not lease.held():  # looked at last: whoever comes now finds our fence, and takes it away
+            fence.leave(folder, number)
             lease.path.unlink(missing_ok=True)
             return None
         _held.add(record.token)
@@ -157,15 +187,22 @@ class Lease:
         if not self.held():
             return False
         self.record = replace(self.record, beat=self.record.beat + 1, key=key or self.record.key)
-        self._write()
+        try:
+            self._write()
+        except TakenOverError:
+            return False
         return True
 
     def release(self) -> None:
         """Give the lease back, if it is still in force."""
         _held.discard(self.record.token)
-        if self.held():
-            self.record = replace(self.record, state="released")
-            self._write()
+        try:
+            if self.held():
+                self.record = replace(self.record, state="released")
+                with suppress(TakenOverError):  # just now
+                    self._write()
+        finally:
+            fence.leave(self.folder, self.record.number)
 
     def _write(self) -> None:
         write_json(self.path, self._content())
@@ -177,6 +214,7 @@ class Lease:
         """Make the file whole, unless there is one of that number."""
         temporary = self.folder / f".lease.{os.getpid()}-{self.record.token}.tmp"
         temporary.write_text(json_text(self._content()) + "\n", encoding="utf-8")
+        flush(temporary)  # after a power cut a lease without contents would be somebody's until it was silent enough
         try:
             os.link(temporary, self.path)
             return True

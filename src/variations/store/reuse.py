@@ -5,6 +5,7 @@ from typing import Any
 
 from variations.configuration.tasks import DEFAULT, named
 from variations.errors import UserError
+from variations.store import inputs
 from variations.store.identity import changed_keys, covered
 from variations.store.run_folder import RunFolder
 
@@ -19,7 +20,7 @@ def trained_in(folder: RunFolder, source: str | None) -> RunFolder:
     """Return the run whose checkpoints hold the weights of `folder`: itself, or the one that `variation.source` names.
 
     Raises:
-        UserError: that run is gone, not finished, or was trained otherwise.
+        UserError: that run is gone, not finished, or was trained otherwise or on other texts.
     """
     if source is None:
         return folder
@@ -30,4 +31,6 @@ def trained_in(folder: RunFolder, source: str | None) -> RunFolder:
         raise UserError(f"{what}, which is not there or not finished: {again}.")
     if differing := hindrances(folder.config(), found.config()):
         raise UserError(f"{what}, which was trained otherwise ({', '.join(differing)}): {again}.")
+    if changed := inputs.changed(found, inputs.remembered(folder)):
+        raise UserError(f"{what}, which was made from other inputs ({', '.join(changed)} changed since): {again}.")
     return found

@@ -7,9 +7,12 @@
         log.txt            what the run printed, when a sweep started it
         lease-<n>.json     who is at it, or was last (see lease.py)
         result.json        scores and costs
-        environment.json   commit, versions, hardware, data hashes
+        environment.json   commit, versions, hardware
+        inputs.json        SHA-256 of each text, of the vocabulary and of the ids made with it
         hypotheses/        <set>.hyp .ref .src
         checkpoints/
+
+A record (`record.py`) is the same folder without log, leases and checkpoints, its measurements and texts gzipped.
 
 Every file but metrics.jsonl and log.txt is replaced whole. This module imports no torch.
 """
@@ -21,16 +24,27 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
 from typing import Any, Self
 
 import yaml
 
 from variations.errors import UserError
-from variations.store import lease
-from variations.store.atomic import json_text, plain, read_yaml, write_json, write_text, write_yaml
+from variations.store import fence, lease
+from variations.store.atomic import (
+    json_text,
+    make_folder,
+    plain,
+    read_stored,
+    read_yaml,
+    replaced,
+    stored_path,
+    write_json,
+    write_yaml,
+)
 from variations.store.identity import changed_keys, config_hash, covered
-from variations.store.process_identity import answers
+from variations.store.process_identity import Process, answers
 
 STATES = ("running", "finished", "failed", "interrupted", "pruned")
 SEED_FOLDER = re.compile(r"seed(\d+)(?:-attempt(\d+))?")
@@ -46,6 +60,8 @@ class Status:
     updated: str | None = None
     pid: int | None = None
     host: str | None = None
+    process: str | None = None
+    """The same process by a name that no other one ever has (`Process.key`)."""
     attempt: int = 1
     step: int | None = None
     epoch: int | None = None
@@ -62,6 +78,8 @@ class RunFolder:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self._tail_checked = False
+        self._lines: FileIO | None = None
+        """metrics.jsonl as the holder of the run's lease has begun it."""
 
     def __repr__(self) -> str:
         return f"RunFolder({str(self.path)!r})"
@@ -145,7 +163,7 @@ class RunFolder:
                 )
             with lease.writing(self.path):
                 for folder in (self.path, self.hypotheses, self.checkpoints):
-                    folder.mkdir(parents=True, exist_ok=True)
+                    make_folder(folder)
                 write_yaml(self.path / "config.yaml", config)
             return self
         changes = changed_keys(self.config(), config)
@@ -176,6 +194,8 @@ class RunFolder:
             with lease.writing(self.path):
                 write_yaml(former, self.config())
                 write_yaml(self.path / "config.yaml", config)
+                if any(covered(key, ["data"]) for key in changes):  # as the user has allowed
+                    (self.path / "inputs.json").unlink(missing_ok=True)
                 if forbidden:
                     (self.path / "subwords.model").unlink(missing_ok=True)  # the other run may have another vocabulary
 
@@ -221,6 +241,7 @@ class RunFolder:
         old = self._read_json("status.json", tolerant=True) or {}
         now = datetime.now(UTC).isoformat(timespec="seconds")
         fresh = {"state": state, "reason": reason, "updated": now, "pid": os.getpid(), "host": socket.gethostname()}
+        fresh["process"] = Process.of().key
         base = {key: value for key, value in asdict(Status(state)).items() if key != "extra"}
         base |= {"started": now, "attempt": self.attempt}
         if state == "failed" and old.get("state") != "failed":  # whoever notices it too does not count it again
@@ -228,17 +249,23 @@ class RunFolder:
         write_json(self.path / "status.json", base | old | fresh | extra)
 
     def state(self) -> str:
-        """The state a reader should believe: `running` of a process that has died on this host is `interrupted`."""
+        """The state a reader should believe: `running` of a process that is gone is `interrupted`."""
         status = self.status()
         if status is None:
             return "absent"
-        if (
-            status.state == "running"
-            and status.host == socket.gethostname()
-            and not (status.pid and answers(status.pid))
-        ):
-            return "interrupted"
-        return status.state
+        return "interrupted" if status.state == "running" and not self._lives(status) else status.state
+
+    def _lives(self, status: Status) -> bool:
+        """Whether the process that a status tells of is there; on another machine, whether it has beaten lately."""
+        process = Process.from_key(status.process or "")
+        if process is not None and (alive := process.alive()) is not None:
+            return alive
+        if status.host == socket.gethostname() and not (status.pid and answers(status.pid)):
+            return False
+        # An older status names no more than a number, which another process may have been given.
+        if process is None and status.host == socket.gethostname() and lease.read(self.path) is None:
+            return True
+        return not lease.silent(self.path, self.path / "status.json")
 
     def finished(self) -> bool:
         """Whether the run is finished and its result can be read; one that has lost it must be tested again."""
@@ -247,18 +274,36 @@ class RunFolder:
     # Measurements ---------------------------------------------------------------------------------------------------
 
     def append_metrics(self, values: Mapping[str, Any]) -> None:
-        """Add one line and hand it to the system. A number that is not finite is stored as null."""
+        """Add one line and hand it to the system. A number that is not finite is stored as null.
+
+        Raises:
+            TakenOverError: another process has taken over the run.
+        """
+        fence.check(self.path)
+        if self._lines is not None:
+            _write_lines(self._lines, [values])
+            return
         if not self._tail_checked:
             self._drop_half_line()
-        with self.metrics.open("a", encoding="utf-8", newline="\n") as file:
-            file.write(json_text(dict(values), indent=None) + "\n")
-            file.flush()
+        with self.metrics.open("ab", buffering=0) as file:
+            _write_lines(file, [values])
+
+    def sync_metrics(self) -> None:
+        """See that all lines so far are on the disk; a checkpoint that covers them may then be written."""
+        if self._lines is not None:
+            os.fsync(self._lines.fileno())
+
+    def close(self) -> None:
+        """Add no more lines to metrics.jsonl."""
+        if self._lines is not None:
+            self._lines.close()
+            self._lines = None
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """All lines, oldest first. A last line cut off by a kill is passed over. Raises UserError for other damage."""
-        if not self.metrics.is_file():
+        if stored_path(self.metrics) is None:
             return []
-        lines = self.metrics.read_text(encoding="utf-8", errors="replace").split("\n")
+        lines = read_stored(self.metrics).decode("utf-8", errors="replace").split("\n")
         found: list[dict[str, Any]] = []
         for number, line in enumerate(lines, start=1):
             if not line.strip():
@@ -272,11 +317,16 @@ class RunFolder:
         return found
 
     def truncate_metrics(self, step: int) -> None:
-        """Keep lines up to and including `step`: what an interrupted run wrote after its last checkpoint goes."""
-        if self.metrics.is_file():
-            kept = [line for line in self.read_metrics() if line.get("step", 0) <= step]
-            write_text(self.metrics, "".join(json_text(line, indent=None) + "\n" for line in kept))
-            self._tail_checked = True
+        """Begin metrics.jsonl anew with its lines up to and including `step`, for the lines that this process adds.
+
+        What an interrupted run wrote after its last checkpoint goes. The file is another one from now on: a process
+        that held the run before, and still has the old one open, no longer reaches it.
+        """
+        kept = [line for line in self.read_metrics() if line.get("step", 0) <= step]
+        self.close()
+        with replaced(self.metrics) as temporary:
+            self._lines = temporary.open("xb", buffering=0)
+            _write_lines(self._lines, kept)
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Replace result.json."""
@@ -320,6 +370,12 @@ class RunFolder:
             data = file.read()
             if data and not data.endswith(b"\n"):
                 file.truncate(data.rfind(b"\n") + 1)
+
+
+def _write_lines(file: FileIO, lines: Sequence[Mapping[str, Any]]) -> None:
+    text = "".join(json_text(dict(line), indent=None) + "\n" for line in lines).encode()
+    while text:  # where a disk is nearly full, the system takes a part, and refuses the rest
+        text = text[file.write(text) :]
 
 
 def _advice(name: str) -> str:

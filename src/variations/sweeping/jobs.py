@@ -19,7 +19,8 @@ from variations.configuration.faults import Fault, check
 from variations.configuration.overrides import values_of
 from variations.configuration.spelling import spelled
 from variations.configuration.suggestions import did_you_mean, options
-from variations.errors import ConfigError
+from variations.configuration.tasks import DEFAULT, named
+from variations.errors import ConfigError, UserError
 from variations.store.identity import is_incidental
 from variations.store.naming import GRID, LONGEST, run_folder, safe_name
 from variations.store.rows import crossed_label, crossed_name
@@ -84,8 +85,20 @@ def job_faults(jobs: Sequence[Job], doubts: Callable[[Sequence[str]], bool] = la
     return [f if len(rows) == len(by_row) else f"{_listed(rows)}: {f}" for f, rows in rows_by_fault.items()]
 
 
+def measure_of(config: Any) -> Any:
+    """The measure that the sweep's metric means for a run's task. Raises UserError if there is none."""
+    metric = config.sweep.metric
+    return table_measure(metric) if config.task == DEFAULT else named(config.task).metric(metric)
+
+
 def _metric_faults(config: Any) -> list[Fault]:
     metric = config.sweep.metric
+    if config.task != DEFAULT:
+        try:
+            measure_of(config)
+        except UserError as error:
+            return [Fault(("sweep.metric",), f"sweep.metric={metric}: {error}")]
+        return []
     if unknown := unknown_measure("sweep.metric", metric, SCORES):
         return [Fault(("sweep.metric",), unknown)]
     key, other = table_measure(metric).key, ", or choose another metric, such as sweep.metric=dev_ppl"

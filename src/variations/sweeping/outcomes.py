@@ -1,17 +1,18 @@
 """What becomes of each run of a sweep."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from variations.configuration.compose import to_dict
+from variations.configuration.tasks import named
 from variations.errors import UserError
 from variations.store.identity import changed_keys
 from variations.store.lease import Lease
 from variations.store.ledger import RunFolder, Status, workplace
-from variations.sweeping.jobs import Job
+from variations.sweeping.jobs import Job, measure_of
 from variations.sweeping.pool import Task
-from variations.tasks.translation.measures import table_measure
 
 DONE = ("finished", "pruned")
 """States of a run that need no further work; searches prune."""
@@ -111,7 +112,24 @@ class Outcome:
         if not self.ok:
             return ""
         try:
-            value = table_measure(self.job.config.sweep.metric).value(self.folder.result() or {})
+            value = measure_of(self.job.config).value(self.folder.result() or {})
         except UserError:
             return ""
         return "" if value is None else f"{value:.2f}"
+
+
+def other_inputs(outcomes: Iterable[Outcome]) -> Iterator[str]:
+    """A sentence for the runs that a sweep skips although they were made from other inputs than those of now."""
+    rows: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        if outcome.state == "skipped":
+            config = outcome.job.config
+            try:
+                found = named(config.task).changed_inputs(config, outcome.folder)
+            except UserError as error:
+                found = [str(error)]
+            for sentence in found:
+                rows.setdefault(sentence, []).append(outcome.name)
+    for sentence, names in rows.items():
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        yield f"{'; '.join(names[:5])}{more}: {sentence} Rows that are run now are not comparable with them."

@@ -57,9 +57,14 @@ class RowTest:
     notes: tuple[str, ...] = ()
 
     @property
-    def significant(self) -> bool:
-        """Whether p is below 1 - level."""
-        return self.across.significant
+    def significant(self) -> bool | None:
+        """Whether p is below 1 - level; None for one seed, since another seed may say otherwise."""
+        return self.across.significant if self.counts_seeds else None
+
+    @property
+    def p(self) -> float | None:
+        """The probability of so large a difference by chance in seeds and sentences; None for one seed."""
+        return self.across.p if self.counts_seeds else None
 
     @property
     def counts_seeds(self) -> bool:

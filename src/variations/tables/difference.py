@@ -76,7 +76,8 @@ class Difference:
         text = f"{measure.label}: {means[0]:.2f}→{means[1]:.2f}, {delta(found.mean)}"
         if self.line.test:
             test = self.line.test.across
-            text += f", {100 * test.level:g} % CI [{delta(test.low)}, {delta(test.high)}], p = {test.p:.3f}"
+            text += f", {100 * test.level:g} % CI [{delta(test.low)}, {delta(test.high)}]"
+            text += f", p = {test.p:.3f}" if self.line.test.counts_seeds else " of sentences alone"
         return text + f"; {found.n} seed{'s' if found.n > 1 else ''}"
 
     def _notes(self) -> list[str]:

@@ -21,15 +21,13 @@ def remarks(table: Table, refusal: str | None) -> list[str]:
     return found
 
 
-def test_names(table: Table) -> dict[str, str]:
-    """What the marks at a difference say: `*` where seeds count, `†` where only sentences do."""
+def star_text(table: Table) -> str:
+    """What the mark `*` at a difference says."""
     settings = table.significance
-    draws = f"n = {settings.n:,}, seed {settings.seed}"
-    alpha = f"p < {1 - settings.level:.3g}"
-    return {
-        "*": f"{alpha} in a test of the difference of means over seeds, chance in seeds and in sentences ({draws})",
-        "†": f"{alpha} in a paired bootstrap of sentences ({draws}); one seed, so chance between seeds is left out",
-    }
+    return (
+        f"p < {1 - settings.level:.3g} in a test of the difference of means over seeds, chance in seeds and in "
+        f"sentences (n = {settings.n:,}, seed {settings.seed})"
+    )
 
 
 def _settings(table: Table) -> list[str]:
@@ -105,14 +103,18 @@ def _tests(table: Table, refusal: str | None) -> list[str]:
     if any(test.counts_seeds for test in tests):
         kinds.append("of the difference of means over seeds, chance in seeds and sentences together")
     if not all(test.counts_seeds for test in tests):
-        kinds.append("for one seed, of a paired bootstrap of sentences, chance between seeds left out")
+        kinds.append(
+            "for one seed, of a paired bootstrap of sentences, which leaves out the chance between seeds, so that no "
+            "such difference is marked"
+        )
     found = [
-        f"The {100 * settings.level:g} % interval and p of Δ base are {'; '.join(kinds)} "
-        f"(n = {settings.n:,}, seed {settings.seed})."
+        f"The {100 * settings.level:g} % interval{' and p' if any(test.counts_seeds for test in tests) else ''} of "
+        f"Δ base: {'; '.join(kinds)} (n = {settings.n:,}, seed {settings.seed})."
     ]
-    if len(tests) > 1:
+    marked = sum(test.counts_seeds for test in tests)
+    if marked > 1:
         found.append(
-            f"p is not corrected for {len(tests)} comparisons: of twenty rows that differ by chance alone, about "
+            f"p is not corrected for {marked} comparisons: of twenty rows that differ by chance alone, about "
             f"{20 * (1 - settings.level):.2g} would be marked."
         )
     return found

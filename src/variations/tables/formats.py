@@ -1,4 +1,4 @@
-"""A table as terminal output, Markdown, LaTeX (booktabs), CSV, JSON or a fragment of HTML."""
+"""A table as terminal output, Markdown, LaTeX (booktabs), CSV or JSON."""
 
 import csv
 import io
@@ -204,19 +204,13 @@ def _test_values(line: Line) -> list[object]:
     if line.test is None:
         return [*[None] * 6, line.untested]
     found = line.test.across
-    return [line.test.measure, found.low, found.high, found.p, found.significant, len(line.test.seeds), None]
+    test = line.test
+    return [test.measure, found.low, found.high, test.p, test.significant, len(test.seeds), None]
 
 
 def json_document(table: Table) -> str:
     """One JSON document; see `table.document`."""
     return json_text(document(table)) + "\n"
-
-
-def html_fragment(table: Table) -> str:
-    """A `<table>` with its notes, every value escaped, without style."""
-    from variations.tables.templates import environment
-
-    return str(environment().get_template("table.html").render(grid=lay_out(table))) + "\n"
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {
@@ -225,7 +219,6 @@ FORMATS: dict[str, Callable[[Table], str]] = {
     "latex": latex,
     "csv": comma_separated,
     "json": json_document,
-    "html": html_fragment,
 }
 
 
@@ -266,7 +259,6 @@ _LATEX = {
     "α": "$\\alpha$",
     "ε": "$\\epsilon$",
     "ρ": "$\\rho$",
-    "†": "\\textdagger{}",
     "…": "\\ldots{}",
     "≤": "$\\leq$",
     "≥": "$\\geq$",
@@ -285,7 +277,7 @@ def _latex_note(note: str) -> str:
 
 
 def _exponent(marks: str) -> str:
-    return f"$^{{\\mathrm{{{marks}}}}}$".replace("†", "\\dagger{}")
+    return f"$^{{\\mathrm{{{marks}}}}}$"
 
 
 def _notes(grid: Grid, mark: Callable[[str], str]) -> list[str]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from variations.tables.footnotes import test_names
-from variations.tables.table import Figure, Line, Table
+from variations.tables.footnotes import star_text
+from variations.tables.table import NOT_TRAINED, Figure, Line, Table
 from variations.tasks.translation.measures import published_kind
 
 RECALLED = "written from memory of the publication, not read again"
@@ -14,7 +14,7 @@ RECALLED = "written from memory of the publication, not read again"
 
 @dataclass(frozen=True)
 class Cell:
-    """Text and the marks (*, †, a, b, …) of its footnotes."""
+    """Text and the marks (*, a, b, …) of its footnotes."""
 
     text: str
     marks: tuple[str, ...] = ()
@@ -174,7 +174,8 @@ def _differences(table: Table, add: Callable[..., None], book: Notebook) -> None
         Cell(_interval(line), value=test.low if test else None) for line, test in zip(lines, tests, strict=True)
     ]
     add("ci", f"{100 * level:g} % CI", intervals, rank=1)
-    add("p", "p", [Cell(f"{test.p:.3f}", value=test.p) if test else Cell("") for test in tests], rank=1)
+    chances = [line.test.p if line.test else None for line in lines]
+    add("p", "p", [Cell("" if p is None else f"{p:.3f}", value=p) for p in chances], rank=1)
     if any(line.test and len(line.test.seeds) > 1 for line in lines):
         note = "seeds in which both paired bootstrap and approximate randomisation find this difference at this level"
         agreeing = [line.test.agreeing_seeds if line.test else None for line in lines]
@@ -188,9 +189,9 @@ def _delta_cell(line: Line, key: str, book: Notebook) -> Cell:
         return Cell("base" if line.row.runs else "")
     found = line.delta.get(key)
     if found is None:
-        return Cell("")
+        return Cell(line.untested if line.untested and NOT_TRAINED in line.untested else "")
     spread = f" ± {found.sd:.2f}" if found.sd is not None else ""
-    star = ("*" if line.test.counts_seeds else "†",) if line.test and line.test.significant else ()
+    star = ("*",) if line.test and line.test.significant else ()
     reasons = [line.untested] if line.untested else []
     if 0 < found.n < len(line.row.finished):
         reasons.append(f"over the {found.n} seed{'s' if found.n > 1 else ''} that the base row has too")
@@ -202,10 +203,8 @@ def _interval(line: Line) -> str:
 
 
 def _starred(table: Table) -> list[tuple[str, str]]:
-    """The marks of significance that occur, with what they say."""
-    tests = [line.test for line in table.lines if line.test and line.test.significant]
-    used = {"*" if test.counts_seeds else "†" for test in tests}
-    return [(mark, text) for mark, text in test_names(table).items() if mark in used]
+    """The mark of significance with what it says, if it occurs."""
+    return [("*", star_text(table))] if any(line.test and line.test.significant for line in table.lines) else []
 
 
 def _hours(table: Table, add: Callable[..., None]) -> None:

@@ -3,6 +3,7 @@
 `build` reads the run store; `Table` is what every format renders; `document` is the table as one JSON document.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from variations.tables.agreement import Agreement, spearman
 from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
 from variations.tables.collect import Reader, Row, Summary, collect, paired, stored, summary
 from variations.tables.costs import row_hours
+from variations.tables.trained import why_untrained
 from variations.tasks.translation.measures import (
     Measure,
     Published,
@@ -22,6 +24,7 @@ from variations.tasks.translation.measures import (
     table_measure,
 )
 
+NOT_TRAINED = "not trained"
 COSTS = ("steps", "source_tokens", "target_tokens", "padded_tokens", "seconds", "flops", "dropped_pairs")
 
 
@@ -59,6 +62,8 @@ class Line:
     """Is the difference from the base row more than chance?"""
     untested: str | None = None
     """Why it is not tested."""
+    untrained: str | None = None
+    """Why it counts as not trained, and is compared with nothing."""
     notes: tuple[str, ...] = ()
     """What the reader must know of this row's runs."""
 
@@ -119,13 +124,14 @@ def build(
     rows = collect(sweep, store, read)
     measures = _measures(sweep, rows)
     by_name = {row.definition.row: row for row in rows}
+    untrained = {row.definition.row: why_untrained(row, measures[0].set) for row in rows}
     table = Table(sweep, store, measures, [], significance or SignificanceConfig())
     tester = Tester(table.significance, table.primary)
     with progress_line("Testing differences") as tell:
         for row in rows:
             tell(row.definition.label)
             base = sweep.base_of(row.definition)
-            table.lines.append(_line(row, by_name.get(base.row) if base else None, measures, tester))
+            table.lines.append(_line(row, by_name.get(base.row) if base else None, measures, tester, untrained))
     table.agreements = _agreements(table)
     table.remarks = remarks(table, tester.refusal)
     return table
@@ -175,6 +181,7 @@ def _line_document(line: Line) -> dict[str, Any]:
         "published_difference_from_base": line.published_delta,
         "significance": line.test.document() if line.test else None,
         "not_tested": line.untested,
+        "not_trained": line.untrained,
         "provenance": definition.provenance,
         "cost": line.costs,
         "device_hours": line.hours[0] if line.hours else None,
@@ -195,20 +202,28 @@ def _measures(sweep: SweepDefinition, rows: list[Row]) -> list[Measure]:
     return [found[0], *(measure for measure in found[1:] if any(row.values(measure) for row in rows))]
 
 
-def _line(row: Row, base: Row | None, measures: list[Measure], tester: Tester) -> Line:
+def _line(
+    row: Row, base: Row | None, measures: list[Measure], tester: Tester, untrained: Mapping[str, str | None]
+) -> Line:
     values = {measure.key: row.values(measure) for measure in measures}
-    notes, delta, changes = [], {}, None
+    notes, delta, changes, why = [], {}, None, untrained[row.definition.row]
     found: RowTest | str | None = None
     if base is not None and base.config and row.config:
         changes = differences(base.config, row.config, (base.parameters, row.parameters))
         if other := _other_text(row, base, measures[0]):
             notes.append(other)
+        elif why:
+            found = NOT_TRAINED
+        elif untrained[base.definition.row]:
+            found = f"its base row is {NOT_TRAINED}"
         else:
             delta = {m.key: paired(values[m.key], base.values(m)) for m in measures}
             found = tester.against(row, base)
             notes += found.notes if isinstance(found, RowTest) else ()
             if budget := row.other_budget(base):
                 notes.append(f"not the budget of its base row: {', '.join(budget)}")
+    if why:
+        notes.append(f"{NOT_TRAINED}: {why}")
     costs = {key: cost for key in COSTS if (cost := row.cost(key)) is not None}
     return Line(
         row,
@@ -216,12 +231,13 @@ def _line(row: Row, base: Row | None, measures: list[Measure], tester: Tester) -
         changes,
         {key: mean for key, pairs in values.items() if (mean := summary(list(pairs.values())))},
         {key: mean for key, mean in delta.items() if mean},
-        {key: _figure(key, value, row) for key, value in row.definition.published.items() if _is_number(value)},
+        {key: _figure(key, value, row, why) for key, value in row.definition.published.items() if _is_number(value)},
         _published_delta(row, base),
         costs,
         row_hours(row),
         found if isinstance(found, RowTest) else None,
         found if isinstance(found, str) else None,
+        why,
         tuple(notes + _row_notes(row)),
     )
 
@@ -244,7 +260,7 @@ def _row_notes(row: Row) -> list[str]:
     return notes
 
 
-def _figure(key: str, value: float, row: Row) -> Figure:
+def _figure(key: str, value: float, row: Row, untrained: str | None) -> Figure:
     recalled = "recalled" in (row.definition.provenance or "").lower()
     if key == "params_millions":
         return Figure(value, recalled)
@@ -254,7 +270,7 @@ def _figure(key: str, value: float, row: Row) -> Figure:
     if reason := incomparable(kind, row.config):
         return Figure(value, recalled, notes=(reason,))
     for name in kind.measures:
-        if found := summary(list(row.values(Measure(name)).values())):
+        if (found := summary(list(row.values(Measure(name)).values()))) and not untrained:
             return Figure(value, recalled, name, found.mean - value, tuple(caveats(kind, name, row.config)))
     return Figure(value, recalled)
 

@@ -11,7 +11,6 @@ written once: a run that goes back to an older checkpoint first deletes what is 
 
 import hashlib
 import logging
-import os
 import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -22,6 +21,8 @@ from torch import Tensor
 
 from variations.errors import RunFailedError, UserError
 from variations.lightning import CheckpointIO
+from variations.store import fence
+from variations.store.atomic import flush, replaced, write_text
 
 log = logging.getLogger(__name__)
 
@@ -35,25 +36,15 @@ def save(path: Path, content: Any) -> None:
     Raises:
         RunFailedError: the disk is full or cannot be written; files that were there before are untouched.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    sidecar = _sidecar(path)
-    sidecar_temporary = sidecar.with_name(f".{sidecar.name}.{os.getpid()}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            torch.save(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        with sidecar_temporary.open("w", encoding="utf-8") as file:
-            file.write(f"{_sha256(temporary)}  {path.name}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        sidecar_temporary.replace(sidecar)
-        temporary.replace(path)
-        _flush_names(path.parent)
+        with replaced(path) as temporary:
+            with temporary.open("wb") as file:
+                torch.save(content, file)
+            flush(temporary)  # before its sum tells that it is there
+            write_text(_sidecar(path), f"{_sha256(temporary)}  {path.name}\n")
     except (OSError, RuntimeError) as error:
-        for leftover in (temporary, sidecar_temporary):
-            leftover.unlink(missing_ok=True)  # gives the room back
+        if not path.exists():
+            _sidecar(path).unlink(missing_ok=True)
         fault = error if isinstance(error, OSError) else error.__context__  # torch makes a RuntimeError of it
         if not isinstance(fault, OSError):
             raise
@@ -61,15 +52,6 @@ def save(path: Path, content: Any) -> None:
             f"cannot write the checkpoint {path}: {fault}. Earlier checkpoints are untouched: make room and run the "
             "same command again to continue."
         ) from error
-
-
-def _flush_names(folder: Path) -> None:
-    """Make renames in `folder` outlast a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class SafeIO(CheckpointIO):
@@ -169,7 +151,7 @@ def sweep(folder: Path) -> None:
         leftover.unlink(missing_ok=True)
     for sidecar in folder.glob("*.sha256"):
         if not sidecar.with_suffix("").exists():
-            sidecar.unlink(missing_ok=True)
+            fence.remove(sidecar)
 
 
 def drop_after(folder: Path, step: int) -> None:
@@ -203,8 +185,8 @@ def _numbered(folder: Path, stem: str, suffix: str) -> list[tuple[int, Path]]:
 
 
 def _remove(path: Path) -> None:
-    path.unlink(missing_ok=True)
-    _sidecar(path).unlink(missing_ok=True)
+    fence.remove(path)
+    fence.remove(_sidecar(path))
 
 
 def _sidecar(path: Path) -> Path:

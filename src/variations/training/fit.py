@@ -15,6 +15,7 @@ from variations.config import RunConfig
 from variations.configuration.tasks import named
 from variations.errors import Interrupted, Pruned, UserError
 from variations.lightning import LightningEnvironment, pl
+from variations.store import inputs
 from variations.store.environment import environment
 from variations.store.ledger import RunFolder
 from variations.store.reuse import trained_in
@@ -28,6 +29,8 @@ from variations.training.step import Step
 
 Callbacks = Callable[[Loop, Experiment], Sequence[pl.Callback]]
 """Further callbacks of a run: they may ask the loop, and tell it to stop."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -55,7 +58,10 @@ def fit(
     data.prepare_data()
     data.setup()
     if processes.global_rank() == 0:
-        folder.write_environment(environment(data.keep_facts(folder)) | {"performance": chosen})
+        made_from = data.keep_facts(folder)
+        inputs.refuse_changed(folder, made_from)
+        inputs.remember(folder, made_from)
+        folder.write_environment(environment(made_from) | {"performance": chosen})
     # The weights' first values depend on the seed alone, not on what was imported or loaded before.
     pl.seed_everything(config.seed, workers=True, verbose=False)
     experiment = task.experiment(config, data, device)
@@ -145,4 +151,10 @@ def label(config: RunConfig, folder: RunFolder) -> str:
 
 def _resume_from(config: RunConfig, folder: RunFolder) -> str | None:
     path = checkpoints.newest(trained_in(folder, config.variation.source).checkpoints)
+    if path is None and processes.global_rank() == 0 and (lines := folder.read_metrics()):
+        log.warning(
+            "%s has measurements up to step %s but no checkpoint: it is trained again from the start.",
+            folder.path,
+            lines[-1].get("step"),
+        )
     return None if path is None else str(path)

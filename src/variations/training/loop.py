@@ -140,6 +140,7 @@ class Loop(pl.Callback):
         self.progress.metrics(step, metrics)
 
     def _save_full(self, trainer: pl.Trainer, step: int) -> None:
+        self.folder.sync_metrics()  # no power cut may leave a checkpoint without the lines before it
         trainer.save_checkpoint(self.folder.checkpoints / f"{checkpoints.FULL}{step}.ckpt", weights_only=False)
         if trainer.is_global_zero:
             checkpoints.prune(self.folder.checkpoints, planned=self.average_steps)

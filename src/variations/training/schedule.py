@@ -1,6 +1,7 @@
-"""The optimiser and its learning rates: Adam, each parameter group under its own schedule."""
+"""The optimiser and its learning rates: Adam or SGD, each parameter group under its own schedule."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -11,18 +12,18 @@ from variations.tasks.base import ParameterGroup
 def optimizer(
     groups: Sequence[ParameterGroup], config: RunConfig
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]:
-    """Adam over the parameter groups, and their rates, which are stepped once per update."""
+    """The recipe's optimiser over the parameter groups, and their rates, which are stepped once per update."""
     recipe = config.recipe
-    adam = torch.optim.Adam(
-        [{"name": group.name, "params": group.parameters, **group.options} for group in groups],
-        lr=1.0,  # the schedules give the rates themselves
-        betas=(recipe.beta1, recipe.beta2),
-        eps=recipe.eps,
-        weight_decay=recipe.weight_decay,
-        fused=config.profile != "reference",
-    )
+    learned = [{"name": group.name, "params": group.parameters, **group.options} for group in groups]
+    # The schedules give the rates themselves, so lr is 1.
+    common: dict[str, Any] = {"lr": 1.0, "weight_decay": recipe.weight_decay, "fused": config.profile != "reference"}
+    made: torch.optim.Optimizer
+    if recipe.optimizer == "sgd":
+        made = torch.optim.SGD(learned, **common)
+    else:
+        made = torch.optim.Adam(learned, betas=(recipe.beta1, recipe.beta2), eps=recipe.eps, **common)
     # LambdaLR counts updates from 0.
-    return adam, torch.optim.lr_scheduler.LambdaLR(adam, [_from_0(group.rate) for group in groups])
+    return made, torch.optim.lr_scheduler.LambdaLR(made, [_from_0(group.rate) for group in groups])
 
 
 def _from_0(rate: Callable[[int], float]) -> Callable[[int], float]:

@@ -1,7 +1,6 @@
 """Pairs of sequences as Lightning wants them: loaders over token stores."""
 
 import signal
-import warnings
 from collections.abc import Iterator
 from typing import Any, Protocol, cast
 
@@ -9,7 +8,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
-from torchdata.stateful_dataloader import StatefulDataLoader
 
 from variations.config import TransformerConfig
 from variations.data.batching import Batch, Indices, TokenBatchSampler, collate
@@ -69,12 +67,16 @@ class PairsData(pl.LightningDataModule):
             self._sampler = self._sampler_of(self.train_tokens, shuffle=True, indices=indices)
         return self._sampler
 
-    def train_dataloader(self) -> StatefulDataLoader:
-        """Training batches; the loader's state is the position in the epoch, the same on every rank."""
-        options = self._options(self.config.data.workers)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="'set_vital' is deprecated")  # torchdata 0.11 under torch 2.13
-            return StatefulDataLoader(self.train_tokens, batch_sampler=self.sampler, **options)
+    def train_dataloader(self) -> DataLoader[Any]:
+        """Training batches, from where the Trainer's counts of epochs and batches say that training goes on."""
+        if isinstance(self.trainer, pl.Trainer):
+            loop = self.trainer.fit_loop
+            epochs: Any = loop.epoch_progress.current
+            within = epochs.started > epochs.processed
+            batches = loop.epoch_loop.batch_progress.current.ready if within else 0
+            self.sampler.resume(epochs.processed, batches * self.trainer.world_size)
+        tokens = cast(Dataset[Any], self.train_tokens)
+        return TrainingLoader(tokens, batch_sampler=self.sampler, **self._options(self.config.data.workers))
 
     def batches(self) -> int:
         """Training batches of an epoch on one rank."""
@@ -128,6 +130,20 @@ class PairsData(pl.LightningDataModule):
             "generator": generator,
             "worker_init_fn": start_worker,
         }
+
+
+class TrainingLoader(DataLoader[Any]):
+    """A loader that Lightning may continue in mid-epoch: `PairsData.train_dataloader` has seen to it.
+
+    Lightning warns unless a loader has these two; what former versions of this package have stored is not needed.
+    """
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: the place in the epoch is among the Trainer's own counts."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Nothing is to be done."""
 
 
 def start_worker(worker: int) -> None:

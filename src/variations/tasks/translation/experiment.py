@@ -92,7 +92,7 @@ class TranslationExperiment(SequenceExperiment):
 
     def _set(self, name: str) -> TextPair:
         corpus = self.data.corpus
-        found = {"dev": corpus.dev, "test": corpus.test, **corpus.others}
+        found: dict[str, TextPair] = {"dev": corpus.dev, "test": corpus.test, **corpus.others}
         if name not in found:
             raise UserError(f"decode.sets names {name!r}, but the corpus has only {', '.join(found)}.")
         return found[name]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from variations.config import RunConfig
 from variations.configuration.faults import Fault, Rules
-from variations.errors import UserError
+from variations.store import inputs
 from variations.store.ledger import RunFolder
 from variations.tasks.base import Samples
 from variations.tasks.sequences.task import SequenceTask
@@ -66,10 +66,10 @@ class Translation(SequenceTask):
         return build(config, subwords_of(config, folder).size)
 
     def changed_inputs(self, config: TranslationConfig, folder: RunFolder) -> list[str]:
-        """Files in `data.root` that are no longer those of the run's data card."""
-        from variations.tasks.translation.data.changes import changed_texts
+        """Texts that are no longer those of the run."""
+        from variations.tasks.translation.data.fingerprints import changed_texts
 
-        return list(changed_texts(folder, config.data))
+        return changed_texts(config, folder)
 
     def samples(self, folder: RunFolder) -> Mapping[str, Samples]:
         """The first translations of each set."""
@@ -85,13 +85,10 @@ class Translation(SequenceTask):
 
 
 def subwords_of(config: TranslationConfig, folder: RunFolder) -> "Subwords":
-    """The vocabulary of a stored run. Raises UserError if it is not there."""
-    from variations.tasks.translation.data.subwords import Subwords
+    """The vocabulary of a stored run. Raises UserError if it is not there, or not what it was."""
+    from variations.tasks.translation.data.subwords import MODEL_FILE, Subwords
 
-    path = folder.path / "subwords.model"
-    if not path.exists():
-        raise UserError(f"{folder.path} has no subwords.model: the run has not begun to train.")
-    return Subwords(path, lowercase=config.data.lowercase)
+    return Subwords(inputs.kept(folder, MODEL_FILE), lowercase=config.data.lowercase)
 
 
 TASK = Translation()

@@ -76,15 +76,10 @@ def indices(batches: Any) -> list[list[int]]:
 class Recorder(pl.LightningModule):
     """Learns nothing of use and notes what it is given, and what torch's random state was."""
 
-    def __init__(self, sets_epoch: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.sets_epoch = sets_epoch
         self.weight = torch.nn.Parameter(torch.zeros(1))
         self.seen: list[tuple[int, list[int], float]] = []
-
-    def on_train_epoch_start(self) -> None:
-        if self.sets_epoch:
-            self.trainer.datamodule.set_epoch(self.current_epoch)  # type: ignore[attr-defined]
 
     def training_step(self, batch: Batch, _: int) -> torch.Tensor:
         self.seen.append((self.global_step, batch.index.tolist(), float(torch.rand(()))))
@@ -94,8 +89,8 @@ class Recorder(pl.LightningModule):
         return torch.optim.SGD(self.parameters(), 0.1)
 
 
-def fit(data: TranslationData, folder: Path, steps: int, sets_epoch: bool, checkpoint: Path | None = None) -> Recorder:
-    model = Recorder(sets_epoch)
+def fit(data: TranslationData, folder: Path, steps: int, checkpoint: Path | None = None) -> Recorder:
+    model = Recorder()
     trainer = pl.Trainer(
         max_steps=steps,
         max_epochs=-1,
@@ -193,24 +188,22 @@ def test_loaders_leave_torchs_random_state_alone(corpus: Corpus, tmp_path: Path)
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize(
-    ("workers", "tokens", "sets_epoch"), [(0, None, False), (0, 100, True), (2, 100, False), (2, None, True)]
-)
+@pytest.mark.parametrize(("workers", "tokens"), [(0, None), (0, 100), (2, 100), (2, None)])
 def test_a_fit_stopped_anywhere_continues_with_exactly_the_remaining_batches(
-    corpus: Corpus, tmp_path: Path, workers: int, tokens: int | None, sets_epoch: bool
+    corpus: Corpus, tmp_path: Path, workers: int, tokens: int | None
 ) -> None:
     def data() -> TranslationData:
         return ready(tmp_path, data={"workers": workers}, trainer={"tokens_per_batch": tokens})
 
     per_epoch = -(-len(data().train_dataloader()) // data().accumulate)
     total = 2 * per_epoch + 3
-    undisturbed = fit(data(), tmp_path, total, sets_epoch).seen
+    undisturbed = fit(data(), tmp_path, total).seen
     assert len({str(batch) for _, batch, _ in undisturbed}) > 0.9 * len(undisturbed)  # epochs differ
-    first_epoch = sorted(i for step, batch, _ in undisturbed if step < per_epoch for i in batch)
-    assert first_epoch == list(range(TRAIN))
-    for stop in (1, per_epoch, per_epoch + 2):
-        before = fit(data(), tmp_path, stop, sets_epoch).seen
-        after = fit(data(), tmp_path, total, sets_epoch, tmp_path / "last.ckpt").seen
+    by_epoch = [sorted(i for s, batch, _ in undisturbed if s // per_epoch == e for i in batch) for e in (0, 1)]
+    assert by_epoch == [list(range(TRAIN))] * 2
+    for stop in (1, per_epoch - 1, per_epoch, per_epoch + 2):
+        before = fit(data(), tmp_path, stop).seen
+        after = fit(data(), tmp_path, total, tmp_path / "last.ckpt").seen
         steps_and_batches = [(step, batch) for step, batch, _ in before + after]
         assert steps_and_batches == [(step, batch) for step, batch, _ in undisturbed], stop
 

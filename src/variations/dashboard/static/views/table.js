@@ -47,7 +47,8 @@ V.views = V.views || {};
     const found = row.delta[measure.key];
     if (!found) return row.not_tested ? V.el("span", { class: "soft", title: row.not_tested, text: "not tested" }) : row.isBase && !row.base ? V.el("span", { class: "soft", text: "base" }) : "";
     const better = V.better(measure, found.mean, 0);
-    const title = row.ci ? `p ${V.p(row.p)}, interval ${V.signed(row.ci[0])} to ${V.signed(row.ci[1])}` : row.not_tested;
+    const chance = V.known(row.p) ? `p ${V.p(row.p)}` : "one seed, sentences alone";
+    const title = row.ci ? `${chance}, interval ${V.signed(row.ci[0])} to ${V.signed(row.ci[1])}` : row.not_tested;
     return V.el(
       "span",
       { class: row.significant ? (better ? "better" : "worse") : "", title },
@@ -208,7 +209,7 @@ V.views = V.views || {};
   }
 
   function caption(sweep) {
-    const marks = sweep.notes.filter((note) => note.mark === "*" || note.mark === "†").map((note) => ` ${note.mark} ${V.sentence(note.text)}`).join("");
+    const marks = sweep.notes.filter((note) => note.mark === "*").map((note) => ` ${note.mark} ${V.sentence(note.text)}`).join("");
     const recalled = sweep.rows.some((row) => Object.values(row.published).some((figure) => figure.recalled)) ? " ° Recalled, not read in the paper." : "";
     const waiting = sweep.tested ? "" : " Differences are being tested …";
     return `${sweep.primary.label}, mean ± standard deviation over seeds.${marks}${recalled}${waiting} Open a row to see what it changes.`;

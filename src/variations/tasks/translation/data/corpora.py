@@ -102,7 +102,7 @@ class Corpus:
             found = self.surveys[name]
             return [found.source.text_sha256, found.target.text_sha256]
         pair = self.sets()[name]
-        return [_text_sha256(path, path.stat().st_size, path.stat().st_mtime_ns) for path in (pair.source, pair.target)]
+        return [_text_sha256(*_stamp(path)) for path in (pair.source, pair.target)]
 
 
 def load(data: DataConfig, *, progress: bool = True) -> Corpus:
@@ -176,13 +176,14 @@ def _stamp(path: Path) -> list[Any]:
         status = path.stat()
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}; check the path.") from None
-    return [str(path.absolute()), status.st_size, status.st_mtime_ns]
+    # The time of the last change of any kind: that of the contents can be set, and copies keep it.
+    return [str(path.absolute()), status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
 @lru_cache(maxsize=256)
-def _text_sha256(path: Path, size: int, mtime_ns: int) -> str:
+def _text_sha256(path: str, size: int, mtime_ns: int, ctime_ns: int) -> str:
     digest = hashlib.sha256()
-    for _ in iterate(path, update=digest.update):
+    for _ in iterate(Path(path), update=digest.update):
         pass
     return digest.hexdigest()
 

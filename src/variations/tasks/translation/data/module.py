@@ -1,13 +1,13 @@
 """A configuration's data as Lightning wants it: corpus, sub-words, token stores, loaders."""
 
-import shutil
 from typing import TYPE_CHECKING
 
+from variations.store import inputs
 from variations.store.atomic import write_json
 from variations.store.ledger import RunFolder
 from variations.tasks.sequences.data import PairsData
 from variations.tasks.translation.config import TranslationConfig
-from variations.tasks.translation.data import corpora
+from variations.tasks.translation.data import corpora, fingerprints
 from variations.tasks.translation.data.card import data_card
 from variations.tasks.translation.data.subwords import Subwords, subwords_for
 from variations.tasks.translation.data.tokens import TokenPairs, tokens_for
@@ -53,12 +53,9 @@ class TranslationData(PairsData):
         return tokens_for(pair, self.subwords, self.config.data, drop_long=False, progress=self._progress)
 
     def keep_facts(self, folder: RunFolder) -> dict[str, str]:
-        """Keep with the run its vocabulary and a card of its corpus; return the vocabulary's SHA-256."""
-        vocabulary = folder.path / "subwords.model"
-        if not vocabulary.exists():
-            temporary = vocabulary.with_suffix(".tmp")
-            shutil.copyfile(self.subwords.path, temporary)
-            temporary.replace(vocabulary)
+        """Keep with the run its vocabulary and a card of its corpus; return SHA-256 of texts, vocabulary and ids."""
+        kept = inputs.keep(folder, self.subwords.path)
         stores = {"train": self.train_tokens, "dev": self.dev_tokens, "test": self.test_tokens}
         write_json(folder.path / "data_card.json", data_card(self.corpus, self.subwords, stores))
-        return {"subwords": self.subwords.sha256}
+        texts = fingerprints.texts(self.corpus, self.config.decode.sets)
+        return texts | kept | fingerprints.prepared(self.train_tokens)

@@ -42,6 +42,7 @@ class TokenPairs:
         too_long: training pairs left out because a side exceeds `data.max_length`.
         blank: training pairs left out because a side is blank.
         dropped: both together; 0 for dev and test text, which is kept whole.
+        sha256: of the files of ids.
     """
 
     def __init__(self, folder: Path, meta: dict[str, Any]) -> None:
@@ -49,6 +50,7 @@ class TokenPairs:
         self.blank, self.too_long = int(meta["blank"]), int(meta["too_long"])
         self.dropped = self.blank + self.too_long
         self._dtype = str(meta["dtype"])
+        self.sha256: dict[str, str] = {f"{side}.bin": meta["sha256"][f"{side}.bin"] for side in SIDES}
         self._open()
         self.source_lengths, self.target_lengths = (np.diff(starts).astype(np.int32) for starts in self._starts)
 

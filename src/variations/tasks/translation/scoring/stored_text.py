@@ -1,6 +1,7 @@
 """The text that a run left, and its sums for BLEU, kept beside it so that a table is quick the second time."""
 
 import hashlib
+import io
 import os
 import secrets
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from variations.errors import DataError
+from variations.store.atomic import read_stored, stored_path
 from variations.tasks.translation.scoring.ladder import BLEUS, preparation
 from variations.tasks.translation.scoring.significance import Counts, bleu_counts
 
@@ -27,7 +29,7 @@ class StoredText:
     def reference_hash(self) -> str | None:
         """SHA-256 of the references; None where there are none."""
         try:
-            return hashlib.sha256(self._bytes("ref")).hexdigest()
+            return self._given_digest or hashlib.sha256(self._bytes("ref")).hexdigest()
         except DataError:
             return None
 
@@ -35,11 +37,14 @@ class StoredText:
         """BLEU's sums for each sentence, (S, 10), under the convention of `score` (one of the ladder's BLEUS).
 
         With `cache` they are looked for, and kept, in `<set>.<score>-<hash>.npy` beside the text; where that cannot be
-        written, as on a medium that is read only, they are counted each time.
+        written, as on a medium that is read only, they are counted each time. Nothing is kept in a record. One whose
+        references are not ours to publish holds the sums instead, in `<set>.<score>.counts.npy.gz`.
 
         Raises:
             DataError: The text is missing, is not UTF-8, or its sides differ in length.
         """
+        if self._given_digest:
+            return self._given_counts(score)
         hypotheses, references = self._bytes("hyp"), self._bytes("ref")
         path = self.folder / f"{self.set}.{score}-{_key(hypotheses, references, score, language)}.npy"
         if cache and (found := _read(path)) is not None:
@@ -47,14 +52,30 @@ class StoredText:
         ours, theirs, tokenisation = preparation(score, language)
         lines = [self._lines(hypotheses, "hyp"), self._lines(references, "ref")]
         counts = bleu_counts([ours(x) for x in lines[0]], [theirs(x) for x in lines[1]], tokenize=tokenisation)
-        if cache:
+        if cache and (self.folder / f"{self.set}.hyp").is_file():
             _write(path, counts)
         return counts
+
+    @property
+    def _given_digest(self) -> str | None:
+        """The hash that stands for references which a record may not hold."""
+        given = self.folder / f"{self.set}.ref.sha256"
+        if stored_path(self.folder / f"{self.set}.ref") is not None or not given.is_file():
+            return None
+        return given.read_text(encoding="utf-8").strip()
+
+    def _given_counts(self, score: str) -> Counts:
+        path = self.folder / f"{self.set}.{score}.counts.npy"
+        try:
+            found: Counts = np.load(io.BytesIO(read_stored(path)), allow_pickle=False).astype(np.int64)
+        except (OSError, ValueError, EOFError):
+            raise DataError(f"the record holds neither references nor sums for {score} ({path.name}.gz)") from None
+        return found
 
     def _bytes(self, side: str) -> bytes:
         path = self.folder / f"{self.set}.{side}"
         try:
-            return path.read_bytes()
+            return read_stored(path)
         except OSError:
             raise DataError(f"no stored {'hypotheses' if side == 'hyp' else 'references'} ({path.name})") from None
 

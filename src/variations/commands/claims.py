@@ -1,0 +1,54 @@
+"""The verb `claims`: verdicts on what the papers claim, from the records."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from variations.commands.cli import command
+from variations.errors import UserError
+from variations.store.atomic import write_text
+from variations.tables.claims.claim import CLAIMS, read_papers
+from variations.tables.claims.evidence import Evidence
+from variations.tables.claims.page import page
+
+
+@dataclass
+class ClaimsConfig:
+    """Keys of `src/claims.py`."""
+
+    claims: str = str(CLAIMS)
+    """Folder of the files of claims, one a paper."""
+    runs: str = "records"
+    """Folder of the records, or root of a run store."""
+    out: str | None = None
+    """File to write; null: standard output."""
+
+
+def show(config: ClaimsConfig) -> None:
+    """Judge every claim of the papers by the stored runs, and print the page of verdicts.
+
+    Raises:
+        ConfigError: A file of claims is wrong.
+        UserError: The file cannot be written.
+    """
+    papers = read_papers(Path(config.claims).expanduser())
+    text = page(papers, Evidence(Path(config.runs).expanduser()))
+    if config.out is None:
+        sys.stdout.write(text)
+        return
+    try:
+        write_text(Path(config.out).expanduser(), text)
+    except OSError as error:
+        raise UserError(f"Cannot write {config.out}: {error.strerror}.") from error
+
+
+main = command(
+    show,
+    schema=ClaimsConfig,
+    config_name="claims",
+    examples={
+        "": "on the terminal, from records/",
+        "out=docs/claims.md": "the page of the documentation",
+        "runs=runs": "from runs of one's own",
+    },
+)

@@ -1,0 +1,59 @@
+"""The verb `record`: a sweep's finished runs, compactly, for publication."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from variations.commands.cli import command
+from variations.config import SweepConfig
+from variations.configuration.places import SWEEPS
+from variations.errors import UserError
+from variations.store.rows import define
+from variations.tables.records import LARGEST, record
+
+
+@dataclass
+class RecordConfig:
+    """Keys of `src/record.py`."""
+
+    sweep: SweepConfig = field(default_factory=SweepConfig)
+    """The table: sweep=NAME names a file in sweeps/."""
+    runs: str = "runs"
+    """Root of the run store."""
+    records: str = "records"
+    """Folder of records; tables, figures and the dashboard read it with runs=records."""
+    rows: list[str] | None = None
+    """Only these rows."""
+    seeds: list[int] | None = None
+    """Only these seeds; null: those of the sweep file, or all of a grid."""
+
+
+def show(config: RecordConfig) -> None:
+    """Copy a sweep's finished runs to the records, without checkpoints, and say what is new.
+
+    Raises:
+        UserError: No sweep is named, none of its runs is finished, or a run cannot be read.
+    """
+    if config.sweep.name is None:
+        known = ", ".join(sorted(path.stem for path in SWEEPS.glob("*.yaml")))
+        raise UserError(f"Which sweep? Give sweep=NAME; known: {known or 'none'}.")
+    store, records = Path(config.runs).expanduser(), Path(config.records).expanduser()
+    if store.resolve() == records.resolve():
+        raise UserError(f"runs and records are the same folder, {store}: give records=FOLDER.")
+    sweep = define(config.sweep, rows=config.rows, seeds=config.seeds, store=store)
+    done = record(sweep, store, records)
+    if not done.written and not done.unchanged:
+        raise UserError(f"No run of {sweep.name} in {store} is finished: there is nothing to record.")
+    for name, size in done.written.items():
+        print(f"{records / name}: {size / 1000:.0f} kB{', more than a record should have' if size > LARGEST else ''}")
+    print(f"{len(done.written)} recorded, {len(done.unchanged)} unchanged, {len(done.missing)} not finished")
+
+
+main = command(
+    show,
+    schema=RecordConfig,
+    config_name="record",
+    examples={
+        "sweep=toy_weighted_readings": "its finished runs go to records/",
+        "sweep=quickstart records=elsewhere/records": "another folder",
+    },
+)

@@ -1,0 +1,60 @@
+"""What the networks that read stories have in common: R of them side by side, each with its own seed."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from variations.models.memory.stories import Stories
+
+EMPTY = 0
+"""Id of the empty word."""
+
+
+class Reader(nn.Module):
+    """R networks that answer questions about stories.
+
+    The first axis of every parameter is the restart, and no restart's answers depend on another's parameters: sums
+    over restarts have the gradients that each would have alone.
+    """
+
+    def forward(self, stories: Stories) -> tuple[Tensor, list[Tensor]]:
+        """Scores of the answers (R, B, words or more), and for each hop or pass how much it reads of each slot.
+
+        The latter are (R, B, n), or none for a network that has no such thing.
+        """
+        raise NotImplementedError
+
+    def loss(self, stories: Stories) -> Tensor:
+        """(R) the sum over the batch of what is minimised; here the cross-entropy of the answers."""
+        scores, _reads = self(stories)
+        return answer_loss(scores, stories)
+
+    def after_update(self) -> None:
+        """What follows an update of the parameters; here nothing."""
+
+
+def answer_loss(scores: Tensor, stories: Stories, each: bool = False) -> Tensor:
+    """(R) the cross-entropy of the answers in nats, summed over the batch; `each`: (R, B), of each question."""
+    losses = cross_entropy(scores.mT, stories.answers, reduction="none")
+    return losses if each else losses.sum(1)
+
+
+@torch.no_grad()
+def initialise(module: nn.Module, seeds: Sequence[int], deviation: float | None = None) -> None:
+    """Fill each restart's parameters from its own seed: N(0, deviation), or without one U(-1/√fan-in, 1/√fan-in).
+
+    Parameters are (R, fan-in, fan-out); the fan-in of an embedding is its dimension, and biases (R, 1, n) become 0.
+    """
+    for restart, seed in enumerate(seeds):
+        generator = torch.Generator().manual_seed(seed)
+        for name, parameter in module.named_parameters():
+            one = parameter[restart]
+            if deviation is not None:
+                one.normal_(0, deviation, generator=generator)
+            elif one.shape[0] == 1:
+                one.zero_()
+            else:
+                bound = (one.shape[1] if "embedding" in name else one.shape[0]) ** -0.5
+                one.uniform_(-bound, bound, generator=generator)

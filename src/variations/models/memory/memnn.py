@@ -1,0 +1,225 @@
+"""Memory networks, MemNN (Weston, Chopra, Bordes 2015), with extensions of the bAbI paper, R of them side by side.
+
+I turns a sentence into a bag of features Φ; G writes it to the next slot; O looks for supporting facts, one after the
+other; R looks for the answer's word:
+
+    o_1 = argmax_i s_O(x, m_i),    o_2 = argmax_i s_O([x, m_o1], m_i),   …   r = argmax_w s_R([x, m_o1, m_o2, …], w)
+    s(x, y) = Φ_x(x)ᵀ Uᵀ U Φ_y(y)
+
+U has n × D entries, D = 3|W|: a word has one vector where it stands in the question, another where it stands in a fact
+found already, and a third where it stands in what is scored. O and R have a U each.
+
+As it matters when a sentence was told, facts are compared in pairs (section 3.4): y is preferred to y' where
+
+    s_Ot(x, y, y') = Φ_x(x)ᵀ Uᵀ U (Φ_y(y) - Φ_y(y') + Φ_t(x, y, y')) > 0
+
+with three features Φ_t: whether x is older than y, x older than y', y older than y' (x: the fact found last; the
+question is as new as can be). Training has the true facts o_1, … at hand (strong supervision) and minimises, for a
+margin γ, over all false facts ȳ and false words w̄
+
+    Σ_k Σ_ȳ max(0, γ - s_Ot(x_k, m_ok, ȳ)) + max(0, γ + s_Ot(x_k, ȳ, m_ok))  +  Σ_w̄ max(0, γ - s_R(x, r) + s_R(x, w̄)) .
+
+The authors sample one ȳ and one w̄ a time; at bAbI's sizes the sums themselves cost little.
+
+Extensions (Weston et al. 2016, section 5): AM, a fact "none" that ends the search; NL, E(x) = tanh(W tanh(U Φ(x))) in
+place of U Φ(x). NG, n-grams, is a matter of the features: see `Vocabulary.build`.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding_bag
+
+from variations.models.memory.base import EMPTY, Reader, initialise
+from variations.models.memory.stories import Stories
+
+QUESTION, FOUND, SCORED = range(3)
+"""Where a word stands: the three identities of each."""
+
+
+class Embedding(nn.Module):
+    """U Φ, or tanh(W tanh(U Φ)) (NL), of R restarts."""
+
+    def __init__(self, restarts: int, words: int, d: int, nonlinear: bool) -> None:
+        super().__init__()
+        self.words = words
+        self.U = nn.Parameter(torch.empty(restarts, 3 * words, d))
+        self.W = nn.Parameter(torch.empty(restarts, d, d)) if nonlinear else None
+
+    def bag(self, identity: int, words: Tensor, restart: Tensor) -> Tensor:
+        """U Φ (N, d) of bags of words (N, J), each of a restart (N)."""
+        row = (restart * 3 + identity) * self.words
+        return embedding_bag(words + row.unsqueeze(1), self.U.flatten(0, 1), mode="sum")
+
+    def forward(self, bags: Tensor) -> Tensor:
+        """E (R, B, d) of sums U Φ (R, B, d)."""
+        return bags if self.W is None else torch.tanh(torch.tanh(bags) @ self.W)
+
+
+class MemNN(Reader):
+    """R memory networks.
+
+    Args:
+        words: features of a sentence, with the empty word.
+        d: n, the dimension of the embeddings.
+        facts: k, the supporting facts that are looked for; with `adaptive`, at most so many.
+        seeds: one for each restart.
+        adaptive: AM.
+        nonlinear: NL.
+        margin: γ.
+    """
+
+    def __init__(
+        self,
+        words: int,
+        d: int,
+        facts: int,
+        seeds: list[int],
+        adaptive: bool = True,
+        nonlinear: bool = False,
+        margin: float = 0.1,
+    ) -> None:
+        super().__init__()
+        R = len(seeds)
+        self.words, self.facts, self.margin = words, facts, margin
+        self.output, self.response = (Embedding(R, words, d, nonlinear) for _ in range(2))
+        self.time = nn.Parameter(torch.empty(R, 3, d))
+        """U Φ_t for each of the three features."""
+        self.none = nn.Parameter(torch.empty(R, 1, d)) if adaptive else None
+        """U Φ_y of the fact that ends the search."""
+        initialise(self, seeds)
+        with torch.no_grad():
+            self.time.zero_()
+        self.after_update()
+
+    @torch.no_grad()
+    def after_update(self) -> None:
+        """Set the empty word's vectors to 0 again."""
+        for part in (self.output, self.response):
+            part.U.unflatten(1, (3, self.words))[:, :, EMPTY] = 0
+
+    def forward(self, stories: Stories) -> tuple[Tensor, list[Tensor]]:
+        """See `Reader.forward`: what a hop reads is 1 for the fact found, and nothing for none."""
+        search = _Search(self, stories)
+        found: list[Tensor] = []
+        for _ in range(self.facts):
+            chosen = search.choose(found)
+            found.append(chosen)
+        slots = torch.arange(1, stories.n + 1, device=stories.times.device)
+        return search.respond(found), [(fact.unsqueeze(-1) == slots).float() for fact in found]
+
+    def loss(self, stories: Stories) -> Tensor:
+        """(R) the margin ranking sums, over the batch."""
+        search = _Search(self, stories)
+        true = list(stories.supports[..., : self.facts].unbind(-1))
+        loss = search.rank_words(true)
+        for k in range(min(self.facts, len(true) + 1)):
+            wanted = true[k] if k < len(true) else torch.zeros_like(stories.answers)
+            loss = loss + search.rank_facts(true[:k], wanted)
+        return loss
+
+
+class _Search:
+    """Facts and words scored for a batch. Candidate 0 is none, candidate i slot i; facts are such numbers (R, B)."""
+
+    def __init__(self, net: MemNN, stories: Stories) -> None:
+        self.net, self.stories = net, stories
+        R, B, _ = stories.questions.shape
+        self.shape = (R, B, -1)
+        of_sentence = stories.place // (stories.n * B)
+        of_question = torch.arange(R, device=of_sentence.device).repeat_interleave(B)
+        asked = stories.questions.flatten(0, 1)
+        self.asked, self.told = [], []
+        """U Φ of the questions (R, B, d), and of the facts as found ones (R, B, n + 1, d), for O and R."""
+        for part in (net.output, net.response):
+            self.asked.append(part.bag(QUESTION, asked, of_question).view(self.shape))
+            told = stories.spread(part.bag(FOUND, stories.sentences, of_sentence))
+            self.told.append(torch.cat([torch.zeros_like(told[:, :, :1]), told], 2))
+        scored = stories.spread(net.output.bag(SCORED, stories.sentences, of_sentence))  # (R, B, n, d)
+        nothing = (
+            torch.zeros_like(scored[:, :, :1])
+            if net.none is None
+            else net.none.unsqueeze(1).expand_as(scored[:, :, :1])
+        )
+        candidates = torch.cat([nothing, scored], 2)
+        self.candidates = net.output(candidates.flatten(1, 2)).view_as(candidates)
+        age = stories.spread(stories.times)
+        self.age = torch.cat([torch.zeros_like(age[:, :, :1]), age], 2)  # (R, B, n + 1)
+        self.possible = self.age > 0
+        if net.none is not None:
+            self.possible[..., 0] = True
+
+    def _state(self, part: int, found: list[Tensor]) -> Tensor:
+        """E(x) (R, B, d) of the question and the facts found."""
+        x: Tensor = self.asked[part]
+        for fact in found:
+            x = x + _pick(self.told[part], fact)
+        out: Tensor = (self.net.output, self.net.response)[part](x)
+        return out
+
+    def _comparisons(self, found: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """Φ_xᵀUᵀU Φ_y of each candidate (R, B, n + 1) and of each time feature (R, B, 3), and x's age (R, B, 1)."""
+        x = self._state(0, found)
+        age = _pick(self.age, found[-1]) if found else torch.zeros_like(self.age[..., 0])
+        return (self.candidates @ x.unsqueeze(-1)).squeeze(-1), x @ self.net.time.mT, age.unsqueeze(-1)
+
+    def choose(self, found: list[Tensor]) -> Tensor:
+        """The fact that is preferred when they are compared one by one; none after none."""
+        score, time, age_x = self._comparisons(found)
+        best = torch.where(self.possible[..., 0], 0, 1)
+        for candidate in range(1, score.shape[-1]):
+            here = torch.full_like(best, candidate)
+            better = self._prefer(score, time, age_x, here, best) > 0
+            best = torch.where(better & self.possible[..., candidate], here, best)
+        if found and self.net.none is not None:
+            best = torch.where(found[-1] == 0, 0, best)
+        return best
+
+    def _prefer(self, score: Tensor, time: Tensor, age_x: Tensor, y: Tensor, other: Tensor) -> Tensor:
+        """s_Ot(x, y, y') (R, B)."""
+        age_x = age_x.squeeze(-1)
+        age_y, age_other = _pick(self.age, y), _pick(self.age, other)
+        features = torch.stack([age_x > age_y, age_x > age_other, age_y > age_other], -1)
+        return _pick(score, y) - _pick(score, other) + (time * features).sum(-1)
+
+    def rank_facts(self, found: list[Tensor], wanted: Tensor) -> Tensor:
+        """(R) both sums of a hop, over false facts; nothing where the search has ended.
+
+        A fact that is no longer in memory counts as none, and without AM adds nothing.
+        """
+        score, time, age_x = self._comparisons(found)
+        due = torch.ones_like(wanted, dtype=torch.bool) if self.net.none is not None else wanted > 0
+        if found:
+            due = due & (found[-1] > 0)
+        f, age = _pick(score, wanted).unsqueeze(-1), _pick(self.age, wanted).unsqueeze(-1)
+        newer, newer_other, older = age_x > age, age_x > self.age, age > self.age
+        t = time.unsqueeze(-2)
+        for_wanted = f - score + (t * torch.stack(torch.broadcast_tensors(newer, newer_other, older), -1)).sum(-1)
+        younger = self.age > age
+        for_other = score - f + (t * torch.stack(torch.broadcast_tensors(newer_other, newer, younger), -1)).sum(-1)
+        numbers = torch.arange(score.shape[-1], device=wanted.device)
+        false = self.possible & (numbers != wanted.unsqueeze(-1)) & due.unsqueeze(-1)
+        margin = self.net.margin
+        sums: Tensor = ((margin - for_wanted).relu() + (margin + for_other).relu()) * false
+        out: Tensor = sums.sum((1, 2))
+        return out
+
+    def respond(self, found: list[Tensor]) -> Tensor:
+        """s_R of each word (R, B, words)."""
+        part = self.net.response
+        words: Tensor = part(part.U.unflatten(1, (3, self.net.words))[:, SCORED])  # (R, words, d)
+        scores: Tensor = self._state(1, found) @ words.mT
+        return scores
+
+    def rank_words(self, found: list[Tensor]) -> Tensor:
+        """(R) the sum over false words."""
+        score = self.respond(found)
+        answer = self.stories.answers.unsqueeze(-1)
+        wrong: Tensor = (self.net.margin - score.gather(-1, answer) + score).relu()
+        out: Tensor = wrong.scatter(-1, answer, 0).sum((1, 2))
+        return out
+
+
+def _pick(values: Tensor, number: Tensor) -> Tensor:
+    """values (R, B, n, ...) at the numbers (R, B)."""
+    index = number.view(*number.shape, 1, *[1] * (values.dim() - 3)).expand(-1, -1, 1, *values.shape[3:])
+    return values.gather(2, index).squeeze(2)

@@ -1,0 +1,64 @@
+"""Recurrent layers of R restarts: a GRU, and words in the order in which they are read."""
+
+import torch
+from torch import Tensor, nn
+
+from variations.models.memory.base import EMPTY
+from variations.models.memory.stories import Stories
+
+
+class GRU(nn.Module):
+    """R gated recurrent units (Cho et al. 2014), as the DMN paper writes them (its equations 1 to 4).
+
+    z = σ(W^z x + U^z h + b^z)    r = σ(W^r x + U^r h + b^r)    h̃ = tanh(W x + r ∘ U h + b)    h' = z ∘ h + (1 - z) ∘ h̃
+    """
+
+    def __init__(self, restarts: int, inputs: int, d: int) -> None:
+        super().__init__()
+        self.d = d
+        self.W = nn.Parameter(torch.empty(restarts, inputs, 3 * d))
+        self.U = nn.Parameter(torch.empty(restarts, d, 3 * d))
+        self.b = nn.Parameter(torch.empty(restarts, 1, 3 * d))
+
+    def project(self, x: Tensor) -> Tensor:
+        """What the input adds to gates and candidate, for all times at once: (R, ..., inputs) to (R, ..., 3d)."""
+        projected = torch.baddbmm(self.b, x.flatten(1, -2), self.W)
+        return projected.view(*x.shape[:-1], 3 * self.d)
+
+    def step(self, projected: Tensor, h: Tensor) -> Tensor:
+        """The next state (R, B, d) from a projected input (R, B, 3d) and the state."""
+        of_input, of_state = projected.split([2 * self.d, self.d], -1), (h @ self.U).split([2 * self.d, self.d], -1)
+        z, r = torch.sigmoid(of_input[0] + of_state[0]).chunk(2, -1)
+        candidate = torch.tanh(of_input[1] + r * of_state[1])
+        return torch.lerp(candidate, h, z)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """All states (R, B, T, d) of inputs (R, B, T, inputs), beginning with 0."""
+        R, B, T, _ = x.shape
+        h = x.new_zeros(R, B, self.d)
+        states = []
+        for projected in self.project(x).unbind(2):
+            h = self.step(projected, h)
+            states.append(h)
+        return torch.stack(states, 2) if T else x.new_zeros(R, B, 0, self.d)
+
+
+def lookup(embedding: Tensor, words: Tensor) -> Tensor:
+    """Vectors (R, ..., d) of words (R, ...) in each restart's embedding (R, V, d)."""
+    R, V, d = embedding.shape
+    offset = V * torch.arange(R, device=words.device).view(-1, *[1] * (words.dim() - 1))
+    return embedding.reshape(R * V, d)[words + offset]
+
+
+def told_words(stories: Stories) -> tuple[Tensor, Tensor]:
+    """The words of each story, oldest first and without gaps (R, B, T), and where each slot's sentence ends.
+
+    The latter is (R, B, n), in the order of slots, that is, the most recent first; 0 for an empty slot.
+    """
+    padded = stories.spread(stories.sentences).flip(2)  # (R, B, n, J), the oldest sentence first
+    lengths = (padded != EMPTY).sum(-1)  # (R, B, n)
+    words = padded.flatten(2)
+    order = (words == EMPTY).to(torch.uint8).argsort(dim=-1, stable=True)
+    T = int(lengths.sum(-1).amax())
+    ends = (lengths.cumsum(-1) - 1).clamp(min=0)
+    return words.gather(2, order)[..., :T], (ends * (lengths > 0)).flip(2)

@@ -1,0 +1,77 @@
+"""What a memory network is given: a batch of stories with their questions, for R restarts at once.
+
+R networks of the same kind are trained side by side, each on batches of its own, because a single one is so small
+that a program spends its time on starting operations.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Stories:
+    """A batch of B questions for each of R restarts, over memories of at most n sentences of at most J words.
+
+    Slot 1 of a memory holds the sentence told last. Only the N slots that are filled are stored, in the order of
+    restart, question and slot. Places after a sentence's last word hold 0, the empty word.
+    """
+
+    n: int
+    place: Tensor
+    """(N) where in (R, B, n), flattened, each sentence stands."""
+    sentences: Tensor
+    """(N, J) word ids."""
+    times: Tensor
+    """(N) how long ago each sentence was told, counted from 1."""
+    questions: Tensor
+    """(R, B, J) word ids."""
+    answers: Tensor
+    """(R, B) word ids."""
+    supports: Tensor
+    """(R, B, F) slots of the supporting facts in their order, counted from 1; 0: none."""
+
+    def to(self, device: torch.device | str) -> "Stories":
+        """The same on another device."""
+        tensors: dict[str, Any] = {
+            name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
+        return replace(self, **tensors)
+
+    def halves(self) -> tuple["Stories", "Stories"]:
+        """The first half of each restart's questions, and the second."""
+        B = self.answers.shape[1]
+        return self._part(0, B // 2), self._part(B // 2, B)
+
+    def _part(self, first: int, end: int) -> "Stories":
+        B = self.answers.shape[1]
+        question = self.place // self.n
+        mine = (question % B >= first) & (question % B < end)
+        moved = question[mine] // B * (end - first) + question[mine] % B - first
+        return Stories(
+            n=self.n,
+            place=moved * self.n + self.place[mine] % self.n,
+            sentences=self.sentences[mine],
+            times=self.times[mine],
+            questions=self.questions[:, first:end],
+            answers=self.answers[:, first:end],
+            supports=self.supports[:, first:end],
+        )
+
+    def spread(self, values: Tensor, empty: float = 0) -> Tensor:
+        """Values of the sentences (N, ...) as (R, B, n, ...), with `empty` where no sentence is."""
+        R, B = self.answers.shape
+        shape = values.shape[1:]
+        place = self.place.view(-1, *[1] * len(shape)).expand_as(values)
+        return values.new_full((R * B * self.n, *shape), empty).scatter(0, place, values).view(R, B, self.n, *shape)
+
+    def gather(self, values: Tensor) -> Tensor:
+        """Values of the slots (R, B, n) as those of the sentences (N): the inverse of `spread`."""
+        return values.flatten()[self.place]
+
+    @property
+    def filled(self) -> Tensor:
+        """(R, B, n) where a slot holds a sentence."""
+        return self.spread(torch.ones_like(self.place, dtype=torch.bool))

@@ -1,0 +1,121 @@
+"""What a run was made from: the fingerprint of each input, kept in its folder and compared before it is gone on with.
+
+A task names its inputs and their SHA-256 (texts, a vocabulary, what its preparation has made of them). This module
+knows none of them: it remembers, compares and refuses.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from variations.errors import UserError
+from variations.store.atomic import replaced, write_json
+from variations.store.run_folder import RunFolder
+
+FILE = "inputs.json"
+
+
+def remembered(folder: RunFolder) -> dict[str, str]:
+    """Name and SHA-256 of each input of the run; empty if none was kept.
+
+    A run from before fingerprints were kept has those of its unpacked texts in its data card.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    path = folder.path / FILE
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return _by_card(folder)
+    except (OSError, ValueError) as error:
+        raise UserError(f"Cannot read {path}: {error}.") from error
+    if not isinstance(stored, dict):
+        raise UserError(f"Cannot read {path}: it does not hold a JSON object.")
+    return {str(name): str(value) for name, value in stored.items()}
+
+
+def _by_card(folder: RunFolder) -> dict[str, str]:
+    try:
+        sets = json.loads((folder.path / "data_card.json").read_text(encoding="utf-8"))["sets"]
+        sides = [side for found in sets.values() for side in found["files"].values()]
+        return {side["name"]: side["sha256"] for side in sides if not side["name"].endswith(".gz")}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def changed(folder: RunFolder, now: Mapping[str, str]) -> list[str]:
+    """Return the names of inputs that are not what they were for the run; names on one side only do not count."""
+    before = remembered(folder)
+    return sorted(name for name in before.keys() & now.keys() if before[name] != now[name])
+
+
+def refuse_changed(folder: RunFolder, now: Mapping[str, str]) -> None:
+    """See that a run is gone on with from the same inputs; one that has not begun may begin with others.
+
+    Raises:
+        UserError: some have changed; the sentence names them.
+    """
+    if not folder.begun():
+        return
+    if found := changed(folder, now):
+        raise UserError(
+            f"{folder.path} was begun with other inputs: {', '.join(found)} {'have' if len(found) > 1 else 'has'} "
+            "changed since. Put the former text back to continue the run, or begin anew with the present one: under "
+            "another name (name=…, a sweep: sweep.name=…) or as a new attempt beside it (force=true)."
+        )
+
+
+def remember(folder: RunFolder, now: Mapping[str, str]) -> None:
+    """Keep the fingerprints of a run's inputs, all at once; those of a run that has begun stay beside them."""
+    before = remembered(folder) if folder.begun() else {}
+    if before != {**before, **now}:
+        write_json(folder.path / FILE, {**before, **now})
+
+
+def keep(folder: RunFolder, source: Path) -> dict[str, str]:
+    """Copy a file that the run will need again into its folder, where it must stay the same.
+
+    Returns:
+        Its name and SHA-256, to be remembered.
+
+    Raises:
+        UserError: the run has begun with another file of that name.
+    """
+    own, sha256 = folder.path / source.name, file_sha256(source)
+    if own.exists() and folder.begun():
+        if file_sha256(own) != sha256:
+            raise UserError(
+                f"{own} is not what the present inputs give: the run was begun with others, or the file is damaged. "
+                "Put the former ones back, or begin anew under another name (name=…) or as a new attempt (force=true)."
+            )
+    elif not own.exists() or file_sha256(own) != sha256:
+        with replaced(own) as temporary:
+            shutil.copyfile(source, temporary)
+    return {source.name: sha256}
+
+
+def kept(folder: RunFolder, name: str) -> Path:
+    """Return a file that `keep` has put into the run's folder.
+
+    Raises:
+        UserError: it is gone, or not what it was.
+    """
+    path = folder.path / name
+    if not path.exists():
+        raise UserError(f"{folder.path} has no {name}: the run has not begun to train.")
+    known = remembered(folder).get(name)
+    if known is not None and file_sha256(path) != known:
+        raise UserError(
+            f"{path} is not the file that the run was trained with (its SHA-256 differs): put that one back, or train "
+            "the run again."
+        )
+    return path
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,255 @@
+"""What stored runs say about a claim: each of its comparisons at each scale, as an interval of the measured effect."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from variations.config import SweepConfig
+from variations.errors import UserError
+from variations.store.ledger import RunFolder
+from variations.store.rows import SweepDefinition, define
+from variations.tables.agreement import spearman
+from variations.tables.chance import RowTest, SignificanceConfig, Tester
+from variations.tables.claims.claim import Claim, Contrast, Paper, Scale
+from variations.tables.claims.rule import (
+    Bearing,
+    Finding,
+    Verdict,
+    bearing,
+    correlation_interval,
+    t_interval,
+    verdict,
+)
+from variations.tables.collect import Row, SeedRun, collect
+from variations.tables.costs import device_hours
+from variations.tables.trained import why_untrained
+from variations.tasks.translation.measures import Measure
+from variations.tasks.translation.scoring.stored_text import testable
+
+FEWEST_ROWS = 4
+"""Rows from which a rank correlation is taken."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one comparison found at one scale."""
+
+    test: Contrast
+    scale: Scale
+    bearing: Bearing
+    finding: Finding | None = None
+    note: str | None = None
+    """Why it concludes nothing, or what else to know."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim with its evidence."""
+
+    claim: Claim
+    verdict: Verdict
+    outcomes: tuple[Outcome, ...]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What the runs of a sweep cost so far."""
+
+    sweep: str
+    scale: str
+    finished: int
+    wanted: int
+    hours: float
+    """Device-hours of training."""
+    devices: str
+
+
+class Evidence:
+    """Reads the runs behind claims; each sweep once.
+
+    Args:
+        store: Records, or a run store.
+        settings: How differences are tested.
+    """
+
+    def __init__(self, store: Path, settings: SignificanceConfig | None = None) -> None:
+        self.store, self.settings = store, settings or SignificanceConfig()
+        self._rows: dict[str, dict[str, Row]] = {}
+        self._sweeps: dict[str, SweepDefinition | None] = {}
+        self._untrained: dict[tuple[str, str], str | None] = {}
+        self._testers: dict[str, Tester] = {}
+
+    def judge(self, paper: Paper, claim: Claim) -> Judged:
+        """The verdict on a claim from all its comparisons that have runs, at all scales."""
+        if claim.settled:
+            return Judged(claim, claim.settled.verdict, ())
+        found = [self.outcome(test, scale) for scale in paper.scales for test in claim.tests]
+        outcomes = tuple(item for item in found if item is not None)
+        return Judged(claim, verdict([item.bearing for item in outcomes], any_one=claim.any), outcomes)
+
+    def outcome(self, test: Contrast, scale: Scale) -> Outcome | None:
+        """What a comparison found; None where its rows have no finished run."""
+        name = f"{scale.prefix}{test.table}"
+        rows = self.rows(name)
+        if test.expect == "same order":
+            return self._order(test, scale, name)
+        row, base = rows.get(test.row or ""), rows.get(test.base or "")
+        if row is None or base is None or not row.finished or not base.finished:
+            return None
+        sides = (base,) if test.expect == "sooner" else (row, base)
+        for side in sides:
+            if why := self._why_untrained(name, side):
+                return Outcome(test, scale, "open", None, f"{side.definition.row} is not trained: {why}")
+        if test.expect == "sooner":
+            return _sooner(test, scale, row, base)
+        found = self._difference(test, row, base)
+        if isinstance(found, str):
+            return Outcome(test, scale, "open", None, found)
+        return Outcome(test, scale, bearing(test.expect, found, test.margin), found)
+
+    def effort(self, paper: Paper) -> list[Effort]:
+        """The sweeps behind a paper's claims that have any finished run."""
+        names = {
+            (f"{scale.prefix}{test.table}", scale.name)
+            for scale in paper.scales
+            for claim in paper.claims
+            for test in claim.tests
+        }
+        efforts = (_effort(name, scale, self.rows(name).values()) for name, scale in sorted(names))
+        return [effort for effort in efforts if effort.finished]
+
+    def rows(self, name: str) -> dict[str, Row]:
+        """The rows of a sweep with their runs, by name; none where there is no such sweep."""
+        if name not in self._rows:
+            sweep = self._sweep(name)
+            found = collect(sweep, self.store) if sweep else []
+            self._rows[name] = {row.definition.row: row for row in found}
+        return self._rows[name]
+
+    def _sweep(self, name: str) -> SweepDefinition | None:
+        if name not in self._sweeps:
+            config = _sweep_config(name)
+            self._sweeps[name] = define(config, store=self.store) if config else None
+        return self._sweeps[name]
+
+    def _why_untrained(self, sweep: str, row: Row) -> str | None:
+        key = (sweep, row.definition.row)
+        if key not in self._untrained:
+            self._untrained[key] = why_untrained(row, "test")
+        return self._untrained[key]
+
+    def _difference(self, test: Contrast, row: Row, base: Row) -> Finding | str:
+        """The row's advantage over its base row; or, in words, why there is none."""
+        measure = Measure(test.measure)
+        if "." in test.measure and testable(measure.score):
+            tester = self._testers.setdefault(test.measure, Tester(self.settings, measure))
+            found = tester.against(row, base)
+            if not isinstance(found, RowTest):
+                return found or "no common seeds"
+            across = found.across
+            return Finding(across.difference, across.low, across.high, across.seeds)
+        ours, theirs = (list(_values(side, test.measure).values()) for side in (row, base))
+        if not ours or not theirs:
+            return f"{test.measure} was not measured"
+        found_ = t_interval(ours, theirs)
+        if test.measure == "parameters" or measure.higher_is_better:
+            return found_
+        return replace(found_, effect=-found_.effect, low=-found_.high, high=-found_.low)
+
+    def _order(self, test: Contrast, scale: Scale, name: str) -> Outcome | None:
+        """Spearman's ρ of published and measured differences from the base rows, over the rows that were trained."""
+        sweep, rows = self._sweep(name), self.rows(name)
+        theirs, ours, counts, left_out = [], [], [], []
+        for row in rows.values():
+            base_definition = sweep.base_of(row.definition) if sweep else None
+            base = rows.get(base_definition.row) if base_definition else None
+            if base is None or not row.finished or not base.finished:
+                continue
+            if self._why_untrained(name, row) or self._why_untrained(name, base):
+                left_out.append(row.definition.row)
+                continue
+            printed = [side.definition.published.get(test.published) for side in (row, base)]
+            measured = [list(_values(side, test.measure).values()) for side in (row, base)]
+            if None in printed or not all(measured):
+                continue
+            theirs.append(float(printed[0]) - float(printed[1]))  # type: ignore[arg-type]
+            ours.append(fmean(measured[0]) - fmean(measured[1]))
+            counts.append(min(len(side) for side in measured))
+        note = f"not trained: {', '.join(left_out)}" if left_out else None
+        rho = spearman(theirs, ours) if len(ours) >= FEWEST_ROWS else None
+        if rho is None:
+            return Outcome(test, scale, "open", None, note) if note else None
+        found = Finding(rho, *correlation_interval(rho, len(ours)), (min(counts), min(counts)))
+        words = f"{len(ours)} rows" + (f"; {note}" if note else "")
+        return Outcome(test, scale, bearing(test.expect, found, test.margin), found, words)
+
+
+def _sweep_config(name: str) -> SweepConfig | None:
+    from variations.configuration.compose import compose_run
+    from variations.configuration.places import SWEEPS
+
+    return compose_run([f"sweep={name}"]).sweep if (SWEEPS / f"{name}.yaml").is_file() else None
+
+
+def _values(row: Row, key: str) -> dict[int, float]:
+    if key == "parameters":
+        return {run.seed: float(run.result["parameters"]) for run in row.finished if "parameters" in run.result}
+    return row.values(Measure(key))
+
+
+def _effort(name: str, scale: str, rows: Any) -> Effort:
+    runs: list[SeedRun] = [run for row in rows for run in row.runs]
+    trained = [run for run in runs if run.finished and not run.result.get("reused")]
+    devices = dict.fromkeys(str((run.result.get("hardware") or {}).get("device")) for run in trained)
+    hours = sum(device_hours(run) or 0.0 for run in trained)
+    return Effort(name, scale, sum(run.finished for run in runs), len(runs), hours, ", ".join(devices))
+
+
+# Sooner ---------------------------------------------------------------------------------------------------------------
+
+
+def _sooner(test: Contrast, scale: Scale, row: Row, base: Row) -> Outcome:
+    """The share of the base row's budget after which the row has the base row's final dev loss.
+
+    The target is the mean over seeds of the base row's last dev loss. A run that never reaches it counts with its whole
+    length, so that the saving is then at most what is printed, and cannot support the claim.
+    """
+    curves = {"row": _curves(row, test.unit), "base": _curves(base, test.unit)}
+    if not curves["row"] or not curves["base"]:
+        return Outcome(test, scale, "open", None, f"no dev loss against {test.unit}")
+    target = fmean(curve[-1][1] for curve in curves["base"])
+    ours = [_reached(curve, target) for curve in curves["row"]]
+    theirs = [_reached(curve, target) for curve in curves["base"]]
+    budget = fmean(at for at, _ in theirs)
+    found = t_interval([at for at, _ in theirs], [at for at, _ in ours])
+    share = Finding(found.effect / budget, found.low / budget, found.high / budget, (len(ours), len(theirs)))
+    short = sum(not reached for _, reached in ours)
+    concluded = bearing(test.expect, share, test.margin)
+    if short and concluded == "supports":
+        concluded = "open"
+    note = f"{short} of {len(ours)} seeds never reach a dev loss of {target:.3f}" if short else None
+    return Outcome(test, scale, concluded, share, note)
+
+
+def _curves(row: Row, unit: str) -> list[list[tuple[float, float]]]:
+    return [found for run in row.finished if (found := _curve(run, unit))]
+
+
+def _curve(run: SeedRun, unit: str) -> list[tuple[float, float]]:
+    try:
+        lines: Sequence[Mapping[str, Any]] = RunFolder(run.folder).read_metrics() if run.folder else []
+    except UserError:
+        return []
+    return [(float(line[unit]), float(line["dev/nll"])) for line in lines if unit in line and line.get("dev/nll")]
+
+
+def _reached(curve: Sequence[tuple[float, float]], target: float) -> tuple[float, bool]:
+    """Where the dev loss first is `target`, interpolated, and whether it ever is; else the end of the curve."""
+    for (before, loss), (at, next_loss) in pairwise(curve):
+        if next_loss <= target:
+            part = (loss - target) / (loss - next_loss) if loss > next_loss else 1.0
+            return before + (at - before) * min(max(part, 0.0), 1.0), True
+    return curve[-1][0], curve[-1][1] <= target

@@ -1,0 +1,116 @@
+"""docs/claims.md: every claim with the published evidence, ours, and the verdict."""
+
+from collections.abc import Sequence
+
+from variations.tables.claims.claim import Contrast, Paper
+from variations.tables.claims.evidence import Effort, Evidence, Judged, Outcome
+from variations.tables.claims.rule import LEVEL, POWER, SEEDS, VERDICTS, detectable
+from variations.tables.trained import STEEP
+from variations.tasks.translation.measures import Measure
+
+HEAD = f"""# What the papers claim, and what we found
+
+Made by `python src/claims.py` from the files in [claims/](../claims) and the run records in [records/](../records);
+nothing here is written by hand. The comparisons, their margins and the rule were fixed before the runs that they
+judge.
+
+**How a verdict comes about.** Each comparison is of two rows of a table over at least {SEEDS} seeds each, and gives a
+{100 * LEVEL:g} % interval of the row's advantage over its base row. BLEU: chance in seeds and in sentences together;
+other measures: Student's t over seeds. It *supports* a claim of a difference if the interval has the claimed sign and
+reaches the margin, the smallest difference worth the name (0.5 points of a score; 0.01 nats of dev loss, 1 % of
+perplexity; 15 % of the training saved; a rank correlation of 0.5); it *contradicts* it if the interval excludes a
+difference of that size; else it leaves it *open*. A claim of no difference is supported by an interval within the
+margin, and contradicted by one beyond it. All comparisons support: reproduced; some: partly; none supports and at
+least half contradict: not reproduced; else undecided. A row that scores no better than a copy or a dictionary, or
+whose dev perplexity fell by more than {100 * STEEP:g} % in the last fifth of its steps, is not trained and concludes
+nothing. Only signs are judged: how large a difference is on the papers' corpus cannot be seen on another one. The
+rule in code: [rule.py](../src/variations/tables/claims/rule.py).
+
+**How to read a comparison.** `+1.20 [+0.40, +2.00]` is the advantage of the row before "v.", positive if it is
+better, be the measure one that should be high or low. "power" is the smallest true difference that so many seeds
+would have shown with probability {POWER:g}.
+"""
+
+
+def page(papers: Sequence[Paper], evidence: Evidence) -> str:
+    """The whole page as Markdown."""
+    parts = [HEAD]
+    for paper in papers:
+        judged = [evidence.judge(paper, claim) for claim in paper.claims]
+        parts += [f"## {paper.name}\n", _tally(judged), _table(judged), _efforts(evidence.effort(paper))]
+    return "\n".join(part for part in parts if part)
+
+
+def _tally(judged: Sequence[Judged]) -> str:
+    counts = [(sum(item.verdict == verdict for item in judged), verdict) for verdict in VERDICTS]
+    words = ", ".join(f"{count} {verdict}" for count, verdict in counts if count)
+    return f"{len(judged)} claims and questions: {words}.\n"
+
+
+def _table(judged: Sequence[Judged]) -> str:
+    lines = ["| where | claim, in our words | published | measured here | verdict |", "|:---|:---|:---|:---|:---|"]
+    for item in judged:
+        claim = item.claim
+        cells = [claim.section, claim.claim, claim.published or "", _measured(item), f"**{item.verdict}**"]
+        lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _measured(item: Judged) -> str:
+    claim = item.claim
+    if claim.settled:
+        return f"{claim.settled.why} (`{claim.settled.by}`)"
+    if claim.untested:
+        return claim.untested
+    return "<br>".join(_outcome(outcome) for outcome in item.outcomes) or "not run yet"
+
+
+def _outcome(outcome: Outcome) -> str:
+    test = outcome.test
+    what = _compared(test)
+    found = outcome.finding
+    if found is None:
+        return f"{outcome.scale.name}, {what}: {outcome.note} (open)"
+    percent = 100 if test.expect == "sooner" else 1
+    values = [_number(percent * value, test) for value in (found.effect, found.low, found.high)]
+    unit = " %" if test.expect == "sooner" else ""
+    text = f"{outcome.scale.name}, {what}: {values[0]}{unit} [{values[1]}, {values[2]}]"
+    seeds = " and ".join(map(str, found.seeds)) if len(set(found.seeds)) > 1 else str(found.seeds[0])
+    extras = [f"{seeds} seed{'' if found.seeds == (1, 1) else 's'}"]
+    if test.expect != "same order":
+        extras.append(f"power {_number(percent * detectable(found), test).lstrip('+')}{unit}")
+    extras += [outcome.note] if outcome.note else []
+    return f"{text}, {', '.join(extras)} ({outcome.bearing})"
+
+
+def _compared(test: Contrast) -> str:
+    if test.expect == "same order":
+        return (
+            f"rank correlation of {Measure(test.measure).label} with the published {test.published.replace('_', ' ')}"
+        )
+    rows = f"`{test.row}` v. `{test.base}`"
+    if test.expect == "sooner":
+        return f"{rows}, {test.unit.replace('_', ' ')}s saved".replace("secondss", "seconds").replace("flopss", "FLOPs")
+    label = "parameters" if test.measure == "parameters" else Measure(test.measure).label
+    return f"{rows}, {label}"
+
+
+def _number(value: float, test: Contrast) -> str:
+    digits = {"sooner": 0, "same order": 2}.get(test.expect, 3 if test.measure.endswith("nll") else 2)
+    if test.measure == "parameters":
+        digits = 0
+    if abs(value) == float("inf"):
+        return "∞" if value > 0 else "−∞"
+    text = f"{abs(value):,.{digits}f}"
+    return text if float(text.replace(",", "")) == 0 else f"{'+' if value > 0 else '−'}{text}"
+
+
+def _efforts(efforts: Sequence[Effort]) -> str:
+    if not efforts:
+        return "No run has been recorded yet.\n"
+    lines = ["| sweep | scale | runs | device-hours of training | device |", "|:---|:---|---:|---:|:---|"]
+    lines += [
+        f"| `{item.sweep}` | {item.scale} | {item.finished} of {item.wanted} | {item.hours:.1f} | {item.devices} |"
+        for item in efforts
+    ]
+    return "\n".join(lines) + "\n"

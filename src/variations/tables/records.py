@@ -1,0 +1,162 @@
+"""Run records: finished runs copied compactly to a folder that can be published, and read like any store.
+
+    records/<sweep>/<row>/seed<k>/
+        config.yaml status.json result.json metrics.jsonl.gz environment.json    as the run left them, see below
+        baselines.json                        BLEU of what needs no training, on each translated set
+        hypotheses/<set>.hyp.gz .src.gz .ref.gz
+
+Without checkpoints, logs, leases and attention maps. Places of the machine, its name and what looks like a secret are
+struck out. Sentences of corpora that are not ours to publish stay away: of their sets a record holds the hypotheses,
+the hash of the references (`<set>.ref.sha256`), and the sums over each sentence that every form of BLEU is computed
+from (`<set>.<score>.counts.npy.gz`), which is all that tables and tests need.
+"""
+
+import gzip
+import hashlib
+import io
+import json
+import re
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from variations.store.atomic import json_text, write_json, write_yaml
+from variations.store.hidden import without_secrets
+from variations.store.ledger import RunFolder, latest, run_home
+from variations.store.rows import SweepDefinition
+from variations.tables.trained import BASELINES, baselines
+from variations.tasks.translation.scoring.ladder import BLEUS
+from variations.tasks.translation.scoring.stored_text import StoredText
+
+OWN_CORPORA = ("toy",)
+"""Values of `data.kind` whose sentences may be published: those that this project generates."""
+LARGEST = 200_000
+"""Bytes that a record should not exceed."""
+_PLACE = re.compile(r"(?<![\w:/.~])~?/(?:[^\s/'\",:=]+/)+([^\s/'\",:=]*)")
+_UNTOLD = ("host", "remote", "pid")
+"""Keys left out: names of machines and processes."""
+
+
+@dataclass
+class Recorded:
+    """What `record` did."""
+
+    written: dict[str, int] = field(default_factory=dict)
+    """Bytes of each record that is new or was replaced, by its place below the folder of records."""
+    unchanged: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    """Runs of the sweep that are not finished."""
+
+
+def record(sweep: SweepDefinition, store: Path, records: Path) -> Recorded:
+    """Copy every finished run of a sweep to `records`, its newest attempt as seed<k>. A record is replaced whole.
+
+    Raises:
+        UserError: A run cannot be read.
+        DataError: A run's texts cannot be read or do not fit together.
+    """
+    found = Recorded()
+    for row in (row for row in sweep.rows if not row.quoted):
+        for seed in sweep.seeds:
+            folder = latest(run_home(store, sweep=sweep.name, row=row.row, seed=seed))
+            home = run_home(records, sweep=sweep.name, row=row.row, seed=seed)
+            name = home.relative_to(records).as_posix()
+            if folder is None or not folder.finished():
+                found.missing.append(name)
+            elif _replace(home, _files(folder)):
+                found.written[name] = sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
+            else:
+                found.unchanged.append(name)
+    return found
+
+
+def published(value: Any) -> Any:
+    """Plain data without secrets and host names, and with the last name of each absolute path alone."""
+    return _without_places(without_secrets(value))
+
+
+def _without_places(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_places(item) for key, item in value.items() if key not in _UNTOLD}
+    if isinstance(value, list):
+        return [_without_places(item) for item in value]
+    return _PLACE.sub(r"\1", value) if isinstance(value, str) else value
+
+
+def _files(folder: RunFolder) -> dict[str, bytes | Any]:
+    """Contents of a record by name: bytes, or plain data."""
+    config = folder.config()
+    status = json.loads((folder.path / "status.json").read_text(encoding="utf-8"))
+    metrics = "".join(f"{json_text(line, indent=None)}\n" for line in folder.read_metrics())
+    files: dict[str, Any] = {
+        "config.yaml": published(config),
+        "status.json": published(status),
+        "result.json": published(folder.result()),
+        "environment.json": published(folder.environment() or {}),
+        "metrics.jsonl.gz": _packed(metrics.encode()),
+    }
+    data = config.get("data") or {}
+    sets = sorted(path.stem for path in folder.hypotheses.glob("*.hyp"))
+    files[BASELINES] = {name: baselines(folder.path, config, name) for name in sets}
+    for name in sets:
+        files |= _texts(folder, name, own=data.get("kind") in OWN_CORPORA, language=str(data.get("target") or "de"))
+    return files
+
+
+def _texts(folder: RunFolder, name: str, *, own: bool, language: str) -> dict[str, bytes]:
+    """The texts of a set, or what stands for sentences that are not ours to publish."""
+    place = folder.hypotheses
+    kept = ("hyp", "src", "ref") if own else ("hyp",)
+    texts = {f"hypotheses/{name}.{side}.gz": _packed((place / f"{name}.{side}").read_bytes()) for side in kept}
+    if own:
+        return texts
+    stored = StoredText(place, name)
+    texts[f"hypotheses/{name}.ref.sha256"] = f"{stored.reference_hash}\n".encode()
+    for score in BLEUS:
+        file = io.BytesIO()
+        np.save(file, stored.counts(score, language, cache=False).astype(np.int16), allow_pickle=False)
+        texts[f"hypotheses/{name}.{score}.counts.npy.gz"] = _packed(file.getvalue())
+    return texts
+
+
+def _packed(data: bytes) -> bytes:
+    return gzip.compress(data, 9, mtime=0)  # no time in it: the same text gives the same file
+
+
+def _replace(home: Path, files: Mapping[str, Any]) -> bool:
+    """Write a record whole beside its place, then exchange it for what is there; False where that is the same."""
+    fresh = home.with_name(f".{home.name}-{secrets.token_hex(4)}.tmp")
+    try:
+        for name, content in files.items():
+            path = fresh / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, bytes):
+                path.write_bytes(content)
+            elif name.endswith(".yaml"):
+                write_yaml(path, content)
+            else:
+                write_json(path, content)
+        if _digest(fresh) == _digest(home):
+            return False
+        former = fresh.with_suffix(".old")
+        if home.exists():
+            home.rename(former)
+        fresh.rename(home)
+        shutil.rmtree(former, ignore_errors=True)
+        return True
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _digest(folder: Path) -> str | None:
+    if not folder.is_dir():
+        return None
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        digest.update(f"{path.relative_to(folder).as_posix()}\n".encode() + path.read_bytes())
+    return digest.hexdigest()

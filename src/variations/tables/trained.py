@@ -1,0 +1,122 @@
+"""Was a row trained? A row that was not is printed as such, and takes part in no comparison.
+
+It was not trained if it scores no better than what needs no training (a copy of the source, a word-by-word dictionary),
+or if its dev perplexity was still falling steeply when it ended: by more than STEEP between four fifths of its steps
+and the last one, in the mean over its seeds. Such a row says how far it got, not what it can do.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from math import expm1
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from variations.errors import DataError, UserError
+from variations.store.atomic import read_stored
+from variations.store.ledger import RunFolder
+from variations.tables.collect import Row, SeedRun
+from variations.tasks.translation.measures import Measure
+
+STEEP = 0.05
+"""Largest fall of the dev perplexity in the last fifth of the steps, as a share of it."""
+LAST = 0.2
+BASELINES = "baselines.json"
+"""File of a record: BLEU of the baselines on each set, for texts that the record may not hold."""
+
+Curve = Sequence[tuple[int, float]]
+"""(step, dev loss in nats) of each validation, in order."""
+
+
+def last_fall(curve: Curve) -> float | None:
+    """By what share the dev perplexity fell in the last fifth of the steps; below 0 where it rose.
+
+    Between validations the loss is interpolated linearly. None where the curve does not reach back to four fifths of
+    its last step, so that nothing can be said.
+    """
+    if len(curve) < 2:
+        return None
+    end, final = curve[-1]
+    at = (1 - LAST) * end
+    for (step, loss), (later, next_loss) in pairwise(curve):
+        if step <= at <= later:
+            before = loss + (next_loss - loss) * (at - step) / (later - step)
+            return -expm1(final - before)
+    return None
+
+
+def untrained(curves: Sequence[Curve], scores: Sequence[float], baselines: Mapping[str, float]) -> str | None:
+    """Why a row counts as not trained, in words; None if it counts as trained, or if nothing can be said.
+
+    Args:
+        curves: Of each seed.
+        scores: BLEU of each seed.
+        baselines: BLEU on the same text of what needs no training, by name.
+    """
+    beaten = {name: value for name, value in baselines.items() if scores and fmean(scores) <= value}
+    if beaten:
+        name = max(beaten, key=lambda key: beaten[key])
+        return f"not above the {name} ({beaten[name]:.1f} BLEU)"
+    falls = [fall for curve in curves if (fall := last_fall(curve)) is not None]
+    if falls and fmean(falls) > STEEP:
+        return f"dev perplexity fell by {100 * fmean(falls):.0f} % in the last fifth of its steps"
+    return None
+
+
+def why_untrained(row: Row, part: str) -> str | None:
+    """Why a row of stored runs counts as not trained, by its measurements and by its BLEU on the set `part`."""
+    scores = list(row.values(Measure(f"{part}.bleu")).values())
+    return untrained([curve(run) for run in row.finished], scores, _baselines(row, part) if scores else {})
+
+
+def curve(run: SeedRun) -> Curve:
+    """The dev loss of a run at its validations; empty where its measurements cannot be read."""
+    try:
+        lines = RunFolder(run.folder).read_metrics() if run.folder else []
+    except UserError:
+        return []
+    return [(line["step"], line["dev/nll"]) for line in lines if _numbers(line, "step", "dev/nll")]
+
+
+def _numbers(line: Mapping[str, Any], *keys: str) -> bool:
+    return all(isinstance(line.get(key), int | float) for key in keys)
+
+
+# Baselines ------------------------------------------------------------------------------------------------------------
+
+
+def _baselines(row: Row, part: str) -> dict[str, float]:
+    run = next((run for run in row.finished if run.folder), None)
+    return baselines(run.folder, run.config, part) if run and run.folder else {}
+
+
+def baselines(folder: Path, config: Mapping[str, Any], part: str) -> dict[str, float]:
+    """BLEU, by name, of what needs no training, on the sentences that a run translated; empty where it kept none.
+
+    Args:
+        folder: A run, or the record of one.
+        config: Its configuration.
+        part: `test`, `dev`, …
+    """
+    kept = folder / BASELINES
+    try:
+        if kept.is_file():
+            return {str(name): float(value) for name, value in json.loads(kept.read_bytes()).get(part, {}).items()}
+        sides = [read_stored(RunFolder(folder).hypotheses / f"{part}.{side}") for side in ("src", "ref")]
+        return dict(_counted(sides[0], sides[1], (config.get("data") or {}).get("kind") == "toy"))
+    except (OSError, ValueError, AttributeError, DataError):
+        return {}
+
+
+@lru_cache(maxsize=16)
+def _counted(source: bytes, reference: bytes, toy: bool) -> tuple[tuple[str, float], ...]:
+    from variations.tasks.translation.baselines import copy_baseline, dictionary_baseline
+    from variations.tasks.translation.scoring.significance import bleu, bleu_counts
+
+    sources, references = (side.decode("utf-8").removesuffix("\n").split("\n") for side in (source, reference))
+    systems = {"copy of the source": copy_baseline(sources)}
+    if toy:
+        systems["word-by-word dictionary"] = dictionary_baseline(sources)
+    return tuple((name, float(bleu(bleu_counts(lines, references).sum(0)))) for name, lines in systems.items())

@@ -1,0 +1,126 @@
+"""The twenty bAbI tasks, alone or together, with 1,000 or 10,000 training questions each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+
+from variations.errors import DataError, UserError
+from variations.tasks.question_answering.reader import Question, read
+
+TASKS = (
+    "single-supporting-fact",
+    "two-supporting-facts",
+    "three-supporting-facts",
+    "two-arg-relations",
+    "three-arg-relations",
+    "yes-no-questions",
+    "counting",
+    "lists-sets",
+    "simple-negation",
+    "indefinite-knowledge",
+    "basic-coreference",
+    "conjunction",
+    "compound-coreference",
+    "time-reasoning",
+    "basic-deduction",
+    "basic-induction",
+    "positional-reasoning",
+    "size-reasoning",
+    "path-finding",
+    "agents-motivations",
+)
+"""Names of tasks 1 to 20, as their files have them."""
+
+FOLDERS = {"1k": "en", "10k": "en-10k"}
+"""Training questions of a task, and the folder that holds so many."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """Questions for training, validation and test of one task."""
+
+    task: int
+    train: list[Question]
+    valid: list[Question]
+    test: list[Question]
+
+
+def load(root: Path, tasks: Sequence[int], size: str = "1k", valid: float = 0.1, seed: int = 1) -> list[Split]:
+    """The tasks' questions; a part of the training questions, drawn by `seed`, is held out for validation.
+
+    Args:
+        root: the folder with `en` and `en-10k`.
+        tasks: numbers from 1 to 20.
+        size: `1k` or `10k`.
+        valid: the part of the training questions that is held out, from 0 to below 1.
+        seed: chooses which; the same for each task.
+
+    Raises:
+        UserError: an unknown task or size, or an impossible part.
+        DataError: files that are missing or malformed, all of them named at once.
+    """
+    _check(tasks, size, valid)
+    faults: list[str] = []
+    splits = []
+    for task in tasks:
+        read_questions: dict[str, list[Question]] = {}
+        for part in ("train", "test"):
+            try:
+                read_questions[part] = read(path_of(root, task, size, part))
+            except DataError as fault:
+                faults.append(str(fault))
+        if len(read_questions) == 2:
+            train, held_out = hold_out(read_questions["train"], valid, seed)
+            splits.append(Split(task, train, held_out, read_questions["test"]))
+    if faults:
+        raise DataError("\n".join(faults))
+    return splits
+
+
+def hold_out(questions: list[Question], part: float, seed: int) -> tuple[list[Question], list[Question]]:
+    """`questions` without, and with only, a part drawn by `seed`; both keep their order, the first is never empty."""
+    chosen = set(Random(seed).sample(range(len(questions)), int(len(questions) * part)))  # noqa: S311 - no secret
+    kept = [question for index, question in enumerate(questions) if index not in chosen]
+    return kept, [question for index, question in enumerate(questions) if index in chosen]
+
+
+def path_of(root: Path, task: int, size: str, part: str) -> Path:
+    """The file of a task, packed or not.
+
+    Raises:
+        DataError: there is none; the message says which tasks there are.
+    """
+    folder = root / FOLDERS[size]
+    name = f"qa{task}_{TASKS[task - 1]}_{part}.txt"
+    for path in (folder / name, folder / f"{name}.gz"):
+        if path.is_file():
+            return path
+    if not folder.is_dir():
+        raise DataError(f"There is no folder {folder}: data.root names the one that holds en and en-10k of bAbI 1.2.")
+    there = [str(t) for t in range(1, 21) if any(folder.glob(f"qa{t}_*_{part}.txt*"))]
+    raise DataError(
+        f"Task {task} has no {part} file: neither {folder / name} nor {name}.gz is there. "
+        f"Tasks with one: {', '.join(there) or 'none'}."
+    )
+
+
+def fingerprint(root: Path, tasks: Sequence[int], size: str) -> str:
+    """SHA-256 over the files that `load` reads: runs with the same fingerprint have seen the same questions."""
+    digest = sha256()
+    for task in tasks:
+        for part in ("train", "test"):
+            digest.update(path_of(root, task, size, part).read_bytes())
+    return digest.hexdigest()
+
+
+def _check(tasks: Sequence[int], size: str, valid: float) -> None:
+    unknown = sorted({task for task in tasks if not 1 <= task <= len(TASKS)})
+    if unknown or not tasks:
+        named = f"task {', '.join(map(str, unknown))} is unknown" if unknown else "no task is named"
+        raise UserError(f"{named.capitalize()}: the tasks of bAbI are 1 to {len(TASKS)}.")
+    if size not in FOLDERS:
+        raise UserError(f'Unknown size "{size}" of bAbI. Valid choices: {", ".join(FOLDERS)}.')
+    if not 0 <= valid < 1:
+        raise UserError(f"The part held out for validation is {valid}; it lies from 0 to below 1.")

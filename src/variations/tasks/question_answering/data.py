@@ -1,0 +1,200 @@
+"""A run's stories as Lightning wants them: one group of questions for each network, and batches for all of them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from variations.errors import DataError, UserError
+from variations.lightning import pl
+from variations.models.memory.stories import Stories
+from variations.store.atomic import write_json
+from variations.store.ledger import RunFolder
+from variations.tasks.question_answering import corpus, toy
+from variations.tasks.question_answering.batching import Draws
+from variations.tasks.question_answering.config import DataConfig, QuestionAnsweringConfig
+from variations.tasks.question_answering.corpus import Split
+from variations.tasks.question_answering.encoding import Encoded, Vocabulary, encode
+
+CARD = "stories.json"
+"""File of a run's folder: its vocabularies, and which files its questions came from."""
+JOINT = "joint"
+"""Name of the group of all tasks."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The questions of one network: of one task, or of all."""
+
+    name: str
+    vocabulary: Vocabulary
+    train: Encoded
+    valid: Encoded
+    tests: dict[int, Encoded]
+    """By task."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch for each group's network."""
+
+    stories: dict[str, Stories]
+    index: list[int]
+    """Epoch and batch, to name it by."""
+
+    def __len__(self) -> int:
+        return sum(stories.answers.numel() for stories in self.stories.values())
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same on another device."""
+        return Batch({name: stories.to(device) for name, stories in self.stories.items()}, self.index)
+
+
+class EpochBatches:
+    """The batches of one epoch after the other, each drawn from seeds of its own; its state is a place among them."""
+
+    def __init__(self, config: QuestionAnsweringConfig, groups: list[Group]) -> None:
+        self.config, self.groups = config, groups
+        self._start = (0, 0)
+        self._position = (0, 0)
+
+    def __len__(self) -> int:
+        """Batches of an epoch: as many as the largest group fills."""
+        return max(1, max(len(group.train) for group in self.groups) // self.config.recipe.batch_size)
+
+    def __iter__(self) -> Iterator[Batch]:
+        epoch, done = self._start
+        self._start = (epoch, 0)
+        drawn = {group.name: self._draw(group, epoch) for group in self.groups}
+        for number in range(done, len(self)):
+            self._position = (epoch, number + 1)
+            if number + 1 == len(self):  # before the yield: Lightning counts batches and asks for no more
+                self._start = (epoch + 1, 0)
+            yield Batch({name: draws.batch(number) for name, draws in drawn.items()}, [epoch, number])
+
+    def _draw(self, group: Group, epoch: int) -> Draws:
+        recipe = self.config.recipe
+        seeds = seeds_of(self.config, group.name, "batches", epoch)
+        return Draws(group.train, group.vocabulary.memory, len(self), recipe.batch_size, recipe.noise, seeds)
+
+    def state_dict(self) -> dict[str, int]:
+        """Epoch, and batches of it that were yielded."""
+        return {"epoch": self._position[0], "batches": self._position[1]}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go on after the batches that were yielded."""
+        epoch, batches = state["epoch"], state["batches"]
+        self._start = self._position = (epoch + 1, 0) if batches == len(self) else (epoch, batches)
+
+
+class QuestionAnsweringData(pl.LightningDataModule):
+    """The questions, by groups.
+
+    Attributes (after `setup`):
+        groups: one for each network.
+    """
+
+    groups: list[Group]
+    accumulate = 1
+
+    def __init__(self, config: QuestionAnsweringConfig) -> None:
+        super().__init__()
+        self.config = config
+        self._ready = False
+        self._batches: EpochBatches | None = None
+
+    def prepare_data(self) -> None:
+        """There is nothing to build."""
+
+    def setup(self, stage: str | None = None) -> None:
+        """Read or tell the stories; `stage` makes no difference."""
+        if self._ready:
+            return
+        data = self.config.data
+        splits = load(data)
+        parts = [(JOINT, splits)] if data.joint else [(str(split.task), [split]) for split in splits]
+        self.groups = [_group(name, part, data) for name, part in parts]
+        self._ready = True
+
+    @property
+    def sampler(self) -> EpochBatches:
+        """The training batches."""
+        if self._batches is None:
+            self._batches = EpochBatches(self.config, self.groups)
+        return self._batches
+
+    def train_dataloader(self) -> EpochBatches:
+        """Training batches; their state is the position in the epoch."""
+        return self.sampler
+
+    def batches(self) -> int:
+        """Training batches of an epoch."""
+        return len(self.sampler)
+
+    def keep_facts(self, folder: RunFolder) -> dict[str, str]:
+        """Keep the vocabularies with the run, and return what tells its files from others."""
+        told = fingerprint(self.config.data)
+        card = {
+            "fingerprint": told,
+            "groups": {
+                group.name: {
+                    "words": group.vocabulary.words,
+                    "longest": group.vocabulary.longest,
+                    "memory": group.vocabulary.memory,
+                    "ngrams": group.vocabulary.ngrams,
+                    "tasks": sorted(group.tests),
+                }
+                for group in self.groups
+            },
+        }
+        write_json(folder.path / CARD, card)
+        return {"stories": told}
+
+
+def load(data: DataConfig) -> list[Split]:
+    """The tasks' questions.
+
+    Raises:
+        UserError: no folder, or a task that there is not.
+        DataError: files that are missing or malformed.
+    """
+    if data.kind == "toy":
+        count = data.toy_questions
+        return [toy.generate(task, count, count, data.valid, data.seed) for task in data.tasks]
+    if data.root is None:
+        raise UserError("data=babi reads bAbI 1.2, so it needs data.root: the folder that holds en and en-10k.")
+    return corpus.load(Path(data.root).expanduser(), data.tasks, data.questions, data.valid, data.seed)
+
+
+def fingerprint(data: DataConfig) -> str:
+    """What tells these questions from others. Raises DataError where a file is missing."""
+    if data.kind == "toy":
+        return f"toy stories {data.seed} {data.toy_questions} {data.tasks}"
+    return corpus.fingerprint(Path(str(data.root)).expanduser(), data.tasks, data.questions)
+
+
+def seeds_of(config: QuestionAnsweringConfig, group: str, purpose: str, epoch: int = 0) -> list[int]:
+    """Seeds of the restarts: each follows from the run's seed and its own number, not from how many there are."""
+    purposes = {"weights": 0, "batches": 1}
+    number = 0 if group == JOINT else int(group)
+    words = [[config.seed, number, restart, purposes[purpose], epoch] for restart in range(config.model.restarts)]
+    return [int(np.random.SeedSequence(word).generate_state(1, np.uint32)[0]) for word in words]
+
+
+def _group(name: str, splits: list[Split], data: DataConfig) -> Group:
+    questions = [q for split in splits for q in (*split.train, *split.valid, *split.test)]
+    vocabulary = Vocabulary.build(questions, data.memory, data.ngrams)
+    train = encode([question for split in splits for question in split.train], vocabulary)
+    if len(train) == 0:
+        raise DataError(f"No training questions are left: data.valid={data.valid} holds them all out.")
+    valid = encode([question for split in splits for question in split.valid], vocabulary)
+    return Group(name, vocabulary, train, valid, {split.task: encode(split.test, vocabulary) for split in splits})
+
+
+def vocabulary_of(card: dict[str, Any], group: str) -> Vocabulary:
+    """A group's vocabulary from a run's card."""
+    kept = card["groups"][group]
+    return Vocabulary(tuple(kept["words"]), kept["longest"], kept["memory"], kept["ngrams"])

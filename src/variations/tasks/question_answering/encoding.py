@@ -1,0 +1,127 @@
+"""Questions as tensors: a table of all sentences, and for each question which of its rows are its memory."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from variations.errors import DataError
+from variations.tasks.question_answering.reader import Question
+
+NIL = 0
+"""Id of the empty word, which fills sentences and stories up to their length."""
+
+
+def with_ngrams(sentence: tuple[str, ...], longest: int) -> tuple[str, ...]:
+    """The words of a sentence and, after them, its n-grams of two up to `longest` words: `went_to`."""
+    runs = [sentence[at : at + n] for n in range(2, longest + 1) for at in range(len(sentence) - n + 1)]
+    return (*sentence, *("_".join(run) for run in runs))
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Words and answers by number; the answers are words too, so that a model may tie both."""
+
+    words: tuple[str, ...]
+    longest: int
+    """Words, with n-grams, of the longest sentence or question."""
+    memory: int
+    """Sentences of the longest story, up to the limit that `build` was given."""
+    ngrams: int = 1
+    """Longest n-gram that counts as a word beside the words themselves (NG)."""
+
+    @classmethod
+    def build(cls, questions: Iterable[Question], limit: int = 50, ngrams: int = 1) -> "Vocabulary":
+        """All words of the questions, sorted, so that their order changes nothing; word 0 is the empty one.
+
+        The words of the test questions belong to it as well, as in the authors' code: it reads both files into one
+        dictionary. No parameter learns from them.
+        """
+        words: set[str] = set()
+        longest = memory = 0
+        for question in questions:
+            for sentence in (*question.story, question.words):
+                features = with_ngrams(sentence, ngrams)
+                words.update(features)
+                longest = max(longest, len(features))
+            words.add(question.answer)
+            memory = max(memory, len(question.story))
+        return cls(("", *sorted(words)), longest, min(memory, limit), ngrams)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Q questions over S sentences of at most J words.
+
+    A story is a run of rows of `sentences`; questions of one story share them. Slot 1 of a question's memory is the
+    sentence told last, row `end - 1`, slot 2 the one before it, and so on.
+    """
+
+    sentences: Tensor
+    """(S, J) word ids, `NIL` after the last word."""
+    end: Tensor
+    """(Q,) row after the last sentence of the story so far."""
+    count: Tensor
+    """(Q,) sentences in memory: the last ones, as many as the vocabulary's `memory` allows."""
+    questions: Tensor
+    """(Q, J) word ids."""
+    answers: Tensor
+    """(Q,) word ids."""
+    supports: Tensor
+    """(Q, F) slots of the supporting facts, in the file's order, counted from 1; 0: no fact, or no longer in memory."""
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+
+def encode(questions: Sequence[Question], vocabulary: Vocabulary) -> Encoded:
+    """Tensors of `questions`.
+
+    Raises:
+        DataError: a word, or a length, that the vocabulary does not know.
+    """
+    ids = {word: number for number, word in enumerate(vocabulary.words)}
+    rows: list[tuple[str, ...]] = []
+    told: tuple[tuple[str, ...], ...] = ()
+    end = torch.zeros(len(questions), dtype=torch.long)
+    for at, question in enumerate(questions):
+        shared = len(told) if question.story[: len(told)] == told else 0
+        told = question.story
+        rows.extend(told[shared:])
+        end[at] = len(rows)
+    count = torch.tensor([min(len(question.story), vocabulary.memory) for question in questions])
+    facts = max((len(question.supports) for question in questions), default=0)
+    supports = torch.zeros(len(questions), facts, dtype=torch.long)
+    for at, question in enumerate(questions):
+        for order, fact in enumerate(question.supports):
+            slot = len(question.story) - fact
+            supports[at, order] = slot if slot <= vocabulary.memory else 0
+    return Encoded(
+        sentences=_padded(rows, ids, vocabulary),
+        end=end,
+        count=count,
+        questions=_padded([question.words for question in questions], ids, vocabulary),
+        answers=torch.tensor([_id(question.answer, ids) for question in questions]),
+        supports=supports,
+    )
+
+
+def _padded(sentences: Sequence[tuple[str, ...]], ids: dict[str, int], vocabulary: Vocabulary) -> Tensor:
+    rows = []
+    for sentence in sentences:
+        row = [_id(word, ids) for word in with_ngrams(sentence, vocabulary.ngrams)]
+        if len(row) > vocabulary.longest:
+            text, known = " ".join(sentence), vocabulary.longest
+            raise DataError(f'"{text}" has {len(row)} words, and the longest that the vocabulary knows {known}.')
+        rows.append(row + [NIL] * (vocabulary.longest - len(row)))
+    return torch.tensor(rows, dtype=torch.long).view(len(rows), vocabulary.longest)
+
+
+def _id(word: str, ids: dict[str, int]) -> int:
+    if word not in ids:
+        raise DataError(f'The word "{word}" is not in the vocabulary: it was built from other questions.')
+    return ids[word]

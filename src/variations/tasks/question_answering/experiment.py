@@ -1,0 +1,156 @@
+"""Networks that learn to answer questions: R restarts for each task, or for all of them together, side by side."""
+
+import functools
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from variations.models.memory.memn2n import MemN2N
+from variations.store.ledger import RunFolder
+from variations.tasks.base import ParameterGroup, Place
+from variations.tasks.question_answering import measures
+from variations.tasks.question_answering.batching import gather
+from variations.tasks.question_answering.config import QuestionAnsweringConfig
+from variations.tasks.question_answering.data import Batch, Group, QuestionAnsweringData, seeds_of
+from variations.tasks.question_answering.networks import Networks, build
+from variations.tasks.question_answering.training import answers, best, clip, is_linear, rate
+
+
+class QuestionAnsweringExperiment:
+    """The networks, their losses and their tests (see `tasks/base.py` for each member).
+
+    Args:
+        config: The run's configuration.
+        data: Its questions, set up.
+    """
+
+    def __init__(self, config: QuestionAnsweringConfig, data: QuestionAnsweringData) -> None:
+        self.config, self.data = config, data
+        self.restarts = config.model.restarts
+        self.network = Networks(
+            {g.name: build(config.model, g.vocabulary, seeds_of(config, g.name, "weights")) for g in data.groups}
+        )
+        if config.trainer.precision == "64-true":
+            self.network.double()
+        self.batches = data.batches()
+        self._questions = 1
+        self._dev_scores: list[float] = []
+        self._start_linearly(0)
+
+    def parameter_groups(self) -> list[ParameterGroup]:
+        """All weights, under the recipe's rate."""
+        rated = functools.partial(rate, batches=self.batches, recipe=self.config.recipe)
+        return [ParameterGroup("weights", list(self.network.parameters()), rated)]
+
+    def start(self, place: Place) -> None:
+        """There is nothing to see."""
+
+    def losses(self, batch: Batch) -> tuple[Tensor]:
+        """What the networks minimise, summed over questions, restarts and groups."""
+        self._questions = len(batch)
+        return (torch.stack([self.network.reader(name).loss(s).sum() for name, s in batch.stories.items()]).sum(),)
+
+    def count(self, batch: Batch) -> list[int]:
+        """Questions, sentences, and FLOPs of the matrix products."""
+        sentences = sum(len(stories.place) for stories in batch.stories.values())
+        return [len(batch), sentences, self.flops_per_question * len(batch)]
+
+    @functools.cached_property
+    def flops_per_question(self) -> int:
+        """Of a training step, counted on the first training questions of each group; look-ups and sums are left out."""
+        size, total = self.config.recipe.batch_size, 0
+        for group in self.data.groups:
+            index = torch.arange(min(size, len(group.train))).expand(self.restarts, -1)
+            with FlopCounterMode(display=False) as counter:
+                loss = self.network.reader(group.name).loss(gather(group.train, index)).sum()
+                torch.autograd.grad(loss, list(self.network[group.name].parameters()), allow_unused=True)
+            total += counter.get_total_flops() // index.numel()
+        return total // len(self.data.groups)
+
+    def size(self, batch: Batch) -> str:
+        """`50 sentences of 12 words`."""
+        stories = list(batch.stories.values())
+        return f"{max(s.n for s in stories)} sentences of {max(s.sentences.shape[1] for s in stories)} words"
+
+    def halves(self, batch: Batch) -> tuple[Batch, Batch]:
+        """The first half of each network's questions, and the second."""
+        both = {name: stories.halves() for name, stories in batch.stories.items()}
+        first, second = ({name: pair[half] for name, pair in both.items()} for half in (0, 1))
+        return Batch(first, batch.index), Batch(second, batch.index)
+
+    def before_update(self) -> None:
+        """From means over the update's questions to each network's own sum; then its norm is limited."""
+        gradients = [parameter.grad for parameter in self.network.parameters() if parameter.grad is not None]
+        torch._foreach_mul_(gradients, self._questions)
+        for net in self.network.values():
+            clip(list(net.parameters()), self.config.recipe.norm)
+
+    def after_update(self, step: int) -> None:
+        """The empty word's vectors return to 0, and a linear start ends."""
+        for name in self.network:
+            self.network.reader(name).after_update()
+        self._start_linearly(step)
+
+    def _start_linearly(self, done: int) -> None:
+        linear = is_linear(done, self.batches, self.config.recipe)
+        for net in self.network.values():
+            if isinstance(net, MemN2N):
+                net.linear.fill_(linear)
+
+    def metrics(self) -> dict[str, Any]:
+        """Nothing is recorded of the weights."""
+        return {}
+
+    def validate(self, place: Place) -> dict[str, float]:
+        """Loss in nats and error in percent of the questions held out, over all groups and restarts."""
+        losses, wrong = [], []
+        for group in self.data.groups:
+            if len(group.valid):
+                told, loss = answers(self.network.reader(group.name), group.valid, self.restarts)
+                losses.append(loss.mean().item())
+                wrong.append((told != group.valid.answers).double().mean(0))
+        if not losses:
+            return {"dev/loss": 0.0, "dev/error": 0.0}
+        self._dev_scores = torch.cat(wrong).mul(-100).tolist()
+        return {"dev/loss": float(np.mean(losses)), "dev/error": 100 * float(np.mean([w.mean() for w in wrong]))}
+
+    def dev_scores(self) -> list[float]:
+        """Minus the percentage of restarts that answered each held-out question wrong."""
+        return self._dev_scores
+
+    def test(self, folder: RunFolder, place: Place) -> dict[str, Any]:
+        """Errors of each task, of the restart that learned its own best; every restart's answers are kept."""
+        found = [self._test(group) for group in self.data.groups]
+        tested = [item for group in found for item in group.pop("tasks")]
+        chosen = {group["name"]: group for group in found}
+        arrays = {f"wrong_{task}": wrong.numpy() for task, wrong, _ in tested}
+        chosen_of = {task: chosen[name]["chosen"] for task, _, name in tested}
+        measures.keep(folder, arrays, chosen_of)
+        scores = measures.scores({task: wrong.numpy() for task, wrong, _ in tested}, chosen_of)
+        dev = self.validate(place)
+        return {
+            "scores": {"test": scores},
+            "loss": {"dev_nll": dev["dev/loss"]},
+            "restarts": self.restarts,
+            "networks": chosen,
+        }
+
+    def _test(self, group: Group) -> dict[str, Any]:
+        """What a group's restarts have learned, and their mistakes (R, Q) in each test, with the group's name."""
+        net = self.network.reader(group.name)
+        told, losses = answers(net, group.train, self.restarts)
+        errors = (told != group.train.answers).double().mean(1).mul(100).tolist()
+        tasks = []
+        for task, data in group.tests.items():
+            told, _ = answers(net, data, self.restarts)
+            tasks.append((task, told != data.answers, group.name))
+        return {
+            "name": group.name,
+            "train_error": errors,
+            "train_loss": losses.mean(1).tolist(),
+            "chosen": best(errors, losses.mean(1).tolist()),
+            "tasks": tasks,
+        }

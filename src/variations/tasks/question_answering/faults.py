@@ -1,0 +1,56 @@
+"""Combinations of a question-answering run's keys that cannot work."""
+
+from variations.configuration.faults import Fault, Rules
+from variations.tasks.question_answering.config import QuestionAnsweringConfig
+from variations.tasks.question_answering.corpus import TASKS
+from variations.tasks.question_answering.toy import STORIES
+
+RULES = Rules()
+
+
+@RULES.reads("data.kind", "data.root")
+def _root(config: QuestionAnsweringConfig) -> list[Fault]:
+    if config.data.kind != "babi" or config.data.root is not None:
+        return []
+    text = (
+        f"data={config.data.name} reads bAbI 1.2, so it needs data.root: set data.root=FOLDER, the one that holds en "
+        "and en-10k (tasks_1-20_v1-2 once unpacked)."
+    )
+    return [Fault(("data.root",), text)]
+
+
+@RULES.reads("data.kind", "data.tasks")
+def _tasks(config: QuestionAnsweringConfig) -> list[Fault]:
+    known = list(STORIES) if config.data.kind == "toy" else list(range(1, len(TASKS) + 1))
+    valid = ", ".join(map(str, known)) if config.data.kind == "toy" else f"1 to {len(TASKS)}"
+    faults = []
+    if unknown := sorted(set(config.data.tasks) - set(known)):
+        faults.append(f"data.tasks names {', '.join(map(str, unknown))}, and data={config.data.name} has {valid}.")
+    if not config.data.tasks:
+        faults.append(f"data.tasks is empty: name some of {valid}.")
+    if len(set(config.data.tasks)) < len(config.data.tasks):
+        faults.append(f"data.tasks={config.data.tasks} names a task twice.")
+    return [Fault(("data.tasks",), text) for text in faults]
+
+
+@RULES.reads("model.kind", "model.d", "model.h")
+def _heads(config: QuestionAnsweringConfig) -> list[Fault]:
+    model = config.model
+    if model.kind != "transformer" or model.d % model.h == 0:
+        return []
+    return [Fault(("model.d", "model.h"), f"model.d={model.d} is no multiple of model.h={model.h} heads.")]
+
+
+@RULES.reads("model.kind", "recipe.linear_epochs")
+def _linear(config: QuestionAnsweringConfig) -> list[Fault]:
+    if config.model.kind == "memn2n" or not config.recipe.linear_epochs:
+        return []
+    text = f"recipe.linear_epochs is MemN2N's linear start; model={config.model.kind} has none: set it to 0."
+    return [Fault(("recipe.linear_epochs",), text)]
+
+
+@RULES.reads("trainer.devices", "trainer.nodes")
+def _devices(config: QuestionAnsweringConfig) -> list[Fault]:
+    if config.trainer.devices * config.trainer.nodes == 1:
+        return []
+    return [Fault(("trainer.devices",), "Restarts are trained on one device: set trainer.devices=1, trainer.nodes=1.")]

@@ -1,0 +1,147 @@
+"""What is measured of answers, what was published, and when the two may be compared."""
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from variations.configuration.suggestions import did_you_mean
+from variations.errors import DataError, UserError
+from variations.store.ledger import RunFolder
+from variations.tasks.base import Measure, Published
+from variations.tasks.question_answering.corpus import TASKS
+
+FAILED = 5.0
+"""A task fails with an error of more percent (Weston et al. 2016)."""
+CONVENTION = "test questions answered wrong; the restart with the least training error"
+SCORES = {
+    "error": ("mean error %", "mean over tasks of the part of " + CONVENTION),
+    "failed": ("failed tasks", f"tasks with an error above {FAILED:g} %"),
+    "error_of_restarts": ("mean error % of all restarts", "mean over tasks and restarts"),
+    "error_sd": ("sd of restarts", "standard deviation over restarts of their mean error over tasks"),
+    **{f"task_{number}": (f"{number} {name.replace('-', ' ')}", CONVENTION) for number, name in enumerate(TASKS, 1)},
+}
+"""Scores of the test set: heading and convention."""
+PUBLISHED = {
+    "mean_error": ("error", "mean error %"),
+    "failed": ("failed", "failed tasks"),
+    **{f"task_{number}": (f"task_{number}", name.replace("-", " ")) for number, name in enumerate(TASKS, 1)},
+}
+"""Keys of `variation.published` on the tests of bAbI 1.2: which of our scores each is, and its heading."""
+ANSWERS = "answers.npz"
+"""File of a run's `hypotheses`: which questions each restart answered wrong."""
+
+
+def scores(wrong: Mapping[int, NDArray[Any]], chosen: Mapping[int, int]) -> dict[str, dict[str, Any]]:
+    """Scores of each task's mistakes (R, Q), given the restart that was chosen for it."""
+    tasks = {task: 100 * float(mistakes[chosen[task]].mean()) for task, mistakes in wrong.items()}
+    of_restarts = np.stack([100 * mistakes.mean(1) for mistakes in wrong.values()])  # (tasks, R)
+    values = {
+        "error": float(np.mean(list(tasks.values()))),
+        "failed": float(sum(error > FAILED for error in tasks.values())),
+        "error_of_restarts": float(of_restarts.mean()),
+        **({"error_sd": float(of_restarts.mean(0).std(ddof=1))} if of_restarts.shape[1] > 1 else {}),
+        **{f"task_{task}": error for task, error in tasks.items()},
+    }
+    return {name: {"value": value, "convention": SCORES[name][1]} for name, value in values.items()}
+
+
+def keep(folder: RunFolder, arrays: Mapping[str, NDArray[Any]], chosen: Mapping[int, int]) -> None:
+    """Store each task's mistakes (R, Q) and the restart chosen for it."""
+    folder.hypotheses.mkdir(exist_ok=True)
+    packed = io.BytesIO()
+    tasks = sorted(chosen)
+    stored: dict[str, Any] = {"tasks": np.array(tasks), "chosen": np.array([chosen[task] for task in tasks]), **arrays}
+    np.savez_compressed(packed, **stored)
+    path = folder.hypotheses / ANSWERS
+    part = path.with_suffix(".tmp")
+    part.write_bytes(packed.getvalue())
+    part.replace(path)
+
+
+def measure(key: str) -> Measure:
+    """The measure of a key: any score of the test set, and the loss. Raises UserError if there is none."""
+    part, _, score = key.partition(".")
+    if key == "dev_nll":
+        return Measure(key, "dev loss", higher_is_better=False, convention="nats per held-out question", set="dev")
+    if part == "test" and score in SCORES:
+        label, convention = SCORES[score]
+        return Measure(key, label, higher_is_better=False, convention=convention)
+    valid = [*SCORES, "dev_nll"]
+    raise UserError(f"There is no measure '{key}' of answers.{did_you_mean(key, valid)} Valid: {', '.join(valid)}.")
+
+
+def metric(name: str) -> Measure:
+    """What `sweep.metric` means: a bare score is one of the test set."""
+    return measure(name if "." in name or name == "dev_nll" else f"test.{name}")
+
+
+def columns(chosen: Measure) -> Sequence[Measure]:
+    """The sweep's metric, failed tasks, the restarts' mean and deviation, and each task."""
+    shown = [measure(f"test.{name}") for name in SCORES]
+    return [chosen, *(each for each in shown if each.key != chosen.key)]
+
+
+def published(key: str) -> Published:
+    """An error on the test questions of bAbI 1.2; an unknown key gets a column of its own."""
+    if key not in PUBLISHED:
+        return Published(key, key)
+    score, label = PUBLISHED[key]
+    return Published(key, label, "the test questions of bAbI 1.2", CONVENTION, (f"test.{score}",))
+
+
+def incomparable(published: Published, config: Mapping[str, Any]) -> str | None:
+    """Why a published error and the run's own cannot be compared; None where both are on bAbI's test questions."""
+    data = config.get("data") or {}
+    if published.key not in PUBLISHED:
+        return None
+    if data.get("kind") != "babi":
+        return "the run was tested on invented stories"
+    if published.key in ("mean_error", "failed") and len(data.get("tasks") or ()) != len(TASKS):
+        return f"the run had {len(data.get('tasks') or ())} of the {len(TASKS)} tasks"
+    return None
+
+
+def caveats(config: Mapping[str, Any]) -> list[str]:
+    """What differs from the papers' runs on the same questions."""
+    restarts = (config.get("model") or {}).get("restarts", 10)
+    return [] if restarts >= 10 else [f"best of {restarts} restarts, not of 10"]
+
+
+def items(folder: RunFolder, chosen: Measure) -> NDArray[np.float64]:
+    """Of each test question whether it was answered wrong, and a 1, in the columns of its task: (Q, 2 · tasks).
+
+    Raises DataError when the run has not stored its answers, or the measure is none of single questions.
+    """
+    name = chosen.key.partition(".")[2]
+    if not (name in ("error", "failed") or name.startswith("task_")):
+        raise DataError(f"{chosen.label} has no values of single questions.")
+    path = folder.hypotheses / ANSWERS
+    if not path.is_file():
+        raise DataError(f"{folder.path} holds no answers: test the run first.")
+    with np.load(path, allow_pickle=False) as stored:
+        wrong = {
+            int(task): stored[f"wrong_{task}"][restart]
+            for task, restart in zip(stored["tasks"], stored["chosen"], strict=True)
+        }
+    if name.startswith("task_"):
+        wrong = {task: mistakes for task, mistakes in wrong.items() if f"task_{task}" == name}
+    if not wrong:
+        raise DataError(f"{folder.path} was not tested on {chosen.label}.")
+    rows = np.zeros((sum(map(len, wrong.values())), 2 * len(wrong)))
+    at = 0
+    for column, mistakes in enumerate(wrong.values()):
+        rows[at : at + len(mistakes), 2 * column] = mistakes
+        rows[at : at + len(mistakes), 2 * column + 1] = 1
+        at += len(mistakes)
+    return rows
+
+
+def aggregate(chosen: Measure, sums: NDArray[Any]) -> NDArray[np.float64]:
+    """The measure of sums (…, 2 · tasks) to (…)."""
+    sums = np.asarray(sums, dtype=np.float64)
+    errors = 100 * sums[..., ::2] / np.maximum(sums[..., 1::2], 1)  # (…, tasks)
+    found: NDArray[np.float64] = (errors > FAILED).sum(-1) if chosen.key == "test.failed" else errors.mean(-1)
+    return np.asarray(found, dtype=np.float64)

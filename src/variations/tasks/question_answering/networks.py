@@ -1,0 +1,40 @@
+"""A configuration's networks."""
+
+from torch import nn
+
+from variations.models.memory.base import Reader
+from variations.models.memory.dmn import DMN
+from variations.models.memory.lstm import LSTM
+from variations.models.memory.memn2n import MemN2N
+from variations.models.memory.memnn import MemNN
+from variations.models.memory.transformer import TransformerReader
+from variations.tasks.question_answering.config import ReaderConfig
+from variations.tasks.question_answering.encoding import Vocabulary
+
+
+def build(model: ReaderConfig, vocabulary: Vocabulary, seeds: list[int]) -> Reader:
+    """The restarts of a network over a vocabulary, one for each seed."""
+    words, memory, longest = len(vocabulary), vocabulary.memory, vocabulary.longest
+    match model.kind:
+        case "memn2n":
+            options = {"code": model.code, "tying": model.tying, "empty_slots": model.empty_slots}
+            return MemN2N(words, memory, longest, model.d, model.hops, seeds, **options)  # type: ignore[arg-type]
+        case "memnn":
+            return MemNN(words, model.d, model.facts, seeds, model.adaptive, model.nonlinear, model.margin)
+        case "dmn":
+            kinds = {"distance": model.distance, "products": model.products}
+            return DMN(words, model.d, model.d_word, model.passes, seeds, gate_weight=model.gate_weight, **kinds)  # type: ignore[arg-type]
+        case "lstm":
+            return LSTM(words, model.d, model.d_word, seeds)
+        case _:
+            return TransformerReader(words, memory, longest, model.d, model.layers, model.h, seeds)
+
+
+class Networks(nn.ModuleDict):
+    """The networks of all groups, by name."""
+
+    def reader(self, group: str) -> Reader:
+        """That of a group."""
+        net = self[group]
+        assert isinstance(net, Reader)  # noqa: S101 - for the type alone
+        return net

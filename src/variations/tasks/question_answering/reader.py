@@ -1,0 +1,145 @@
+"""Reads the files of the bAbI tasks, version 1.2, and takes nothing on trust.
+
+A file holds stories. A line is a number, a space and a text; the number 1 begins a story, and each line counts on by
+one. A sentence ends with a full stop. A question ends with a question mark and is followed by a tab, the answer, a
+tab, and the numbers of the sentences that support the answer.
+"""
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from variations.errors import DataError
+
+LINE = re.compile(r"([1-9][0-9]*) (\S.*)")
+WORDS = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*", re.UNICODE)
+MOST_FAULTS = 20
+"""As many malformed lines of a file are named; the rest are counted."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, its answer, and where both come from.
+
+    `story` are the sentences told so far, oldest first, as tuples of lower-case words. Questions of one story share
+    them: a later question's story begins with an earlier one's. `supports` are indices into `story`, in the order in
+    which the file names them.
+    """
+
+    story: tuple[tuple[str, ...], ...]
+    words: tuple[str, ...]
+    answer: str
+    """One class, also where it is a list: `milk,football`."""
+    supports: tuple[int, ...]
+
+
+class _Malformed(Exception):  # noqa: N818 - a fault of one line, gathered with the others
+    """What is wrong with a line."""
+
+
+class _Story:
+    """The sentences of a story so far, and the line numbers under which its questions may name them."""
+
+    def __init__(self) -> None:
+        self.sentences: list[tuple[str, ...]] = []
+        self.index: dict[int, int] = {}
+
+    def tell(self, number: int, text: str) -> None:
+        if not text.endswith("."):
+            raise _Malformed("neither a sentence (it ends with no full stop) nor a question (it has no tab)")
+        self.index[number] = len(self.sentences)
+        self.sentences.append(_words(text[:-1]))
+
+    def ask(self, text: str) -> Question:
+        parts = text.split("\t")
+        if len(parts) != 3:
+            raise _Malformed(
+                f"a question has a tab before its answer and one before its supporting facts, this line has "
+                f"{len(parts) - 1} in all"
+            )
+        asked, answer, facts = (part.strip(" ") for part in parts)
+        if not asked.endswith("?"):
+            raise _Malformed("what stands before the first tab does not end with a question mark")
+        if not answer or " " in answer:
+            raise _Malformed(f'the answer "{answer}" is not one word, or several with commas between them')
+        return Question(tuple(self.sentences), _words(asked[:-1]), answer.lower(), self._supports(facts))
+
+    def _supports(self, facts: str) -> tuple[int, ...]:
+        if not facts:
+            raise _Malformed("no supporting facts are named")
+        supports = []
+        for fact in facts.split():
+            if not fact.isascii() or not fact.isdigit() or int(fact) not in self.index:
+                raise _Malformed(f'the supporting fact "{fact}" is not the number of an earlier sentence of the story')
+            supports.append(self.index[int(fact)])
+        return tuple(supports)
+
+
+def read(path: Path) -> list[Question]:
+    """The questions of a file, in its order; a name that ends with .gz is unpacked.
+
+    Raises:
+        DataError: the file cannot be read, holds no question, or has malformed lines: each is named by its number.
+    """
+    questions, faults = parse(_lines(path))
+    if faults:
+        more = f"\n  and {len(faults) - MOST_FAULTS} more" if len(faults) > MOST_FAULTS else ""
+        listed = "\n".join(f"  line {number}: {fault}" for number, fault in faults[:MOST_FAULTS])
+        raise DataError(f"{path} is no bAbI file of version 1.2:\n{listed}{more}")
+    if not questions:
+        raise DataError(f"{path} holds no question: is it a bAbI file of version 1.2?")
+    return questions
+
+
+def parse(lines: Iterator[str]) -> tuple[list[Question], list[tuple[int, str]]]:
+    """The questions of a file's lines, and its faults with the numbers of their lines, counted from 1."""
+    questions: list[Question] = []
+    faults: list[tuple[int, str]] = []
+    story, last = _Story(), 0
+    for at, line in enumerate(lines, start=1):
+        try:
+            match = LINE.fullmatch(line)
+            if match is None:
+                raise _Malformed("a line is a number, one space and a text")
+            number, text = int(match[1]), match[2]
+            if number == 1:
+                story = _Story()
+            elif number != last + 1:
+                expected = f"{last + 1} or 1" if last else "1"
+                last = number
+                raise _Malformed(f"the line is numbered {number}, and {expected} was due")
+            last = number
+            if "\t" in text:
+                questions.append(story.ask(text))
+            else:
+                story.tell(number, text)
+        except _Malformed as fault:
+            faults.append((at, str(fault)))
+    return questions, faults
+
+
+def _words(text: str) -> tuple[str, ...]:
+    words = tuple(text.lower().split())
+    for word in words:
+        if not WORDS.fullmatch(word):
+            raise _Malformed(f'"{word}" is not a word')
+    if not words:
+        raise _Malformed("there are no words")
+    return words
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        content = path.read_bytes()
+        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
+    except OSError as error:
+        raise DataError(f"Cannot read {path}: {error.strerror or error}.") from error
+    except (EOFError, zlib.error) as error:
+        raise DataError(f"{path} is damaged, it cannot be unpacked: fetch it again.") from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise DataError(f"{path}, line {line}: the text is not UTF-8.") from error
+    return (line.removesuffix("\r") for line in text.removesuffix("\n").split("\n") if text)

@@ -1,0 +1,237 @@
+"""Question answering as a task: what it owns and where it stands. Importing it imports no torch."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from variations.config import RunConfig
+from variations.configuration.faults import Fault, Rules
+from variations.errors import DataError, UserError
+from variations.store.ledger import RunFolder
+from variations.tasks.base import Measure, Published, Samples
+from variations.tasks.question_answering import measures
+from variations.tasks.question_answering.config import QuestionAnsweringConfig
+from variations.tasks.question_answering.faults import RULES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from variations.tasks.question_answering.data import QuestionAnsweringData
+    from variations.tasks.question_answering.experiment import QuestionAnsweringExperiment
+
+OWN_KEYS = {
+    "memn2n": ("hops", "code", "tying", "empty_slots"),
+    "memnn": ("facts", "adaptive", "nonlinear", "margin"),
+    "dmn": ("d_word", "passes", "distance", "products", "gate_weight"),
+    "lstm": ("d_word",),
+    "transformer": ("layers", "h"),
+}
+"""Keys of `model` that only some kinds have."""
+PICTURES = 3
+"""Questions of each task whose reading is drawn."""
+
+
+class QuestionAnswering:
+    """A question about a story gets an answer (see `tasks/base.py` for each member)."""
+
+    name = "question_answering"
+    schema: type[RunConfig] = QuestionAnsweringConfig
+    rules: Rules = RULES
+    other_names: Mapping[str, str] = {
+        "embedding_size": "model.d",
+        "n_hops": "model.hops",
+        "batch_size": "recipe.batch_size",
+        "babi_root": "data.root",
+    }
+    incidental: Sequence[str] = ("data.root", "data.cache")
+    test_only: Sequence[str] = ()
+    symbols: Mapping[str, str] = {
+        "model.kind": "model",
+        "model.hops": "K",
+        "model.passes": "T_M",
+        "model.facts": "k",
+        "recipe.linear_epochs": "LS",
+        "recipe.noise": "RN",
+        "data.name": "data",
+    }
+    silent: Sequence[str] = ()
+
+    losses: Sequence[str] = ("loss",)
+    units: Sequence[str] = ("questions", "sentences", "flops")
+    loss_unit = "questions"
+    monitor = "dev/loss"
+    shown: Mapping[str, str] = {"dev/loss": "dev loss {:.3f}", "dev/error": "dev error {:.1f} %"}
+
+    def effective(self, flat: dict[str, Any]) -> dict[str, Any]:
+        """Nothing is left to be filled in."""
+        return flat
+
+    def without_effect(self, flat: Mapping[str, Any]) -> Sequence[str]:
+        """Keys of other kinds of networks, and of the stories that are not read."""
+        own = OWN_KEYS.get(str(flat.get("model.kind")), ())
+        others = [f"model.{key}" for key in sorted({k for keys in OWN_KEYS.values() for k in keys} - set(own))]
+        stories = ["data.toy_questions"] if flat.get("data.kind") == "babi" else ["data.questions", "data.root"]
+        adam = [] if flat.get("recipe.optimizer") == "adam" else [f"recipe.{key}" for key in ("beta1", "beta2", "eps")]
+        return [*others, *stories, *adam, "recipe.schedule", "recipe.warmup"]
+
+    def label(self, config: QuestionAnsweringConfig) -> list[str]:
+        """`["memn2n", "d20", "babi"]`."""
+        return [config.model.kind, f"d{config.model.d}", config.data.name]
+
+    def own_text(self, config: Mapping[str, Any]) -> bool:
+        """bAbI is the same everywhere."""
+        return False
+
+    def idle(self, typed: Sequence[str], configs: Sequence[QuestionAnsweringConfig]) -> list[Fault]:
+        """Keys of a kind of network that no run has."""
+        kinds = {config.model.kind for config in configs}
+        used = {key for kind in kinds for key in OWN_KEYS[kind]}
+        faults = []
+        for line in typed:
+            key = line.partition("=")[0].removeprefix("model.")
+            owners = [kind for kind, keys in OWN_KEYS.items() if key in keys]
+            if line.startswith("model.") and owners and key not in used:
+                text = (
+                    f"{line} has no effect with model={', '.join(sorted(kinds))}: it is a key of {', '.join(owners)}."
+                )
+                faults.append(Fault(("model.kind",), text))
+        return faults
+
+    def unusable_files(self, configs: Sequence[QuestionAnsweringConfig]) -> list[Fault]:
+        """Files of bAbI that a run needs and that are not there, each once."""
+        from variations.tasks.question_answering.corpus import path_of
+
+        found: dict[str, Fault] = {}
+        for data in (config.data for config in configs):
+            if data.kind != "babi" or data.root is None or not Path(data.root).expanduser().is_dir():
+                continue
+            for task in data.tasks:
+                for part in ("train", "test"):
+                    try:
+                        path_of(Path(data.root).expanduser(), task, data.questions, part)
+                    except DataError as error:
+                        found[str(error)] = Fault(("data.root", "data.tasks", "data.questions"), str(error))
+        return list(found.values())
+
+    def missing(self, config: QuestionAnsweringConfig) -> list[str]:
+        """The folder of bAbI, if one is named and is not there."""
+        root = config.data.root
+        if root is None or Path(root).expanduser().is_dir():
+            return []
+        return [f"data.root={root}: there is no such folder ({Path(root).expanduser().absolute()})."]
+
+    def profile(self, config: QuestionAnsweringConfig, device: str) -> Mapping[str, str]:
+        """Nothing is chosen by device."""
+        return {}
+
+    def data(self, config: QuestionAnsweringConfig) -> "QuestionAnsweringData":
+        """The stories with their vocabularies."""
+        from variations.tasks.question_answering.data import QuestionAnsweringData
+
+        return QuestionAnsweringData(config)
+
+    def experiment(self, config: QuestionAnsweringConfig, data: Any, device: str) -> "QuestionAnsweringExperiment":
+        """The restarts of each task's network, or of one for all tasks."""
+        from variations.tasks.question_answering.experiment import QuestionAnsweringExperiment
+
+        return QuestionAnsweringExperiment(config, data)
+
+    def network(self, config: QuestionAnsweringConfig, folder: RunFolder) -> Any:
+        """The networks over the run's own words."""
+        from variations.tasks.question_answering.data import vocabulary_of
+        from variations.tasks.question_answering.networks import Networks, build
+
+        card = _card(folder)
+        seeds = list(range(config.model.restarts))
+        return Networks({name: build(config.model, vocabulary_of(card, name), seeds) for name in card["groups"]})
+
+    def changed_inputs(self, config: QuestionAnsweringConfig, folder: RunFolder) -> list[str]:
+        """Whether the stories are still those of the run."""
+        from variations.tasks.question_answering.data import CARD, fingerprint
+
+        if not (folder.path / CARD).is_file():
+            return []
+        try:
+            same = fingerprint(config.data) == _card(folder)["fingerprint"]
+        except DataError as error:
+            return [str(error)]
+        return [] if same else [f"The stories in data.root={config.data.root} are not those the run learned from."]
+
+    def totals(self, counted: Mapping[str, float]) -> dict[str, Any]:
+        """Sentences of a question's memory, in the mean."""
+        return {"sentences_per_question": counted["sentences"] / max(1, counted["questions"])}
+
+    def samples(self, folder: RunFolder) -> Mapping[str, Samples]:
+        """None: questions are shown with what is read for them, as pictures."""
+        return {}
+
+    def pictures(self, folder: RunFolder, experiment: "QuestionAnsweringExperiment") -> Mapping[str, Path]:
+        """What each hop reads for the first test questions of each task that have a short story."""
+        from variations.tasks.question_answering.pictures import LONGEST, draw, reading
+
+        result = folder.result() or {}
+        drawn: dict[str, Path] = {}
+        for group in experiment.data.groups:
+            restart = ((result.get("networks") or {}).get(group.name) or {}).get("chosen", 0)
+            net = experiment.network.reader(group.name)
+            for task, data in group.tests.items():
+                short = [at for at, count in enumerate(data.count.tolist()) if 2 < count <= LONGEST]
+                for question in short[:PICTURES]:
+                    found = reading(net, group.vocabulary, data, question, restart)
+                    if found.reads:
+                        path = folder.path / "figures" / f"reading-{task}-{question}.png"
+                        drawn[f"task {task}, question {question}"] = draw(found, path)
+        return drawn
+
+    def metric(self, name: str) -> Measure:
+        """A bare score is one of the test set."""
+        return measures.metric(name)
+
+    def measure(self, key: str) -> Measure:
+        """Any score of the test set, and the dev loss."""
+        return measures.measure(key)
+
+    def columns(self, metric: Measure) -> Sequence[Measure]:
+        """The sweep's metric, failed tasks, the restarts' mean and deviation, and each task."""
+        return measures.columns(metric)
+
+    def published(self, key: str) -> Published:
+        """Errors on the test questions of bAbI 1.2."""
+        return measures.published(key)
+
+    def data_name(self, config: Mapping[str, Any]) -> str:
+        """`babi 1k`, `babi_toy`."""
+        data = config.get("data") or {}
+        return (
+            f"{data.get('name')} {data.get('questions')}" if data.get("kind") == "babi" else str(data.get("name", ""))
+        )
+
+    def incomparable(self, published: Published, config: Mapping[str, Any]) -> str | None:
+        """Only runs on bAbI are compared with its published errors."""
+        return measures.incomparable(published, config)
+
+    def caveats(self, published: Published, measure: str, config: Mapping[str, Any]) -> list[str]:
+        """Fewer restarts than the papers'."""
+        return measures.caveats(config)
+
+    def items(self, folder: RunFolder, measure: Measure) -> "NDArray[Any]":
+        """Which test questions were answered wrong."""
+        return measures.items(folder, measure)
+
+    def aggregate(self, measure: Measure, sums: "NDArray[Any]") -> "NDArray[Any]":
+        """The mean of the tasks' errors, or how many fail."""
+        return measures.aggregate(measure, sums)
+
+
+def _card(folder: RunFolder) -> dict[str, Any]:
+    from variations.tasks.question_answering.data import CARD
+
+    path = folder.path / CARD
+    if not path.exists():
+        raise UserError(f"{folder.path} has no {CARD}: the run has not begun to train.")
+    card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return card
+
+
+TASK = QuestionAnswering()

@@ -1,0 +1,60 @@
+"""The inputs of a translation run: its texts, and what the preparation has made of them."""
+
+from collections.abc import Sequence
+
+from variations.data.entry import key_of
+from variations.errors import UserError
+from variations.store import inputs
+from variations.store.run_folder import RunFolder
+from variations.tasks.translation.config import TranslationConfig
+from variations.tasks.translation.data import corpora
+from variations.tasks.translation.data.corpora import Corpus
+from variations.tasks.translation.data.tokens import TokenPairs
+
+DOWNLOADED = ("multi30k", "wmt14")
+
+
+def texts(corpus: Corpus, further: Sequence[str]) -> dict[str, str]:
+    """SHA-256 of each text of train, dev, test and `further` sets, by its file's name without .gz.
+
+    A packed copy is the same text.
+    """
+    found = {}
+    for name in dict.fromkeys(["train", "dev", "test", *further]):
+        if name in corpus.surveys:
+            pair, seen = corpus.sets()[name], corpus.surveys[name]
+            found[pair.source.name.removesuffix(".gz")] = seen.source.text_sha256
+            found[pair.target.name.removesuffix(".gz")] = seen.target.text_sha256
+    return found
+
+
+def prepared(train: TokenPairs) -> dict[str, str]:
+    """What the preparation has made of the training text, by whichever version of its code."""
+    return {"the sub-word ids of the training text": key_of(train.sha256)}
+
+
+def present(config: TranslationConfig) -> dict[str, str]:
+    """The fingerprints of texts that are at hand; empty where one is gone or at fault, or would be downloaded.
+
+    Whoever needs the text will meet that fault; of downloads the checksums are known.
+    """
+    if config.data.root is None and config.data.kind in DOWNLOADED:
+        return {}
+    try:
+        return texts(corpora.load(config.data, progress=config.trainer.progress), config.decode.sets)
+    except UserError:
+        return {}
+
+
+def changed_texts(config: TranslationConfig, folder: RunFolder) -> list[str]:
+    """A sentence if the texts are no longer those that a run was begun with."""
+    if not inputs.remembered(folder):  # nothing to compare: no text is read, or made, for that
+        return []
+    names = inputs.changed(folder, present(config))
+    if not names:
+        return []
+    where = f" in {config.data.root}" if config.data.root else ""
+    return [
+        f"{', '.join(names)}{where} changed after this run was begun: what it has made is from the former text. "
+        "force=true makes a new attempt with the present one; name=… keeps both apart."
+    ]

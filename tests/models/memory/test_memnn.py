@@ -1,0 +1,148 @@
+"""MemNN against the paper's scores and sums, fact by fact."""
+
+import itertools
+
+import pytest
+import torch
+from invented import V, make_stories
+from torch import Tensor
+
+from variations.models.memory.memnn import FOUND, QUESTION, SCORED, Embedding, MemNN
+from variations.models.memory.stories import Stories
+
+D, FACTS = 4, 2
+
+
+def model(seeds: list[int], **options: bool | float) -> MemNN:
+    return MemNN(V, D, FACTS, seeds, **options).double()
+
+
+class Paper:
+    """One question of one restart, by the paper's definitions. Fact 0 is none, fact i slot i."""
+
+    def __init__(self, net: MemNN, stories: Stories, r: int, b: int) -> None:
+        self.net, self.r = net, r
+        slots = stories.spread(stories.sentences)[r, b].tolist()
+        self.sentences = [[], *([w for w in slot if w] for slot in slots if any(slot))]
+        self.question = [w for w in stories.questions[r, b].tolist() if w]
+        self.answer = int(stories.answers[r, b])
+        self.supports = stories.supports[r, b].tolist()
+
+    def bag(self, part: Embedding, identity: int, words: list[int]) -> Tensor:
+        U = part.U[self.r].view(3, V, D)
+        return sum((U[identity, word] for word in words), torch.zeros(D, dtype=U.dtype))
+
+    def embed(self, part: Embedding, bag: Tensor) -> Tensor:
+        return bag if part.W is None else torch.tanh(torch.tanh(bag) @ part.W[self.r])
+
+    def x(self, part: Embedding, found: list[int]) -> Tensor:
+        bag = self.bag(part, QUESTION, self.question)
+        return self.embed(part, bag + sum(self.bag(part, FOUND, self.sentences[fact]) for fact in found))
+
+    def y(self, fact: int) -> Tensor:
+        part = self.net.output
+        bag = self.net.none[self.r, 0] if fact == 0 else self.bag(part, SCORED, self.sentences[fact])
+        return self.embed(part, bag)
+
+    def s_Ot(self, found: list[int], y: int, other: int) -> Tensor:
+        """Slots count backwards in time, so a greater number is older."""
+        age_x = found[-1] if found else 0
+        older = torch.tensor([age_x > y, age_x > other, y > other], dtype=self.net.time.dtype)
+        return self.x(self.net.output, found) @ (self.y(y) - self.y(other) + older @ self.net.time[self.r])
+
+    def s_R(self, found: list[int], word: int) -> Tensor:
+        part = self.net.response
+        return self.x(part, found) @ self.embed(part, self.bag(part, SCORED, [word]))
+
+    def facts(self) -> list[int]:
+        return [fact for fact in range(len(self.sentences)) if fact or self.net.none is not None]
+
+    def choose(self, found: list[int]) -> int:
+        if found and found[-1] == 0:
+            return 0
+        best, *others = self.facts()
+        for fact in others:
+            if self.s_Ot(found, fact, best) > 0:
+                best = fact
+        return best
+
+    def loss(self) -> Tensor:
+        margin = self.net.margin
+        total = torch.tensor(0.0, dtype=self.net.time.dtype)
+        for k in range(FACTS):
+            found, wanted = self.supports[:k], self.supports[k]
+            if (found and found[-1] == 0) or (wanted == 0 and self.net.none is None):
+                continue
+            for false in self.facts():
+                if false != wanted:
+                    total = total + (margin - self.s_Ot(found, wanted, false)).relu()
+                    total = total + (margin + self.s_Ot(found, false, wanted)).relu()
+        right = self.s_R(self.supports, self.answer)
+        for word in range(V):
+            if word != self.answer:
+                total = total + (margin - right + self.s_R(self.supports, word)).relu()
+        return total
+
+
+@pytest.fixture
+def supported(stories: Stories) -> Stories:
+    stories.supports.copy_(torch.tensor([[[2, 1], [3, 0], [1, 0]], [[1, 3], [0, 0], [2, 1]]]))
+    return stories
+
+
+OPTIONS = [{"adaptive": a, "nonlinear": n, "margin": 0.7} for a, n in itertools.product([False, True], repeat=2)]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_the_search_and_the_response_by_hand(stories: Stories, options: dict[str, bool | float]) -> None:
+    net = model([1, 2], **options)
+    scores, reads = net(stories)
+    for r, b in itertools.product(range(2), range(3)):
+        paper = Paper(net, stories, r, b)
+        found: list[int] = []
+        for read in reads:
+            found.append(paper.choose(found))
+            assert read[r, b].nonzero().flatten().tolist() == [fact - 1 for fact in found[-1:] if fact]
+        for word in range(V):
+            torch.testing.assert_close(scores[r, b, word], paper.s_R(found, word), atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_the_margin_ranking_sums_by_hand(supported: Stories, options: dict[str, bool | float]) -> None:
+    net = model([1, 2], **options)
+    loss = net.loss(supported)
+    for r in range(2):
+        wanted = sum(Paper(net, supported, r, b).loss() for b in range(3))
+        torch.testing.assert_close(loss[r], wanted, atol=1e-10, rtol=0)
+
+
+def test_after_none_nothing_is_found(stories: Stories) -> None:
+    net = model([1])
+    with torch.no_grad():
+        net.output.U.zero_()
+        net.time.zero_()
+        net.none.fill_(1)
+    scores, reads = net(make_stories([[2, 3]]))
+    assert not any(read.any() for read in reads)
+    assert scores.isfinite().all()
+
+
+def test_room_for_more_slots_changes_nothing() -> None:
+    net = model([1, 2])
+    tight, roomy = make_stories([[2, 3], [1, 2]]), make_stories([[2, 3], [1, 2]], extra=2)
+    torch.testing.assert_close(net(tight)[0], net(roomy)[0], atol=1e-12, rtol=0)
+    torch.testing.assert_close(net.loss(tight), net.loss(roomy), atol=1e-12, rtol=0)
+
+
+def test_gradients(supported: Stories) -> None:
+    net = model([1, 2], margin=0.7, nonlinear=True)
+    names, values = zip(*net.named_parameters(), strict=True)
+    holder = torch.nn.Module()
+    holder.net = net
+    holder.forward = net.loss
+
+    def loss(*parameters: Tensor) -> Tensor:
+        named = {f"net.{name}": parameter for name, parameter in zip(names, parameters, strict=True)}
+        return torch.func.functional_call(holder, named, (supported,))
+
+    assert torch.autograd.gradcheck(loss, values, fast_mode=True)

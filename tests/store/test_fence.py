@@ -1,0 +1,140 @@
+"""Who has lost a run's lease has lost the right to write in its folder, whatever it is doing."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from variations.errors import RunFailedError, TakenOverError
+from variations.store import fence
+from variations.store.atomic import replaced, write_text
+from variations.store.lease import hold
+from variations.store.ledger import RunFolder
+from variations.training import checkpoints
+
+SRC = str(Path(__file__).parents[2] / "src")
+
+
+def python(code: str, *arguments: str) -> str:
+    environment = os.environ | {"PYTHONPATH": SRC}
+    line = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(line, capture_output=True, text=True, check=True, env=environment).stdout
+
+
+TAKE_OVER = (
+    "import sys; from pathlib import Path; from variations.store.lease import Lease, read\n"
+    "folder = Path(sys.argv[1])\n"
+    "assert Lease.claim(folder, read(folder), 'running') is not None\n"
+)
+
+
+@pytest.fixture
+def paused(tmp_path: Path) -> Iterator[RunFolder]:
+    """A run that this process holds and that, while it slept, another process has taken over."""
+    folder = RunFolder(tmp_path / "run").create({})
+    with hold(folder.path, seconds=600):
+        checkpoints.save(folder.checkpoints / "step1.ckpt", 1)
+        folder.truncate_metrics(0)
+        folder.append_metrics({"step": 1})
+        folder.set_status("running", step=1)
+        python(TAKE_OVER, str(folder.path))
+        yield folder
+
+
+def contents(folder: RunFolder) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda folder: folder.append_metrics({"step": 2}),
+        lambda folder: folder.truncate_metrics(0),
+        lambda folder: folder.set_status("finished"),
+        lambda folder: folder.write_result({"scores": {}}),
+        lambda folder: folder.write_environment({}),
+        lambda folder: checkpoints.save(folder.checkpoints / "step2.ckpt", 2),
+        lambda folder: checkpoints.drop_after(folder.checkpoints, 0),
+        lambda folder: write_text(folder.hypotheses / "test.hyp", "late\n"),
+    ],
+    ids=["metrics", "new metrics", "status", "result", "environment", "checkpoint", "deleting", "hypotheses"],
+)
+def test_whoever_lost_the_lease_writes_nothing_more(write: Callable[[RunFolder], None], paused: RunFolder) -> None:
+    before = contents(paused)
+    with pytest.raises(TakenOverError, match="was taken over by another process"):
+        write(paused)
+    assert contents(paused) == before
+
+
+def test_a_takeover_in_the_midst_of_a_write_stops_it(tmp_path: Path) -> None:
+    """Between the last look at the lease and the rename: no look can be late enough, so the system must refuse."""
+    folder = RunFolder(tmp_path / "run").create({})
+    with hold(folder.path, seconds=600):
+        folder.set_status("running", step=1)
+        before = (folder.path / "status.json").read_bytes()
+        with pytest.raises(TakenOverError), replaced(folder.path / "status.json") as temporary:
+            temporary.write_text("late")
+            python(TAKE_OVER, str(folder.path))
+        assert (folder.path / "status.json").read_bytes() == before
+
+
+def test_a_line_of_metrics_on_its_way_does_not_reach_the_next_holders_file(tmp_path: Path) -> None:
+    """Written after the look at the lease, by a process that had the file open all the time."""
+    folder = RunFolder(tmp_path / "run").create({})
+    with hold(folder.path, seconds=600):
+        folder.truncate_metrics(0)
+        folder.append_metrics({"step": 1})
+        folder.append_metrics({"step": 2})
+        code = TAKE_OVER + "from variations.store.ledger import RunFolder\nRunFolder(folder).truncate_metrics(1)\n"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(fence, "check", lambda path: python(code, str(path)))
+            folder.append_metrics({"step": 3})
+    assert [line["step"] for line in folder.read_metrics()] == [1]
+
+
+def test_a_deleted_folder_is_said_to_be_deleted(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run").create({})
+    with hold(folder.path, seconds=600):
+        shutil.rmtree(folder.path)
+        for write in (
+            lambda: folder.set_status("finished"),
+            lambda: checkpoints.save(folder.checkpoints / "step1.ckpt", 1),
+            lambda: folder.append_metrics({"step": 2}),
+        ):
+            with pytest.raises(RunFailedError, match="was deleted while the run was at it"):
+                write()
+        assert not folder.path.exists()
+
+
+def test_a_rank_writes_under_the_lease_of_the_process_that_started_it(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run").create({})
+    code = (
+        "import sys; from pathlib import Path; from variations.store import fence\n"
+        "from variations.store.ledger import RunFolder\n"
+        "fence.join(Path(sys.argv[1]), int(sys.argv[2])); RunFolder(sys.argv[1]).set_status('running', step=7)\n"
+    )
+    with hold(folder.path) as lease:
+        python(code, str(folder.path), str(lease.record.number))
+        status = folder.status()
+        assert status is not None and status.step == 7
+        with pytest.raises(subprocess.CalledProcessError):
+            python(code, str(folder.path), str(lease.record.number - 1))
+
+
+def test_what_a_holder_that_was_killed_has_left_is_cleared_away(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run").create({})
+    code = (
+        "import os, sys; from pathlib import Path; from variations.store.lease import Lease\n"
+        "from variations.store.atomic import replaced\n"
+        "Lease.claim(Path(sys.argv[1]), None, 'running')\n"
+        "with replaced(Path(sys.argv[1], 'checkpoints', 'step1.ckpt')) as path: path.write_text('half'); os._exit(0)\n"
+    )
+    python(code, str(folder.path))
+    assert any(folder.checkpoints.glob(".lease-1/*"))
+    with hold(folder.path):
+        folder.set_status("running")
+    assert sorted(path.name for path in folder.path.rglob(".*")) == []

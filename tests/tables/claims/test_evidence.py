@@ -1,0 +1,144 @@
+"""Verdicts from invented runs whose right verdict is known."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from variations.tables.chance import SignificanceConfig
+from variations.tables.claims.claim import Claim, Contrast, Paper, Scale, read_papers
+from variations.tables.claims.evidence import Evidence, Outcome
+from variations.tables.claims.page import page
+
+TOY = Scale("built-in corpus", "toy_")
+SWEEP = "toy_weighted_claims"
+REFERENCES = [f"Der Hund sieht das {word} im alten Garten ." for word in ("Haus", "Tier", "Kind", "Buch", "Dach")] * 12
+FLAT = [{"step": step, "flops": 10.0 * step, "dev/nll": 0.5} for step in (800, 1000)]
+Put = Callable[..., None]
+
+
+@pytest.fixture
+def put(make_run: Any) -> Put:
+    """Three seeds of a row in which about `share` of the sentences have an error."""
+
+    def row(name: str, share: float, *, seeds: int = 3, metrics: Any = FLAT, sweep: str = SWEEP, **more: Any) -> None:
+        for seed in range(1, seeds + 1):
+            rng = random.Random(100 * seed + len(name))
+            texts = [line.replace("alten", "neuen") if rng.random() < share else line for line in REFERENCES]
+            make_run(sweep, name, seed, 50.0, metrics=metrics, texts=(["source"] * 60, REFERENCES, texts), **more)
+
+    return row
+
+
+@pytest.fixture
+def outcome(store: Path) -> Callable[..., Outcome | None]:
+    def one(**keys: Any) -> Outcome | None:
+        margin = keys.pop("margin", 0.5)
+        test = Contrast(**({"table": "weighted_claims", "margin": margin} | keys))
+        return Evidence(store, SignificanceConfig(n=200)).outcome(test, TOY)
+
+    return one
+
+
+def test_a_row_that_is_clearly_worse(put: Put, outcome: Callable[..., Outcome]) -> None:
+    put("weighted", 0.1)
+    put("softmax", 0.9)
+    found = outcome(row="softmax", base="weighted", expect="worse")
+    assert found.finding is not None
+    assert (found.bearing, found.finding.seeds) == ("supports", (3, 3))
+    assert found.finding.high < 0
+    assert outcome(row="softmax", base="weighted", expect="better").bearing == "contradicts"
+    assert outcome(row="weighted", base="softmax", expect="better").bearing == "supports"
+
+
+def test_two_seeds_leave_it_open_and_none_is_no_evidence(put: Put, outcome: Callable[..., Outcome | None]) -> None:
+    put("weighted", 0.1)
+    put("softmax", 0.9, seeds=2)
+    found = outcome(row="softmax", base="weighted", expect="worse")
+    assert found is not None
+    assert found.bearing == "open"
+    assert outcome(row="topk", base="weighted", expect="worse") is None
+
+
+def test_a_row_that_was_not_trained_concludes_nothing(put: Put, outcome: Callable[..., Outcome]) -> None:
+    put("weighted", 0.1)
+    put("softmax", 0.9, metrics=[{"step": 800, "dev/nll": 0.9}, {"step": 1000, "dev/nll": 0.5}])
+    found = outcome(row="softmax", base="weighted", expect="worse")
+    assert (found.bearing, found.finding) == ("open", None)
+    assert found.note == "softmax is not trained: dev perplexity fell by 33 % in the last fifth of its steps"
+
+
+def test_of_a_loss_the_lower_one_is_better(put: Put, outcome: Callable[..., Outcome], make_run: Any) -> None:
+    put("weighted", 0.1, loss={"dev_nll": 0.4})
+    put("softmax", 0.1, loss={"dev_nll": 0.5})
+    found = outcome(row="softmax", base="weighted", expect="worse", measure="dev_nll", margin=0.01)
+    assert found.finding is not None
+    assert found.finding.effect == pytest.approx(-0.1)
+    assert found.bearing == "supports"
+
+
+def curve(scale: float) -> list[dict[str, Any]]:
+    """A dev loss that reaches 0.5 after `scale` · 800 steps and stays."""
+    points = ((200, 2.5), (400, 1.5), (800, 0.5), (1000, 0.5))
+    return [{"step": scale * step, "flops": 2 * scale * step, "dev/nll": loss} for step, loss in points]
+
+
+def test_the_saving_is_where_the_base_rows_last_loss_is_first_reached(
+    put: Put, outcome: Callable[..., Outcome]
+) -> None:
+    put("transformer", 0.1, metrics=curve(1.0))
+    put("weighted", 0.1, metrics=curve(0.5))
+    for unit in ("step", "flops"):
+        found = outcome(row="weighted", base="transformer", expect="sooner", unit=unit, margin=0.15)
+        assert found.finding is not None
+        assert found.finding.effect == pytest.approx(0.5)
+        assert (found.bearing, found.note) == ("supports", None)
+
+
+def test_a_row_that_never_gets_there_saves_nothing(put: Put, outcome: Callable[..., Outcome]) -> None:
+    put("transformer", 0.1, metrics=curve(1.0))
+    put("weighted", 0.1, metrics=[{"step": step, "dev/nll": 1.0} for step in (400, 480)])
+    found = outcome(row="weighted", base="transformer", expect="sooner", margin=0.15)
+    assert found.finding is not None
+    assert found.finding.effect == pytest.approx(0.4)  # at most, for it stopped there
+    assert found.bearing == "open"
+    assert found.note == "3 of 3 seeds never reach a dev loss of 0.500"
+
+
+def test_the_order_of_rows(put: Put, store: Path) -> None:
+    sweep = "toy_attention_table3"
+    losses = {"base": 0.50, "A_h1": 0.58, "C_N2": 0.70, "C_d256": 0.66, "big": 0.40, "B_dk16": 0.54}
+    for name, loss in losses.items():
+        put(name, 0.1, sweep=sweep, loss={"dev_nll": loss})
+    test = Contrast("attention_table3", "same order", measure="dev_nll", published="dev_ppl", margin=0.5)
+    found = Evidence(store).outcome(test, TOY)
+    assert found is not None
+    assert found.finding is not None
+    assert found.finding.effect == pytest.approx(1.0)  # the published order of these rows is that of `losses`
+    assert (found.bearing, found.note) == ("supports", "5 rows")
+
+
+def test_the_page_holds_every_claim_and_its_verdict(put: Put, store: Path) -> None:
+    put("weighted", 0.1)
+    put("softmax", 0.9)
+    tests = (Contrast("weighted_claims", "worse", "softmax", "weighted", margin=0.5),)
+    paper = Paper(
+        "P",
+        (TOY,),
+        (Claim("a", "3", "Softmax is worse.", "no figure", tests), Claim("b", "4", "Untold.", untested="why")),
+    )
+    text = page([paper], Evidence(store, SignificanceConfig(n=200)))
+    assert "2 claims and questions: 1 reproduced, 1 untested here." in text
+    assert "| 3 | Softmax is worse. | no figure | built-in corpus, `softmax` v. `weighted`, test BLEU: −" in text
+    assert "(supports) | **reproduced** |" in text
+    assert "| 4 | Untold. |  | why | **untested here** |" in text
+    assert "| `toy_weighted_claims` | built-in corpus | 6 of 33 |" in text
+
+
+def test_all_shipped_claims_are_judged_without_any_run(store: Path) -> None:
+    papers = read_papers()
+    evidence = Evidence(store)
+    judged = [evidence.judge(paper, claim) for paper in papers for claim in paper.claims]
+    assert {item.verdict for item in judged} <= {"untested here", "not reproduced"}

@@ -1,0 +1,53 @@
+"""The command `table`: what it prints, which files it writes, and what it says of a wrong line."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def command(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    line = [sys.executable, str(PROJECT / "src" / "table.py"), *arguments]
+    return subprocess.run(line, capture_output=True, text=True, cwd="/", env=os.environ | {"PYTHONPATH": ""})
+
+
+def test_the_command_prints_json_and_nothing_else(make_run: Any, store: Path) -> None:
+    make_run("quickstart", "transformer", 1, 85.0)
+    done = command("sweep=quickstart", f"runs={store}", "format=json", "report=true")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rows"][0]["measured"]["test.bleu"]["mean"] == 85.0
+    assert (store / "quickstart" / "report.html").is_file()
+
+
+def test_the_command_writes_the_report_and_names_it(make_run: Any, store: Path, tmp_path: Path) -> None:
+    make_run("quickstart", "transformer", 1, 85.0)
+    done = command("sweep=quickstart", f"runs={store}", "format=html")
+    assert done.stdout == f"report: {store / 'quickstart' / 'report.html'}\n"
+    done = command("sweep=quickstart", f"runs={store}", "format=html", f"out={tmp_path / 'mine.html'}")
+    assert "85.00" in (tmp_path / "mine.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Give sweep=NAME; known:"),
+        (("sweep=quickstart", "format=word"), "format"),
+        (("sweep=quikstart",), "quikstart"),
+        (("sweep=quickstart", "rows=[nobody]"), "no row 'nobody'; valid: transformer"),
+        (("sweep=quickstart", "format=html", "seeds=[1]"), "writes the whole sweep: leave rows and seeds out"),
+        (("sweep=quickstart", "format=html", "runs=/no/such"), "The run store /no/such has no sweep 'quickstart'"),
+        (("sweep=quickstart", "format=csv", "out=/proc/nowhere/t.csv"), "choose another file with out=FILE"),
+    ],
+)
+def test_the_command_explains_a_wrong_line(arguments: tuple[str, ...], message: str) -> None:
+    done = command(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""

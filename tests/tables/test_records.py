@@ -1,0 +1,145 @@
+"""Records: what is copied, what is struck out, and that a table of records is the table of the runs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from variations.config import SweepConfig
+from variations.store.ledger import RunFolder
+from variations.store.rows import SweepDefinition, define
+from variations.tables.chance import SignificanceConfig
+from variations.tables.formats import render
+from variations.tables.records import published, record
+from variations.tables.table import build
+
+Put = Callable[..., RunFolder]
+REFERENCES = [f"Der Hund sieht das {word} im alten Garten ." for word in ("Haus", "Tier", "Kind", "Buch", "Dach")] * 8
+SOURCES = [f"The dog sees the {word} ." for word in ("house", "animal", "child", "book", "roof")] * 8
+
+
+def wrong(every: int) -> list[str]:
+    return [line.replace("alten", "neuen") if at % every == 0 else line for at, line in enumerate(REFERENCES)]
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> SweepDefinition:
+    return define(SweepConfig(name="papers", rows=["base", "good"], seeds=[1, 2, 3]), conf=tmp_path / "conf")
+
+
+@pytest.fixture
+def put(make_run: Any, configuration: Callable[..., dict[str, Any]]) -> Put:
+    def one(row: str, seed: int, every: int, **keys: Any) -> RunFolder:
+        config = configuration(runs="/home/somebody/runs", data__root="/home/somebody/corpora/mine", **keys)
+        metrics = [{"step": step, "dev/nll": 0.5} for step in (800, 1000)]
+        folder: RunFolder = make_run(
+            "papers", row, seed, 50.0, config=config, metrics=metrics, texts=(SOURCES, REFERENCES, wrong(every))
+        )
+        folder.write_environment({"host": "tower", "git": {"remote": "ssh://me@h/x", "commit": "abc"}, "cpu": "EPYC"})
+        return folder
+
+    return one
+
+
+def table(sweep: SweepDefinition, store: Path) -> str:
+    return render(build(sweep, store, SignificanceConfig(n=100)), "markdown")
+
+
+def fill(put: Put, **keys: Any) -> None:
+    for seed in (1, 2, 3):
+        put("base", seed, 2 + seed, **keys)
+        put("good", seed, 7 + seed, **keys)
+
+
+def test_a_table_of_records_is_the_table_of_the_runs(
+    put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
+) -> None:
+    fill(put)
+    done = record(sweep, store, tmp_path / "records")
+    assert sorted(done.written) == [f"papers/{row}/seed{seed}" for row in ("base", "good") for seed in (1, 2, 3)]
+    assert max(done.written.values()) < 20_000
+    assert table(sweep, tmp_path / "records") == table(sweep, store)
+
+
+def test_every_reader_takes_a_record_for_a_run(put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path) -> None:
+    from variations.tables.report import choose_samples
+
+    from variations.dashboard.metrics import Metrics, glance
+    from variations.dashboard.store import Store
+
+    fill(put)
+    records = tmp_path / "records"
+    record(sweep, store, records)
+    run, copy = (RunFolder(root / "papers/good/seed2") for root in (store, records))
+    assert copy.read_metrics() == run.read_metrics() != []
+    assert glance(copy.metrics) == glance(run.metrics)
+    measured = Metrics(copy.metrics)
+    for _ in range(2):
+        measured.update()
+        assert measured.scalars == {"dev/nll": ([0, 1], [0.5, 0.5])}
+    seen = Store(records)
+    found = seen.find("papers/good/seed2")
+    assert seen.text(found, "test") == (SOURCES, REFERENCES, wrong(9))
+    assert seen.metrics(found).lines == 2
+    settings = SignificanceConfig(show=False)
+    assert choose_samples(build(sweep, records, settings)) == choose_samples(build(sweep, store, settings))
+
+
+def test_a_corpus_of_others_is_told_by_hash_and_sums_alone(
+    put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
+) -> None:
+    fill(put, data__kind="multi30k", data__name="multi30k")
+    records = tmp_path / "records"
+    record(sweep, store, records)
+    home = records / "papers/good/seed1"
+    names = sorted(path.name for path in (home / "hypotheses").iterdir())
+    assert names[:2] == ["test.bleu.counts.npy.gz", "test.bleu_lc.counts.npy.gz"]
+    assert names[-2:] == ["test.hyp.gz", "test.ref.sha256"]
+    everything = b"".join(path.read_bytes() for path in home.rglob("*") if path.suffix in {".json", ".yaml", ".jsonl"})
+    assert b"animal" not in everything
+    assert json.loads((home / "baselines.json").read_text()).keys() == {"test"}
+    assert table(sweep, records) == table(sweep, store)
+
+
+def test_places_hosts_and_secrets_stay_away(put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path) -> None:
+    fill(put, logger__entity="api_key=abcdef1234567890")
+    records = tmp_path / "records"
+    record(sweep, store, records)
+    home = records / "papers/base/seed1"
+    text = "".join(path.read_text() for path in home.iterdir() if path.suffix in {".json", ".yaml"})
+    for word in ("/home/somebody", "tower", "abcdef1234567890", "me@h", str(store)):
+        assert word not in text, word
+    found = RunFolder(home)
+    assert (found.config()["runs"], found.config()["data"]["root"]) == ("runs", "mine")
+    assert (found.environment() or {})["git"] == {"commit": "abc"}
+    assert found.state() == "finished"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("runs=/root/evidence/runs", "runs=runs"),
+        ("/home/me/x.yaml and ~/data/multi30k/", "x.yaml and "),
+        ("https://example.org/a/b", "https://example.org/a/b"),
+        ("../../learned/seed1", "../../learned/seed1"),
+        ("model/h and 1/M", "model/h and 1/M"),
+    ],
+)
+def test_a_place_keeps_its_last_name(text: str, found: str) -> None:
+    assert published({"key": [text]}) == {"key": [found]}
+
+
+def test_records_are_replaced_only_where_the_run_has_changed(
+    put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
+) -> None:
+    records = tmp_path / "records"
+    put("base", 1, 3)
+    first = record(sweep, store, records)
+    assert (list(first.written), len(first.missing)) == (["papers/base/seed1"], 5)
+    again = record(sweep, store, records)
+    assert (again.written, again.unchanged) == ({}, ["papers/base/seed1"])
+    put("base", 1, 5)
+    assert list(record(sweep, store, records).written) == ["papers/base/seed1"]
+    assert sorted(path.name for path in (records / "papers/base").iterdir()) == ["seed1"]

@@ -1,0 +1,61 @@
+"""Which rows count as trained."""
+
+import json
+import math
+
+import pytest
+
+from variations.tables.trained import baselines, last_fall, untrained
+
+FLAT = [(80, 1.0), (100, 1.0)]
+
+
+def test_the_fall_is_that_of_the_perplexity_in_the_last_fifth():
+    assert last_fall([(80, math.log(10.0)), (100, math.log(9.0))]) == pytest.approx(0.1)
+
+
+def test_the_loss_at_four_fifths_is_interpolated():
+    assert last_fall([(0, 1.0), (60, 0.4), (100, 0.0)]) == pytest.approx(1 - math.exp(-0.2))
+
+
+def test_a_rise_is_below_zero():
+    assert last_fall([(80, 1.0), (100, 1.1)]) < 0
+
+
+@pytest.mark.parametrize("curve", [[], [(100, 1.0)], [(90, 1.0), (100, 0.5)]])
+def test_nothing_is_said_of_a_curve_that_does_not_reach_back(curve):
+    assert last_fall(curve) is None
+    assert untrained([curve], [50.0], {}) is None
+
+
+def test_a_row_is_not_trained_below_a_dictionary():
+    found = {"copy of the source": 0.1, "word-by-word dictionary": 13.5}
+    assert untrained([FLAT], [13.0, 13.5], found) == "not above the word-by-word dictionary (13.5 BLEU)"
+    assert untrained([FLAT], [13.0, 14.5], found) is None  # 13.75 in the mean
+
+
+def test_a_row_whose_perplexity_falls_by_more_than_five_percent_is_not_trained():
+    steep, gentle = [(80, 0.1), (100, 0.0)], [(80, 0.04), (100, 0.0)]
+    assert untrained([steep], [90.0], {}) == "dev perplexity fell by 10 % in the last fifth of its steps"
+    assert untrained([gentle], [90.0], {}) is None
+    assert untrained([steep, FLAT], [90.0, 90.0], {}) is None  # 4.8 % in the mean
+    assert untrained([steep, gentle], [90.0, 90.0], {}) is not None  # 6.7 %
+
+
+def test_baselines_are_counted_on_the_sentences_of_the_run(tmp_path):
+    texts = tmp_path / "hypotheses"
+    texts.mkdir()
+    (texts / "test.src").write_text("The dog sleeps .\nA house .\n")
+    (texts / "test.ref").write_text("The dog sleeps .\nA house .\n")
+    assert baselines(tmp_path, {}, "test") == {"copy of the source": pytest.approx(100.0)}
+    toy = baselines(tmp_path, {"data": {"kind": "toy"}}, "test")
+    assert sorted(toy) == ["copy of the source", "word-by-word dictionary"]
+    assert baselines(tmp_path, {}, "dev") == {}
+
+
+def test_a_record_brings_its_baselines(tmp_path):
+    (tmp_path / "baselines.json").write_text(json.dumps({"test": {"copy of the source": 3.25}}))
+    assert baselines(tmp_path, {}, "test") == {"copy of the source": 3.25}
+    assert baselines(tmp_path, {}, "dev") == {}
+    (tmp_path / "baselines.json").write_text("[")
+    assert baselines(tmp_path, {}, "test") == {}

@@ -1,0 +1,189 @@
+"""Restarts side by side: each is what it would be alone, and a run that was interrupted goes on as if it was not."""
+
+import dataclasses
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from variations.configuration.compose import compose_run, to_dict
+from variations.errors import Interrupted
+from variations.run import execute
+from variations.store.ledger import RunFolder
+from variations.tasks.question_answering.config import QuestionAnsweringConfig
+from variations.tasks.question_answering.data import QuestionAnsweringData
+from variations.tasks.question_answering.experiment import QuestionAnsweringExperiment
+from variations.tasks.question_answering.task import TASK
+from variations.training import checkpoints
+from variations.training.fit import fit
+from variations.training.interrupt import Interrupt
+from variations.training.loop import Loop
+from variations.training.schedule import optimizer
+
+TINY = ["task=question_answering", "data.tasks=[1,15]", "data.toy_questions=80", "model.d=6", "recipe.batch_size=16"]
+
+
+def config(*overrides: str, restarts: int = 3) -> QuestionAnsweringConfig:
+    composed: Any = compose_run([*TINY, *overrides])
+    return dataclasses.replace(composed, model=dataclasses.replace(composed.model, restarts=restarts))
+
+
+def trained(of: QuestionAnsweringConfig, updates: int) -> QuestionAnsweringExperiment:
+    """As `Step` trains it: gradients are of the loss over the questions."""
+    data = QuestionAnsweringData(of)
+    data.setup()
+    experiment = QuestionAnsweringExperiment(of, data)
+    learner, rates = optimizer(experiment.parameter_groups(), of)
+    batches = iter(data.train_dataloader())
+    for step in range(1, updates + 1):
+        batch = next(batches, None)
+        if batch is None:
+            batches = iter(data.train_dataloader())
+            batch = next(batches)
+        learner.zero_grad()
+        (experiment.losses(batch)[0] / len(batch)).backward()
+        experiment.before_update()
+        learner.step()
+        rates.step()
+        experiment.after_update(step)
+    return experiment
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ["recipe.linear_epochs=1", "recipe.noise=0.2", "recipe.norm=5"],
+        ["model.code=paper", "model.tying=layer_wise", "model.empty_slots=masked", "data.joint=true"],
+        ["model=memnn", "model.d=6", "recipe=weston2015", "recipe.batch_size=16"],
+        ["model=dmn", "model.d=6", "model.d_word=5", "recipe=readers_adam", "recipe.batch_size=16"],
+    ],
+    ids=["memn2n", "joint", "memnn", "dmn"],
+)
+def test_restarts_are_what_they_would_be_alone(overrides: list[str]) -> None:
+    """The first of three restarts has the seeds of a single one; all are compared by leaving out the last ones."""
+    of = config("trainer.precision=64-true", *overrides)
+    three = trained(of, 12)
+    for restarts in (1, 2):
+        fewer = trained(dataclasses.replace(of, model=dataclasses.replace(of.model, restarts=restarts)), 12)
+        for many, few in zip(three.network.parameters(), fewer.network.parameters(), strict=True):
+            torch.testing.assert_close(many[:restarts], few, atol=1e-6, rtol=0)
+    weights = next(three.network.parameters())
+    assert not torch.allclose(weights[0], weights[1])
+
+
+def test_the_linear_start_ends() -> None:
+    of = config("recipe.linear_epochs=2")
+    data = QuestionAnsweringData(of)
+    data.setup()
+    assert data.batches() == 4
+    assert all(bool(net.linear.all()) for net in trained(of, 7).network.values())
+    assert not any(bool(net.linear.any()) for net in trained(of, 8).network.values())
+
+
+def test_gradients_are_each_networks_own_sum() -> None:
+    """A mean over all questions becomes the sum over one network's batch again: the authors' loss."""
+    of = config("recipe.norm=1e9", restarts=2)
+    data = QuestionAnsweringData(of)
+    data.setup()
+    experiment = QuestionAnsweringExperiment(of, data)
+    batch = next(iter(data.train_dataloader()))
+    (experiment.losses(batch)[0] / len(batch)).backward()
+    experiment.before_update()
+    net = experiment.network.reader("15")
+    loss = net.loss(batch.stories["15"]).sum()
+    wanted = torch.autograd.grad(loss, list(net.parameters()))
+    for parameter, gradient in zip(net.parameters(), wanted, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, atol=1e-5, rtol=1e-4)
+
+
+def test_batches_go_on_from_any_place() -> None:
+    of = config("recipe.noise=0.2")
+
+    def data() -> QuestionAnsweringData:
+        made = QuestionAnsweringData(of)
+        made.setup()
+        return made
+
+    def times(batch: Any) -> list[list[int]]:
+        return [stories.times.tolist() for stories in batch.stories.values()]
+
+    loader = data().train_dataloader()
+    whole = [times(batch) for _ in range(2) for batch in loader]
+    assert len(whole) == 8
+    assert whole[:4] != whole[4:]
+    for place in range(1, 8):
+        first = data().train_dataloader()
+        batches = iter(first)
+        for number in range(place):
+            if number == 4:
+                assert next(batches, None) is None
+                batches = iter(first)
+            next(batches)
+        second = data().train_dataloader()
+        second.load_state_dict(first.state_dict())
+        rest = [times(batch) for batch in second]
+        rest += [times(batch) for batch in second] if place < 4 else []
+        assert rest == whole[place:]
+
+
+def test_a_run_from_end_to_end(tmp_path: Path) -> None:
+    overrides = ["trainer.max_steps=80", "trainer.val_every=40", "logger=none", "trainer.progress=false"]
+    of = config(*overrides, "model.d=20", f"runs={tmp_path}")
+    folder = RunFolder(execute(of))
+    result = folder.result()
+    assert result is not None
+    scores = {name: entry["value"] for name, entry in result["scores"]["test"].items()}
+    assert scores["error"] == pytest.approx((scores["task_1"] + scores["task_15"]) / 2)
+    assert scores["task_1"] < 60  # six places; guessing is wrong in five of six
+    assert result["networks"]["1"]["chosen"] in range(3)
+    measure = TASK.metric("error")
+    assert measure.value(result) == scores["error"]
+    items = TASK.items(folder, measure)
+    assert items.shape == (160, 4)
+    assert TASK.aggregate(measure, items.sum(0)) == pytest.approx(scores["error"])
+    failed = TASK.metric("failed")
+    assert TASK.aggregate(failed, TASK.items(folder, failed).sum(0)) == scores["failed"]
+    card = json.loads((folder.path / "stories.json").read_text(encoding="utf-8"))
+    assert card["groups"]["15"]["tasks"] == [15]
+    assert TASK.changed_inputs(of, folder) == []
+    network = TASK.network(of, folder)
+    assert sum(p.numel() for p in network.parameters()) == result["parameters"]
+
+
+@pytest.mark.parametrize("place", [3, 4, 5])
+def test_an_interrupted_run_is_the_run_that_was_not(
+    place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped in mid-epoch, at its last batch and at the first of the next, of four batches each."""
+    overrides = ["recipe.noise=0.2", "recipe.linear_epochs=1", "trainer.max_steps=8", "trainer.log_every=1"]
+    of = config(*overrides, "logger=none", "trainer.progress=false")
+    folders = []
+    for name in ("whole", "parts"):
+        folders.append(RunFolder(tmp_path / name))
+        folders[-1].create(to_dict(of))
+    whole, parts = folders
+    fit(of, whole, Interrupt())
+    interrupt, agree = Interrupt(), Loop._agree
+
+    def agree_then_stop(self: Loop, trainer: Any, task: Any, last: bool) -> bool:
+        if self.interrupt is interrupt and trainer.global_step == place:
+            interrupt.received = signal.SIGTERM
+        return agree(self, trainer, task, last)
+
+    monkeypatch.setattr(Loop, "_agree", agree_then_stop)
+    with pytest.raises(Interrupted):
+        fit(of, parts, interrupt)
+    assert checkpoints.full(parts.checkpoints)[-1][0] == place
+    assert fit(of, parts, Interrupt()).steps == 8
+    states = [checkpoints.load(checkpoints.full(folder.checkpoints)[-1][1])["state_dict"] for folder in folders]
+    assert states[0].keys() == states[1].keys()
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+    losses = [
+        [line["train/loss"] for line in map(json.loads, (folder.path / "metrics.jsonl").read_text().splitlines())]
+        for folder in folders
+    ]
+    assert losses[0] == losses[1]
+    assert len(losses[0]) == 8

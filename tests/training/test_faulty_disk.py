@@ -1,0 +1,168 @@
+"""A power cut at any moment, or a disk that refuses at the n-th write: the run, continued, is the undisturbed one."""
+
+import errno
+import importlib.util
+import os
+import pickle
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import faulty_disk
+import pytest
+
+from variations import run
+from variations.config import RunConfig
+from variations.configuration.compose import to_dict
+from variations.errors import UserError
+from variations.store.ledger import RunFolder
+
+_SPEC = importlib.util.spec_from_file_location("torture", Path(__file__).parents[1] / "torture.py")
+assert _SPEC is not None and _SPEC.loader is not None
+torture = importlib.util.module_from_spec(_SPEC)
+sys.modules["torture"] = torture  # its dataclasses look there
+_SPEC.loader.exec_module(torture)
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the tests fork")
+CHANGES = (
+    "recipe.average=2",
+    "recipe.average_every=3",
+    "recipe.ema=0.9",
+    "trainer.checkpoint_every=2",
+    "trainer.val_every=4",
+)
+UNCAUGHT = 99
+
+
+def forked(work: Callable[[], object], log: Path) -> int:
+    """Do something in a process of its own; returns its exit code."""
+    child = os.fork()
+    if child == 0:
+        code = UNCAUGHT
+        try:
+            with log.open("w") as file:
+                os.dup2(file.fileno(), 1)
+                os.dup2(file.fileno(), 2)
+            work()
+            code = 0
+        except UserError as error:
+            print(f"error: {error}", file=sys.stderr)
+            code = error.exit_code
+        except BaseException:  # noqa: BLE001 - whatever it was, the parent must not go on in this process
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def home(place: Path) -> RunFolder:
+    return RunFolder(place / "single" / "run" / "seed1")
+
+
+def start(config: RunConfig, place: Path) -> None:
+    """As the command does."""
+    folder = home(place).create(to_dict(config))
+    if not folder.finished():
+        run.run(folder.path)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    overrides: Any, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[RunConfig, dict[str, Any], list[faulty_disk.Event], Path]:
+    """A run of twelve updates, what it leaves, and all that reached the disk."""
+    import variations.training.outcome  # noqa: F401 - once, not in every process
+    from variations.configuration.compose import compose_run
+
+    place = tmp_path_factory.mktemp("undisturbed")
+    config = compose_run([*overrides(place, *CHANGES), "name=run"])
+
+    def record() -> None:
+        with faulty_disk.recorded(place) as events:
+            start(config, place)
+        (place.parent / "events").write_bytes(pickle.dumps(events))
+
+    assert forked(record, place.parent / "undisturbed.log") == 0, (place.parent / "undisturbed.log").read_text()
+    expected = torture.contents(home(place))
+    assert [line["step"] for line in expected["metrics"]] == list(range(1, 13))
+    return config, expected, pickle.loads((place.parent / "events").read_bytes()), place
+
+
+def differences(config: RunConfig, place: Path, expected: dict[str, Any]) -> list[str]:
+    """Continue a run, and say how it differs in the end, and what lies about that nobody will take away."""
+    log, folder = place / "log", home(place)
+    nothing_to_do = folder.exists() and folder.finished()
+    if code := forked(lambda: start(config, place), log):
+        return [f"exit code {code}: {log.read_text()[-1500:]}"]
+    found = list(torture.differences(expected, torture.contents(folder)))
+    left = [] if nothing_to_do else list(folder.path.rglob(".*"))
+    return [*found, *(f"left over: {path}" for path in left)]
+
+
+def cut_and_continue(undisturbed: Any, place: Path, points: int) -> None:
+    config, expected, events, root = undisturbed
+    assert {event.kind for event in events} >= {"write", "flush", "added", "gone"}
+    rng, wrong = random.Random(1), []
+    for number in range(points):
+        moment = round((number + rng.random()) / points * len(events))
+        disk = place / f"cut{number}"
+        disk.mkdir()
+        faulty_disk.rebuild(events[:moment], root, disk, rng)
+        wrong += [f"after {moment} of {len(events)}: {line}" for line in differences(config, disk, expected)]
+    assert wrong == []
+
+
+def test_after_a_power_cut_the_run_continues_as_if_there_had_been_none(undisturbed: Any, tmp_path: Path) -> None:
+    cut_and_continue(undisturbed, tmp_path, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_after_a_power_cut_at_any_of_200_moments(undisturbed: Any, tmp_path: Path) -> None:
+    cut_and_continue(undisturbed, tmp_path, 200)
+
+
+def refuse_and_continue(undisturbed: Any, place: Path, error: int, every: int, first: int) -> None:
+    config, expected, _, _ = undisturbed
+    at, wrong = first, list[str]()
+    while True:
+        disk = place / f"{errno.errorcode[error]}-{at}"
+        disk.mkdir()
+        log = disk.with_suffix(".log")
+
+        def refused(disk: Path = disk, at: int = at) -> None:
+            with faulty_disk.failing(disk, at=at, error=error) as done:
+                start(config, disk)
+            if len(done) >= at:
+                raise AssertionError("nobody noticed")
+
+        code, where = forked(refused, log), f"{errno.errorcode[error]} from operation {at} on"
+        if code == 0:
+            break  # there are no more operations
+        told = log.read_text()
+        if code not in (1, 2) or "Traceback" in told:
+            wrong.append(f"{where}: exit code {code}: {told[-2500:]}")
+        wrong += [f"{where}, then: {line}" for line in differences(config, disk, expected)]
+        at += every
+    assert at > first
+    assert wrong == []
+
+
+@pytest.mark.parametrize(("error", "first"), [(errno.ENOSPC, 30), (errno.EIO, 60), (errno.EROFS, 90)])
+def test_a_disk_that_refuses_is_told_of_in_a_sentence_and_the_run_continues(
+    error: int, first: int, undisturbed: Any, tmp_path: Path
+) -> None:
+    refuse_and_continue(undisturbed, tmp_path, error, 150, first)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_a_disk_that_refuses_at_any_write(error: int, undisturbed: Any, tmp_path: Path) -> None:
+    refuse_and_continue(undisturbed, tmp_path, error, 1, 1)

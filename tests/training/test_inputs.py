@@ -1,0 +1,161 @@
+"""A run goes on only with the inputs that it was begun with, and its vocabulary is the one that it was trained with."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from variations import run
+from variations.commands.trained import load_model
+from variations.config import RunConfig
+from variations.errors import UserError
+from variations.store import inputs
+from variations.store.ledger import RunFolder
+from variations.training.step import Step
+
+
+@pytest.fixture
+def text(corpus: Path, tmp_path: Path) -> Path:
+    """A corpus that a test may change."""
+    return Path(shutil.copytree(corpus, tmp_path / "text"))
+
+
+def replace_word(path: Path) -> None:
+    """One edited line: as many lines and about as many words as before, but another vocabulary."""
+    lines = path.read_text().splitlines(keepends=True)
+    lines[3] = "ananas ananas ananas banana banana\n"
+    path.write_text("".join(lines))
+
+
+def contents(folder: RunFolder) -> dict[str, bytes]:
+    """Everything in a run's folder but its lease, which tells who was there."""
+    files = (path for path in folder.path.rglob("*") if path.is_file() and not path.name.startswith("lease-"))
+    return {str(path.relative_to(folder.path)): path.read_bytes() for path in files}
+
+
+@pytest.fixture
+def stopped(small: Any, text: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[RunConfig, RunFolder]:
+    """A run that was stopped after its sixth update."""
+    config = small(f"data.root={text}", "trainer.val_every=2")
+    step = Step.training_step
+
+    def training_step(self: Step, batch: Any, batch_idx: int) -> Any:
+        if self.global_step == 6:
+            raise KeyboardInterrupt
+        return step(self, batch, batch_idx)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Step, "training_step", training_step)
+        with pytest.raises(KeyboardInterrupt):
+            run.execute(config)
+    folder = RunFolder(Path(config.runs) / "single" / "tiny" / "seed1")
+    assert folder.read_metrics()[-1]["step"] == 6
+    return config, folder
+
+
+@pytest.mark.parametrize("name", ["train.en", "valid.de", "test.en"])
+def test_a_text_that_was_edited_in_between_is_named_and_nothing_is_written(
+    name: str, stopped: tuple[RunConfig, RunFolder], text: Path
+) -> None:
+    config, folder = stopped
+    before = contents(folder)
+    replace_word(text / name)
+    with pytest.raises(UserError, match=rf"{name} .*changed"):
+        run.execute(config)
+    assert contents(folder) == before
+
+
+def test_with_the_former_text_it_goes_on(stopped: tuple[RunConfig, RunFolder], text: Path) -> None:
+    config, folder = stopped
+    former = (text / "train.en").read_bytes()
+    replace_word(text / "train.en")
+    with pytest.raises(UserError):
+        run.execute(config)
+    (text / "train.en").write_bytes(former)
+    run.execute(config)
+    assert folder.finished()
+
+
+def test_a_packed_copy_is_the_same_text(stopped: tuple[RunConfig, RunFolder], text: Path) -> None:
+    import gzip
+
+    config, folder = stopped
+    (text / "train.en.gz").write_bytes(gzip.compress((text / "train.en").read_bytes()))
+    (text / "train.en").unlink()
+    run.execute(config)
+    assert folder.finished()
+
+
+def test_a_run_from_before_fingerprints_were_kept_is_checked_by_its_data_card(
+    stopped: tuple[RunConfig, RunFolder], text: Path
+) -> None:
+    config, folder = stopped
+    (folder.path / "inputs.json").unlink()
+    former = (text / "train.de").read_bytes()
+    replace_word(text / "train.de")
+    with pytest.raises(UserError, match=r"train.de .*changed"):
+        run.execute(config)
+    (text / "train.de").write_bytes(former)
+    run.execute(config)
+    assert folder.finished()
+
+
+def test_a_run_that_remembers_nothing_goes_on(stopped: tuple[RunConfig, RunFolder]) -> None:
+    config, folder = stopped
+    for name in ("inputs.json", "data_card.json"):
+        (folder.path / name).unlink()
+    run.execute(config)
+    assert folder.finished()
+
+
+def test_another_vocabulary_than_the_runs_own_is_refused(stopped: tuple[RunConfig, RunFolder], text: Path) -> None:
+    """As after an edit that nobody remembers: the ids of the new text mean other pieces."""
+    config, folder = stopped
+    for name in ("inputs.json", "data_card.json"):
+        (folder.path / name).unlink()
+    replace_word(text / "train.en")
+    before = (folder.path / "subwords.model").read_bytes()
+    with pytest.raises(UserError, match=r"subwords\.model"):
+        run.execute(config)
+    assert (folder.path / "subwords.model").read_bytes() == before
+
+
+def test_translating_with_a_damaged_or_foreign_vocabulary_is_refused(stopped: tuple[RunConfig, RunFolder]) -> None:
+    _, folder = stopped
+    load_model(folder.path)
+    vocabulary = folder.path / "subwords.model"
+    damaged = bytearray(vocabulary.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    vocabulary.write_bytes(bytes(damaged))
+    with pytest.raises(UserError, match=r"subwords\.model .* not the file"):
+        load_model(folder.path)
+
+
+def test_a_finished_run_says_that_its_text_has_changed(
+    stopped: tuple[RunConfig, RunFolder], text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, folder = stopped
+    run.execute(config)
+    result = folder.result()
+    replace_word(text / "test.de")
+    run.execute(config)
+    assert "warning: test.de" in capsys.readouterr().err
+    assert folder.result() == result
+
+
+def test_before_its_first_measurement_a_run_may_begin_with_another_text(
+    small: Any, made: Any, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small(f"data.root={text}")
+    with monkeypatch.context() as patch:
+        patch.setattr(Step, "training_step", lambda *arguments: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run.execute(config)
+    replace_word(text / "train.en")
+    run.execute(config)
+    folder = RunFolder(Path(config.runs) / "single" / "tiny" / "seed1")
+    assert folder.finished()
+    environment = folder.environment()
+    assert environment is not None
+    assert inputs.file_sha256(folder.path / "subwords.model") == environment["data"]["subwords.model"]
