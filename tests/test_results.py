@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from variations.configuration.compose import compose_run
+from variations.configuration.places import SWEEPS
 from variations.store.hidden import clean
-from variations.store.rows import SWEEPS, define
+from variations.store.rows import define
 from variations.tables.claims.claim import read_papers
 from variations.tables.claims.evidence import Evidence
 from variations.tables.claims.page import page

@@ -16,8 +16,8 @@ from variations.tables.claims.page import page
 class ClaimsConfig:
     """Keys of `src/claims.py`."""
 
-    claims: str = str(CLAIMS)
-    """Folder of the files of claims, one a paper."""
+    claims: str | None = None
+    """Folder of the files of claims, one a paper; null: ours."""
     runs: str = "records"
     """Folder of the records, or root of a run store."""
     out: str | None = None
@@ -31,7 +31,7 @@ def show(config: ClaimsConfig) -> None:
         ConfigError: A file of claims is wrong.
         UserError: The file cannot be written.
     """
-    papers = read_papers(Path(config.claims).expanduser())
+    papers = read_papers(Path(config.claims).expanduser() if config.claims else CLAIMS)
     text = page(papers, Evidence(Path(config.runs).expanduser()))
     if config.out is None:
         sys.stdout.write(text)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from variations.commands.cli import command
 from variations.config import SweepConfig
-from variations.configuration.places import SWEEPS
+from variations.configuration import doors
 from variations.errors import UserError
 from variations.store.rows import define
 from variations.tables.records import LARGEST, record
@@ -34,7 +34,7 @@ def show(config: RecordConfig) -> None:
         UserError: No sweep is named, none of its runs is finished, or a run cannot be read.
     """
     if config.sweep.name is None:
-        known = ", ".join(sorted(path.stem for path in SWEEPS.glob("*.yaml")))
+        known = ", ".join(sorted(path.stem for path in doors.files("sweep/*.yaml")))
         raise UserError(f"Which sweep? Give sweep=NAME; known: {known or 'none'}.")
     store, records = Path(config.runs).expanduser(), Path(config.records).expanduser()
     if store.resolve() == records.resolve():
@@ -54,6 +54,7 @@ main = command(
     config_name="record",
     examples={
         "sweep=toy_weighted_readings": "its finished runs go to records/",
-        "sweep=quickstart records=elsewhere/records": "another folder",
+        "sweep=quickstart records=elsewhere": "",
+        "sweep=quickstart rows=[transformer] seeds=[1]": "only these",
     },
 )

@@ -1,4 +1,4 @@
-"""The files in `claims/`: what each paper claims, and the comparison that tests it."""
+"""The files in `conf/claims/`: what each paper claims, and the comparison that tests it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from typing import Any, get_args
 
 import yaml
 
+from variations.configuration.places import CONF
 from variations.errors import ConfigError
-from variations.store.environment import PROJECT
 from variations.tables.claims.rule import EXPECTATIONS, MARGINS, VERDICTS, Expectation, Verdict
 
-CLAIMS = PROJECT / "claims"
+CLAIMS = CONF / "claims"
 UNITS = ("step", "target_tokens", "flops", "seconds")
 """What `sooner` may be counted in: keys of a run's metrics."""
 

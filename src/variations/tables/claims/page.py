@@ -11,9 +11,9 @@ _TASK = named(DEFAULT)
 """Both papers' claims are of translation."""
 HEAD = f"""# What the papers claim, and what we found
 
-Made by `python src/claims.py` from the files in [claims/](../claims) and the run records in [records/](../records);
-nothing here is written by hand. The comparisons, their margins and the rule were fixed before the runs that they
-judge.
+Made by `python src/claims.py` from the files in [conf/claims](../conf/claims) and the run records in
+[records](../records); nothing here is written by hand. The comparisons, their margins and the rule were fixed before
+the runs that they judge.
 
 **How a verdict comes about.** Each comparison is of two rows of a table over at least {SEEDS} seeds each, and gives a
 {100 * LEVEL:g} % interval of the row's advantage over its base row. BLEU: chance in seeds and in sentences together;
