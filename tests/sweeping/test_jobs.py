@@ -138,7 +138,7 @@ def test_a_table_can_be_crossed_with_values_of_other_keys() -> None:
     last = jobs[-1]
     assert last.folder == Path("runs/quickstart/uniform,model.dropout=0.2/seed2")
     assert last.config.model.dropout == 0.2
-    assert last.config.variation.base == "transformer,model.dropout=0.2"
+    assert last.config.variation.base == "weighted,model.dropout=0.2"
     assert last.config.variation.label.endswith(", model.dropout=0.2")
     assert compose_run(last.overrides) == last.config
     assert run_folder(last.config) == last.folder
