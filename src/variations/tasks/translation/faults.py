@@ -27,6 +27,13 @@ def _heads(config: TranslationConfig) -> list[Fault]:
     return [Fault(("model.h", "model.d_model"), text)]
 
 
+@RULES.reads("decode.sets")
+def _tested(config: TranslationConfig) -> list[Fault]:
+    if config.decode.sets:
+        return []
+    return [Fault(("decode.sets",), "decode.sets=[] tests nothing: name sets, such as [test] or [test,dev].")]
+
+
 @RULES.reads("model.d_model", "positions.kind")
 def _even(config: TranslationConfig) -> list[Fault]:
     d = config.model.d_model

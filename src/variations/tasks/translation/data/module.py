@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from variations.data.batching import Batch, Indices, TokenBatchSampler, collate
+from variations.errors import UserError
 from variations.lightning import pl, pl_worker_init_function
 from variations.store import inputs
 from variations.store.atomic import write_json
@@ -67,6 +68,9 @@ class TranslationData(pl.LightningDataModule):
             return
         data, progress = self.config.data, self._progress
         self.corpus = corpora.load(data, progress=progress)
+        tested = ["dev", "test", *self.corpus.others]
+        if unknown := [name for name in self.config.decode.sets if name not in tested]:
+            raise UserError(f"decode.sets names {', '.join(unknown)}, but the corpus has only {', '.join(tested)}.")
         self.subwords = subwords_for(self.corpus, data, progress=progress)
         self.train_tokens = tokens_for(self.corpus.train, self.subwords, data, drop_long=True, progress=progress)
         self.dev_tokens = tokens_for(self.corpus.dev, self.subwords, data, drop_long=False, progress=progress)
