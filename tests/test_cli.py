@@ -120,7 +120,7 @@ def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path:
         ("+trainer.max_steps=5", "+trainer.max_steps=5: the key trainer.max_steps is there; write it without +."),
         ("experiment=base", "a row of a table is variation=TABLE/ROW, and a whole table --multirun sweep=NAME."),
         ("+experiment=base", "a row of a table is variation=TABLE/ROW"),
-        ("callbacks=early_stopping", "trainer.checkpoint_every"),
+        ("callback=early_stopping", "callbacks=early_stopping"),
         ("ckpt_path=last.ckpt", "continues from its last checkpoint when the same line is typed again."),
         ("hydra.run.dir=here", "Hydra makes no folders here; a run's is chosen by runs=FOLDER, name=NAME"),
         ("hydra.sweep.dir=here", "Hydra makes no folders here"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from variations.tasks.translation.config import TranslationConfig
+from variations.configuration.tasks import BUILT_IN, schema_of
 
 ROOT = Path(__file__).resolve().parents[1]
 SYMBOL_LINK = re.compile(r"\[`([^`]+)`\]\(([^)#]+\.py)\)")
@@ -37,8 +37,11 @@ def schema_keys(kind: type, prefix: str = "") -> set[str]:
     return keys
 
 
+SCHEMAS = [schema_of(name) for name in BUILT_IN]
+
+
 def choices(key: str) -> tuple[str, ...] | None:
-    kind: object = TranslationConfig
+    kind: object = next(schema for schema in SCHEMAS if key in schema_keys(schema))
     field = None
     for part in key.split("."):
         field = next(f for f in dataclasses.fields(kind) if f.name == part)  # type: ignore[arg-type]
@@ -82,7 +85,7 @@ def test_links_of_a_document_lead_somewhere(document: str) -> None:
 
 def test_keys_and_values_named_in_departures_md_exist() -> None:
     """The last column of every table holds keys of the schema, with values that the schema allows."""
-    known, seen = schema_keys(TranslationConfig), set()
+    known, seen = set().union(*map(schema_keys, SCHEMAS)), set()
     for line in (ROOT / "docs" / "departures.md").read_text(encoding="utf-8").splitlines():
         if not line.startswith("| ") or line.startswith("| question"):
             continue

@@ -123,6 +123,8 @@ class TrainerConfig:
     """CPU threads of this run; null: torch's own choice."""
     max_nan_steps: int = number(0, ge=0)
     """So many steps with a loss that is not finite are skipped and counted before the run fails."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Further arguments of Lightning's Trainer. A row that has some is marked in tables: they may change anything."""
 
 
 @dataclass
@@ -136,6 +138,8 @@ class LoggerConfig:
     mode: str | None = choice(None, "online", "offline", "disabled")
     """null: online when logged in, else offline."""
     tags: list[str] = field(default_factory=list)
+    further: dict[str, Any] = field(default_factory=dict)
+    """Loggers of Lightning's beside it, by a name of one's own: a class as `_target_`, and its arguments."""
 
 
 @dataclass
@@ -274,6 +278,8 @@ class RunConfig:
     """Which task: `tasks/base.py` says what one owns."""
     recipe: RecipeConfig = field(default_factory=RecipeConfig)
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    callbacks: dict[str, Any] = field(default_factory=dict)
+    """Callbacks of Lightning's by a name of one's own: a class as `_target_`, and its arguments."""
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     resume: ResumeConfig = field(default_factory=ResumeConfig)
     debug: DebugConfig = field(default_factory=DebugConfig)

@@ -13,6 +13,7 @@ EXTRAS = {
     "slurm": ("submitit",),
     "ray": ("ray",),
     "export": ("ctranslate2",),
+    "parsing": ("nltk",),
 }
 """The modules that we import of each extra."""
 

@@ -236,6 +236,29 @@ def _paths(config: RunConfig) -> list[Fault]:
     return found
 
 
+OUR_TRAINER = (
+    *("accelerator", "callbacks", "deterministic", "devices", "enable_checkpointing", "enable_model_summary"),
+    *("enable_progress_bar", "limit_val_batches", "log_every_n_steps", "logger", "max_epochs", "max_steps"),
+    *("num_nodes", "num_sanity_val_steps", "plugins", "precision", "profiler", "strategy", "use_distributed_sampler"),
+)
+"""Arguments of Lightning's Trainer that keys of ours decide."""
+
+
+@RULES.reads("trainer.extra", "callbacks", "logger.further")
+def _lightning(config: RunConfig) -> list[Fault]:
+    found = [
+        Fault((f"trainer.extra.{name}",), f"trainer.extra.{name}: keys of this project decide it: leave it out.")
+        for name in config.trainer.extra
+        if name in OUR_TRAINER
+    ]
+    for group, entries in (("callbacks", config.callbacks), ("logger.further", config.logger.further)):
+        for name, settings in entries.items():
+            if not isinstance(settings, dict) or "_target_" not in settings:
+                text = f"{group}.{name}: name a class as _target_: package.module.Class, with its arguments beside it."
+                found.append(Fault((f"{group}.{name}",), text))
+    return found
+
+
 @RULES.reads("profile", "trainer.accelerator")
 def _experimental(config: RunConfig) -> list[Fault]:
     if config.profile != "experimental" or config.trainer.accelerator != "cpu":

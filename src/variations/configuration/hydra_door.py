@@ -4,7 +4,9 @@ Tried with hydra-core 1.3.8; pyproject.toml holds it below 1.4.
 """
 
 from argparse import ArgumentParser
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from hydra import version as hydra_version
 from hydra._internal.config_loader_impl import ConfigLoaderImpl as Loader
@@ -14,9 +16,11 @@ from hydra.core.utils import setup_globals
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from variations.errors import ConfigError
+
 VERSION_BASE = "1.3"
 
-__all__ = ["VERSION_BASE", "Loader", "compose", "flags", "loader_of"]
+__all__ = ["VERSION_BASE", "Loader", "compose", "flags", "instantiate", "loader_of"]
 
 
 def loader_of(conf: Path, extra_folder: str | None = None) -> Loader:
@@ -36,6 +40,26 @@ def loader_of(conf: Path, extra_folder: str | None = None) -> Loader:
 def compose(loader: Loader, config_name: str, overrides: list[str]) -> DictConfig:
     """The composed tree, Hydra's own part under `hydra`. Raises what Hydra and OmegaConf raise."""
     return loader.load_configuration(config_name, overrides, RunMode.RUN, from_shell=False)
+
+
+def instantiate(settings: Any, where: str) -> Any:
+    """The object that `_target_` and its arguments describe.
+
+    Raises:
+        ConfigError: There is no `_target_`, or the object cannot be made.
+    """
+    from hydra.errors import InstantiationException
+    from hydra.utils import instantiate as made
+
+    if not isinstance(settings, Mapping) or "_target_" not in settings:
+        raise ConfigError([f"{where}: name a class as _target_: package.module.Class, with its arguments beside it."])
+    try:
+        return made(dict(settings))
+    except (InstantiationException, ImportError) as error:
+        cause = error.__cause__ or error
+        raise ConfigError(
+            [f"{where}: {settings['_target_']} cannot be made: {' '.join(str(cause).split())}"]
+        ) from error
 
 
 def flags() -> ArgumentParser:

@@ -41,13 +41,12 @@ ANSWERS = {
     "experiment": "a row of a table is variation=TABLE/ROW, and a whole table --multirun sweep=NAME",
     "hparams_search": "a search is a sweep, as --multirun sweep=search_toy",
     "ckpt_path": "an interrupted run continues from its last checkpoint when the same line is typed again",
-    "callbacks": "checkpoints, averaging and the progress bar are set by trainer.checkpoint_every, recipe.average and "
-    "trainer.progress",
+    "callback": "callbacks=early_stopping chooses one of ours, callbacks.NAME={_target_: package.module.Class} any; "
+    "checkpoints, averaging and the progress bar are set by trainer.checkpoint_every, recipe.average, trainer.progress",
     "print_config": "--cfg job prints the configuration",
 }
 """What to type here for groups and keys of other projects that use Hydra and Lightning."""
 ANSWERS |= dict.fromkeys(("resume", "resume_from_checkpoint", "checkpoint"), ANSWERS["ckpt_path"])
-ANSWERS["callback"] = ANSWERS["callbacks"]
 
 OPTIONAL = ("sweep", "variation", "debug")
 """Groups of which no option is chosen unless one is typed."""
@@ -55,9 +54,15 @@ OFF = {"logger": "none"}
 """Groups that always have an option, and the one that means none."""
 
 
+OPEN = ("callbacks", "trainer.extra", "logger.further")
+"""Keys that hold what the user likes; Hydra wants `++` before what it does not know."""
+
+
 def switched_off(line: str) -> str:
     """The line in Hydra's words: it takes no null for a group, and `~logger` would leave the schema's default."""
     name, _, value = line.lstrip("~").partition("=")
+    if name in OPEN[1:] or name.startswith(tuple(f"{key}." for key in OPEN)):
+        return f"++{line}"
     if name in OFF and (line.startswith("~") or value == "null"):
         return f"{name}={OFF[name]}"
     return f"~{name}" if name in OPTIONAL and value == "null" else line

@@ -114,7 +114,7 @@ _JOINED: dict[tuple[type[RunConfig], type[RunConfig]], type[RunConfig]] = {}
 def schema_for(verb: type[RunConfig], name: str | None) -> type[RunConfig]:
     """A verb's schema that takes all keys of a run, for the task of that name: the keys of both. Raises as `named`."""
     schema = schema_of(name)
-    if issubclass(schema, verb):
+    if issubclass(schema, verb) or verb is schema_of(None):  # a verb without keys of its own, such as `train`
         return schema
     if issubclass(verb, schema):  # joined before
         return verb

@@ -197,7 +197,8 @@ def _runs(
         entry["label"] = labels.get(run.row, run.row)
         entry["color_index"] = colours[run.row]
         entry["latest"] = run.folder.path in read
-        entry["live_score"] = values.get(task.watched(measure.key))
+        watched = task.watched(measure.key)
+        entry["live_score"] = None if watched is None else values.get(watched)
         entry["branched"] = any(name.endswith((".kappa", ".alpha")) for name in names)
         entries.append(entry)
     return entries, metrics - NO_METRICS

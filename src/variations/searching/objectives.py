@@ -67,7 +67,7 @@ def objective_faults(settings: SearchConfig, task: Task) -> tuple[list[Objective
             found.append(f"search.directions: '{direction}': valid choices are {', '.join(DIRECTIONS)}.")
     if found:
         return [], found
-    ways = directions or [None] * len(settings.metrics)
+    ways: Sequence[str | None] = directions or [None] * len(settings.metrics)
     return [objective(task, key, way) for key, way in zip(settings.metrics, ways, strict=True)], []
 
 

@@ -94,7 +94,8 @@ def _files(folder: RunFolder) -> dict[str, bytes | Any]:
         "environment.json": published(folder.environment() or {}),
         "metrics.jsonl.gz": gzip.compress(metrics.encode(), 9, mtime=0),
     }
-    return files | task_of(config).record(TestedRun(folder, config, folder.result() or {}))
+    files |= task_of(config).record(TestedRun(folder, config, folder.result() or {}))
+    return files
 
 
 def _replace(home: Path, files: Mapping[str, Any]) -> bool:

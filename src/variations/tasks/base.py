@@ -63,7 +63,7 @@ class Data(Protocol):
         ...
 
     def train_dataloader(self) -> Any:
-        """Batches of an epoch. Its `state_dict` is the position in the epoch, so that a run continues in mid-epoch."""
+        """Batches of an epoch. A run continues in mid-epoch by its `state_dict`, or by the counts of the Trainer."""
         ...
 
     def batches(self) -> int:

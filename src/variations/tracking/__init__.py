@@ -95,6 +95,15 @@ def trackers(config: RunConfig, folder: RunFolder) -> Trackers:
 def _opened(config: RunConfig, folder: RunFolder) -> Sequence[Tracker]:
     if processes.global_rank() != 0:
         return []
+    own = _own(config, folder)
+    if not config.logger.further:
+        return own
+    from variations.tracking.lightning_loggers import LightningLogger
+
+    return [*own, *(LightningLogger(name, settings, config) for name, settings in config.logger.further.items())]
+
+
+def _own(config: RunConfig, folder: RunFolder) -> Sequence[Tracker]:
     if config.logger.kind == "tensorboard":
         from variations.tracking.event_files import EventFiles
 

@@ -21,6 +21,7 @@ from variations.store.ledger import RunFolder
 from variations.store.reuse import trained_in
 from variations.tasks.base import Experiment
 from variations.training import checkpoints, memory, performance
+from variations.training.callbacks import Saving, configured
 from variations.training.interrupt import Interrupt
 from variations.training.loop import PRUNED, Loop
 from variations.training.progress import RunProgress
@@ -71,7 +72,7 @@ def fit(
     progress = RunProgress(label(config, folder), task, enabled=config.trainer.progress)
     trackers = tracking.trackers(config, folder)
     loop = Loop(config, folder, interrupt, progress, trackers)
-    trainer = make_trainer(config, loop, *callbacks(loop, experiment))
+    trainer = make_trainer(config, loop, *callbacks(loop, experiment), *configured(config.callbacks), Saving(loop))
     try:
         trainer.fit(step, datamodule=data, ckpt_path=_resume_from(config, folder), weights_only=True)
     except SystemExit as error:  # what Lightning makes of KeyboardInterrupt
@@ -131,10 +132,11 @@ def make_trainer(config: RunConfig, loop: Loop, *further: pl.Callback) -> pl.Tra
         use_distributed_sampler=False,
         limit_val_batches=0,
         num_sanity_val_steps=0,
-        enable_checkpointing=False,
+        enable_checkpointing=any(isinstance(callback, pl.callbacks.Checkpoint) for callback in further),
         enable_progress_bar=False,
         enable_model_summary=False,
         log_every_n_steps=trainer.log_every,
+        **trainer.extra,
     )
 
 

@@ -17,6 +17,8 @@ from variations.training.weights import averaged_steps
 Metrics = dict[str, Any]
 PRUNED = "pruned"
 """Why training ended, if a search has given the run up."""
+CALLBACK = "callback"
+"""Why training ended, if a callback of the configuration wished it."""
 
 
 class Loop(pl.Callback):
@@ -46,10 +48,11 @@ class Loop(pl.Callback):
         self.average_steps = averaged_steps(config)
         self.best: float | None = None
         self.stopped: str | None = None
-        """Why training ended before max_steps: `interrupted`, `max_minutes`, or `pruned` by a search."""
+        """Why training ended before max_steps: `interrupted`, `max_minutes`, PRUNED or CALLBACK."""
         self.validated: tuple[int, Metrics] = (-1, {})
         """Step and metrics of the latest validation."""
-        self._last_step = -1
+        self._last_step = self._saved_step = -1
+        self._due = False
         self._last_save = 0.0
         self._tracked = False
 
@@ -58,7 +61,8 @@ class Loop(pl.Callback):
         step = trainer.global_step
         if len(set(task.ranks.gather(step))) > 1:
             raise RunFailedError("the ranks read different checkpoints: is the run's folder the same on all machines?")
-        self._last_step, self._last_save = step, time.monotonic()
+        self._last_step = self._saved_step = step
+        self._last_save = time.monotonic()
         task.budget.start_clock()
         if trainer.is_global_zero:
             self.folder.set_status("running", step=step, epoch=trainer.current_epoch)
@@ -67,7 +71,8 @@ class Loop(pl.Callback):
             self.progress.start(step, self.config.trainer.max_steps)
         self.interrupt.defer()
         # A run that had used up its minutes before its test has not got new ones.
-        self.stopped = "max_minutes" if self.stopped == "max_minutes" and self._overtime(task) else None
+        keeps = self.stopped == CALLBACK or (self.stopped == "max_minutes" and self._overtime(task))
+        self.stopped = self.stopped if keeps else None
         trainer.should_stop = self.stopped is not None
 
     def on_train_end(self, trainer: pl.Trainer, task: Any) -> None:
@@ -86,20 +91,29 @@ class Loop(pl.Callback):
         timed = self._agree(trainer, task, last)
         due = step % self.val_every == 0 or last
         measured = due or step % self.config.trainer.log_every == 0
-        saved = step % self.checkpoint_every == 0 or last or timed or self.stopped is not None
+        saved = self._due = step % self.checkpoint_every == 0 or last or timed or self.stopped is not None
         if measured or saved or step in self.average_steps:
             task.guard.settle()
         if measured:
             self._measure(trainer, task, step, validate=due)
         if step in self.average_steps:
             self._save_weights(trainer, task, checkpoints.WEIGHTS, step)
-        if saved:
-            self._save_full(trainer, step)
         if trainer.is_global_zero and not self._tracked:
             self._tracked = True
             task.budget.stop_clock()  # connecting to a service is no training
             self.trackers.start(self.folder)
             task.budget.start_clock()
+
+    def save_if_due(self, trainer: pl.Trainer) -> None:
+        """Save the run's state after an update, if its time has come or training ends with it."""
+        step = trainer.global_step
+        if step != self._last_step or step == self._saved_step:
+            return
+        if trainer.should_stop and self.stopped is None and step < self.config.trainer.max_steps:
+            self.stopped = CALLBACK
+        if self._due or self.stopped is not None:
+            self._saved_step = step
+            self._save_full(trainer, step)
 
     def _agree(self, trainer: pl.Trainer, task: Any, last: bool) -> bool:
         """Decide on all ranks alike whether to stop and whether a checkpoint's time has come: True if it has."""
@@ -122,6 +136,7 @@ class Loop(pl.Callback):
         metrics["lr"] = task.rate(step)
         if validate:
             self.validated = (step, task.validate())
+            task.validated_step = step
             metrics |= self.validated[1]
             watched = metrics[task.task.monitor]
             if self.best is None or watched < self.best:

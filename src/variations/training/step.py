@@ -42,6 +42,8 @@ class Step(pl.LightningModule):
         self.window = Window(task.losses)
         self.update = Update()
         self.groups = experiment.parameter_groups()
+        self.validated_step = -1
+        """The update that was last followed by a validation."""
 
     def training_step(self, batch: Any, batch_idx: int) -> None:
         """Add a batch's gradient to the update's, and after the last of its batches apply it."""

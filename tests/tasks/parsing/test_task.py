@@ -80,9 +80,9 @@ def test_a_stored_run_gives_its_network_and_samples_back(run: Path) -> None:
     assert list(folder.hypotheses.glob("test-*.svg"))
 
 
-def test_the_two_conventions_train_alike(tmp_path: Path) -> None:
+def test_the_other_form_and_the_other_network_train_too(tmp_path: Path) -> None:
     settings = ["trainer.max_steps=1", "trainer.progress=false", "trainer.limit_test=3", "trainer.val_bleu=2"]
-    data = ["data.train_trees=20", "data.form=vinyals", "decode.beam=1"]
+    data = ["data.train_trees=20", "data.form=vinyals", "decode.beam=1", "model=weighted"]
     found = result(execute(compose_run([*SMALL, *settings, *data, f"runs={tmp_path}"])))
     assert found["parsed"]["test"]["tags"] == "gold"
     assert found["scores"]["test"]["tags"]["value"] == 100

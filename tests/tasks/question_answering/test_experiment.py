@@ -10,13 +10,14 @@ import pytest
 import torch
 
 from variations.configuration.compose import compose_run, to_dict
-from variations.errors import Interrupted
+from variations.errors import Interrupted, UserError
 from variations.run import execute
 from variations.store.ledger import RunFolder
 from variations.tasks.base import TestedRun
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.data import QuestionAnsweringData
 from variations.tasks.question_answering.experiment import QuestionAnsweringExperiment
+from variations.tasks.question_answering.pictures import reading
 from variations.tasks.question_answering.task import TASK
 from variations.training import checkpoints
 from variations.training.fit import fit
@@ -150,6 +151,11 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
     card = json.loads((folder.path / "stories.json").read_text(encoding="utf-8"))
     assert card["groups"]["15"]["tasks"] == [15]
     assert TASK.changed_inputs(of, folder) == []
+    data = TASK.data(of)
+    data.setup()
+    drawn = TASK.pictures(folder, TASK.experiment(of, data, "cpu"))
+    assert len(drawn) == 6  # three questions of each task
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn.values())
     network = TASK.network(of, folder)
     assert sum(p.numel() for p in network.parameters()) == result["parameters"]
 
@@ -188,3 +194,22 @@ def test_an_interrupted_run_is_the_run_that_was_not(
     ]
     assert losses[0] == losses[1]
     assert len(losses[0]) == 8
+
+
+def test_what_is_read_for_a_question() -> None:
+    of = config(restarts=2)
+    data = QuestionAnsweringData(of)
+    data.setup()
+    group = next(group for group in data.groups if group.name == "15")
+    net = QuestionAnsweringExperiment(of, data).network.reader("15")
+    found = reading(net, group.vocabulary, group.tests[15], 5, restart=1)
+    assert len(found.sentences) == 8
+    assert found.question.startswith("what does")
+    name = found.question.removesuffix("?").split()[2]
+    first, second = (found.sentences[at].split() for at in found.supports)
+    assert first[0] == name  # who it is, and then what its kind fears
+    assert second[0].startswith(first[-1][:3])
+    assert [len(read) for read in found.reads] == [8, 8, 8]
+    assert all(sum(read) == pytest.approx(1, abs=1e-5) for read in found.reads)
+    with pytest.raises(UserError, match="questions 0 to 79"):
+        reading(net, group.vocabulary, group.tests[15], 80, restart=1)

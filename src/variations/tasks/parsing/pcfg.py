@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from variations.configuration.extras import need
 from variations.tasks.parsing.trees import Tree
 from variations.tasks.parsing.words import signature
 
@@ -26,10 +27,11 @@ class Pcfg:
     """The grammar of the training trees and its parser.
 
     `horizontal`: how many sisters a binarised label remembers; `vertical`: how many parents any label does.
-    Chains of constituents over the same words become one symbol.
+    Chains of constituents over the same words become one symbol. Raises UserError where NLTK is not installed.
     """
 
     def __init__(self, trees: Iterable[Tree], horizontal: int = 1, vertical: int = 0) -> None:
+        need("parsing", "the PCFG baseline")
         from nltk import Nonterminal, induce_pcfg
 
         trees = list(trees)

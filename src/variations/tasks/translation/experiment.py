@@ -30,6 +30,9 @@ class TranslationExperiment(SequenceExperiment):
         device: `cpu` or `cuda`.
     """
 
+    config: TranslationConfig
+    data: TranslationData
+
     def __init__(self, config: TranslationConfig, data: TranslationData, device: str = "cpu") -> None:
         super().__init__(config, data, data.subwords.size, device)
         self.validation = Validation(config, data, self.dev_loss, lambda: self.translator(beam=1, nbest=1))

@@ -1,0 +1,58 @@
+"""Any logger of Lightning's beside ours: CSV, MLflow, Comet and those of other packages, by `logger.further`."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from variations.config import RunConfig
+from variations.configuration.compose import to_dict
+from variations.configuration.hydra_door import instantiate
+from variations.errors import ConfigError
+from variations.lightning import pl
+from variations.tracking.final import Final
+
+
+class LightningLogger:
+    """Tells a logger of Lightning's what metrics.jsonl holds.
+
+    Args:
+        name: What the configuration calls it.
+        settings: Its class as `_target_`, and its arguments.
+        config: The run's configuration, which it is told as hyper-parameters.
+
+    Raises:
+        ConfigError: The class cannot be imported or made, or is no logger.
+    """
+
+    def __init__(self, name: str, settings: Mapping[str, Any], config: RunConfig) -> None:
+        self.logger = instantiate(settings, f"logger.further.{name}")
+        if not isinstance(self.logger, pl.loggers.Logger):
+            raise ConfigError([f"logger.further.{name}: {settings.get('_target_')} is no Logger of Lightning's."])
+        self.logger.log_hyperparams(to_dict(config))
+
+    def start(self, lines: Sequence[Mapping[str, Any]]) -> None:
+        """Tell what the run has measured so far; a logger that keeps its steps hears them again."""
+        for line in lines:
+            self.line(line)
+
+    def line(self, line: Mapping[str, Any]) -> None:
+        """A measurement."""
+        self.logger.log_metrics(_numbers(line), step=int(line["step"]))
+
+    def end(self, final: Final) -> None:
+        """The scores of a tested run."""
+        scores = {f"final/{key}": value for key, value in final.scores().items()}
+        self.logger.log_metrics(_numbers(scores), step=int(final.result["steps"]))
+
+    def close(self, exit_code: int) -> None:
+        """Write out what is left."""
+        self.logger.save()
+        self.logger.finalize("success" if exit_code == 0 else "failed")
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    return {
+        key: float(value)
+        for key, value in values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and key != "step" and math.isfinite(value)
+    }

@@ -1,0 +1,68 @@
+"""Callbacks of Lightning's that a configuration names: the group `callbacks`, for classes of any package.
+
+    callbacks:
+      early_stopping:
+        _target_: variations.training.callbacks.EarlyStopping
+        patience: 3
+
+They hear what validations measure (`dev/nll`, …) under the names of metrics.jsonl, and their state is part of every
+checkpoint, so that a continued run goes on with it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from variations.configuration.hydra_door import instantiate
+from variations.errors import ConfigError
+from variations.lightning import pl
+
+
+class EarlyStopping(pl.callbacks.EarlyStopping):
+    """Ends training when a validation's number has not improved `patience` times in a row.
+
+    Args:
+        monitor: A number of metrics.jsonl, such as `dev/nll`.
+        mode: `min` or `max`: what is better.
+        patience: Validations without improvement.
+        min_delta: The least improvement that counts.
+    """
+
+    def __init__(self, monitor: str = "dev/nll", mode: str = "min", patience: int = 3, min_delta: float = 0.0) -> None:
+        super().__init__(monitor, min_delta=min_delta, patience=patience, mode=mode, check_on_train_epoch_end=False)
+        self._seen = -1
+
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """After an update that was followed by a validation."""
+        step = trainer.global_step
+        if step != self._seen and pl_module.validated_step == step:
+            self._seen = step
+            self._run_early_stopping_check(trainer)
+
+
+class Saving(pl.callbacks.Checkpoint):
+    """Writes the checkpoint of an update after all other callbacks, so that it holds what they have made of it.
+
+    Lightning calls callbacks of this kind last.
+    """
+
+    def __init__(self, loop: Any) -> None:
+        self.loop = loop
+
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Save if the run's loop or a callback's wish to stop asks for it."""
+        self.loop.save_if_due(trainer)
+
+
+def configured(callbacks: Mapping[str, Any]) -> list[pl.Callback]:
+    """The callbacks of a configuration, in its order.
+
+    Raises:
+        ConfigError: A class cannot be imported or made, or is no callback.
+    """
+    found = []
+    for name, settings in callbacks.items():
+        made = instantiate(settings, f"callbacks.{name}")
+        if not isinstance(made, pl.Callback):
+            raise ConfigError([f"callbacks.{name}: {settings.get('_target_')} is no Callback of Lightning's."])
+        found.append(made)
+    return found

@@ -1,0 +1,79 @@
+"""Lightning's own callbacks, loggers and Trainer arguments, named by a configuration."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from variations.configuration.faults import faults
+from variations.errors import ConfigError, Interrupted
+from variations.store.ledger import RunFolder
+from variations.training.callbacks import configured
+from variations.training.fit import fit
+from variations.training.interrupt import Interrupt
+
+PATIENT = (
+    "callbacks=early_stopping",
+    "callbacks.early_stopping.min_delta=100",  # no validation improves by so much: only the first one counts
+    "callbacks.early_stopping.patience=2",
+    "trainer.val_every=2",
+)
+
+
+def test_training_ends_when_patience_does_and_the_result_says_so(small: Any, made: Any) -> None:
+    config = small(*PATIENT)
+    trained = fit(config, made(config, "run"), Interrupt())
+    assert (trained.steps, trained.stopped) == (6, "callback")
+
+
+def test_a_finished_run_does_not_train_on(small: Any, made: Any) -> None:
+    config = small(*PATIENT)
+    folder = made(config, "run")
+    fit(config, folder, Interrupt())
+    again = fit(config, folder, Interrupt())
+    assert (again.steps, again.stopped) == (6, "callback")
+
+
+@pytest.mark.parametrize("step", [2, 3, 4, 5])
+def test_a_continued_run_has_as_much_patience_left(
+    step: int, small: Any, made: Any, stopped_at: Any, same_run: Any
+) -> None:
+    config = small(*PATIENT)
+    whole, parts = made(config, "whole"), made(config, "parts")
+    fit(config, whole, Interrupt())
+    with pytest.raises(Interrupted):
+        fit(config, parts, stopped_at(step))
+    assert fit(config, parts, Interrupt()).steps == 6
+    same_run(whole, parts)
+
+
+def test_loggers_of_lightning_hear_every_line(small: Any, tmp_path: Path) -> None:
+    from variations import run
+
+    target = "pytorch_lightning.loggers.CSVLogger"
+    further = f"logger.further.csv={{_target_: {target}, save_dir: {tmp_path / 'csv'}, name: a, version: b}}"
+    folder = RunFolder(run.execute(small(further)))
+    with (tmp_path / "csv" / "a" / "b" / "metrics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    told = {int(row["step"]): float(row["train/loss"]) for row in rows if row.get("train/loss")}
+    assert told == pytest.approx({line["step"]: line["train/loss"] for line in folder.read_metrics()})
+    final = next(row for row in rows if row.get("final/test/bleu"))
+    assert float(final["final/test/bleu"]) == pytest.approx(folder.result()["scores"]["test"]["bleu"]["value"])  # type: ignore[index]
+
+
+def test_further_arguments_reach_the_trainer(small: Any, made: Any) -> None:
+    config = small("trainer.extra={detect_anomaly: true}")
+    trained = fit(config, made(config, "run"), Interrupt())
+    assert trained.step.trainer._detect_anomaly is True
+
+
+def test_faults_are_told_before_any_work(small: Any) -> None:
+    (text,) = faults(small("trainer.extra={max_epochs: 3}"))
+    assert text.startswith("trainer.extra.max_epochs: keys of this project decide it")
+    (text,) = faults(small("callbacks.mine={patience: 3}"))
+    assert text.startswith("callbacks.mine: name a class as _target_")
+    with pytest.raises(ConfigError, match=r"callbacks.mine: nowhere.Class cannot be made"):
+        configured({"mine": {"_target_": "nowhere.Class"}})
+    with pytest.raises(ConfigError, match=r"callbacks.mine: builtins.dict is no Callback"):
+        configured({"mine": {"_target_": "builtins.dict"}})
