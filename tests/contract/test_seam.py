@@ -1,0 +1,137 @@
+"""A task of nobody's: tables, tests of significance, searches and outcomes read its runs through the seam alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from variations.config import RunConfig, SearchConfig, SweepConfig
+from variations.configuration import tasks
+from variations.errors import DataError
+from variations.searching.objectives import objective_faults
+from variations.store.atomic import write_json, write_yaml
+from variations.store.rows import RowDefinition, SweepDefinition
+from variations.tables.chance import SignificanceConfig
+from variations.tables.grid import lay_out
+from variations.tables.table import Table, build, document
+from variations.tasks.base import Measure, TestedRun
+from variations.tasks.measured import Measured
+
+MSE = Measure("test.mse", "test MSE", False, "mean squared error", items="points", digits=4)
+X = np.linspace(-1, 1, 200)
+
+
+@dataclass
+class Line(Measured):
+    """Regression on a line."""
+
+    name: str = "line"
+    schema: type[RunConfig] = RunConfig
+    metrics: Sequence[str] = ("test.mse",)
+    incidental: Sequence[str] = ()
+    silent: Sequence[str] = ()
+
+    def effective(self, flat: dict[str, Any]) -> dict[str, Any]:
+        return flat
+
+    def without_effect(self, flat: Any) -> Sequence[str]:
+        return ()
+
+    @property
+    def symbols(self) -> dict[str, str]:
+        return {}
+
+    def own_text(self, config: Any) -> bool:
+        return False
+
+    def measure(self, key: str) -> Measure:
+        return MSE if key == MSE.key else super().measure(key)
+
+    def items(self, run: TestedRun, measure: Measure, *, cache: bool = True) -> Any:
+        path = run.folder.path / "errors.npy"
+        if not path.is_file():
+            raise DataError("no errors are stored")
+        errors = np.load(path)
+        return np.stack([errors, np.ones_like(errors)], axis=1)  # (points, 2)
+
+
+@pytest.fixture
+def line(monkeypatch: pytest.MonkeyPatch) -> Line:
+    task = Line()
+    known = tasks.named
+    monkeypatch.setattr(tasks, "named", lambda name: task if name == "line" else known(name))
+    return task
+
+
+def squared_errors(slope: float, seed: int) -> Any:
+    rng = np.random.default_rng(seed)
+    y = X + np.random.default_rng(99).normal(0, 0.1, len(X))
+    return (y - (slope + rng.normal(0, 0.01)) * X) ** 2
+
+
+@pytest.fixture
+def table(line: Line, tmp_path: Path) -> Table:
+    """Two rows of two seeds: a slope that fits, and one that does not."""
+    for row, slope in (("right", 1.0), ("wrong", 0.5)):
+        for seed in (1, 2):
+            folder = tmp_path / "lines" / row / f"seed{seed}"
+            folder.mkdir(parents=True)
+            errors = squared_errors(slope, seed)
+            write_yaml(folder / "config.yaml", {"task": "line", "seed": seed, "data": {"name": "a line"}})
+            write_json(folder / "result.json", {"scores": {"test": {"mse": {"value": float(errors.mean())}}}})
+            write_json(folder / "status.json", {"state": "finished"})
+            np.save(folder / "errors.npy", errors)
+    rows = (RowDefinition("right", "right"), RowDefinition("wrong", "wrong", base="right"))
+    sweep = SweepDefinition("lines", rows, (1, 2), None, "mse")
+    return build(sweep, tmp_path, SignificanceConfig(n=200))
+
+
+def test_a_table_measures_and_tests_what_the_task_declares(table: Table) -> None:
+    right, wrong = table.lines
+    expected = np.mean([squared_errors(0.5, seed).mean() - squared_errors(1.0, seed).mean() for seed in (1, 2)])
+    assert table.primary == MSE
+    assert wrong.delta["test.mse"].mean == pytest.approx(expected)
+    assert wrong.test is not None
+    assert wrong.test.across.difference == pytest.approx(expected)
+    assert wrong.test.across.low > 0.05
+    assert wrong.test.significant
+    assert wrong.test.across.variance == ("items", "seeds")
+    assert right.untested is None
+
+
+def test_the_printed_table_speaks_of_the_tasks_own_things(table: Table) -> None:
+    grid = lay_out(table)
+    text = " ".join(
+        [*(cell.text for row in grid.rows for cell in row), *grid.remarks, *(note for _, note in grid.notes)]
+    )
+    assert "test MSE" in [column.title for column in grid.columns]
+    assert f"{table.lines[0].measured['test.mse'].mean:.4f}" in text
+    assert "Measured on a line." in text
+    assert "chance in seeds and points together" in text
+    assert not any(word in text for word in ("BLEU", "sentence", "sub-word", "beam", "translat"))
+    assert document(table)["metric"] == "test.mse"
+
+
+def test_missing_items_are_told(table: Table) -> None:
+    store = table.store
+    for path in store.rglob("errors.npy"):
+        path.unlink()
+    again = build(table.sweep, store, SignificanceConfig(n=200))
+    assert again.lines[1].untested == "not tested: no errors are stored"
+
+
+def test_a_search_takes_the_tasks_measures_and_directions(line: Line) -> None:
+    found, faults = objective_faults(SearchConfig(metrics=["test.mse", "parameters"]), line)
+    assert faults == []
+    assert [(each.key, each.direction, each.label) for each in found] == [
+        ("test.mse", "minimize", "test MSE"),
+        ("parameters", "minimize", "parameters"),
+    ]
+    assert found[0].of({"scores": {"test": {"mse": {"value": 0.25}}}}) == 0.25
+    _, faults = objective_faults(SearchConfig(metrics=["test.bleu"]), line)
+    assert faults == ["search.metrics: There is no measure 'test.bleu'. Valid: test.mse."]
+    assert SweepConfig().metric == "bleu"
+    assert line.unknown_metric("bleu") == "There is no measure 'test.bleu'. Valid: test.mse."
