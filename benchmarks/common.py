@@ -17,8 +17,8 @@ from variations import models
 from variations.config import BranchConfig, ModelConfig, SequenceRecipe
 from variations.models.flops import Tokens, training_flops
 from variations.models.loss import Smoothing, cross_entropy
+from variations.tasks.sequences.experiment import parameter_groups
 from variations.tasks.translation.config import TranslationConfig
-from variations.tasks.translation.experiment import parameter_groups
 from variations.training import schedule
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 
 from variations.config import BranchConfig, GateConfig, ModelConfig, PositionsConfig
 from variations.configuration.compose import compose_run
 from variations.configuration.places import CONF
-from variations.models import Transformer, build
+from variations.models import MODELS, Transformer, build
 from variations.tasks.translation.config import TranslationConfig
 
 VOCABULARY = 50
@@ -158,6 +159,8 @@ COMBINATIONS |= {
 
 def from_files(group: str, *overrides: str) -> Iterator[Case]:
     for path in sorted((CONF / group).glob("*.yaml")):
+        if group == "model" and yaml.safe_load(path.read_text(encoding="utf-8"))["kind"] not in MODELS:
+            continue  # a network of another task
         chosen = [*overrides, f"{group}={path.stem}"]
         yield Case(f"conf/{group}/{path.stem}", lambda chosen=chosen: plain(compose_run(chosen)))
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from variations.models.loss import Smoothing, cross_entropy
-from variations.tasks.translation.experiment import parameter_groups
+from variations.tasks.sequences.experiment import parameter_groups
 from variations.training import schedule
 
 PAD = 0

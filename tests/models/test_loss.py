@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from variations.models import loss as module
 from variations.models.loss import Smoothing, cross_entropy
-from variations.training import loss as module
 
 LOGITS = [2.0, 1.0, 0.0, -1.0, -2.0]
 NLL = 1.4519143959375933

@@ -6,8 +6,8 @@ import torch
 from variations.config import BranchConfig, SequenceRecipe
 from variations.models import build
 from variations.tasks.schedules import branch_rate, frozen_steps, main_rate
+from variations.tasks.sequences.experiment import parameter_groups
 from variations.tasks.translation.config import TranslationConfig
-from variations.tasks.translation.experiment import parameter_groups
 from variations.training import schedule
 from variations.training.budget import paper_cost
 
