@@ -119,7 +119,7 @@ class TrainerConfig:
     """Test items; null: all."""
     log_every: int = number(50, ge=1)
     progress: bool = True
-    threads: int | None = number(None, ge=1)
+    threads: int | None = number(None, ge=1, le=1024)
     """CPU threads of this run; null: torch's own choice."""
     max_nan_steps: int = number(0, ge=0)
     """So many steps with a loss that is not finite are skipped and counted before the run fails."""
@@ -313,8 +313,8 @@ class ModelConfig:
     """That model's own keys, as the dataclass `Options` of its class declares them."""
     N: int = number(6, ge=1)
     """Layers in the encoder, and in the decoder."""
-    d_model: int = number(512, ge=2)
-    d_ff: int = number(2048, ge=1)
+    d_model: int = number(512, ge=2, le=1 << 20)
+    d_ff: int = number(2048, ge=1, le=1 << 22)
     h: int = number(8, ge=1)
     """Attention heads."""
     d_k: int | None = number(None, ge=1)

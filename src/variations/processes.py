@@ -42,7 +42,7 @@ def run_ranks(folder: Path, devices: int, nodes: int, lease: int = 0) -> int:
     """
     shared = _meeting_place(nodes) | {"WORLD_SIZE": str(devices * nodes), PARENT: str(os.getpid()), LEASE: str(lease)}
     first = int(os.environ.get("NODE_RANK", 0)) * devices
-    command = [sys.executable, "-m", "variations.run", str(folder)]
+    command = [sys.executable, "-P", "-m", "variations.run", str(folder)]
     processes: list[subprocess.Popen[bytes]] = []
     with _passed_on(processes):
         try:

@@ -35,7 +35,7 @@ def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the interpreter be a program that runs the text above instead of a run."""
     script, program = tmp_path / "child.py", tmp_path / "program"
     script.write_text(CHILD)
-    program.write_text(f'#!/bin/sh\n[ "$2" = variations.run ] && exec {sys.executable} {script} "$3"\n')
+    program.write_text(f'#!/bin/sh\n[ "$3" = variations.run ] && exec {sys.executable} {script} "$4"\n')
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
 
@@ -156,3 +156,17 @@ def test_stop_asks_as_ctrl_c_would_and_waits(make: Make, tmp_path: Path) -> None
     seen(tmp_path, "slow")
     pool.stop()
     assert [ended.code for ended in pool.ended()] == [-signal.SIGINT]
+
+
+def test_a_row_takes_no_module_from_the_folder_it_is_started_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "random.py").write_text("raise SystemExit('taken from the current folder')\n")
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    pool = LocalPool()
+    pool.submit(Task(folder, "row"))
+    (ended,) = all_ended(pool)
+    assert ended.code == 2
+    assert "config.yaml" in (folder / "log.txt").read_text()

@@ -218,6 +218,28 @@ def _sweep(config: RunConfig) -> list[Fault]:
     return found
 
 
+@RULES.reads("resume.allow")
+def _allowed(config: RunConfig) -> list[Fault]:
+    known = _keys(config, "")
+    groups = {key[:place] for key in known for place, letter in enumerate(key) if letter == "."}
+    found = []
+    for key in config.resume.allow:
+        if key not in known | groups:
+            meant = did_you_mean(key, sorted(known))
+            text = f"resume.allow: there is no key {key!r}.{meant} Name keys of the configuration."
+            found.append(Fault(("resume.allow",), text))
+    return found
+
+
+def _keys(node: Any, prefix: str) -> set[str]:
+    """Dotted keys of a configuration."""
+    found = set()
+    for item in dataclasses.fields(node):
+        value = getattr(node, item.name)
+        found |= _keys(value, f"{prefix}{item.name}.") if dataclasses.is_dataclass(value) else {f"{prefix}{item.name}"}
+    return found
+
+
 @RULES.reads()
 def _paths(config: RunConfig) -> list[Fault]:
     found = []

@@ -79,7 +79,7 @@ class LocalPool:
         with RunFolder(task.folder).log.open("ab") as log:
             # A session of its own: Ctrl-C reaches it through `stop`, once.
             popen = subprocess.Popen(
-                [sys.executable, "-m", "variations.run", str(task.folder)],
+                [sys.executable, "-P", "-m", "variations.run", str(task.folder)],
                 env=variables,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -37,7 +37,7 @@ class DecodeConfig:
 
     beam: int = number(4, ge=1)
     """1 is greedy."""
-    alpha: float = number(0.6, ge=0)
+    alpha: float = number(0.6, ge=0, le=100)
     """Exponent of the length penalty ((5+|Y|)/6)^alpha."""
     max_extra: int = number(50, ge=0)
     """Longest output: source length plus this."""

@@ -19,6 +19,7 @@ from variations.errors import DataError, UserError
 from variations.tasks.translation.config import DataConfig, TranslationConfig
 from variations.tasks.translation.data import corpora, multi30k, wmt14
 from variations.tasks.translation.data.corpora import Corpus, TextPair, load
+from variations.tasks.translation.data.textfiles import find
 
 LOCAL = Path(os.environ.get("VARIATIONS_TEST_DATA", Path(__file__).parents[5] / "shared" / "data"))
 TEXT = {
@@ -488,3 +489,13 @@ def test_files_of_unequal_length_are_a_fault_of_the_command_line(tmp_path):
             f"The files differ in length: {tmp_path}/train.en has 3 lines, {tmp_path}/train.de has 2",
             f"The files differ in length: {tmp_path}/test.en has 2 lines, {tmp_path}/test.de has 1",
         ]
+
+
+def test_a_plain_and_a_packed_file_that_differ_are_refused(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "train.en", tmp_path / "train.en.gz"
+    plain.write_text("one\n")
+    packed.write_bytes(gzip.compress(b"one\n"))
+    assert find(tmp_path, "train", "en") == plain
+    packed.write_bytes(gzip.compress(b"two\n"))
+    with pytest.raises(DataError, match=r"train\.en and .*train\.en\.gz are two different texts"):
+        find(tmp_path, "train", "en")

@@ -15,6 +15,7 @@ from torch.utils.data._utils.pin_memory import pin_memory
 from variations.config import SequenceRecipe, SequenceTrainer
 from variations.configuration.compose import compose_run
 from variations.data.batching import Batch
+from variations.errors import UserError
 from variations.tasks.translation.config import DataConfig, TranslationConfig
 from variations.tasks.translation.data import module
 from variations.tasks.translation.data.module import TranslationData
@@ -236,3 +237,9 @@ def test_all_of_a_batch_is_pinned_and_copied_in_the_background(monkeypatch: pyte
     gpu = torch.device("cuda")
     assert isinstance(move_data_to_device(pin_memory(batch), gpu), Batch)
     assert seen == ["pinned"] * 3 + [(gpu, {"non_blocking": True})] * 3
+
+
+def test_a_set_that_the_corpus_lacks_is_refused_before_anything_is_trained(corpus: Corpus, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"decode\.sets names nope, but the corpus has only dev, test"):
+        TranslationData(config(tmp_path, decode={"sets": ["test", "nope"]})).setup()
+    assert not (tmp_path / "cache").exists()

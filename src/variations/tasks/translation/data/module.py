@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from variations.errors import UserError
 from variations.store import inputs
 from variations.store.atomic import write_json
 from variations.store.ledger import RunFolder
@@ -41,6 +42,9 @@ class TranslationData(PairsData):
             return
         data, progress = self.config.data, self._progress
         self.corpus = corpora.load(data, progress=progress)
+        tested = ["dev", "test", *self.corpus.others]
+        if unknown := [name for name in self.config.decode.sets if name not in tested]:
+            raise UserError(f"decode.sets names {', '.join(unknown)}, but the corpus has only {', '.join(tested)}.")
         self.subwords = subwords_for(self.corpus, data, progress=progress)
         self.train_tokens = tokens_for(self.corpus.train, self.subwords, data, drop_long=True, progress=progress)
         self.dev_tokens = tokens_for(self.corpus.dev, self.subwords, data, drop_long=False, progress=progress)

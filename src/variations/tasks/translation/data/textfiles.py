@@ -95,9 +95,23 @@ def _count(path: Path) -> int:
 
 
 def find(root: Path, stem: str, language: str) -> Path | None:
-    """`<root>/<stem>.<language>`, else the same with `.gz`, else None."""
+    """`<root>/<stem>.<language>`, else the same with `.gz`, else None.
+
+    Raises:
+        DataError: both are there, and are not the same text.
+    """
     plain = root / f"{stem}.{language}"
-    return next((path for path in (plain, plain.with_name(plain.name + ".gz")) if path.is_file()), None)
+    there = [path for path in (plain, plain.with_name(plain.name + ".gz")) if path.is_file()]
+    if len(there) == 2 and len({_text_sha256(path) for path in there}) == 2:
+        raise DataError(f"{there[0]} and {there[1]} are two different texts: take one of them away.")
+    return there[0] if there else None
+
+
+def _text_sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    for _ in _blocks(path, digest.update):
+        pass
+    return digest.hexdigest()
 
 
 def read_lines(path: Path) -> list[str]:
