@@ -13,6 +13,7 @@ from variations.commands.cli import command
 from variations.commands.console import main
 from variations.commands.preflight import preflight
 from variations.configuration.compose import compose_run
+from variations.configuration.places import CONF
 from variations.tasks.translation.config import TranslationConfig
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -189,7 +190,7 @@ def test_a_glob_that_matches_nothing_says_how_rows_are_named() -> None:
 def test_faults_that_follow_from_a_rejected_override_are_not_reported() -> None:
     assert faults_of("model=weightd", "branch=uniform") == [
         "model=weightd: there is no such option. Did you mean 'weighted'? "
-        "For model valid choices are additive, restricted, transformer, weighted."
+        f"For model valid choices are {', '.join(sorted(path.stem for path in (CONF / 'model').glob('*.yaml')))}."
     ]
     assert len(faults_of("sweep=quickstrt", "rows=[uniform]")) == 1
 

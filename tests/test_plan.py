@@ -135,7 +135,8 @@ def test_rows_are_listed_in_the_order_of_the_paper() -> None:
     found = [row for _, row in all_rows(("attention_table3",))]
     assert (found[0], found[1], found[5], found[-1], len(found)) == ("base", "A_h1", "B_dk16", "big", 20)
     assert next(row for _, row in all_rows(("quickstart",))) == "transformer"
-    assert {table for table, _ in all_rows()} == {*PAPERS, "quickstart"}
+    ours = {"quickstart", "weighted_readings", "babi_ours", "babi_memn2n_1k", "babi_memn2n_10k", "babi_dmn"}
+    assert {table for table, _ in all_rows()} == {*PAPERS, *ours}
 
 
 def test_trainable_rows_are_neither_quoted_nor_waiting() -> None:
@@ -143,7 +144,8 @@ def test_trainable_rows_are_neither_quoted_nor_waiting() -> None:
     assert ("attention_table2", "bytenet") not in found
     assert ("attention_table4", "transformer_wsj") not in found
     assert ("weighted_claims", "topk") in found
-    assert len(found) == 4 + 20 + 8 + 10 + 3 + 11 + 4
+    papers = [row for row in found if row[0] in {*PAPERS, "quickstart"}]
+    assert len(papers) == 4 + 20 + 8 + 10 + 3 + 11 + 4
 
 
 @pytest.mark.parametrize("name", [path.stem for path in sorted(SWEEPS.glob("*.yaml")) if "_" in path.stem])

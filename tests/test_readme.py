@@ -66,7 +66,7 @@ def test_a_training_command_composes(verb: str, words: list[str]) -> None:
         assert define(tuple(own)).total >= 1 if is_search(own) else expand(own)
         if not any(word.startswith("sweep=") for word in own):
             return  # a grid, or a search without a file: several configurations
-    config = compose_run(overrides)
+    config = compose_run([word for word in overrides if "," not in word])
     assert config.trainer.max_steps >= 1
     for override in overrides:
         key, value = override.split("=")

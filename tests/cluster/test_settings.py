@@ -106,7 +106,7 @@ def test_without_ray_the_sentence_says_what_to_install(monkeypatch: pytest.Monke
     from variations.sweeping.ray import connected
 
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UserError, match=r"Ray is not installed here: pip install '\.\[ray\]'"):
+    with pytest.raises(UserError, match=r"needs ray, which is not installed here: pip install -e '\.\[ray\]'"):
         connected(RaySettings())
 
 

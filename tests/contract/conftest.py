@@ -159,7 +159,8 @@ COMBINATIONS |= {
 
 def from_files(group: str, *overrides: str) -> Iterator[Case]:
     for path in sorted((CONF / group).glob("*.yaml")):
-        if group == "model" and yaml.safe_load(path.read_text(encoding="utf-8"))["kind"] not in MODELS:
+        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if group == "model" and (settings["kind"] not in MODELS or "d" in settings):
             continue  # a network of another task
         chosen = [*overrides, f"{group}={path.stem}"]
         yield Case(f"conf/{group}/{path.stem}", lambda chosen=chosen: plain(compose_run(chosen)))

@@ -186,7 +186,7 @@ def test_a_result_that_is_not_that_of_its_text_is_told(
     put("base", 1, 0.3)
     put("good", 1, 0.05, stated=99.0)
     (note,) = read(seeds=(1,)).lines[1].notes
-    assert note.startswith("seed 1: result.json says 99.00, its stored text scores ")
+    assert note.startswith("seed 1: result.json says 99.00, its stored sentences score ")
 
 
 def test_only_seeds_that_both_rows_have_are_compared(
@@ -428,8 +428,7 @@ def test_the_command_compares_rows_that_were_never_run(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert found["rows"] == ["weighted", "uniform"]
     assert found["text"] == (
-        "uniform, from weighted: branch.init random→uniform, κ and α in training learned→uniform, "
-        "κ and α at test learned→uniform"
+        "uniform: branch.init random→uniform, κ and α in training learned→uniform, κ and α at test learned→uniform"
     )
     assert found["significance"] is None
 

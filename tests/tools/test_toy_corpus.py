@@ -405,7 +405,8 @@ def test_the_grammar_yields_the_bytes_stored_in_the_package(tmp_path: Path) -> N
     subprocess.run(program, check=True, env={"PATH": os.environ["PATH"]})
     made = {path.name: path.read_bytes() for path in (tmp_path / "text").iterdir()}
     stored = {path.name.removesuffix(".gz"): gzip.decompress(path.read_bytes()) for path in STORED.glob("*.gz")}
-    assert sorted(made) == ["test.de", "test.en", "train.de", "train.en", "valid.de", "valid.en"]
+    texts = ["test.de", "test.en", "train.de", "train.en", "valid.de", "valid.en"]
+    assert sorted(made) == ["dictionary.tsv", *texts]
     assert made == stored
 
 

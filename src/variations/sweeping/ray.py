@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from variations.configuration.extras import need
 from variations.errors import ConfigError, UserError
 from variations.store.process_identity import Process
 from variations.sweeping.pool import Ended, Task
@@ -194,6 +195,7 @@ def connected(settings: RaySettings) -> Any:
     Raises:
         UserError: Ray is not installed, or does not answer.
     """
+    need("ray", "hydra/launcher=ray")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's own 15 starves rows where anything else is at work
     if settings.address is not None and _has_token():
