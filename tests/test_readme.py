@@ -126,15 +126,16 @@ def test_a_path_that_is_named_exists(document: str, path: str) -> None:
     assert (ROOT / path).exists(), f"{document} names {path}"
 
 
-def test_the_tour_has_six_stops_in_order() -> None:
+def test_the_tour_has_seven_stops_in_order() -> None:
     text = (ROOT / "docs/tour.md").read_text(encoding="utf-8")
     stops = re.findall(r"^(\d)\. \[([^\]]+)\]", text, flags=re.MULTILINE)
-    assert [number for number, _ in stops] == ["1", "2", "3", "4", "5", "6"]
-    assert [path for _, path in stops[:5]] == [
+    assert [number for number, _ in stops] == ["1", "2", "3", "4", "5", "6", "7"]
+    assert [path for _, path in stops[:6]] == [
         "src/train.py",
         "src/variations/run.py",
+        "src/variations/training/step.py",
+        "src/variations/tasks/base.py",
         "src/variations/models/transformer/transformer.py",
         "src/variations/models/transformer/weighted.py",
-        "src/variations/tasks/translation/task.py",
     ]
-    assert stops[5][1].startswith("conf/variation/")
+    assert stops[6][1].startswith("conf/variation/")
