@@ -73,6 +73,24 @@ RECIPES: dict[tuple[str, str], dict[str, Any]] = {
         "branch.warmup": 25,
         "branch.freeze_last": 150,
     },
+    ("converged", "base_scaled"): PAPER
+    | {
+        "model.d_model": 128,
+        "model.N": 3,
+        "recipe.scale.width": 0.25,
+        "recipe.scale.depth": 0.5,
+        "recipe.scale.steps": 0.05,
+        "recipe.lr": 0.5,
+        "recipe.warmup": 400,
+        "recipe.batch_tokens": 1024,
+        "recipe.average": 1,
+        "recipe.average_every": None,
+        "recipe.ema": 0.995,
+        "trainer.max_steps": 5000,
+        "trainer.precision": "bf16-mixed",
+        "branch.warmup": 40,
+        "branch.freeze_last": 833,
+    },
 }
 
 

@@ -1,0 +1,143 @@
+"""The files in `claims/`: what each paper claims, and the comparison that tests it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+
+from variations.claims.rule import EXPECTATIONS, MARGINS, VERDICTS, Expectation, Verdict
+from variations.errors import ConfigError
+
+CLAIMS = Path(__file__).resolve().parents[3] / "claims"
+UNITS = ("step", "target_tokens", "flops", "seconds")
+"""What `sooner` may be counted in: keys of a run's metrics."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A corpus and a size at which the papers' tables are run: sweeps are named `<prefix><table>`."""
+
+    name: str
+    prefix: str
+
+
+@dataclass(frozen=True)
+class Test:
+    """A comparison of two rows of a table; of all rows with the published ones for `same order`."""
+
+    table: str
+    expect: Expectation
+    row: str | None = None
+    base: str | None = None
+    measure: str = "test.bleu"
+    """A number in result.json, as in `sweep.metric`; dev_nll for perplexities, whose differences are then ratios."""
+    unit: str = "step"
+    """For `sooner`: what is saved."""
+    published: str = "dev_bleu"
+    """For `same order`: the published figure."""
+    margin: float = 0.0
+    """The smallest difference worth the name of an effect."""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A claim that is settled without training, by a proof or a counter-example that a test of this project holds."""
+
+    verdict: Verdict
+    by: str
+    """The test."""
+    why: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim of a paper, or a question that it leaves open."""
+
+    id: str
+    section: str
+    claim: str
+    """In our words."""
+    published: str | None = None
+    """The published evidence."""
+    tests: tuple[Test, ...] = ()
+    any: bool = False
+    """Whether one comparison that holds is enough."""
+    untested: str | None = None
+    """Why nothing here tests it."""
+    settled: Settled | None = None
+
+
+@dataclass(frozen=True)
+class Paper:
+    """One file of claims."""
+
+    name: str
+    scales: tuple[Scale, ...]
+    claims: tuple[Claim, ...]
+
+
+def read_papers(folder: Path = CLAIMS) -> list[Paper]:
+    """Every paper of `folder`, by file name.
+
+    Raises:
+        ConfigError: A file cannot be read, or says what no claim can say; all faults of all files at once.
+    """
+    faults: list[str] = []
+    papers = [paper for path in sorted(folder.glob("*.yaml")) if (paper := _paper(path, faults))]
+    if not papers and not faults:
+        faults.append(f"there are no claims in {folder}")
+    ids = [claim.id for paper in papers for claim in paper.claims]
+    faults += [f"claim {id_} is there twice" for id_ in dict.fromkeys(ids) if ids.count(id_) > 1]
+    if faults:
+        raise ConfigError(faults)
+    return papers
+
+
+def _paper(path: Path, faults: list[str]) -> Paper | None:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        scales = tuple(Scale(**item) for item in content["scales"])
+        claims = tuple(_claim(item, path.name, faults) for item in content["claims"])
+        return Paper(content["paper"], scales, claims)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError) as error:
+        faults.append(f"{path}: {' '.join(str(error).split())}")
+        return None
+
+
+def _claim(item: Mapping[str, Any], file: str, faults: list[str]) -> Claim:
+    tests = tuple(_test(test) for test in item.get("tests", ()))
+    settled = Settled(**item["settled"]) if "settled" in item else None
+    claim = Claim(**{**item, "tests": tests, "settled": settled})
+    where = f"{file}, {claim.id}"
+    if sum(bool(way) for way in (tests, claim.untested, settled)) != 1:
+        faults.append(f"{where}: give either tests, or settled, or untested: why it is not")
+    if settled and settled.verdict not in VERDICTS:
+        faults.append(f"{where}: there is no verdict '{settled.verdict}'. Valid: {', '.join(VERDICTS)}")
+    faults += [f"{where}: {fault}" for test in tests for fault in _test_faults(test)]
+    return claim
+
+
+def _test(item: Mapping[str, Any]) -> Test:
+    test = Test(**item)
+    return test if test.margin else Test(**{**item, "margin": MARGINS[_margin_kind(test)]})
+
+
+def _margin_kind(test: Test) -> str:
+    if test.expect in ("sooner", "same order"):
+        return {"sooner": "saving", "same order": "rho"}[test.expect]
+    return "nll" if test.measure.endswith("_nll") else "score"
+
+
+def _test_faults(test: Test) -> list[str]:
+    found = []
+    if test.expect not in get_args(Expectation):
+        found.append(f"there is no expectation '{test.expect}'. Valid: {', '.join(EXPECTATIONS)}")
+    elif test.expect != "same order" and not (test.row and test.base):
+        found.append(f"'{test.expect}' compares two rows: give row and base")
+    if test.unit not in UNITS:
+        found.append(f"there is no unit '{test.unit}'. Valid: {', '.join(UNITS)}")
+    if test.margin < 0:
+        found.append(f"a margin must be above 0, not {test.margin}")
+    return found

@@ -1,0 +1,167 @@
+"""From measured differences to a verdict. Pure: numbers in, words out; fixed before the runs that it judges.
+
+One comparison gives an interval of the difference between two rows, at 95 %, over the seeds of both. It then *supports*
+the claim, *contradicts* it, or leaves it *open*:
+
+| the claim expects | supports | contradicts |
+|---|---|---|
+| `better` | the interval lies above 0 and reaches the margin | it lies below the margin |
+| `worse` | the interval lies below 0 and reaches minus the margin | it lies above minus the margin |
+| `same` | it lies within ± the margin | it lies beyond + or - the margin |
+| `sooner` | as `better`, of the share of the base row's budget that is saved | as `better` |
+| `same order` | as `better`, of Spearman's rank correlation with the published differences | as `better` |
+
+The margin is the smallest difference worth the name of an effect. A difference can be certain and below it: then the
+claim is contradicted, since what was claimed was an effect. Fewer than SEEDS seeds on either side leave a claim open,
+whatever the difference; so does a row that was not trained (`variations.claims.trained`).
+
+Several comparisons give one verdict (`verdict`). Only signs are tested: the sizes of the papers' differences belong to
+their corpus, and are printed beside ours.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Expectation = Literal["better", "worse", "same", "sooner", "same order"]
+Bearing = Literal["supports", "contradicts", "open"]
+Verdict = Literal["reproduced", "partly", "not reproduced", "undecided", "untested here"]
+
+EXPECTATIONS: tuple[Expectation, ...] = ("better", "worse", "same", "sooner", "same order")
+VERDICTS: tuple[Verdict, ...] = ("reproduced", "partly", "not reproduced", "undecided", "untested here")
+
+SEEDS = 3
+"""Fewest seeds of each row from which anything is concluded."""
+LEVEL = 0.95
+"""Of the intervals."""
+POWER = 0.8
+"""Of the smallest difference that so many seeds can show (`detectable`)."""
+MARGINS = {"score": 0.5, "nll": 0.01, "saving": 0.15, "rho": 0.5}
+"""Smallest effects: points of BLEU and its relatives; nats of loss a sub-word (1 % of perplexity); the least of the
+15 to 40 % that the Weighted paper claims; a correlation."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one comparison measured.
+
+    `effect` is positive where the row is better than its base row, whatever the measure: a lower loss gives a positive
+    effect. For `sooner` it is the share of the base row's budget that is saved, for `same order` a correlation.
+    """
+
+    effect: float
+    low: float
+    high: float
+    """Interval of the effect at LEVEL."""
+    seeds: tuple[int, int]
+    """Seeds of the row and of its base row."""
+
+
+def bearing(expect: Expectation, finding: Finding, margin: float) -> Bearing:
+    """What a comparison says about a claim that `expect`s something.
+
+    Args:
+        expect: One of EXPECTATIONS.
+        finding: The measured effect.
+        margin: The smallest effect, above 0, in the units of the finding.
+
+    Raises:
+        ValueError: The margin is not above 0, or the interval does not hold its effect.
+    """
+    if not margin > 0:
+        raise ValueError(f"a margin must be above 0, not {margin}")
+    if not finding.low <= finding.effect <= finding.high:
+        raise ValueError(f"an interval from {finding.low} to {finding.high} does not hold {finding.effect}")
+    if min(finding.seeds) < SEEDS:
+        return "open"
+    low, high = finding.low, finding.high
+    if expect == "worse":
+        low, high = -high, -low
+    if expect == "same":
+        return "supports" if -margin < low and high < margin else _beyond(low, high, margin)
+    if high < margin:
+        return "contradicts"
+    return "supports" if low > 0 else "open"
+
+
+def _beyond(low: float, high: float, margin: float) -> Bearing:
+    return "contradicts" if low > margin or high < -margin else "open"
+
+
+def verdict(bearings: Sequence[Bearing], *, any_one: bool = False) -> Verdict:
+    """The verdict on a claim from its comparisons.
+
+    - no comparison has runs: untested here;
+    - all support: reproduced; some support: partly;
+    - none supports: not reproduced if at least half contradict, else undecided.
+
+    Args:
+        bearings: What each comparison that has runs says.
+        any_one: The claim is that *some* comparison holds: then one that supports is enough, and all must contradict.
+    """
+    if not bearings:
+        return "untested here"
+    supports, contradicts = bearings.count("supports"), bearings.count("contradicts")
+    if any_one:
+        if supports:
+            return "reproduced"
+        return "not reproduced" if contradicts == len(bearings) else "undecided"
+    if supports:
+        return "reproduced" if supports == len(bearings) else "partly"
+    return "not reproduced" if 2 * contradicts >= len(bearings) else "undecided"
+
+
+def detectable(finding: Finding) -> float:
+    """The smallest true difference that this comparison would have shown with probability POWER.
+
+    The standard error is read off the interval, of Student's t with n₁ + n₂ - 2 degrees of freedom:
+    (t_{0.975} + t_{0.8}) · SE (Bloom 1995). Infinite where there are no degrees of freedom.
+    """
+    from scipy.stats import t
+
+    degrees = sum(finding.seeds) - 2
+    if degrees < 1:
+        return float("inf")
+    wide, power = t.ppf((1 + LEVEL) / 2, degrees), t.ppf(POWER, degrees)
+    return float((finding.high - finding.low) / 2 / wide * (wide + power))
+
+
+def t_interval(row: Sequence[float], base: Sequence[float]) -> Finding:
+    """Difference of two means over seeds, row minus base, by the two-sample t-test with pooled variance.
+
+    The two sides are taken as unrelated: the same seed gives different networks different weights. For BLEU,
+    `scoring.significance.across_seeds` adds the chance in sentences to the same test. With a single run on both sides
+    there is no spread, and the interval is infinite.
+
+    Raises:
+        ValueError: A side is empty.
+    """
+    from statistics import fmean
+
+    from scipy.stats import t
+
+    if not row or not base:
+        raise ValueError("a comparison needs at least one run on each side")
+    effect, seeds = fmean(row) - fmean(base), (len(row), len(base))
+    degrees = len(row) + len(base) - 2
+    if degrees < 1:
+        return Finding(effect, float("-inf"), float("inf"), seeds)
+    squares = sum((value - fmean(side)) ** 2 for side in (row, base) for value in side)
+    error = (squares / degrees * (1 / len(row) + 1 / len(base))) ** 0.5
+    half = float(t.ppf((1 + LEVEL) / 2, degrees)) * error
+    return Finding(effect, effect - half, effect + half, seeds)
+
+
+def correlation_interval(rho: float, n: int) -> tuple[float, float]:
+    """Interval of Spearman's ρ over n rows: Fisher's z with the standard error √(1.06 / (n - 3)) (Fieller et al. 1957).
+
+    From -1 to 1 where n is below 4; ρ = ±1 is drawn in by 1e-12 so that z exists.
+    """
+    from math import atanh, sqrt, tanh
+    from statistics import NormalDist
+
+    if n < 4:
+        return -1.0, 1.0
+    z = atanh(max(-1 + 1e-12, min(1 - 1e-12, rho)))
+    half = NormalDist().inv_cdf((1 + LEVEL) / 2) * sqrt(1.06 / (n - 3))
+    return min(rho, tanh(z - half)), max(rho, tanh(z + half))
