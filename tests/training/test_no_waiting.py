@@ -140,7 +140,7 @@ def updates(config):
     fit_loop = SimpleNamespace(epoch_loop=epoch)
     task.trainer = SimpleNamespace(
         world_size=1,
-        is_last_batch=False,
+        num_training_batches=9,
         global_rank=0,
         global_step=0,
         current_epoch=0,

@@ -141,7 +141,7 @@ def _papers() -> list[Planned]:
     with ProcessPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         composed = dict(zip(run, pool.map(_compose, run, chunksize=4), strict=True))
     configs = {pair: found for pair, found in composed.items() if isinstance(found, Config)}
-    faults = {pair: found for pair, found in composed.items() if not isinstance(found, Config)}
+    faults = {pair: found for pair, found in composed.items() if isinstance(found, list)}
     problems = [f"row {'/'.join(pair)}: {fault}" for pair, found in faults.items() for fault in found]
     _raise({"/".join(pair): config for pair, config in configs.items()}, problems)
     quoted = {pair: Planned(pair[0], definitions[pair]) for pair in pairs if pair not in configs}

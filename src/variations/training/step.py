@@ -50,7 +50,8 @@ class Step(pl.LightningModule):
         seed = self.seed(batch_idx)
         torch.manual_seed(seed)
         self.update.begin(batch, seed, self.experiment.count(batch))
-        last = (batch_idx + 1) % self.accumulate == 0 or self.trainer.is_last_batch
+        done = batch_idx + 1  # `trainer.is_last_batch` counts from where a continued run began
+        last = done % self.accumulate == 0 or done >= self.trainer.num_training_batches
         with nullcontext() if last else self._gradients_of_this_rank():
             try:
                 self.forward_backward(batch)
