@@ -71,10 +71,9 @@ class PairsData(pl.LightningDataModule):
         """Training batches, from where the Trainer's counts of epochs and batches say that training goes on."""
         if isinstance(self.trainer, pl.Trainer):
             loop = self.trainer.fit_loop
-            epochs: Any = loop.epoch_progress.current
-            within = epochs.started > epochs.processed
-            batches = loop.epoch_loop.batch_progress.current.ready if within else 0
-            self.sampler.resume(epochs.processed, batches * self.trainer.world_size)
+            # Checkpoints are written after a batch, never between epochs: the count is always that of this epoch.
+            batches = loop.epoch_loop.batch_progress.current.ready
+            self.sampler.resume(self.trainer.current_epoch, batches * self.trainer.world_size)
         tokens = cast(Dataset[Any], self.train_tokens)
         return TrainingLoader(tokens, batch_sampler=self.sampler, **self._options(self.config.data.workers))
 
