@@ -112,7 +112,7 @@ def test_the_wheel_carries_configuration_plugins_and_assets(wheel: Path) -> None
     wanted = {f"variations/_conf/{path.relative_to(ROOT / 'conf').as_posix()}" for path in conf}
     wanted |= {f"variations/_conf/sweep/{path.name}" for path in (ROOT / "sweeps").glob("*.yaml")}
     assert len(wanted) > 150
-    for folder in ("src/variations/dashboard/static", "src/variations/tables/templates", "src/hydra_plugins"):
+    for folder in ("src/variations/dashboard/static", "src/hydra_plugins"):
         files = [path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
         assert files
         wanted |= {path.relative_to(ROOT / "src").as_posix() for path in files}

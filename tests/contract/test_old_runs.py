@@ -114,16 +114,17 @@ def test_they_are_scored_and_translate(row: str, home: Path) -> None:
     )
 
 
-def train(home: Path, store: str, *rows: str) -> str:
-    return verb(
-        "train", "--multirun", "sweep=quickstart", f"rows=[{','.join(rows)}]", f"runs={store}", *TRAIN, home=home
-    )
+def train(home: Path, store: str, row: str) -> str:
+    # The weighted row had the attention dropout of the paper then; it differs from its base in one factor now.
+    then = ["model.attention_dropout=0.1"] if row == "weighted" else []
+    return verb("train", "--multirun", "sweep=quickstart", f"rows=[{row}]", f"runs={store}", *TRAIN, *then, home=home)
 
 
 @pytest.mark.slow
 def test_the_same_command_leaves_finished_rows_alone(home: Path) -> None:
     before = {row: contents(folder(home, row)) for row in ROWS}
-    assert "2 skipped" in train(home, "runs", *ROWS)
+    for row in ROWS:
+        assert "1 skipped" in train(home, "runs", row)
     assert {row: contents(folder(home, row)) for row in ROWS} == before
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from variations.configuration.compose import compose_run, to_dict
 from variations.store.ledger import RunFolder
+from variations.tasks.base import Samples
 from variations.tasks.translation.config import TranslationConfig
 from variations.tracking.final import Final
 
@@ -95,7 +96,7 @@ def test_hparams_hold_what_the_row_changes_and_its_final_scores(
     result = {"steps": 30, "parameters": 1000, "scores": scores, "loss": {"dev_nll": 2.0}}
     files = EventFiles(*run)
     files.start(lines(1, 30))
-    files.end(Final(result, {"test": [("a | b", "c", "<d>", 50.0)]}, {"cross": picture}))
+    files.end(Final(result, {"test": Samples(("source", "reference", "hypothesis", "gleu"), [("a | b", "c", "<d>", 50.0)])}, {"cross": picture}))
     files.close(0)
     found = read(run[1])
     plugin = found.summary_metadata["_hparams_/session_start_info"].plugin_data.content
@@ -110,6 +111,6 @@ def test_hparams_hold_what_the_row_changes_and_its_final_scores(
     experiment = found.summary_metadata["_hparams_/experiment"].plugin_data.content
     metrics = plugin_data_pb2.HParamsPluginData.FromString(experiment).experiment.metric_infos
     assert sorted(metric.name.tag for metric in metrics) == ["final/dev_nll", "final/test/bleu", "final/test/chrf"]
-    [text] = found.Tensors("translations/test/text_summary")
+    [text] = found.Tensors("samples/test/text_summary")
     assert b"a \\| b | c | &lt;d>" in text.tensor_proto.string_val[0]
     assert found.Images("attention/cross")[0].width == 8

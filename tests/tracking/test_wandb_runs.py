@@ -17,7 +17,8 @@ MIRROR = """
 import os, sys
 from variations.configuration.compose import load
 from variations.store.ledger import RunFolder
-from variations.tracking.final import Final, samples
+from variations.configuration.tasks import named
+from variations.tracking.final import Final
 from variations.tracking.weights_and_biases import WeightsAndBiases
 
 folder = RunFolder(sys.argv[1])
@@ -28,7 +29,7 @@ if sys.argv[3] == "killed":
 tracker.start(folder.read_metrics())
 if sys.argv[3] == "0":
     pictures = {path.stem.partition("-")[2]: path for path in sorted((folder.path / "figures").glob("*.png"))}
-    tracker.end(Final(folder.result(), samples(folder), pictures))
+    tracker.end(Final(folder.result(), named("translation").samples(folder), pictures))
 tracker.close(int(sys.argv[3]))
 """
 """What a run tells W&B, without training it again."""
@@ -80,7 +81,9 @@ def test_the_run_says_where_it_belongs(online: tuple[Path, Any, str]) -> None:
     assert run.fields["groupName"] == "widths"
     assert run.fields["jobType"] == "narrow"
     assert run.fields["displayName"] == "narrow seed 1"
-    assert sorted(run.fields["tags"]) == ["files", "narrow", "quick", "trial", "weighted", "widths"]
+    assert sorted(run.fields["tags"]) == [
+        "N2", "d16", "files", "narrow", "quick", "trial", "weighted", "widths",
+    ]  # fmt: skip
     assert run.config == without_empty(yaml.safe_load((folder_of(home) / "config.yaml").read_text()))
     assert run.config["variation"]["table"] == "widths"
 
@@ -124,7 +127,7 @@ def test_scores_translations_pictures_and_code_state_are_there(online: tuple[Pat
     if environment_["git"]:
         assert run.fields["commit"] == environment_["git"]["commit"]
     tables = {name: json.loads(file) for name, file in run.files.items() if name.endswith(".table.json")}
-    [translations] = [table for name, table in tables.items() if "translations/test" in name]
+    [translations] = [table for name, table in tables.items() if "samples/test" in name]
     assert translations["columns"] == ["source", "reference", "hypothesis", "gleu"]
     assert [row[0] for row in translations["data"]] == (
         folder_of(home) / "hypotheses/test.src"

@@ -182,7 +182,7 @@ NETWORKS = {
 @pytest.mark.parametrize("network", list(NETWORKS))
 def test_an_update_never_waits_for_the_device(gpu, network):
     task, seen = updates(config(**NETWORKS[network]))
-    assert task.packs
+    assert task.experiment.packs
     assert seen.count(FLASH) == 6, "three attentions, in each of two updates"
     assert seen.count("aten._flash_attention_backward.default") == 6
 
@@ -191,27 +191,29 @@ def test_an_update_never_waits_for_the_device(gpu, network):
 @pytest.mark.parametrize("changes", [{"h": 8}, {"precision": "32-true"}], ids=["padded", "fp32"])
 def test_an_update_with_padding_never_waits(gpu, kind, changes):
     task, seen = updates(config(kind, **changes))
-    assert not task.packs
+    assert not task.experiment.packs
     assert FLASH not in seen
 
 
 def test_additive_attention_never_waits(gpu):
     task, _ = updates(config(attention="additive"))
-    assert not task.packs
+    assert not task.experiment.packs
 
 
 def test_learned_positions_never_wait(gpu):
     one = config()
     one.positions.kind = "learned"
-    assert updates(one)[0].packs
+    assert updates(one)[0].experiment.packs
 
 
 @pytest.mark.parametrize("form", ["t2t", "torch", "annotated"])
 def test_no_loss_waits(gpu, form):
     hidden = torch.randn(2, 5, 8, requires_grad=True)
-    with Watch():
+    with Watch() as watch:
         loss, _ = cross_entropy(hidden, torch.randn(20, 8), torch.ones(2, 5, dtype=torch.int64), Smoothing(0.1, form))
         loss.backward()
+    assert hidden.grad is not None and hidden.grad.shape == hidden.shape
+    assert any("softmax" in name or "logsumexp" in name or "exp" in name for name in watch.seen), "nothing was watched"
 
 
 @pytest.mark.parametrize(

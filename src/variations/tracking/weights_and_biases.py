@@ -152,7 +152,7 @@ class WeightsAndBiases:
 
 
 def tags(config: RunConfig) -> list[str]:
-    """What one filters by: table, row, model, data, recipe, debug, and `logger.tags`."""
+    """What one filters by: table, row, model and its size, data, recipe, debug, and `logger.tags`."""
     variation = config.variation
     found = [variation.table, variation.row, *named(config.task).label(config), config.recipe.name]
     found += [config.debug.name and f"debug-{config.debug.name}", *config.logger.tags]
