@@ -1,11 +1,12 @@
 """The networks that the contract holds for: every model, position code and branch file, every choice that the schema
 offers, some combinations that once broke or might, and every row of every table, all at the size of a toy.
 
-A new file in `conf/` or a new choice in the schema joins without a change here.
+A new file in `conf/` or a new choice in the schema joins without a change here. What gives the same network as an
+earlier case is left out: a row that is only quoted, or a choice that is the default.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -172,26 +173,41 @@ def row(path: Path) -> Case:
     return Case(f"row/{name}", lambda: shrunk(compose_run([f"variation={name}"])))
 
 
-OPTIONS = [
+def distinct(cases: Iterable[Case], key: Callable[[Case], str]) -> list[Case]:
+    """The first of those with equal keys."""
+    return list({key(case): case for case in reversed(list(cases))}.values())[::-1]
+
+
+def of_the_network(path: Path) -> str:
+    """What a row's file says of the network. Equal texts give equal networks, and no row has to be composed."""
+    settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return repr({key: value for key, value in settings.items() if key not in ("variation", "recipe", "trainer")})
+
+
+ALL_OPTIONS = [
     *choices(ModelConfig, "model"),
     *choices(PositionsConfig, "positions"),
     *choices(BranchConfig, "branch", WEIGHTED),
     *choices(GateConfig, "branch.gate", WEIGHTED, ("branch.gate.kind", "topk")),
     *(Case(f"mix/{name}", option(*settings)) for name, settings in COMBINATIONS.items()),
 ]
+OPTIONS = distinct(ALL_OPTIONS, lambda case: case.key)
 FILES = [*from_files("model"), *from_files("positions"), *from_files("branch", "model=weighted")]
-ROWS = [
-    row(path)
+ROW_FILES = {
+    f"row/{path.parent.name}/{path.stem}": path
     for path in sorted((CONF / "variation").glob("*/*.yaml"))
     # Not networks of another kind, nor readings, which mix what OPTIONS has one by one.
     if "/task: question_answering" not in path.read_text(encoding="utf-8") and path.parent.name != "weighted_readings"
-]
+}
+ROWS = distinct(map(row, ROW_FILES.values()), lambda case: of_the_network(ROW_FILES[case.name]))
 CASES = [*OPTIONS, *FILES, *ROWS]
-REPRESENTATIVE = {"model.kind=transformer", "model.norm=pre", "model.kind=weighted", "branch.ffn=split"}
+REPRESENTATIVE = {CASES[0].name, "model.norm=pre", "model.kind=weighted", "branch.ffn=split"}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`case`: all of them, rows marked slow. `learner`: all, all but a few marked slow, for tests that train.
+    """`case`: all of them, rows marked slow; `branched`: those with branches.
+
+    `learner`: all, all but a few marked slow, for tests that train.
 
     `copier`: those that the test's module names in `COPIERS`.
     """
@@ -199,9 +215,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         named = [case for case in CASES if case.name in metafunc.module.COPIERS]
         assert len(named) == len(metafunc.module.COPIERS)
         metafunc.parametrize("copier", named, ids=[case.name for case in named])
-    if "case" in metafunc.fixturenames:
-        rows = [pytest.param(case, id=case.name, marks=pytest.mark.slow) for case in ROWS]
-        metafunc.parametrize("case", [*(pytest.param(c, id=c.name) for c in [*OPTIONS, *FILES]), *rows])
+    branched = [case for case in OPTIONS if case.config.model.kind == "weighted"]
+    branched += [case for case in FILES if case.name.startswith("conf/branch/")]
+    for name, cases in (("case", CASES), ("branched", branched)):
+        if name in metafunc.fixturenames:
+            marks = [pytest.mark.slow if case in ROWS else () for case in cases]
+            metafunc.parametrize(name, [pytest.param(c, id=c.name, marks=m) for c, m in zip(cases, marks, strict=True)])
     if "learner" in metafunc.fixturenames:
         marked = [pytest.param(c, id=c.name, marks=() if c.name in REPRESENTATIVE else pytest.mark.slow) for c in CASES]
         metafunc.parametrize("learner", marked)
