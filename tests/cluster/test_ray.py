@@ -14,9 +14,7 @@ from pathlib import Path
 
 import pytest
 from drill import Drill
-from sweeps import STEPS, Place, assert_same, starts, steps, wait_for
-
-from variations.store.lease import read
+from sweeps import STEPS, Place, starts, steps, wait_for
 
 pytestmark = [
     pytest.mark.slow,
@@ -69,34 +67,6 @@ def cluster(token: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
 @pytest.fixture
 def words() -> list[str]:
     return ["hydra/launcher=ray", "hydra.launcher.num_cpus=4"]
-
-
-def test_good_rows_end_well_and_broken_and_killed_ones_as_they_should(place: Place) -> None:
-    """1 is undisturbed, 2 raises, 3 is killed once; the sweep itself is killed when 4 is in the midst."""
-    place.fault(2, "raise", 5)
-    place.fault(3, "kill", 6)
-    hold = place.fault(4, "hold", 5)
-    words = ("seed=1,2,3,4", "sweep.retries=1", "sweep.at_once=4")
-    first = place.sweep("many", *words)
-    wait_for(lambda: 5 in steps(place.run("many", 4)), "rows do not start")
-    wait_for(lambda: place.run("many", 1).state() == "finished", "row 1 does not end")
-    record = read(place.run("many", 4).path)
-    assert record is not None and record.state == "running"
-    first.send_signal(signal.SIGKILL)
-    first.wait()
-    wait_for(lambda: not Path(f"/proc/{record.pid}").exists(), "a row outlives its sweep", 30)
-    hold.unlink()
-    second = place.sweep("many", *words)
-    text = place.end(second)
-    assert second.returncode == 1, text
-    assert "the test wants seed2 to fail at step 5" in text
-    assert "1 failed" in text, text
-    assert starts(place.run("many", 1)) == 1
-    for seed in (1, 3, 4):
-        assert steps(place.run("many", seed)) == list(range(1, STEPS + 1))
-    plain = place.sweep("plain", "seed=4")
-    assert (place.end(plain), plain.returncode)[1] == 0
-    assert_same(place.run("plain", 4), place.run("many", 4))
 
 
 def test_rows_of_a_cluster_outlive_the_sweep_and_the_same_line_finds_them_again(cluster: str, place: Place) -> None:

@@ -138,3 +138,16 @@ def test_what_a_holder_that_was_killed_has_left_is_cleared_away(tmp_path: Path) 
     with hold(folder.path):
         folder.set_status("running")
     assert sorted(path.name for path in folder.path.rglob(".*")) == []
+
+
+def test_a_fence_whose_lease_a_power_cut_has_taken_is_in_nobodys_way(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run").create({})
+    left = folder.path / ".lease-1"
+    left.mkdir()
+    (left / ".status.json.1-abcd.tmp").touch()
+    with hold(folder.path) as lease:
+        assert lease.record.number == 1
+        folder.set_status("running")
+        assert list(left.iterdir()) == []
+    assert folder.status() is not None
+    assert sorted(path.name for path in folder.path.rglob(".*")) == []

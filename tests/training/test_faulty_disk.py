@@ -42,9 +42,9 @@ def forked(work: Callable[[], object], log: Path) -> int:
     if child == 0:
         code = UNCAUGHT
         try:
-            with log.open("w") as file:
-                os.dup2(file.fileno(), 1)
-                os.dup2(file.fileno(), 2)
+            sys.stdout = sys.stderr = log.open("w", buffering=1)  # pytest has put files of its own there
+            os.dup2(sys.stdout.fileno(), 1)
+            os.dup2(sys.stdout.fileno(), 2)
             work()
             code = 0
         except UserError as error:
@@ -122,7 +122,7 @@ def test_after_a_power_cut_the_run_continues_as_if_there_had_been_none(undisturb
     cut_and_continue(undisturbed, tmp_path, 8)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(3600)
 def test_after_a_power_cut_at_any_of_200_moments(undisturbed: Any, tmp_path: Path) -> None:
     cut_and_continue(undisturbed, tmp_path, 200)
@@ -161,7 +161,7 @@ def test_a_disk_that_refuses_is_told_of_in_a_sentence_and_the_run_continues(
     refuse_and_continue(undisturbed, tmp_path, error, 150, first)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EROFS])
 def test_a_disk_that_refuses_at_any_write(error: int, undisturbed: Any, tmp_path: Path) -> None:

@@ -36,7 +36,8 @@ def build(folder: Path, number: int) -> None:
             (folder / name).mkdir(exist_ok=True)
     for place in _places(folder):
         for former in place.glob(f"{PREFIX}*"):
-            if int(former.name.removeprefix(PREFIX)) >= number:
+            # One of our own number is of a lease whose file a power cut has taken: numbers are given once.
+            if int(former.name.removeprefix(PREFIX)) > number:
                 continue
             former.replace(place / f".former{former.name}-{secrets.token_hex(4)}")  # this is what ends the right
         for former in place.glob(f".former{PREFIX}*"):
