@@ -57,13 +57,14 @@ demo: setup  ## train a small table on the built-in corpus, print it, write the 
 # says which file comes first.
 PYTEST = $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 test: setup  ## the whole test suite
-	@$(PYTEST) $(ARGS)
+	@$(PYTEST) -m 'not exhaustive' $(ARGS)
 
 fast: setup  ## the tests that take no more than a few seconds each
-	@$(PYTEST) -m 'not slow' $(ARGS)
+	@$(PYTEST) -m 'not slow and not exhaustive' $(ARGS)
 
-torture: setup  ## kill a run at 50 random moments and compare it with one that nobody disturbed (some 3 minutes)
+torture: setup  ## kill a run at 50 random moments; cut its power at 200, fail its disk at every write (an hour)
 	@$(PY) tests/torture.py --kills 50
+	@$(PYTEST) -m exhaustive $(ARGS)
 
 bench: setup  ## time training and decoding beside the peers, in turn (some 25 minutes on a machine that does nothing else)
 	@test -e build/peers/.installed || { \
