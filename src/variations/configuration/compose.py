@@ -38,6 +38,8 @@ from variations.errors import ConfigError
 T = TypeVar("T")
 _SCHEMAS: dict[str, type[Any]] = {}
 """By primary configuration: what `register_schema` was told."""
+_STORED: dict[str, type[Any]] = {}
+"""By task: the schema in Hydra's store, which has one for all verbs of a process."""
 _LOCK = threading.Lock()
 
 
@@ -61,7 +63,10 @@ def register_schema(schema: type[Any], config_name: str) -> None:
     _SCHEMAS[config_name] = schema
     if issubclass(schema, RunConfig):
         for name in tasks.names():  # `conf/task/NAME.yaml` begins with its task's schema, and a verb adds its own keys
-            store.store(group="schema", name=name, node=tasks.schema_for(schema, name), provider="variations")
+            known = tasks.schema_for(schema, name)
+            if _STORED.get(name) is not known:  # storing one takes a tenth of a second
+                store.store(group="schema", name=name, node=known, provider="variations")
+                _STORED[name] = known
     else:
         store.store(name=f"{config_name}_schema", node=schema, provider="variations")
     if (CONF / f"{config_name}.yaml").exists():
