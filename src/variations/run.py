@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from variations import processes
+from variations import processes, streams
 from variations.config import RunConfig
 from variations.configuration import surroundings
 from variations.configuration.compose import load, to_dict
@@ -195,6 +195,7 @@ def _begin_log(path: Path) -> None:
 def main() -> int:
     """`python -m variations.run FOLDER`: how a pool starts a run, and a run its ranks."""
     processes.die_with_parent()
+    streams.prepare(work_goes_on=True)
     path = Path(sys.argv[1])
     try:
         if not processes.is_rank():
