@@ -5,6 +5,7 @@ import gzip
 import json
 import math
 import os
+import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from variations.errors import RunFailedError
+from variations.errors import RunFailedError, UserError
 from variations.store import fence
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -60,6 +61,28 @@ def disk_refusals_told() -> Iterator[None]:
         raise RunFailedError(
             f"the disk {what}: {error}. Checkpoints are untouched: {remedy} and run the same command again to continue."
         ) from error
+
+
+def refuse_unwritable(**files: str | None) -> None:
+    """See that files can be written before any work is done for them; nothing is left there.
+
+    Args:
+        files: By key of the command line; None is passed over.
+
+    Raises:
+        UserError: one cannot be made, or is a folder.
+    """
+    for key, name in files.items():
+        if name is None:
+            continue
+        path = Path(name).expanduser()
+        try:
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            with tempfile.TemporaryFile(dir=next(folder for folder in path.absolute().parents if folder.exists())):
+                continue
+        except OSError as error:
+            raise UserError(f"Cannot write {path}: {error.strerror}; choose another file with {key}=FILE.") from error
 
 
 def make_folder(path: Path) -> None:

@@ -67,8 +67,13 @@ def define(
 
     Rows are those of the sweep; all of its table if it names none; else (a grid without a table) those in `store`,
     with the seeds that are there.
-    Raises UserError if there are no rows, or `rows` names an unknown one.
+    Raises UserError if there are no rows, or `rows` or `seeds` names an unknown one, one twice, or none.
     """
+    for key, chosen in (("rows", rows), ("seeds", seeds)):
+        if chosen is not None and not chosen:
+            raise UserError(f"{key}=[] picks none: name some, or leave it out for all.")
+        if chosen is not None and len(set(chosen)) < len(chosen):
+            raise UserError(f"{key}={[*chosen]} names one twice: leave the second out.")
     name = sweep.name or "single"
     in_table = doors.files(f"variation/{glob.escape(sweep.table or name)}/*.yaml", conf)
     references = list(sweep.rows) or sorted(path.name.removesuffix(".yaml") for path in in_table)
