@@ -70,6 +70,7 @@ def run(path: Path, *, queued: bool = False) -> dict[str, Any]:
         _run_in_processes(config, folder)
         return {}
     with hold(folder.path, seconds=config.sweep.lease_seconds, queued=queued) as lease, disk_refusals_told():
+        folder.take_log()
         config = load(folder.path / "config.yaml")  # until now another command may have changed it
         if folder.finished() or (queued and folder.state() == "pruned"):  # by whoever held the lease before
             print("Finished before: there is nothing to do.")
