@@ -221,6 +221,13 @@ def test_run_folder_in_a_sweep_and_by_name() -> None:
     assert run_folder(compose_run(["name=mine"])) == Path("runs/single/mine/seed1")
 
 
+def test_a_long_name_is_not_cut_where_runs_differ() -> None:
+    row = "x" * 150
+    names = {run_name(compose_run([f"variation.row={row}", f"model.h={h}"])) for h in (2, 4)}
+    assert len(names) == 2
+    assert all(len(name) <= 120 for name in names)
+
+
 def test_safe_names() -> None:
     assert safe_name("model=weighted,branch.gate={k: 2}") == "model=weighted,branch.gate=_k_2"
     assert safe_name("../../x") == "x"

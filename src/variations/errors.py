@@ -19,6 +19,8 @@ class ExitCode(IntEnum):
     """Stopped by Ctrl-C (SIGINT); the run can be continued by the same command, as after the other two signals."""
     PREEMPTED = 140
     """Stopped by SIGUSR2, which a cluster sends before it takes the machine away."""
+    UNREAD = 141
+    """Whoever read the output has gone, as `head` does: what SIGPIPE gives."""
     TERMINATED = 143
     """Stopped by SIGTERM."""
 

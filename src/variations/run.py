@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from variations import processes
+from variations import processes, streams
 from variations.config import RunConfig
 from variations.configuration import surroundings
 from variations.configuration.compose import load, to_dict
@@ -70,6 +70,7 @@ def run(path: Path, *, queued: bool = False) -> dict[str, Any]:
         _run_in_processes(config, folder)
         return {}
     with hold(folder.path, seconds=config.sweep.lease_seconds, queued=queued) as lease, disk_refusals_told():
+        folder.take_log()
         config = load(folder.path / "config.yaml")  # until now another command may have changed it
         if folder.finished() or (queued and folder.state() == "pruned"):  # by whoever held the lease before
             print("Finished before: there is nothing to do.")
@@ -195,6 +196,7 @@ def _begin_log(path: Path) -> None:
 def main() -> int:
     """`python -m variations.run FOLDER`: how a pool starts a run, and a run its ranks."""
     processes.die_with_parent()
+    streams.prepare(work_goes_on=True)
     path = Path(sys.argv[1])
     try:
         if not processes.is_rank():

@@ -122,7 +122,7 @@ def test_seeds_and_rows_that_only_the_store_has_are_shown(client: Any, run: Make
     sweep = client.json("/api/sweep/q")
     rows = {row["row"]: row for row in sweep["table"]["rows"]}
     assert list(rows) == ["base", "never", "more"]
-    assert rows["never"]["missing"] == ["never, seed 1: missing", "never, seed 4: missing"]
+    assert rows["never"]["missing"] == ["never, seed 4: missing"]  # the newest run was asked for
     assert [entry["id"] for entry in sweep["runs"]] == ["q/base/seed1", "q/more/seed4"]
 
 

@@ -139,17 +139,19 @@ def test_secrets_never_leave(client: Any, run: Callable[..., Path]) -> None:
         1,
         state="failed",
         reason=f"login failed: WANDB_API_KEY={key}",
-        config={"logger": {"kind": "wandb", "api_key": key, "token": key, "tags": ["a"]}},
+        config={"logger": {"kind": "wandb", "api_key": key, "token": key, "tags": ["a", key]}},
         environment={
             "env": {"MY_SECRET": key},
-            "git": {"remote": f"https://me:{key}@host/x.git", "diff": f"+password = '{key}'"},
+            "git": {"commit": key[::-1], "remote": f"https://me:{key}@host/x.git", "diff": f"+password = '{key}'"},
         },
     )
     (folder / "train.log").write_text(f"using token: {key}\n", encoding="utf-8")
     run("q", "other", 1)
     for path in ("index", "sweep/q", "run/q/base/seed1", "compare?ids=q/other/seed1,q/base/seed1"):
         assert key.encode() not in client.ask(f"/api/{path}")[2], path
-    config = client.json("/api/run/q/base/seed1")["config"]
+    shown = client.json("/api/run/q/base/seed1")
+    assert shown["environment"]["git.commit"] == key[::-1]  # as long as a key, and none
+    config = shown["config"]
     assert (config["logger.api_key"], config["logger.kind"]) == (HIDDEN, "wandb")
 
 
@@ -158,6 +160,39 @@ def test_names_of_secrets_are_told_from_names_like_them() -> None:
     assert not any(map(is_secret, ["recipe.batch_tokens", "model.h", "data.tokenizer", "target_tokens", "key"]))
     assert without_secrets({"a": [{"password": "x"}], "seed": 1}) == {"a": [{"password": HIDDEN}], "seed": 1}
     assert clean("a sentence about a password: it is long") != "" and clean("batch_tokens=4096") == "batch_tokens=4096"
+
+
+BOMB = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("result.json", '{"scores": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested more than 60 levels deep"),
+        ("status.json", '{"state": "finished", "x": ' + "[" * 100 + "]" * 100 + "}", "nested more than 60 levels deep"),
+        ("config.yaml", BOMB, "it repeats parts of itself by aliases"),
+        ("config.yaml", "a: " + "[" * 200 + "]" * 200, "nested more than 60 levels deep"),
+        ("status.json", None, "is no regular file"),
+        ("metrics.jsonl", None, "is no regular file"),
+        ("config.yaml", None, "is no regular file"),
+    ],
+    ids=["deep JSON", "rather deep JSON", "aliases", "deep YAML", "status pipe", "metrics pipe", "config pipe"],
+)
+def test_a_damaged_folder_is_shown_as_damaged_beside_the_others(
+    name: str, content: str | None, told: str, client: Any, run: Callable[..., Path]
+) -> None:
+    folder = run("q", "bad", 1)
+    run("q", "good", 1)
+    (folder / name).unlink()
+    if content is None:
+        os.mkfifo(folder / name)
+    else:
+        (folder / name).write_text(content, encoding="utf-8")
+    client.json("/api/index")
+    entries = {entry["id"]: entry for entry in client.json("/api/sweep/q")["runs"]}
+    assert told in entries["q/bad/seed1"]["reason"]
+    assert (entries["q/bad/seed1"]["state"], entries["q/good/seed1"]["state"]) == ("broken", "finished")
+    assert told in client.json("/api/run/q/bad/seed1")["reason"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

@@ -30,6 +30,19 @@ def test_json_holds_exact_counts_beside_measured_times(capsys):
     assert found["settings"]["rounds"] == 2 and "CPU threads" in found["settings"]["hardware"]
 
 
+@pytest.mark.parametrize("key", ["out", "plot"])
+def test_a_place_that_cannot_be_written_is_told_before_anything_is_measured(key, tmp_path, monkeypatch):
+    def measured(config: ComplexityConfig) -> None:
+        raise AssertionError("measured for nothing")
+
+    monkeypatch.setattr("variations.commands.complexity.measured", measured)
+    (tmp_path / "taken.svg").mkdir()
+    for place in ("/proc/nowhere/t.svg", str(tmp_path / "taken.svg")):
+        with pytest.raises(UserError, match=f"Cannot write {place}: .*; choose another file with {key}=FILE"):
+            complexity(ComplexityConfig(**SMALL, **{key: place}))
+    assert [path.name for path in tmp_path.iterdir()] == ["taken.svg"]
+
+
 def test_markdown_and_plot_are_files_with_the_command_that_made_them(tmp_path, capsys):
     out, plot = tmp_path / "new" / "table.md", tmp_path / "new" / "table.svg"
     layers = ["self_attention", "restricted"]

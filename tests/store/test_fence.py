@@ -12,7 +12,7 @@ import pytest
 from variations.errors import RunFailedError, TakenOverError
 from variations.store import fence
 from variations.store.atomic import replaced, write_text
-from variations.store.lease import hold
+from variations.store.lease import hold, read
 from variations.store.ledger import RunFolder
 from variations.training import checkpoints
 
@@ -151,3 +151,46 @@ def test_a_fence_whose_lease_a_power_cut_has_taken_is_in_nobodys_way(tmp_path: P
         assert list(left.iterdir()) == []
     assert folder.status() is not None
     assert sorted(path.name for path in folder.path.rglob(".*")) == []
+
+
+def test_a_failure_is_declared_under_a_lease_of_its_own(tmp_path: Path) -> None:
+    """By a sweep whose row was killed; one that slept between its look and its word writes nothing."""
+    folder = RunFolder(tmp_path / "run").create({})
+    assert folder.declare_failed("killed", None)
+    status, record = folder.status(), read(folder.path)
+    assert status is not None and (status.state, status.reason) == ("failed", "killed")
+    assert record is not None and record.state == "released"
+    python(TAKE_OVER, str(folder.path))
+    before = contents(folder)
+    assert not folder.declare_failed("said too late", record)
+    assert contents(folder) == before
+
+    set_status = RunFolder.set_status
+    with pytest.MonkeyPatch.context() as patch:
+
+        def slept(self: RunFolder, state: str, reason: str | None = None) -> None:
+            python(TAKE_OVER, str(self.path))
+            set_status(self, state, reason)
+
+        patch.setattr(RunFolder, "set_status", slept)
+        assert not folder.declare_failed("said too late", read(folder.path))
+    status = folder.status()
+    assert status is not None and status.reason == "killed"
+
+
+def test_what_a_former_holder_still_prints_does_not_reach_the_log(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run").create({})
+    code = (
+        "import sys; from pathlib import Path; from variations.store.lease import hold\n"
+        "from variations.store.ledger import RunFolder\n"
+        "print('starts')\n"
+        "with hold(Path(sys.argv[1])): RunFolder(sys.argv[1]).take_log(); print('holds')\n"
+        "print('ends', file=sys.stderr)\n"
+    )
+    with folder.log.open("ab", buffering=0) as former:
+        former.write(b"before\n")
+        with folder.log.open("ab") as log:
+            line = [sys.executable, "-c", code, str(folder.path)]
+            subprocess.run(line, stdout=log, stderr=log, check=True, env=os.environ | {"PYTHONPATH": SRC})
+        former.write(b"late\n")
+    assert folder.log.read_text() == "before\nstarts\nholds\nends\n"

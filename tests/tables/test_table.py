@@ -51,6 +51,23 @@ def full(make_run: Any, configuration: Configure, read: Callable[..., Table]) ->
     return read()
 
 
+def test_seeds_that_only_the_store_has_count_and_are_mentioned(make_run: Any, conf: Path, store: Path) -> None:
+    for seed in (1, 2, 7):
+        make_run("papers", "base", seed, 30.0 + seed)
+    make_run("papers", "A_h16", 1, 31.0)
+    sweep = SweepConfig(name="papers", rows=["base", "A_h16"], seeds=[1, 2])
+    table = build(define(sweep, conf=conf, store=store), store)
+    assert [line.seeds for line in table.lines] == ["3/3", "1/2"]
+    assert table.gaps == ["h=16 & <more_heads>, seed 2: missing"]  # of seed 7 nothing was asked for
+    mention = (
+        "Seeds that the sweep does not ask for count where there are runs of them (7); seeds=[1, 2] leaves them out."
+    )
+    assert mention in table.remarks
+    chosen = build(define(sweep, seeds=[1], conf=conf, store=store), store)
+    assert [line.seeds for line in chosen.lines] == ["1/1", "1/1"]
+    assert not any("does not ask for" in text for text in chosen.remarks)
+
+
 def test_mean_and_sample_standard_deviation_over_seeds() -> None:
     assert summary([30.0, 32.0, 34.0]) == Summary(32.0, 2.0, 3)
     assert summary([30.0]) == Summary(30.0, None, 1)

@@ -10,7 +10,9 @@ import pytest
 from wandb_service import ENTITY, Service
 from wandb_user import KEY, ROOT, environment, no_key_below
 
+from variations.config import SweepConfig
 from variations.configuration.compose import compose_run, to_dict
+from variations.errors import UserError
 from variations.store.ledger import RunFolder
 from variations.store.naming import run_folder
 
@@ -108,3 +110,40 @@ def test_a_refused_key_is_one_sentence_without_the_key(service: Service, tmp_pat
     assert "Traceback" not in done.stderr
     assert KEY not in done.stdout + done.stderr
     no_key_below(tmp_path)
+
+
+class Saved:
+    """A workspace or a report that the service has not seen, as wandb-workspaces has them."""
+
+    def __init__(self, number: int) -> None:
+        self._internal_name, self._internal_id, self.id, self.url = "", "", "", ""
+        self.number, self.fails = number, False
+
+    def save(self) -> None:
+        if self.fails:
+            raise ConnectionError("gone")
+        self._internal_name = self._internal_name or f"name{self.number}"
+        self._internal_id = self._internal_id or f"id{self.number}"
+
+
+def test_a_report_that_failed_leaves_one_workspace_however_often_it_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import wandb
+
+    from variations.commands import wandb_report
+    from variations.tables import wandb_panels
+
+    workspaces, reports = [Saved(number) for number in range(3)], [Saved(number) for number in range(3)]
+    reports[0].fails = reports[1].fails = True
+    made, written = iter(workspaces), iter(reports)
+    monkeypatch.setattr(wandb, "Api", lambda: None)
+    monkeypatch.setattr(wandb_panels, "workspace_of", lambda *_: next(made))
+    monkeypatch.setattr(wandb_panels, "report_of", lambda *_: next(written))
+    monkeypatch.setattr(wandb_report, "markdown", lambda _: "")
+    config = wandb_report.ReportConfig(SweepConfig(name="quickstart"), entity="me")
+    for _ in range(2):
+        with pytest.raises(UserError, match="W&B did not take the report of 'quickstart': gone"):
+            wandb_report._save(config, Any, tmp_path / "saved.json")
+    wandb_report._save(config, Any, tmp_path / "saved.json")
+    assert [workspace._internal_id for workspace in workspaces] == ["id0"] * 3

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from variations.commands.cli import command
 from variations.errors import UserError
-from variations.store.atomic import write_text
+from variations.store.atomic import refuse_unwritable, write_text
 from variations.tables.claims.claim import CLAIMS, read_papers
 from variations.tables.claims.evidence import Evidence
 from variations.tables.claims.page import page
@@ -31,6 +31,7 @@ def show(config: ClaimsConfig) -> None:
         ConfigError: A file of claims is wrong.
         UserError: The file cannot be written.
     """
+    refuse_unwritable(out=config.out)
     papers = read_papers(Path(config.claims).expanduser() if config.claims else CLAIMS)
     text = page(papers, Evidence(Path(config.runs).expanduser()))
     if config.out is None:

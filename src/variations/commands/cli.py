@@ -21,6 +21,7 @@ from hydra.errors import ConfigCompositionException
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from variations import streams
 from variations.commands.help import help_text
 from variations.commands.preflight import preflight
 from variations.configuration.compose import (
@@ -59,6 +60,7 @@ def command(
     """
 
     @_told_when_interrupted()
+    @_written(work_goes_on=multirun)
     def main() -> None:
         register_resolvers()
         register_schema(schema, config_name)
@@ -97,6 +99,21 @@ def _told_when_interrupted() -> Iterator[None]:
     except KeyboardInterrupt as stop:
         sys.stderr.write(f"\nInterrupted. To continue, run the same line again:\n  {same_line()}\n")
         sys.exit(getattr(stop, "exit_code", ExitCode.INTERRUPTED))
+
+
+@contextlib.contextmanager
+def _written(*, work_goes_on: bool) -> Iterator[None]:
+    """See that all output is written when a command ends, and that there is a folder to work in when it begins."""
+    streams.prepare(work_goes_on=work_goes_on)
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        fail(UserError("The current folder has been deleted: go to another one (cd) and type the line again."))
+    try:
+        yield
+        sys.stdout.flush()
+    except UserError as error:
+        fail(error)
 
 
 def _arguments(aliases: Mapping[str, str]) -> argparse.Namespace:

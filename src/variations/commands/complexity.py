@@ -13,6 +13,7 @@ from variations.commands.cli import command
 from variations.config import choice, number
 from variations.configuration.extras import need
 from variations.errors import ConfigError, UserError
+from variations.store.atomic import refuse_unwritable
 
 if TYPE_CHECKING:
     from variations.planning.complexity.report import Report
@@ -63,6 +64,7 @@ def complexity(config: ComplexityConfig) -> None:
         raise ConfigError(found)
     if config.plot is not None:
         need("dashboard", f"plot={config.plot}")
+    refuse_unwritable(out=config.out, plot=config.plot)
     report = measured(config)
     from variations.planning.complexity import report as words
 

@@ -9,7 +9,7 @@ from variations.config import SweepConfig, choice
 from variations.configuration import doors
 from variations.configuration.extras import need
 from variations.errors import UserError
-from variations.store.atomic import write_text
+from variations.store.atomic import refuse_unwritable, write_text
 from variations.store.rows import define
 from variations.tables.chance import SignificanceConfig
 from variations.tables.difference import compare
@@ -52,6 +52,7 @@ def show(config: TableConfig) -> None:
         raise UserError(f"Which table? Give sweep=NAME; known: {known or 'none'}.")
     if config.format == "html" or config.report:
         need("dashboard", "The HTML report")
+    refuse_unwritable(out=config.out)
     store = Path(config.runs).expanduser()
     if config.diff is not None:
         _put_difference(config, store)

@@ -101,17 +101,14 @@ def translate(config: TranslateConfig) -> None:
     asking = sys.stdin.isatty()
     # A stream of our own: at exit Python locks its own one, which the reading thread may hold.
     lines = ask() if asking else read(os.fdopen(sys.stdin.fileno(), "rb", closefd=False))
-    try:
-        with torch.inference_mode():
-            for group in ([line] for line in lines) if asking else groups(lines, config.batch):
-                try:
-                    answer(translator, group, config, sys.stdout)
-                except KeyboardInterrupt:
-                    if not asking:
-                        raise
-                    print("\nThat translation was given up. Ctrl-D ends.", file=sys.stderr)
-    except BrokenPipeError:  # whoever read our output has enough, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes there at exit
+    with torch.inference_mode():
+        for group in ([line] for line in lines) if asking else groups(lines, config.batch):
+            try:
+                answer(translator, group, config, sys.stdout)
+            except KeyboardInterrupt:
+                if not asking:
+                    raise
+                print("\nThat translation was given up. Ctrl-D ends.", file=sys.stderr)
 
 
 def check_attention(config: TranslateConfig) -> None:

@@ -110,6 +110,9 @@ def _save(config: ReportConfig, table: Table, remembered: Path) -> dict[str, str
             workspace = workspace_of(name, entity, config.project, table)
             workspace._internal_name, workspace._internal_id = known.get("workspace", ("", ""))
             workspace.save()
+            # Before anything else may fail: the next try would make a second one.
+            known = {**known, "place": place, "workspace": [workspace._internal_name, workspace._internal_id]}
+            write_json(remembered, known)
             written = report_of(name, entity, config.project, table, markdown(table))
             written.id = known.get("report", "")
             written.save()
@@ -118,10 +121,7 @@ def _save(config: ReportConfig, table: Table, remembered: Path) -> dict[str, str
             f"W&B did not take the report of {name!r}: {without_key(str(error))} Check that the project "
             f"{config.project!r} holds its runs, and the login (`wandb login`)."
         ) from None
-    write_json(
-        remembered,
-        {"place": place, "workspace": [workspace._internal_name, workspace._internal_id], "report": written.id},
-    )
+    write_json(remembered, {**known, "report": written.id})
     return {"workspace": workspace.url, "report": written.url}
 
 

@@ -216,6 +216,8 @@ def _found(name: str, folder: Path, files: dict[str, os.DirEntry[str]]) -> Found
     ]
     if links:
         return Found(name, run, "link", "broken", f"{', '.join(links)} is a link: links are not followed")
+    if strange := [entry.name for entry in watched if not entry.is_file(follow_symlinks=False)]:
+        return Found(name, run, "strange", "broken", f"{', '.join(strange)} is no regular file: it is not read")
     parts: list[str] = []
     fault: str | None = None
     try:

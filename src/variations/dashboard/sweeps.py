@@ -125,9 +125,9 @@ def definition_of(store: Store, name: str, runs: Iterable[Found]) -> SweepDefini
         for row in dict.fromkeys(run.row for run in runs)
         if row not in known and "/" not in row
     )
-    seeds = {*found.seeds} if frozen else set()
-    seeds |= {run.folder.seed for run in runs}
-    return replace(found, rows=(*found.rows, *more), seeds=tuple(sorted(seeds)))
+    stored = {run.folder.seed for run in runs} - {*found.seeds}
+    seeds, further = (tuple(sorted({*known, *stored})) for known in (found.seeds, found.further))
+    return replace(found, rows=(*found.rows, *more), seeds=seeds, further=further)
 
 
 def _leaves(stored: dict[str, Any]) -> bool:

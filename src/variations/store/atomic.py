@@ -5,6 +5,8 @@ import gzip
 import json
 import math
 import os
+import stat
+import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +15,14 @@ from typing import Any
 
 import yaml
 
-from variations.errors import RunFailedError
+from variations.errors import RunFailedError, UserError
 from variations.store import fence
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
+LARGEST = 64 << 20
+"""Bytes of a file of keys and values that are read; runs write some thousands."""
+DEEPEST = 60
+TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 
 
 @contextmanager
@@ -60,6 +66,28 @@ def disk_refusals_told() -> Iterator[None]:
         raise RunFailedError(
             f"the disk {what}: {error}. Checkpoints are untouched: {remedy} and run the same command again to continue."
         ) from error
+
+
+def refuse_unwritable(**files: str | None) -> None:
+    """See that files can be written before any work is done for them; nothing is left there.
+
+    Args:
+        files: By key of the command line; None is passed over.
+
+    Raises:
+        UserError: one cannot be made, or is a folder.
+    """
+    for key, name in files.items():
+        if name is None:
+            continue
+        path = Path(name).expanduser()
+        try:
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            with tempfile.TemporaryFile(dir=next(folder for folder in path.absolute().parents if folder.exists())):
+                continue
+        except OSError as error:
+            raise UserError(f"Cannot write {path}: {error.strerror}; choose another file with {key}=FILE.") from error
 
 
 def make_folder(path: Path) -> None:
@@ -117,10 +145,49 @@ def read_stored(path: Path) -> bytes:
 
 
 def read_yaml(path: Path) -> Any:
-    """Contents of a YAML file. Raises `yaml.YAMLError` or OSError."""
+    """Contents of a YAML file. Raises `yaml.YAMLError`, OSError, or ValueError for one that no run has written."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    with path.open(encoding="utf-8") as file:
-        return yaml.load(file, Loader=loader)  # noqa: S506 (both loaders are the safe ones)
+    text = read_regular(path)
+    try:
+        if "*" in text and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=loader)):
+            raise ValueError("it repeats parts of itself by aliases")  # a few lines of them grow without end
+        return shallow(yaml.load(text, Loader=loader))  # noqa: S506 (both loaders are the safe ones)
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
+
+
+def read_json(path: Path) -> Any:
+    """Contents of a JSON file. Raises OSError, or ValueError for one that is damaged or that no run has written."""
+    try:
+        return shallow(json.loads(read_regular(path)))
+    except RecursionError:
+        raise ValueError(TOO_DEEP) from None
+
+
+def read_regular(path: Path) -> str:
+    """Text of a file in UTF-8, without waiting for a pipe to speak. Raises OSError or UnicodeDecodeError."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file")
+        if found.st_size > LARGEST:
+            raise OSError(errno.EFBIG, f"it is larger than {LARGEST >> 20} MiB")
+        return file.read().decode("utf-8")
+
+
+def shallow(value: Any) -> Any:
+    """`value`, unless it is nested so deeply that whoever walks through it would run out of stack: then ValueError."""
+    layer = [value]
+    for _ in range(DEEPEST):
+        layer = [
+            item
+            for node in layer
+            for item in (node.values() if isinstance(node, dict) else node if isinstance(node, list) else ())
+            if isinstance(item, dict | list)
+        ]
+        if not layer:
+            return value
+    raise ValueError(TOO_DEEP)
 
 
 def plain(value: Any, *, finite: bool = False) -> Any:

@@ -9,11 +9,14 @@ _NAMES = re.compile(
     r"private[_\-]?key|auth[_\-]?token|access[_\-]?token|bearer|credentials?|token)$",
     re.IGNORECASE,
 )
+_COMMIT = re.compile(r"(?:^|\.)commit$")
+"""A commit's name looks like a key of W&B's: 40 hexadecimal digits."""
 _SHAPES = (
     re.compile(
         r"(?i)\b((?:[\w\-]*api[_\-]?key|secret|password|passwd|token|authorization)['\"]?\s*[=:]\s*['\"]?)([^\s,;&'\"]+)"
     ),
     re.compile(r"(\w+://[^\s/:@]*:)([^\s/@]+)(?=@)"),
+    re.compile(r"()(?<!commit )(?<!commit: )\b([0-9a-f]{40})\b"),
     re.compile(r"()\b((?:wandb_v1_|hf_|sk-|ghp_|gho_|github_pat_|xox[abp]-|AKIA)[A-Za-z0-9_\-]{12,})"),
 )
 
@@ -31,7 +34,9 @@ def without_secrets(value: Any, key: str = "") -> Any:
         return HIDDEN
     if isinstance(value, list):
         return [without_secrets(item) for item in value]
-    return clean(value) if isinstance(value, str) else value
+    if not isinstance(value, str) or _COMMIT.search(key):
+        return value
+    return clean(value)
 
 
 def clean(text: str) -> str:

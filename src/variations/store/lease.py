@@ -27,7 +27,7 @@ from pathlib import Path
 
 from variations.errors import ExitCode, InUseError, TakenOverError, UserError
 from variations.store import fence
-from variations.store.atomic import flush, json_text, make_folder, write_json
+from variations.store.atomic import flush, json_text, make_folder, read_regular, write_json
 from variations.store.process_identity import Process
 
 SECONDS = 60.0
@@ -80,9 +80,11 @@ def read(folder: Path) -> Record | None:
         if not numbers:
             return None
         try:
-            return _record(max(numbers), (folder / f"lease-{max(numbers)}.json").read_text(encoding="utf-8"))
+            return _record(max(numbers), read_regular(folder / f"lease-{max(numbers)}.json"))
         except FileNotFoundError:
             continue  # a higher number has taken its place
+        except ValueError:
+            return Record(max(numbers), "running")  # damaged, as below
 
 
 def _record(number: int, text: str) -> Record:

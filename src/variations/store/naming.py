@@ -37,7 +37,7 @@ def run_name(config: RunConfig) -> str:
     if config.debug.name is not None:
         parts.append(config.debug.name)
     identity = config_hash(to_dict(dataclasses.replace(config, seed=1)))
-    return safe_name("-".join([*parts, identity[:8]]))
+    return safe_name("-".join([*parts, identity[:8]]), identity[:8])
 
 
 def safe_name(text: str, identity: str = "", longest: int | None = LONGEST) -> str:

@@ -48,6 +48,8 @@ class SweepDefinition:
     table: str | None = None
     metric: str = "bleu"
     note: str | None = None
+    further: tuple[int, ...] = ()
+    """Those of `seeds` that nobody asked for: some row has a run of them all the same."""
 
     def base_of(self, row: RowDefinition) -> RowDefinition | None:
         """The row it is compared with: the one it names, else the first; None for that row itself."""
@@ -65,10 +67,15 @@ def define(
 ) -> SweepDefinition:
     """The table of `sweep`, only `rows` and `seeds` if given.
 
-    Rows are those of the sweep; all of its table if it names none; else (a grid without a table) those in `store`,
-    with the seeds that are there.
-    Raises UserError if there are no rows, or `rows` names an unknown one.
+    Rows are those of the sweep; all of its table if it names none; else (a grid without a table) those in `store`.
+    Seeds are those of the sweep, and all that `store` has of its rows.
+    Raises UserError if there are no rows, or `rows` or `seeds` names an unknown one, one twice, or none.
     """
+    for key, chosen in (("rows", rows), ("seeds", seeds)):
+        if chosen is not None and not chosen:
+            raise UserError(f"{key}=[] picks none: name some, or leave it out for all.")
+        if chosen is not None and len(set(chosen)) < len(chosen):
+            raise UserError(f"{key}={[*chosen]} names one twice: leave the second out.")
     name = sweep.name or "single"
     in_table = doors.files(f"variation/{glob.escape(sweep.table or name)}/*.yaml", conf)
     references = list(sweep.rows) or sorted(path.name.removesuffix(".yaml") for path in in_table)
@@ -77,8 +84,7 @@ def define(
     if grid and store is not None and (store / name).is_dir():
         found = (path.name for path in (store / name).iterdir() if path.is_dir())
         references = sorted(name for name in found if not name.startswith("."))  # a search keeps its leases there
-        folders = (SEED_FOLDER.fullmatch(path.name) for path in (store / name).glob("*/*") if path.is_dir())
-        known = tuple(sorted({int(match[1]) for match in folders if match})) or known
+        known = ()
     if not references:
         how = f"sweep={name}" if doors.files(f"sweep/{glob.escape(name)}.yaml", conf) else f"sweep.name={name} KEY=A,B"
         raise UserError(f"Sweep {name!r} has no rows yet: run it with `{spelled('train')} --multirun {how}`.")
@@ -92,8 +98,17 @@ def define(
         definitions = tuple(found for row in definitions for found in _crossed(row, store / name, first))
     if not sweep.rows:
         definitions = tuple(sorted(definitions, key=lambda row: row.base is not None))
-    wanted = known if seeds is None else tuple(seeds)
-    return SweepDefinition(name, definitions, wanted, sweep.table, sweep.metric, sweep.note)
+    wanted, further = (known, ()) if seeds is None else (tuple(seeds), ())
+    if seeds is None and store is not None:
+        stored = _stored_seeds(store / name, definitions)
+        wanted, further = tuple(sorted({*known, *stored})), tuple(sorted({*stored} - {*known})) if known else ()
+    return SweepDefinition(name, definitions, wanted or (1,), sweep.table, sweep.metric, sweep.note, further)
+
+
+def _stored_seeds(home: Path, rows: Sequence[RowDefinition]) -> set[int]:
+    """Seeds of which some of the rows has a run."""
+    folders = (path for row in rows for path in home.glob(f"{glob.escape(row.row)}/*") if path.is_dir())
+    return {int(match[1]) for path in folders if (match := SEED_FOLDER.fullmatch(path.name))}
 
 
 def crossed_name(row: str, point: str) -> str:
@@ -160,7 +175,7 @@ def row_definition(row: str, variation: Mapping[str, Any]) -> RowDefinition:
 def _mapping(path: Path) -> dict[str, Any]:
     try:
         content = read_yaml(path)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise UserError(f"Cannot read {path}: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
         raise UserError(f"Cannot read {path}: it holds no keys and values.")

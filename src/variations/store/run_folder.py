@@ -20,7 +20,9 @@ Every file but metrics.jsonl and log.txt is replaced whole. This module imports 
 import json
 import os
 import re
+import shutil
 import socket
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
@@ -30,12 +32,13 @@ from typing import Any, Self
 
 import yaml
 
-from variations.errors import UserError
+from variations.errors import TakenOverError, UserError
 from variations.store import fence, lease
 from variations.store.atomic import (
     json_text,
     make_folder,
     plain,
+    read_json,
     read_stored,
     read_yaml,
     replaced,
@@ -204,7 +207,7 @@ class RunFolder:
         path = self.path / "config.yaml"
         try:
             config = read_yaml(path)
-        except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        except (OSError, yaml.YAMLError, ValueError) as error:
             raise UserError(f"Cannot read {path}: {error}") from error
         if not isinstance(config, dict):
             raise UserError(f"Cannot read {path}: it does not hold a configuration.")
@@ -247,6 +250,28 @@ class RunFolder:
         if state == "failed" and old.get("state") != "failed":  # whoever notices it too does not count it again
             fresh["failures"] = int(old.get("failures") or 0) + 1
         write_json(self.path / "status.json", base | old | fresh | extra)
+
+    def declare_failed(self, reason: str, over: lease.Record | None, *, seconds: float = lease.SECONDS) -> bool:
+        """Say that a run has failed whose holder can no longer say so, under a lease that is taken for that moment.
+
+        Args:
+            reason: Why it failed.
+            over: The lease that was found free.
+            seconds: As of `Lease.claim`.
+
+        Returns:
+            False if another process was quicker: then nothing is written.
+        """
+        own = lease.Lease.claim(self.path, over, "running", seconds=seconds)
+        if own is None:
+            return False
+        try:
+            self.set_status("failed", reason)
+        except TakenOverError:
+            return False
+        finally:
+            own.release()
+        return True
 
     def state(self) -> str:
         """The state a reader should believe: `running` of a process that is gone is `interrupted`."""
@@ -328,6 +353,22 @@ class RunFolder:
             self._lines = temporary.open("xb", buffering=0)
             _write_lines(self._lines, kept)
 
+    def take_log(self) -> None:
+        """Begin log.txt anew with all that it holds, if it is what this process prints to.
+
+        A process that held the run before, and still prints, no longer reaches it.
+        """
+        prints = [number for number in (1, 2) if _same_file(number, self.log)]
+        if not prints:
+            return
+        sys.stdout.flush()
+        sys.stderr.flush()
+        with replaced(self.log) as temporary, self.log.open("rb") as former, temporary.open("xb") as log:
+            shutil.copyfileobj(former, log)
+        with self.log.open("ab", buffering=0) as log:
+            for number in prints:
+                os.dup2(log.fileno(), number)
+
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Replace result.json."""
         write_json(self.path / "result.json", dict(result))
@@ -349,7 +390,7 @@ class RunFolder:
     def _read_json(self, name: str, *, tolerant: bool = False) -> dict[str, Any] | None:
         path = self.path / name
         try:
-            value = json.loads(path.read_text(encoding="utf-8"))
+            value = read_json(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
@@ -370,6 +411,13 @@ class RunFolder:
             data = file.read()
             if data and not data.endswith(b"\n"):
                 file.truncate(data.rfind(b"\n") + 1)
+
+
+def _same_file(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except OSError:
+        return False
 
 
 def _write_lines(file: FileIO, lines: Sequence[Mapping[str, Any]]) -> None:

@@ -192,15 +192,11 @@ class Control:
         how = ended.reason or gone
         if status is None or status.state != "failed":  # it could not say so itself
             record = read(outcome.folder.path)
-            lease = None
-            if self.watch.free(outcome.folder.path, record):
-                seconds = outcome.job.config.sweep.lease_seconds
-                lease = Lease.claim(outcome.folder.path, record, "queued", pool=self.pool.name, seconds=seconds)
-            if lease is None:  # another sweep has seen it too, and was quicker
-                outcome.state, outcome.by_other = "elsewhere", True
+            seconds = outcome.job.config.sweep.lease_seconds
+            free = self.watch.free(outcome.folder.path, record)
+            if not (free and outcome.folder.declare_failed(how, record, seconds=seconds)):
+                outcome.state, outcome.by_other = "elsewhere", True  # another sweep has seen it too, and was quicker
                 return
-            outcome.folder.set_status("failed", how)
-            lease.release()
             status = outcome.status()
         said = status.reason if status is not None and (ended.code or 0) >= 0 else None
         self._try_again(outcome, said or how, final=ended.code == ExitCode.USAGE)

@@ -54,9 +54,9 @@ def work(order: Order) -> None:
         # within them counts as ended, and Slurm would not queue it again.
         code = ExitCode.PREEMPTED
     if code == ExitCode.PREEMPTED and keep_lease(folder.path, order.key):
-        code, reason = _again(folder, note, before)
+        code, reason = _again(folder, order.key, note, before)
     else:
-        code, reason = _with_others(folder, code, _other_failed(note, nodes))
+        code, reason = _with_others(folder, order.key, code, _other_failed(note, nodes))
     write_json(note, {"code": code, "reason": reason, "job": job_id()})
     sys.exit(code if code >= 0 else 128 - code)
 
@@ -115,13 +115,13 @@ def _other_failed(note: Path, nodes: int) -> Path | None:
     return next((path for path in _notes_of_others(note, nodes) if path.exists()), None)
 
 
-def _with_others(folder: RunFolder, code: int, other: Path | None) -> tuple[int, str]:
+def _with_others(folder: RunFolder, key: str, code: int, other: Path | None) -> tuple[int, str]:
     """Return how a run ended if another machine's part failed: then so did the run, whatever this part says."""
     if other is None:
         return code, ""
     told = supervise.read_note(other) or {}
     reason = f"on another machine of the job: {told.get('reason') or 'its process ended'}"
-    folder.set_status("failed", reason)
+    _declare_failed(folder, key, reason)
     return int(told.get("code") or ExitCode.FAILED), reason
 
 
@@ -131,7 +131,13 @@ def _newest(folder: RunFolder) -> str:
     return found[-1].name if found else ""
 
 
-def _again(folder: RunFolder, note: Path, before: str) -> tuple[int, str]:
+def _declare_failed(folder: RunFolder, key: str, reason: str) -> None:
+    """Say that the run has failed, unless another process has taken it."""
+    if keep_lease(folder.path, key):
+        folder.declare_failed(reason, lease.read(folder.path))
+
+
+def _again(folder: RunFolder, key: str, note: Path, before: str) -> tuple[int, str]:
     """Ask Slurm to queue the job again. Returns only if the run cannot go on in this job."""
     counter = note.with_name(f"{note.stem}.fruitless.json")
     fruitless = (supervise.read_note(counter) or {}).get("times", 0) + 1 if _newest(folder) == before else 0
@@ -141,7 +147,7 @@ def _again(folder: RunFolder, note: Path, before: str) -> tuple[int, str]:
             f"was preempted {FRUITLESS} times without having got as far as a new checkpoint: raise "
             "hydra.launcher.time_min, or hydra.launcher.signal_delay_s if there is not time enough to save."
         )
-        folder.set_status("failed", reason)
+        _declare_failed(folder, key, reason)
         return int(ExitCode.FAILED), reason
     done = subprocess.run(["scontrol", "requeue", job_id()], capture_output=True, text=True)
     if done.returncode:

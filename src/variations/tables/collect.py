@@ -181,6 +181,7 @@ def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path, read: R
     seeds = () if definition.quoted else sweep.seeds
     homes = {seed: run_home(store, sweep=sweep.name, row=definition.row, seed=seed) for seed in seeds}
     runs = [_seed_run(home, seed, read) for seed, home in homes.items()]
+    runs = [run for run in runs if run.state != "absent" or run.seed not in sweep.further]  # nothing is missing there
     row = Row(definition, runs)
     if definition.label == definition.row and row.config.get("variation", {}).get("label"):
         found = row_definition(definition.row, row.config["variation"])

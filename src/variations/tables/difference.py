@@ -9,7 +9,7 @@ from typing import Any
 from variations.config import SweepConfig
 from variations.errors import ConfigError, UserError
 from variations.store.atomic import json_text
-from variations.store.rows import SweepDefinition, changes, define, differences
+from variations.store.rows import changes, define, differences
 from variations.tables.chance import SignificanceConfig
 from variations.tables.grid import delta
 from variations.tables.table import Line, Table, build
@@ -116,7 +116,7 @@ def compare(
         )
     first = by_name[names[0]] if len(names) == 2 or base is None else base
     rows = (first, replace(second, base=first.row))
-    table = build(SweepDefinition(known.name, rows, known.seeds, known.table, known.metric), store, significance)
+    table = build(replace(known, rows=rows, note=None), store, significance)
     before, after = (line.row.config or _composed(sweep, line.row.definition.row) for line in table.lines)
     is_base = base is not None and base.row == first.row
     return Difference(first.row, second.row, is_base, table, (before, after))

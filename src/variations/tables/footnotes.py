@@ -14,6 +14,15 @@ def remarks(table: Table, refusal: str | None) -> list[str]:
     found += _tests(table, refusal)
     found += [agreement.sentence(table.task) for agreement in table.agreements]
     found += _costs(table)
+    if table.sweep.further:
+        more, asked = (
+            ", ".join(map(str, seeds))
+            for seeds in (table.sweep.further, [s for s in table.sweep.seeds if s not in table.sweep.further])
+        )
+        found.append(
+            f"Seeds that the sweep does not ask for count where there are runs of them ({more}); "
+            f"seeds=[{asked}] leaves them out."
+        )
     if names := strangers(table.sweep, table.store):
         found.append(
             f"{table.store / table.sweep.name} also holds runs that are no rows of this table: {', '.join(names)}."

@@ -12,7 +12,9 @@ import math
 import re
 import secrets
 import shutil
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +33,28 @@ log = logging.getLogger(__name__)
 STEP = "trainer/global_step"
 """Number of updates: the x axis of every curve."""
 CONNECT_SECONDS = 30
+PATIENCE_SECONDS = 3.0
+"""After so long without an answer the user is told what is waited for."""
 FINISH_SECONDS = 300
 """How long the end of a run waits for uploads; what is missing then stays in the run's folder for `wandb sync`."""
 _LONGEST = {"name": 128, "group": 128, "job_type": 64, "tag": 64}
 """Characters that the service takes."""
+
+
+@contextmanager
+def _told_if_slow(mode: str) -> Iterator[None]:
+    """Say what is waited for, where W&B is asked and does not answer soon."""
+    text = (
+        f"W&B has not answered yet: waiting up to {CONNECT_SECONDS} s, then the run is logged offline or told why not."
+    )
+    timer = threading.Timer(PATIENCE_SECONDS, log.warning, [text])
+    timer.daemon = True
+    if mode == "online":
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class WeightsAndBiases:
@@ -60,7 +80,8 @@ class WeightsAndBiases:
         import wandb
 
         try:
-            return wandb.init(mode=mode, resume="allow" if mode == "online" else None, **self._facts())
+            with _told_if_slow(mode):
+                return wandb.init(mode=mode, resume="allow" if mode == "online" else None, **self._facts())
         except wandb.errors.Error as error:
             told = without_key(str(error))
         if self.config.logger.mode == "online":

@@ -37,7 +37,7 @@ window.V = window.V || {};
       states: tally(rows),
       byId: new Map(payload.runs.map((run) => [run.id, run])),
     };
-    sweep.verdict = verdict(sweep);
+    sweep.verdict = V.verdict(sweep, sweep.rows);
     return sweep;
   };
 
@@ -99,13 +99,13 @@ window.V = window.V || {};
     return Object.fromEntries(sums.filter(([, count]) => count));
   }
 
-  /** One sentence: which variation matters. */
-  function verdict(sweep) {
-    const scored = sweep.rows.filter((item) => item.score !== null);
+  /** One sentence: which variation matters among `rows`. */
+  V.verdict = (sweep, rows) => {
+    const scored = rows.filter((item) => item.score !== null);
     if (!scored.length) return sweep.runs.length ? "No run has finished yet" : "No run has begun";
     const best = scored.reduce((a, b) => (V.better(sweep.primary, b.score, a.score) ? b : a));
     const lead = `Best ${sweep.primary.label}: ${best.label}, ${V.fixed(best.score)}.`;
-    const tested = sweep.rows.filter((item) => V.known(item.p));
+    const tested = rows.filter((item) => V.known(item.p));
     if (!tested.length) return lead;
     const marked = tested.filter((item) => item.significant);
     if (!marked.length) return `${lead} No row differs from its base row by more than chance.`;
@@ -113,7 +113,7 @@ window.V = window.V || {};
     const strongest = marked.reduce((a, b) => (Math.abs(shift(b)) > Math.abs(shift(a)) ? b : a));
     const verb = marked.length === 1 ? "differs" : "differ";
     return `${lead} ${marked.length} of ${V.count(tested.length, "tested row")} ${verb} from the base row by more than chance; most of all ${strongest.label} (${V.signed(shift(strongest))}).`;
-  }
+  };
 
   /** Is `ours` better than `theirs` in `measure`? */
   V.better = (measure, ours, theirs) => (measure.higher_is_better ? ours > theirs : ours < theirs);

@@ -25,7 +25,8 @@ window.V = window.V || {};
     return first;
   };
 
-  V.picker = (sweep, values = {}) => {
+  /** `values`: what stands beside each row that is drawn, by its name; another measure would be taken for the same. */
+  V.picker = (sweep, values) => {
     const selected = new Set(V.selected(sweep));
     const best = ranked(sweep);
     const filter = V.state.get("filter", "");
@@ -86,7 +87,7 @@ window.V = window.V || {};
         on ? V.swatch(row.look) : V.el("span", { class: "swatch" }),
         V.el("span", { class: "name", text: row.label }),
         running ? V.el("span", { class: "state running", title: "running", text: "▶" }) : null,
-        V.el("span", { class: "value", text: value ?? V.fixed(row.score) }),
+        V.el("span", { class: "value", text: value ?? "–" }),
       ),
     );
   }

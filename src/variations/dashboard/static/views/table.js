@@ -171,6 +171,7 @@ V.views = V.views || {};
       const down = V.state.get("up") !== "1";
       const filter = V.state.get("filter", "");
       const rows = ordered(sweep.rows.filter((row) => V.matches(row, filter)), column, down);
+      const hidden = sweep.rows.length - rows.length;
       const table = V.el(
         "table",
         { class: "results" },
@@ -186,8 +187,8 @@ V.views = V.views || {};
         V.el(
           "div",
           { class: "bar" },
-          V.el("h2", { text: sweep.verdict }),
-          sweep.rows.length > 8 ? V.el("input", { type: "search", id: "filter", class: "inline", placeholder: "Filter rows  ( / )", "aria-label": "Filter rows", value: filter, on: { input: (event) => V.state.set({ filter: event.target.value }, true) } }) : null,
+          V.el("h2", { text: hidden && rows.length ? `${V.verdict(sweep, rows)} ${V.count(hidden, "row")} hidden by the filter.` : sweep.verdict }),
+          sweep.rows.length > 8 || filter ? V.el("input", { type: "search", id: "filter", class: "inline", placeholder: "Filter rows  ( / )", "aria-label": "Filter rows", value: filter, on: { input: (event) => V.state.set({ filter: event.target.value }, true) } }) : null,
         ),
         V.el("div", { class: "scroll", "data-scroll": "table" }, V.arrows(table, "tr.line")),
         rows.length ? null : V.el("p", { class: "hint", text: "No row matches the filter." }),

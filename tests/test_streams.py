@@ -1,0 +1,74 @@
+"""Standard streams that are closed, full, of another encoding, or that nobody reads: one sentence, or the work goes on."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPT = """
+import sys
+from variations import streams
+from variations.errors import UserError
+streams.prepare(work_goes_on={goes_on})
+try:
+    sys.stdout.write("κ é\\n" * 20_000)
+    sys.stderr.write("α\\n" * 20_000)
+    sys.stdout.flush()
+    open("done", "x").write("work")
+    assert sys.stdin.read() == ""
+except UserError as error:
+    sys.exit(str(error))
+"""
+
+
+def result(redirections: str, cwd: Path, *, goes_on: bool, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Of the script, as a shell starts it with these redirections; its exit code is the script's, not a pipe's."""
+    script = cwd / "script.py"
+    script.write_text(SCRIPT.format(goes_on=goes_on), encoding="utf-8")
+    line = ["bash", "-o", "pipefail", "-c", f'"$0" script.py {redirections}', sys.executable]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **variables}
+    return subprocess.run(line, cwd=cwd, capture_output=True, text=True, env=environment, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    ("redirections", "code", "told"),
+    [
+        ("</dev/null >&-", 1, "Standard output cannot be written: Bad file descriptor."),
+        ("</dev/null >/dev/full", 1, "Standard output cannot be written: No space left on device."),
+        ("</dev/null | true", 141, ""),
+    ],
+)
+def test_a_command_whose_output_is_lost_fails(redirections: str, code: int, told: str, tmp_path: Path) -> None:
+    found = result(redirections, tmp_path, goes_on=False)
+    assert found.returncode == code
+    assert "Traceback" not in found.stderr
+    assert told in found.stderr.splitlines() or not told
+    assert not (tmp_path / "done").exists()
+
+
+@pytest.mark.parametrize("redirections", ["<&- >&- 2>&-", "</dev/null 2>&1 | true", "</dev/null 2>/dev/full | true"])
+def test_work_goes_on_without_anybody_who_listens(redirections: str, tmp_path: Path) -> None:
+    assert result(redirections, tmp_path, goes_on=True).returncode == 0
+    assert (tmp_path / "done").read_text() == "work"
+
+
+def test_characters_that_an_encoding_lacks_are_written_out(tmp_path: Path) -> None:
+    found = result("</dev/null | iconv --from-code latin1", tmp_path, goes_on=False, PYTHONIOENCODING="latin-1")
+    assert found.returncode == 0
+    assert found.stdout.startswith("\\u03ba é\n")
+    assert found.stderr.startswith("\\u03b1\n")
+
+
+def test_a_folder_that_was_deleted_is_one_sentence(tmp_path: Path) -> None:
+    line = f'mkdir gone && cd gone && rmdir ../gone && "$0" {ROOT / "src" / "table.py"} sweep=quickstart'
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    found = subprocess.run(
+        ["bash", "-c", line, sys.executable], cwd=tmp_path, capture_output=True, text=True, env=environment, timeout=60
+    )
+    assert found.returncode == 2
+    assert found.stderr == (
+        "error: The current folder has been deleted: go to another one (cd) and type the line again.\n"
+    )
