@@ -33,9 +33,13 @@ def remarks(table: Table, refusal: str | None) -> list[str]:
 def star_text(table: Table) -> str:
     """What the mark `*` at a difference says."""
     settings = table.significance
+    restarts = any(line.test.counts_restarts for line in table.lines if line.test)
+    what = "of the difference, chance in restarts"
+    if not restarts:
+        what = "of the difference of means over seeds, chance in seeds"
     return (
-        f"p < {1 - settings.level:.3g} in a test of the difference of means over seeds, chance in seeds and in "
-        f"{table.primary.items} (n = {settings.n:,}, seed {settings.seed})"
+        f"p < {1 - settings.level:.3g} in a test {what} and in {table.primary.items} (n = {settings.n:,}, "
+        f"seed {settings.seed})"
     )
 
 
@@ -55,7 +59,7 @@ def _settings(table: Table) -> list[str]:
 
 def _measured(table: Table) -> list[str]:
     conventions: dict[str, list[str]] = {}
-    for measure in table.measures:
+    for measure in table.columns:
         if text := convention(table, measure):
             conventions.setdefault(text, []).append(measure.label)
     return [f"{', '.join(labels)}: {text}." for text, labels in conventions.items()]
@@ -64,7 +68,7 @@ def _measured(table: Table) -> list[str]:
 def _published(table: Table) -> list[str]:
     keys = dict.fromkeys(key for line in table.lines for key in line.published)
     found = []
-    for kind in (table.task.published(key) for key in keys):
+    for kind in (table.task.published(key) for key in keys if not table.part(key)):
         if kind.text:
             same = f" Of ours, {table.task.measure(kind.measures[0]).label} is of this kind." if kind.measures else ""
             found.append(f"Published {kind.label}: {kind.text}, {kind.convention}.{same}")
@@ -104,7 +108,12 @@ def _tests(table: Table, refusal: str | None) -> list[str]:
         return []
     settings, items = table.significance, table.primary.items
     kinds = []
-    if any(test.counts_seeds for test in tests):
+    if any(test.counts_restarts for test in tests):
+        kinds.append(
+            f"for one seed, of the reported restarts, chance in {items} and between restarts together (of any restart, "
+            "not of the best in training, so rather wide than narrow)"
+        )
+    if any(test.counts_seeds and not test.counts_restarts for test in tests):
         kinds.append(f"of the difference of means over seeds, chance in seeds and {items} together")
     if not all(test.counts_seeds for test in tests):
         kinds.append(

@@ -5,7 +5,7 @@ it for two objects: `Data`, what the task learns from, and an `Experiment`, a ne
 package is an object of the same shape, named by an entry point (see `configuration/tasks.py`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -150,6 +150,9 @@ class Measure:
     """What it is a function of sums over, in the plural, such as `sentences`; empty: its differences are not tested."""
     digits: int = 2
     """Printed after the point."""
+    part_of: str = ""
+    """Key of the measure that it is a part of, as one task's error is of the mean over tasks; tables show the parts
+    below, one a line."""
 
     def value(self, result: Mapping[str, Any]) -> float | None:
         """The number, or None where the run did not measure it."""
@@ -197,6 +200,18 @@ class TestedRun:
     folder: RunFolder
     config: Mapping[str, Any]
     result: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Restarts:
+    """What each of a run's R restarts adds to a measure, where the run reports the one that learned its data best."""
+
+    items: "NDArray[Any]"
+    """(R, S, k): of each of S items, as `Task.items` has them of the reported restart."""
+    group: "NDArray[Any]"
+    """(S): restarts are chosen in each of G groups of items by itself, such as tasks; which one an item is of."""
+    order: "NDArray[Any]"
+    """(G, R): the restarts, from the one with the least training error, which is reported."""
 
 
 @dataclass(frozen=True)
@@ -251,6 +266,13 @@ class Task(Configured, Protocol):
 
     def pictures(self, folder: RunFolder, experiment: Experiment) -> Mapping[str, Path]:
         """PNG files of what the tested network attends to, by part."""
+        ...
+
+    def attended(self, folder: RunFolder, items: Sequence[str]) -> Iterator[tuple[str, Any]]:
+        """Figures of what a trained run attends to for some test items, named as the task names them; none: a few.
+
+        Each with a name for its file. Raises UserError for an item that there is not, or a task without such figures.
+        """
         ...
 
     # What readers of stored runs ask: tables, sweeps, searches, the dashboard. `tasks/measured.py` has usual answers.
@@ -328,6 +350,10 @@ class Task(Configured, Protocol):
 
     def aggregate(self, measure: Measure, sums: "NDArray[Any]") -> "NDArray[Any]":
         """The measure of sums over items, (…, k) to (…)."""
+        ...
+
+    def restarts(self, run: TestedRun, measure: Measure) -> Restarts | None:
+        """The items of each restart, where a run has several; None where it has one, or has not stored them."""
         ...
 
     def untrained(self, runs: Sequence[TestedRun], part: str) -> str | None:

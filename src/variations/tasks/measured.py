@@ -1,11 +1,11 @@
 """The usual answers of a task to readers of stored runs, for a task to inherit: see `tasks/base.py: Task`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from variations.errors import DataError, UserError
 from variations.store.ledger import RunFolder
-from variations.tasks.base import Measure, Published, TestedRun
+from variations.tasks.base import Measure, Published, Restarts, TestedRun
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +24,10 @@ class Measured:
     def metric(self, name: str) -> Measure:
         """A name is a key, unless it is the bare name of a score of the test set."""
         return self.measure(name if "." in name or name in self.metrics else f"test.{name}")
+
+    def attended(self, folder: RunFolder, items: Sequence[str]) -> Iterator[tuple[str, Any]]:
+        """Raises UserError: the task draws nothing of the kind."""
+        raise UserError(f"{folder.path}: figure=attention draws nothing for a run of this task.")
 
     def unknown_metric(self, name: str, others: Sequence[str] | None = None) -> str | None:
         """As `metric` and `measure` say it."""
@@ -87,6 +91,10 @@ class Measured:
         """The mean, of sums of values and of ones, (…, 2) to (…)."""
         mean: NDArray[Any] = sums[..., 0] / sums[..., 1]
         return mean
+
+    def restarts(self, run: TestedRun, measure: Measure) -> Restarts | None:
+        """A run is one training."""
+        return None
 
     def untrained(self, runs: Sequence[TestedRun], part: str) -> str | None:
         """Nothing is known against it."""
