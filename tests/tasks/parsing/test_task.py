@@ -1,5 +1,6 @@
 """Parsing from the configuration to a scored run, on the built-in treebank."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from variations.tasks.parsing import measures
 from variations.tasks.parsing.module import ParsingData, changed_files
 from variations.tasks.parsing.scoring import document, score_files
 from variations.tasks.parsing.task import TASK
+from variations.tasks.parsing.treebank import find
 from variations.tasks.parsing.trees import parse_trees
 
 ROW = "variation=attention_table4/transformer_wsj"
@@ -68,6 +70,26 @@ def test_counts_of_sentences_add_up_to_the_scores(run: Path) -> None:
         TASK.items(TestedRun(folder, {}, {}), TASK.metric("valid"))
     with pytest.raises(DataError, match="holds no trees of set=other"):
         TASK.items(TestedRun(folder, {}, {}), TASK.measure("other.f1"))
+
+
+@pytest.mark.parametrize("kind", ["toy", "sample"])
+def test_a_record_holds_no_words_of_a_treebank_and_gives_the_same_scores(run: Path, tmp_path: Path, kind: str) -> None:
+    folder, copy = RunFolder.open(run), RunFolder(tmp_path)
+    kept = TASK.record(TestedRun(folder, {"data": {"kind": kind}}, {}))
+    for name, content in kept.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    endings = {"toy": ("hyp.gz", "ref.gz", "src.gz"), "sample": ("counts.npy.gz", "ref.sha256")}[kind]
+    assert sorted(kept) == [f"hypotheses/{name}.{ending}" for name in ("dev", "test") for ending in endings]
+    words = {word for line in (run / "hypotheses/test.src").read_text().split("\n") for word in line.split()}
+    texts = [gzip.decompress(data) if name.endswith(".gz") else data for name, data in kept.items()]
+    assert any(word.encode() in text for word in words if len(word) > 4 for text in texts) == (kind == "toy")
+    for measure in (TASK.metric("f1"), TASK.measure("dev.tags")):
+        ours, theirs = (TASK.items(TestedRun(place, {}, {}), measure) for place in (copy, folder))
+        assert np.array_equal(ours, theirs)
+    assert TASK.references(copy, "test") == TASK.references(folder, "test") != TASK.references(folder, "dev")
+    assert TASK.references(copy, "other") is None
+    assert set(TASK.samples(copy)) == ({"test", "dev"} if kind == "toy" else set())
 
 
 def test_a_stored_run_gives_its_network_and_samples_back(run: Path) -> None:
@@ -136,6 +158,7 @@ def test_the_rows_keep_what_the_paper_says_and_the_small_recipe_shrinks_them_ali
         (["task=parsing", "model.target_vocabulary=null"], "set model.target_vocabulary=512"),
         (["task=parsing", "model.h=7"], "model.h=7 does not divide"),
         (["task=parsing", "data.form=latex"], "valid choices are tensor2tensor, vinyals"),
+        (["variation=attention_table4/transformer_semi"], "automatically parsed trees as well: set data.extra=[FILE,…]"),
     ],
 )
 def test_faults_of_a_configuration(overrides: list[str], fault: str) -> None:
@@ -168,19 +191,29 @@ def test_only_section_23_is_compared_with_the_paper(tmp_path: Path) -> None:
     published = TASK.published("f1_wsj23")
     assert published.measures == ("test.f1",)
 
+    def told(kind: str) -> str:
+        return TASK.conditions({"data": {"kind": kind, "root": str(tmp_path)}, "recipe": {"name": "r"}}, scaled=True)
+
     def why(kind: str) -> str | None:
         return TASK.incomparable(published, {"data": {"kind": kind, "root": str(tmp_path)}})
 
     assert why("toy") == "the run was tested on built-in trees"
     assert "cannot be seen from here" in str(why("treebank"))
+    assert told("treebank").startswith("a treebank that cannot be seen from here")
+    assert "free sample" in str(why("sample"))
+    assert told("sample").endswith("files wsj_0001-0159 (train), 0160-0179 (dev), 0180-0199 (test); recipe r")
     for number in range(1, 200):
         (tmp_path / f"wsj_{number:04d}.mrg").touch()
     assert "free sample" in str(why("treebank"))
+    assert told("treebank") == told("sample")
     for number in range(1, 200):
         (tmp_path / f"wsj_{number:04d}.mrg").unlink()
     for section in range(25):
         (tmp_path / f"wsj_{section:02d}00.mrg").touch()
     assert why("treebank") is None
+    assert told("treebank") == "WSJ sections 02-21 (train), 22 (dev), 23 (test); recipe r"
+    with pytest.raises(DataError, match="so it is not the free sample: choose data=ptb"):
+        find(tmp_path, "sample")
 
 
 def test_further_trees_join_the_training_set(tmp_path: Path) -> None:
