@@ -197,6 +197,7 @@ def _runs(
         entry["label"] = labels.get(run.row, run.row)
         entry["color_index"] = colours[run.row]
         entry["latest"] = run.folder.path in read
+        entry["drawings"] = bool(task.drawn) and entry["sentences"]
         watched = task.watched(measure.key)
         entry["live_score"] = None if watched is None else values.get(watched)
         entry["branched"] = any(name.endswith((".kappa", ".alpha")) for name in names)
@@ -237,6 +238,7 @@ def _run(run: Found, known: Summary, last: dict[str, Any], measure: Measure) -> 
         "color_index": 0,
         "branched": False,
         "attention": "attention.json" in run.files,
+        "drawings": False,
         "sentences": stored_path(run.folder.hypotheses / "test.hyp") is not None,
         "revision": run.stamp,
     }

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,21 @@ def test_a_stored_run_gives_its_network_and_samples_back(run: Path) -> None:
     samples = TASK.samples(folder)
     assert {name: len(found.rows) for name, found in samples.items()} == {"test": 6, "dev": 6}
     assert TASK.changed_inputs(config, folder) == []
-    assert list(folder.hypotheses.glob("test-*.svg"))
+
+
+def test_a_stored_run_is_drawn(run: Path, tmp_path: Path) -> None:
+    folder = RunFolder.open(run)
+    sentences = (run / "hypotheses/test.src").read_text(encoding="utf-8").splitlines()
+    drawings = TASK.drawings(folder, "test")
+    assert drawings  # four updates parse nothing right
+    for each in drawings:
+        assert each.title == sentences[each.line - 1]
+        assert all(f">{escape(word)}</text>" in each.svg for word in each.title.split())
+    (second,) = TASK.drawings(folder, "test", 2)
+    assert (second.line, second.title) == (2, sentences[1])
+    with pytest.raises(DataError, match="line=7: set=test has 6 sentences"):
+        TASK.drawings(folder, "test", 7)
+    assert TASK.drawings(folder, "other") == TASK.drawings(RunFolder(tmp_path), "test") == []
 
 
 def test_the_other_form_and_the_other_network_train_too(tmp_path: Path) -> None:
@@ -158,7 +173,10 @@ def test_the_rows_keep_what_the_paper_says_and_the_small_recipe_shrinks_them_ali
         (["task=parsing", "model.target_vocabulary=null"], "set model.target_vocabulary=512"),
         (["task=parsing", "model.h=7"], "model.h=7 does not divide"),
         (["task=parsing", "data.form=latex"], "valid choices are tensor2tensor, vinyals"),
-        (["variation=attention_table4/transformer_semi"], "automatically parsed trees as well: set data.extra=[FILE,…]"),
+        (
+            ["variation=attention_table4/transformer_semi"],
+            "automatically parsed trees as well: set data.extra=[FILE,…]",
+        ),
     ],
 )
 def test_faults_of_a_configuration(overrides: list[str], fault: str) -> None:

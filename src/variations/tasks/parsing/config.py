@@ -12,7 +12,7 @@ class DataConfig(SequenceData):
 
     name: str = "trees_toy"
     kind: str = choice("toy", "toy", "treebank", "sample")
-    """`treebank`: files wsj_*.mrg below `root`. `sample`: the same, of the free sample. `toy`: generated from `seed`."""
+    """`treebank`: files wsj_*.mrg below `root`. `sample`: those of its free sample. `toy`: generated from `seed`."""
     root: str | None = None
     """Folder of the Penn Treebank, or of its free sample; for `treebank` it is seen from the files which of the two."""
     extra: list[str] | None = field(default_factory=list)

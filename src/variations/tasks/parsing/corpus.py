@@ -131,7 +131,12 @@ def load(data: DataConfig) -> Corpus:
         train, dev, test = (read_trees(files) for files in (split.train, split.dev, split.test))
         files = (*split.train, *split.dev, *split.test)
         corpus = Corpus(
-            split.described, train[: data.train_trees], dev, test, files=files, extra=tuple(extra_files(data.extra or ()))
+            split.described,
+            train[: data.train_trees],
+            dev,
+            test,
+            files=files,
+            extra=tuple(extra_files(data.extra or ())),
         )
     if corpus.extra:
         corpus = replace(corpus, described=f"{corpus.described}; further training trees from data.extra")

@@ -23,8 +23,8 @@ def _extra(config: ParsingConfig) -> list[Fault]:
     if config.data.extra is not None:
         return []
     text = (
-        "this row learns from automatically parsed trees as well: set data.extra=[FILE,…], files or folders of bracketed "
-        "trees."
+        "this row learns from automatically parsed trees as well: set data.extra=[FILE,…], files or folders of "
+        "bracketed trees."
     )
     return [Fault(("data.extra",), text)]
 

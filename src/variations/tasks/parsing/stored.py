@@ -18,7 +18,7 @@ from variations.tasks.parsing.parameters import COLLINS
 
 
 def lines(folder: RunFolder, name: str) -> tuple[list[str], list[str]] | None:
-    """Predicted and gold trees of a set, one on a line; None where they are not kept. Raises DataError for unequal files."""
+    """Predicted and gold trees of a set, one on a line; None where they are not kept. Raises DataError for misfits."""
     paths = [folder.hypotheses / f"{name}.{side}" for side in ("hyp", "ref")]
     if any(stored_path(path) is None for path in paths):
         return None
@@ -57,8 +57,8 @@ def sets(folder: RunFolder) -> list[str]:
 def record(folder: RunFolder, config: Mapping[str, Any]) -> dict[str, bytes]:
     """What a published record holds of each parsed set: the trees of a generated corpus, else counts by sentence.
 
-    A predicted tree holds the words of its sentence, so of a treebank none is published; the hash of the gold trees says
-    whether two runs were judged by the same ones.
+    A predicted tree holds the words of its sentence, so of a treebank none is published; the hash of the gold trees
+    says whether two runs were judged by the same ones.
     """
     files: dict[str, bytes] = {}
     own = (config.get("data") or {}).get("kind") == "toy"

@@ -9,7 +9,7 @@ from variations.config import RunConfig
 from variations.configuration.faults import Fault, Rules
 from variations.errors import DataError, UserError
 from variations.store.ledger import RunFolder
-from variations.tasks.base import Measure, Published, Samples, TestedRun
+from variations.tasks.base import Drawing, Measure, Published, Samples, TestedRun
 from variations.tasks.measured import Measured
 from variations.tasks.parsing import measures, stored
 from variations.tasks.parsing.config import ParsingConfig
@@ -33,6 +33,7 @@ class Parsing(SequenceTask, Measured):
     schema: type[RunConfig] = ParsingConfig
     rules: Rules = RULES
     incidental: Sequence[str] = ("data.cache", "data.workers", "decode.attention")
+    drawn = "predicted tree over its gold tree, brackets that differ marked"
     shown: Mapping[str, str] = {"dev/ppl": "dev ppl {:.2f}", "dev/f1": "dev F1 {:.1f}"}
 
     def own_text(self, config: Mapping[str, Any]) -> bool:
@@ -108,8 +109,14 @@ class Parsing(SequenceTask, Measured):
         return found
 
     def pictures(self, folder: RunFolder, experiment: Any) -> Mapping[str, Path]:
-        """None: trees are drawn as SVG, beside those that are stored."""
+        """None: trees are drawn by `drawings`."""
         return {}
+
+    def drawings(self, folder: RunFolder, part: str, line: int | None = None) -> Sequence[Drawing]:
+        """Each predicted tree over its gold tree."""
+        from variations.tasks.parsing.picture import drawings
+
+        return drawings(folder, part, line)
 
     def metric(self, name: str) -> Measure:
         """A bare score is one of the test set."""
