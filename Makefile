@@ -77,6 +77,7 @@ results: setup  ## make docs/claims.md and the tables of docs/results anew from 
 	@for sweep in $$(ls records 2>/dev/null); do \
 	  $(PY) src/table.py sweep=$$sweep runs=records format=markdown out=docs/results/$$sweep.md; \
 	done
+	@$(PY) benchmarks/parsing_report.py --output docs/results/parsing.md
 
 lint: setup  ## style, formatting, types, and which package may import which
 	@$(PY) -m ruff check .

@@ -7,6 +7,7 @@ import pytest
 from variations.configuration.compose import compose_run
 from variations.configuration.places import SWEEPS
 from variations.store.hidden import clean
+from variations.store.ledger import RunFolder
 from variations.store.rows import define
 from variations.tables.claims.claim import read_papers
 from variations.tables.claims.evidence import Evidence
@@ -39,11 +40,17 @@ def test_a_committed_table_is_that_of_its_records(name: str) -> None:
     assert committed.read_text(encoding="utf-8") == render(build(sweep, RECORDS), "markdown"), AGAIN
 
 
+def test_the_page_of_parsers_is_that_of_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import parsing_report
+
+    assert (ROOT / "docs/results/parsing.md").read_text(encoding="utf-8") == parsing_report.page(RECORDS), AGAIN
+
+
 @pytest.mark.parametrize("name", RECORDED)
 def test_records_are_small_and_hold_nothing_of_a_machine_or_of_others(name: str) -> None:
-    overrides = compose_run([f"sweep={name}"]).sweep.overrides
-    own = compose_run(overrides).data.kind in OWN_CORPORA
     for run in sorted((ROOT / RECORDS / name).glob("*/seed*")):
+        own = RunFolder(run).config()["data"]["kind"] in OWN_CORPORA
         files = [path for path in run.rglob("*") if path.is_file()]
         assert sum(path.stat().st_size for path in files) <= LARGEST, run
         assert not [path for path in files if path.suffix in {".ckpt", ".pt", ".model"}], run
@@ -53,4 +60,6 @@ def test_records_are_small_and_hold_nothing_of_a_machine_or_of_others(name: str)
         for word in ("/home/", "/root/", "/tmp/"):
             assert word not in text, f"{run} names a folder of the machine"
         assert clean(text) == text, f"{run} holds what looks like a secret"
-        assert own or not [path for path in files if path.name.endswith((".ref.gz", ".src.gz"))], run
+        others = (".ref.gz", ".src.gz") if RunFolder(run).config()["task"] == "translation" else (".gz",)
+        texts = [path for path in files if path.parent.name == "hypotheses" and path.name.endswith(others)]
+        assert own or not [path for path in texts if not path.name.endswith(".counts.npy.gz")], run

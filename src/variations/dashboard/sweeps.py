@@ -1,11 +1,11 @@
 """The list of sweeps, and one sweep: its table as `table.py` makes it, and its runs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 from variations.config import SweepConfig
-from variations.configuration.tasks import DEFAULT, named
+from variations.configuration.tasks import DEFAULT, named, task_of
 from variations.dashboard import payload
 from variations.dashboard.metrics import NO_METRICS, glance, ordered
 from variations.dashboard.store import METRICS, Found, Store, Summary, revision
@@ -116,7 +116,8 @@ def definition_of(store: Store, name: str, runs: Iterable[Found]) -> SweepDefini
         )
     if name == SINGLE:
         rows = tuple(_row(store, row, runs, row) for row in dict.fromkeys(run.row for run in runs))
-        return SweepDefinition(name, rows, tuple(sorted({run.folder.seed for run in runs})))
+        seeds = tuple(sorted({run.folder.seed for run in runs}))
+        return SweepDefinition(name, rows, seeds, metric=_usual_metric(store, runs))
     frozen = _frozen(store, name, runs)
     found = define(frozen or SweepConfig(name=name), store=store.root)
     known = {row.row for row in found.rows}
@@ -128,6 +129,15 @@ def definition_of(store: Store, name: str, runs: Iterable[Found]) -> SweepDefini
     seeds = {*found.seeds} if frozen else set()
     seeds |= {run.folder.seed for run in runs}
     return replace(found, rows=(*found.rows, *more), seeds=tuple(sorted(seeds)))
+
+
+def _usual_metric(store: Store, runs: Sequence[Found]) -> str:
+    """Of runs outside a sweep: BLEU, or the first measure of a task that has none."""
+    task = task_of(next((config for run in runs if (config := store.summary(run).config)), {}))
+    usual = SweepConfig().metric
+    if task.unknown_metric(usual) is None or not task.metrics:
+        return usual
+    return str(task.metrics[0]).removeprefix("dev.")
 
 
 def _leaves(stored: dict[str, Any]) -> bool:

@@ -125,6 +125,45 @@ def test_the_other_form_and_the_other_network_train_too(tmp_path: Path) -> None:
     assert found["scores"]["test"]["tags"]["value"] == 100
 
 
+def test_the_report_reads_records_and_names_what_is_missing(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
+    import parsing_report
+
+    def put(name: str, content: bytes) -> None:
+        path = tmp_path / "parsing_small" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+    with pytest.raises(DataError, match="make it with benchmarks/parsing_baselines"):
+        parsing_report.page(tmp_path)
+    folder, found = RunFolder.open(run), result(run)
+    counts = TASK.items(TestedRun(folder, {}, {}), TASK.metric("f1"))
+    figures = {"all": {"sentences": 6, "f1": 50.0}, "1-10": {"sentences": 4}, "11-20": {"sentences": 2}}
+    for row in figures.values():
+        row |= dict.fromkeys(("f1", "recall", "precision", "exact", "tags", "valid"), 50.0)
+    parser = {"figures": figures, "counts": counts.T.tolist(), "symbols": 7, "rules": 9, "no_tree": 0}
+    baselines = {"treebank": "built-in trees", "trees": {"train": 40, "test": 6}, "gold_sha256": "0"}
+    baselines["parsers"] = {"right_branching": parser, "pcfg": parser}
+    put("baselines.json", json.dumps(baselines).encode())
+    assert "Transformer: seed 1 missing, seed 2 missing, seed 3 missing." in parsing_report.page(tmp_path)
+    for name in ("config.yaml", "status.json", "result.json"):
+        put(f"transformer/seed1/{name}", (run / name).read_bytes())
+    for name, content in TASK.record(TestedRun(folder, {"data": {"kind": "sample"}}, {})).items():
+        put(f"transformer/seed1/{name}", content)
+    with pytest.raises(DataError, match="tested on other trees than the baselines"):
+        parsing_report.page(tmp_path)
+    put("baselines.json", json.dumps(baselines | {"gold_sha256": TASK.references(folder, "test")}).encode())
+    page = parsing_report.page(tmp_path)
+    f1, valid = (found["scores"]["test"][name]["value"] for name in ("f1", "valid"))
+    (line,) = [line for line in page.splitlines() if line.startswith("| Transformer | 1 |")]
+    assert line.startswith(f"| Transformer | 1 | {f1:.2f} |")
+    assert line.endswith(f"| {valid:.2f} |")
+    assert "| Transformer − PCFG | +0.00 | +0.00 to +0.00 |  |" in page
+    assert "| right-branching | – | 50.00 | 50.00 | 50.00 | 50.00 | – | – |" in page
+
+
 def test_changed_files_are_named() -> None:
     card = {"files": {"a.mrg": "1", "b.mrg": "2"}}
     assert changed_files(card, {"a.mrg": "1", "b.mrg": "2"}) == []

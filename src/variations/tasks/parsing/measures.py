@@ -29,6 +29,7 @@ LOSSES = {
     "test_ppl": ("test PPL", "exponential of the test loss per symbol, end of line included, without label smoothing"),
     "test_nll": ("test loss", "nats per symbol, end of line included, without label smoothing"),
 }
+METRICS = (*(f"dev.{name}" for name in SCORES), *LOSSES)
 PUBLISHED = Published("f1_wsj23", "F1, WSJ 23", "section 23 of the Wall Street Journal", CONVENTION, ("test.f1",))
 PAPERS_TREES = 40_000
 """Training trees behind Table 4's WSJ rows, as the paper says."""
@@ -44,7 +45,7 @@ def measure(key: str) -> Measure:
         label, convention = SCORES[score]
         items = "" if score == "valid" else "sentences"
         return Measure(key, f"{part} {label}", higher_is_better=True, convention=convention, set=part, items=items)
-    valid = [*SCORES, *(f"dev.{name}" for name in SCORES), *LOSSES]
+    valid = [*SCORES, *METRICS]
     raise UserError(f"There is no measure '{key}' of parsing.{did_you_mean(key, valid)} Valid: {', '.join(valid)}.")
 
 

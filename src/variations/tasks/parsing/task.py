@@ -33,6 +33,7 @@ class Parsing(SequenceTask, Measured):
     schema: type[RunConfig] = ParsingConfig
     rules: Rules = RULES
     incidental: Sequence[str] = ("data.cache", "data.workers", "decode.attention")
+    metrics: Sequence[str] = measures.METRICS
     drawn = "predicted tree over its gold tree, brackets that differ marked"
     shown: Mapping[str, str] = {"dev/ppl": "dev ppl {:.2f}", "dev/f1": "dev F1 {:.1f}"}
 
