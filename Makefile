@@ -94,6 +94,7 @@ results: setup  ## write docs/claims.md, the tables of docs/results and the READ
 	  $(PY) src/table.py sweep=$$sweep runs=records format=markdown out=docs/results/$$sweep.md; \
 	done
 	@$(PY) tools/readme_table.py
+	@$(PY) benchmarks/parsing_report.py --output docs/results/parsing.md
 
 lint: setup  ## style, formatting, types, and which package may import which
 	@$(PY) -m ruff check .

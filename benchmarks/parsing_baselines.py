@@ -1,19 +1,23 @@
 """What a parser must beat: right-branching trees and a PCFG of the same training trees, scored as EVALB does.
 
     python benchmarks/parsing_baselines.py FOLDER --output DIR [--set dev] [--trees RUN/hypotheses/test.hyp …]
+    python benchmarks/parsing_baselines.py FOLDER --output DIR --record records/parsing_small/baselines.json
 
 FOLDER holds the Penn Treebank or its free sample. DIR gets each baseline's trees, one on a line, and the gold trees
 (`score.py task=parsing hyp=DIR/pcfg.hyp ref=DIR/test.ref`); the table is printed, and what a paired bootstrap over the
-sentences says of each difference from the PCFG.
+sentences says of each difference from the PCFG. `--record` keeps figures and counts by sentence, without words, for
+docs/results/parsing.md.
 """
 
 import argparse
+import hashlib
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from variations.errors import UserError
+from variations.store.atomic import write_json
 from variations.tables.significance import paired_bootstrap
 from variations.tasks.parsing import scores
 from variations.tasks.parsing.linearise import Repairs
@@ -32,6 +36,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, required=True, help="folder for the trees")
     parser.add_argument("--set", choices=("dev", "test"), default="test")
     parser.add_argument("--trees", type=Path, nargs="*", default=[], help="other parsers' trees of that set")
+    parser.add_argument("--record", type=Path, help="file for figures and counts of both baselines")
     parser.add_argument("--limit", type=int, help="only so many training and so many tested trees")
     chosen = parser.parse_args()
     try:
@@ -64,14 +69,14 @@ def main() -> int:
     found = {"right_branching": [by_rule(tree) for tree in gold], "pcfg": [by_grammar(tree) for tree in gold]}
     found |= {str(path): read_trees([path]) for path in chosen.trees}
     print(f"| parser | words | {' | '.join(COLUMNS)} |\n|---|---|{'---|' * len(COLUMNS)}")
-    counts = {}
+    counts, tables = {}, {}
     for name, trees in found.items():
         if name in ("right_branching", "pcfg"):
             mended = [scores.with_gold_punctuation(ours, right) for ours, right in zip(trees, gold, strict=True)]
             _write(chosen.output / f"{name}.hyp", mended)
         sentences, repairs = scores.compare(gold, trees), [Repairs()] * len(gold)
         counts[name] = scores.counts(sentences)
-        table = {"all": scores.figures(sentences, repairs)} | scores.by_length(sentences, repairs)
+        tables[name] = table = {"all": scores.figures(sentences, repairs)} | scores.by_length(sentences, repairs)
         for words, row in table.items():
             cells = " | ".join(f"{row[key]:.2f}" if isinstance(row[key], float) else str(row[key]) for key in COLUMNS)
             print(f"| {name} | {words} | {cells} |", flush=True)
@@ -82,12 +87,34 @@ def main() -> int:
             f"{name} - pcfg: {test.difference:+.2f} F1, 95 % CI [{test.low:+.2f}, {test.high:+.2f}], p = {test.p:.3f} "
             f"({test.n} resamples, seed {test.seed})"
         )
+    if chosen.record:
+        chosen.record.parent.mkdir(parents=True, exist_ok=True)
+        about = {
+            "right_branching": {},
+            "pcfg": {"symbols": len(grammar.symbols), "rules": len(grammar.cost), "no_tree": failed},
+        }
+        record = {
+            "schema": 1,
+            "treebank": split.described,
+            "set": chosen.set,
+            "trees": {"train": len(training), chosen.set: len(gold)},
+            "gold_sha256": hashlib.sha256(_lines(gold).encode()).hexdigest(),
+            "parsers": {
+                name: {**more, "figures": tables[name], "counts": counts[name].T.tolist()}
+                for name, more in about.items()
+            },
+        }
+        write_json(chosen.record, record)
     print(f"\nThe grammar has no tree for {failed} sentences, which get right-branching ones.")
     return 0
 
 
+def _lines(trees: Sequence[Tree]) -> str:
+    return "".join(f"(TOP {tree})\n" for tree in trees)
+
+
 def _write(path: Path, trees: Sequence[Tree]) -> None:
-    path.write_text("".join(f"(TOP {tree})\n" for tree in trees), encoding="utf-8")
+    path.write_text(_lines(trees), encoding="utf-8")
 
 
 if __name__ == "__main__":

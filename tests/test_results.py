@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
-
 from readme_table import END, START, filled
+
 from variations.configuration.compose import compose_run
 from variations.configuration.places import SWEEPS
 from variations.dashboard.api import Api
 from variations.dashboard.store import Store
 from variations.store.hidden import clean
+from variations.store.ledger import RunFolder
 from variations.store.rows import define
 from variations.tables.claims.claim import read_papers
 from variations.tables.claims.evidence import Evidence
@@ -59,11 +59,18 @@ def test_the_dashboard_shows_the_records_with_what_the_table_says_of_published_f
     assert [row["row"] for row in shown["table"]["rows"]] == [line.row.definition.row for line in table.lines]
 
 
+def test_the_page_of_parsers_is_that_of_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import parsing_report
+
+    assert (ROOT / "docs/results/parsing.md").read_text(encoding="utf-8") == parsing_report.page(RECORDS), AGAIN
+
+
 @pytest.mark.parametrize("name", RECORDED)
 def test_records_are_small_and_hold_nothing_of_a_machine_or_of_others(name: str) -> None:
     for run in sorted((ROOT / RECORDS / name).glob("*/seed*")):
+        own = RunFolder(run).config()["data"]["kind"] in OWN_CORPORA
         files = [path for path in run.rglob("*") if path.is_file()]
-        own = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))["data"]["kind"] in OWN_CORPORA
         assert sum(path.stat().st_size for path in files) <= LARGEST, run
         assert not [path for path in files if path.suffix in {".ckpt", ".pt", ".model"}], run
         text = "".join(
@@ -72,4 +79,6 @@ def test_records_are_small_and_hold_nothing_of_a_machine_or_of_others(name: str)
         for word in ("/home/", "/root/", "/tmp/"):
             assert word not in text, f"{run} names a folder of the machine"
         assert clean(text) == text, f"{run} holds what looks like a secret"
-        assert own or not [path for path in files if path.name.endswith((".ref.gz", ".src.gz"))], run
+        others = (".ref.gz", ".src.gz") if RunFolder(run).config()["task"] == "translation" else (".gz",)
+        texts = [path for path in files if path.parent.name == "hypotheses" and path.name.endswith(others)]
+        assert own or not [path for path in texts if not path.name.endswith(".counts.npy.gz")], run

@@ -57,6 +57,7 @@ def test_every_payload_has_the_type_that_was_agreed(client: Any) -> None:
         f"branches/{one}": payload.Branches,
         f"branches/{two}": payload.Branches,
         f"attention/{one}": payload.Attention,
+        f"drawings/{one}": payload.Drawings,
         f"compare?ids={two},{one}": payload.Compare,
     }.items():
         assert fits(client.json(f"/api/{path}"), kind, path) == []
@@ -248,6 +249,27 @@ def test_a_glance_at_a_long_file_reads_its_ends(tmp_path: Path) -> None:
     assert {"first/only", "dev/bleu", "lr"} <= set(names)
     assert last["step"] == 1999 and values["dev/bleu"] == 7.0
     assert glance(tmp_path / "none") == ([], {}, {})
+
+
+# Drawings -------------------------------------------------------------------------------------------------------------
+
+
+def test_drawings_are_those_of_the_runs_task(client: Any, run: Maker) -> None:
+    run("q", "base", 1)
+    folder = run("single", "parser", 1, config={"task": "parsing"})
+    gold = "(TOP (S (NP (DT the) (NN <b>)) (VP (VBD sat))))\n"
+    for side, text in {"ref": gold * 2, "hyp": gold + gold.replace("NP", "VP"), "src": "the <b> sat\n" * 2}.items():
+        (folder / f"hypotheses/test.{side}").write_text(text, encoding="utf-8")
+    assert [entry["drawings"] for entry in client.json("/api/sweep/q")["runs"]] == [False]
+    assert client.json("/api/drawings/q/base/seed1")["drawings"] == []
+    assert [entry["drawings"] for entry in client.json("/api/sweep/single")["runs"]] == [True]
+    found = client.json("/api/drawings/single/parser/seed1")
+    assert fits(found, payload.Drawings, "drawings") == []
+    (drawing,) = found["drawings"]
+    assert (drawing["line"], drawing["title"]) == (2, "the <b> sat")
+    assert "&lt;b&gt;" in drawing["svg"] and "<b>" not in drawing["svg"]
+    (folder / "hypotheses/test.hyp").write_text("(TOP\n(TOP\n", encoding="utf-8")
+    assert "never closed" in client.fault("/api/drawings/single/parser/seed1", 400)
 
 
 # Branches and attention -----------------------------------------------------------------------------------------------

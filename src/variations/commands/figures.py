@@ -23,8 +23,8 @@ class FiguresConfig:
     """The table: sweep=NAME names a file in sweeps/."""
     run: str | None = None
     """Folder of a single run, in the place of a sweep."""
-    figure: str = choice("all", "all", *OF_RUNS, "attention")
-    """`all`: those of stored runs. `attention`: of a trained run, with run=FOLDER."""
+    figure: str = choice("all", "all", *OF_RUNS, "attention", "drawings")
+    """`all`: those of stored runs. `attention` and `drawings` (of tested items, such as trees): with run=FOLDER."""
     out: str | None = None
     """Folder for the files; null: <runs>/<sweep>/figures, or figures in the run's folder."""
     format: str = choice("svg", "svg", "png")
@@ -46,8 +46,10 @@ class FiguresConfig:
     """For branch_weights and attention; `decoder` is its self-attention, `cross` its attention to the source."""
     sentence: str | None = None
     """What attention looks at; null: a line of the run's own test set."""
-    line: int = number(1, ge=1)
-    """Which line of the test set, without sentence."""
+    line: int | None = number(None, ge=1)
+    """Which line of the test set: for attention without sentence (null: the first), and for drawings (null: some)."""
+    set: str = "test"
+    """Which of the run's sets, for drawings."""
     target: str | None = None
     """Its translation; null: the run's own."""
     heads: list[int] | None = None
@@ -62,12 +64,14 @@ def draw(config: FiguresConfig) -> None:
     """Draw figures of stored runs as SVG or PNG, and print the name of each file.
 
     learning_curves, loss_against_loss, branch_weights, convergence (a table) and parts come from what runs measured;
-    attention shows every layer and head of a trained run for one sentence. docs/figures.md explains each.
+    attention shows every layer and head of a trained run for one sentence; drawings show what a task draws of a tested
+    run: for task=parsing, trees. docs/figures.md explains each.
     """
     if (config.run is None) == (config.sweep.name is None):
         raise UserError("Figures of what? Give either sweep=NAME or run=FOLDER.")
     need("dashboard", "Drawing")
-    for path in _attention(config) if config.figure == "attention" else _of_runs(config):
+    of_one_run = {"attention": _attention, "drawings": _drawings}
+    for path in of_one_run.get(config.figure, _of_runs)(config):
         print(path, flush=True)
 
 
@@ -222,7 +226,7 @@ def _attention(config: FiguresConfig) -> Iterator[Path]:
             for stem, figure in task.attended(folder, config.items or []):
                 yield save(figure, out / f"{stem}.{config.format}")
         return
-    sentence = config.sentence if config.sentence is not None else _test_line(run, config.line)
+    sentence = config.sentence if config.sentence is not None else _test_line(run, config.line or 1)
     from variations.commands.trained import load_model
     from variations.tasks.translation.inspection.sentences import run_maps
 
@@ -288,6 +292,35 @@ def _test_line(run: Path, line: int) -> str:
     return lines[line - 1]
 
 
+# Drawings of single items ---------------------------------------------------------------------------------------------
+
+
+def _drawings(config: FiguresConfig) -> Iterator[Path]:
+    from variations.configuration.tasks import task_of
+    from variations.store.atomic import write_text
+    from variations.store.ledger import RunFolder
+
+    if config.run is None:
+        raise UserError("figure=drawings shows one tested run: give run=FOLDER instead of a sweep.")
+    if config.format != "svg":
+        raise UserError(f"figure=drawings writes SVG alone: leave out format={config.format}.")
+    folder = RunFolder.open(Path(config.run).expanduser())
+    task = task_of(folder.config())
+    if not task.drawn:
+        raise UserError(f"figure=drawings: task={task.name} draws no single items; task=parsing draws trees.")
+    found = task.drawings(folder, config.set, config.line)
+    if not found:
+        raise UserError(
+            f"{folder.path} has nothing to draw of set={config.set}: it has not been tested on it, made no mistake, or "
+            "is the record of a run on a corpus whose sentences are not published."
+        )
+    out = Path(config.out).expanduser() if config.out else folder.path / "figures"
+    for drawing in found:
+        path = out / f"{config.set}-{drawing.line:04d}.svg"
+        write_text(path, drawing.svg)
+        yield path
+
+
 @contextmanager
 def _bar(total: int) -> Iterator[Any]:
     from rich.console import Console
@@ -309,5 +342,6 @@ main = command(
         "sweep=quickstart figure=branch_weights layer=2 format=png out=DIR": "",
         "run=RUN figure=attention sentence='the cat sleeps' layer=2": "",
         "run=RUN figure=attention line=7 layer=5 heads=[5,6] words=[its] part=encoder": "",
+        "run=RUN figure=drawings line=7": "trees of a run of task=parsing",
     },
 )

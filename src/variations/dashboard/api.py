@@ -145,9 +145,16 @@ def _attention(*arguments: Any) -> Any:
     return found
 
 
+def _drawings(*arguments: Any) -> Any:
+    from variations.dashboard.runs import drawings
+
+    return drawings(*arguments)
+
+
 _OF_RUNS: dict[str, Callable[..., Any]] = {
     "run": _run,
     "curves": _curves,
     "branches": _branches,
     "attention": _attention,
+    "drawings": _drawings,
 }

@@ -136,6 +136,16 @@ class _Kept:
             self._known[found.id] = _public(api, content)
         return self._known[found.id]
 
+    def drawings(self, api: Api, found: Found) -> Any:
+        """Drawings of a run; None where its files are damaged."""
+        key = f"drawings {found.id}"
+        if key not in self._known:
+            try:
+                self._known[key] = runs.drawings(api.store, found)
+            except UserError:
+                self._known[key] = None
+        return self._known[key]
+
 
 def _runs(api: Api, chosen: dict[str, list[Found]], detail: Detail, kept: _Kept) -> list[str]:
     found = []
@@ -154,6 +164,9 @@ def _runs(api: Api, chosen: dict[str, list[Found]], detail: Detail, kept: _Kept)
         if maps < detail.attention and (stored := _attention(api, run)) is not None:
             maps += 1
             found.append(element(f"/api/attention/{path}", document(stored)))
+        if (drawn := kept.drawings(api, run)) and drawn["drawings"]:
+            drawn = {**drawn, "drawings": drawn["drawings"][: detail.samples]}
+            found.append(element(f"/api/drawings/{path}", document(drawn)))
     return found
 
 

@@ -10,6 +10,7 @@ is its folder below the run store, `<sweep>/<row>/seed<k>[-attempt<n>]`; runs ou
     GET /api/compare?ids=<id>,<id>,…      Compare      the first is compared with; commas inside an id as %2C
     GET /api/branches/<id>                Branches
     GET /api/attention/<id>               Attention    404 where none is stored
+    GET /api/drawings/<id>                Drawings     empty where the task draws no items
     GET /api/events                       text/event-stream; event "revision", data: the new Index.revision
     GET /api/export?sweep=<name>          the page as one HTML file
     any error                             Fault, with status 400, 404 or 500
@@ -236,6 +237,8 @@ class RunEntry(TypedDict):
     """Whether κ and α were recorded: the view of branches has something to show."""
     attention: bool
     """Whether attention maps are stored."""
+    drawings: bool
+    """Whether there are tested items to draw."""
     sentences: bool
     """Whether translations are stored."""
     revision: str
@@ -458,4 +461,24 @@ class Attention(TypedDict):
     words: NotRequired[AttentionWords]
     note: NotRequired[str]
     """What was left out, if anything."""
+    revision: str
+
+
+class Drawing(TypedDict):
+    """A tested item, drawn."""
+
+    line: int
+    """In its set, from 1."""
+    title: str
+    svg: str
+    """For whoever reads it as hostile: only known elements and attributes are taken over into the page."""
+
+
+class Drawings(TypedDict):
+    """Tested items of a run: at most 20 that tell much."""
+
+    id: str
+    drawn: str
+    """What a drawing shows, in words."""
+    drawings: list[Drawing]
     revision: str

@@ -4,6 +4,7 @@ import json
 import re
 from typing import Any
 
+from variations.configuration.tasks import task_of
 from variations.dashboard import payload
 from variations.dashboard.metrics import Metrics, rounded, thinned
 from variations.dashboard.store import Found, Store
@@ -194,3 +195,20 @@ def attention(store: Store, found: Found) -> payload.Attention | None:
     if stored.get("note"):
         document["note"] = str(stored["note"])
     return document
+
+
+# Drawings -------------------------------------------------------------------------------------------------------------
+
+
+def drawings(store: Store, found: Found) -> payload.Drawings:
+    """Tested items as the run's task draws them. Raises UserError where what is stored is damaged."""
+    known = store.summary(found)
+    task = task_of(known.config)
+    inside = all(store.inside(path) for path in found.folder.hypotheses.glob("test.*"))
+    drawn = task.drawings(found.folder, "test") if inside and not known.fault else ()
+    return {
+        "id": found.id,
+        "drawn": task.drawn,
+        "drawings": [{"line": each.line, "title": each.title, "svg": each.svg} for each in drawn],
+        "revision": found.stamp,
+    }

@@ -1,11 +1,11 @@
 """The list of sweeps, and one sweep: its table as `table.py` makes it, and its runs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 from variations.config import SweepConfig
-from variations.configuration.tasks import DEFAULT, named
+from variations.configuration.tasks import DEFAULT, named, task_of
 from variations.dashboard import payload
 from variations.dashboard.metrics import NO_METRICS, glance, ordered
 from variations.dashboard.store import METRICS, Found, Store, Summary, revision
@@ -116,7 +116,8 @@ def definition_of(store: Store, name: str, runs: Iterable[Found]) -> SweepDefini
         )
     if name == SINGLE:
         rows = tuple(_row(store, row, runs, row) for row in dict.fromkeys(run.row for run in runs))
-        return SweepDefinition(name, rows, tuple(sorted({run.folder.seed for run in runs})))
+        seeds = tuple(sorted({run.folder.seed for run in runs}))
+        return SweepDefinition(name, rows, seeds, metric=_usual_metric(store, runs))
     frozen = _frozen(store, name, runs)
     found = define(frozen or SweepConfig(name=name), store=store.root)
     known = {row.row for row in found.rows}
@@ -128,6 +129,15 @@ def definition_of(store: Store, name: str, runs: Iterable[Found]) -> SweepDefini
     stored = {run.folder.seed for run in runs} - {*found.seeds}
     seeds, further = (tuple(sorted({*known, *stored})) for known in (found.seeds, found.further))
     return replace(found, rows=(*found.rows, *more), seeds=seeds, further=further)
+
+
+def _usual_metric(store: Store, runs: Sequence[Found]) -> str:
+    """Of runs outside a sweep: BLEU, or the first measure of a task that has none."""
+    task = task_of(next((config for run in runs if (config := store.summary(run).config)), {}))
+    usual = SweepConfig().metric
+    if task.unknown_metric(usual) is None or not task.metrics:
+        return usual
+    return str(task.metrics[0]).removeprefix("dev.")
 
 
 def _leaves(stored: dict[str, Any]) -> bool:
@@ -197,6 +207,7 @@ def _runs(
         entry["label"] = labels.get(run.row, run.row)
         entry["color_index"] = colours[run.row]
         entry["latest"] = run.folder.path in read
+        entry["drawings"] = bool(task.drawn) and entry["sentences"]
         watched = task.watched(measure.key)
         entry["live_score"] = None if watched is None else values.get(watched)
         entry["branched"] = any(name.endswith((".kappa", ".alpha")) for name in names)
@@ -237,6 +248,7 @@ def _run(run: Found, known: Summary, last: dict[str, Any], measure: Measure) -> 
         "color_index": 0,
         "branched": False,
         "attention": "attention.json" in run.files,
+        "drawings": False,
         "sentences": stored_path(run.folder.hypotheses / "test.hyp") is not None,
         "revision": run.stamp,
     }

@@ -222,6 +222,18 @@ class Samples:
     rows: Sequence[Sequence[str | float]]
 
 
+@dataclass(frozen=True)
+class Drawing:
+    """A tested item and what became of it, drawn."""
+
+    line: int
+    """Its place in the set, from 1."""
+    title: str
+    """The item in words."""
+    svg: str
+    """In the text colour of the page around it; of `line`, `rect`, `text` and `title` alone."""
+
+
 class Task(Configured, Protocol):
     """A kind of experiment: what it learns from, what it minimises, how it is judged. Importing it imports no torch."""
 
@@ -272,6 +284,16 @@ class Task(Configured, Protocol):
         """Figures of what a trained run attends to for some test items, named as the task names them; none: a few.
 
         Each with a name for its file. Raises UserError for an item that there is not, or a task without such figures.
+        """
+        ...
+
+    drawn: str
+    """What a drawing of a tested item shows, such as `predicted tree over its gold tree`; empty: none are drawn."""
+
+    def drawings(self, folder: RunFolder, part: str, line: int | None = None) -> Sequence[Drawing]:
+        """Tested items of a set: that of a line, or some that tell much; none where the run does not keep their text.
+
+        Raises DataError for a line that the set has not, and for files that are not what a run writes.
         """
         ...
 

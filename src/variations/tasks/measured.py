@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from variations.errors import DataError, UserError
 from variations.store.ledger import RunFolder
-from variations.tasks.base import Measure, Published, Restarts, TestedRun
+from variations.tasks.base import Drawing, Measure, Published, Restarts, TestedRun
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,6 +15,7 @@ class Measured:
     """A task needs `metrics` and `measure` of its own, and `items` for tests of significance."""
 
     metrics: Sequence[str] = ()
+    drawn = ""
     untrained_when = "is never found untrained"
 
     def measure(self, key: str) -> Measure:
@@ -99,6 +100,10 @@ class Measured:
     def untrained(self, runs: Sequence[TestedRun], part: str) -> str | None:
         """Nothing is known against it."""
         return None
+
+    def drawings(self, folder: RunFolder, part: str, line: int | None = None) -> Sequence[Drawing]:
+        """None: items are not drawn."""
+        return ()
 
     def record(self, run: TestedRun) -> Mapping[str, Any]:
         """Nothing of its own."""

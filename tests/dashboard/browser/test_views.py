@@ -1,7 +1,9 @@
 """Every view in headless Chromium: what it shows, sorting, selecting, hovering, keys, themes."""
 
+from pathlib import Path
 from typing import Any
 
+import browser_store
 import pytest
 from browser_store import ROWS
 
@@ -133,6 +135,30 @@ def test_branches_show_the_dead_one_and_follow_the_step(tab: Any, url: str) -> N
     tab.page.locator("h3", has_text="step 100").first.wait_for()
     tab.page.locator("#weight-alpha").click()
     tab.page.locator("h4", has_text="α of each branch").first.wait_for()
+
+
+def test_drawings_are_a_view_of_runs_that_have_some_and_hold_nothing_but_shapes(
+    tab: Any, serve: Any, tmp_path: Path
+) -> None:
+    folder = browser_store.write(tmp_path, "parser", 1, sweep="single", label="Parser", task="parsing")
+    gold = "(TOP (S (NP (DT the) (NN <b>)) (VP (VBD sat))))\n"
+    for side, text in {"ref": gold * 2, "hyp": gold + gold.replace("NP", "VP"), "src": "the <b> sat\n" * 2}.items():
+        (folder.hypotheses / f"test.{side}").write_text(text, encoding="utf-8")
+    tab.open(serve(tmp_path), view="table")
+    tab.go("drawings")
+    shown = "Above: predicted (wrong brackets: 1). Below: gold (missed brackets: 1)."
+    assert tab.page.locator("main svg text").first.text_content() == shown
+    assert {"<b>", "sat", "NP", "VP"} <= set(tab.page.locator("main svg text").all_text_contents())
+    assert tab.page.locator("main svg rect").count() == 2
+    shape = "<script>1</script><text onclick='1' fill='url(#x)' x='3'>a</text>"
+    bad = f"<svg xmlns='http://www.w3.org/2000/svg'>{shape}</svg>"
+    taken = tab.page.evaluate("(text) => V.drawing(text).outerHTML", bad)
+    assert taken == '<svg><text x="3">a</text></svg>'
+
+
+def test_drawings_are_no_view_of_translation(tab: Any, url: str) -> None:
+    tab.open(url, view="table")
+    assert tab.page.locator("#nav-drawings").count() == 0
 
 
 def test_attention_picks_layer_and_heads(tab: Any, url: str) -> None:

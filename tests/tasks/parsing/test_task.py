@@ -1,6 +1,8 @@
 """Parsing from the configuration to a scored run, on the built-in treebank."""
 
+import gzip
 import json
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from variations.tasks.parsing import measures
 from variations.tasks.parsing.module import ParsingData, changed_files
 from variations.tasks.parsing.scoring import document, score_files
 from variations.tasks.parsing.task import TASK
+from variations.tasks.parsing.treebank import find
 from variations.tasks.parsing.trees import parse_trees
 
 ROW = "variation=attention_table4/transformer_wsj"
@@ -70,6 +73,26 @@ def test_counts_of_sentences_add_up_to_the_scores(run: Path) -> None:
         TASK.items(TestedRun(folder, {}, {}), TASK.measure("other.f1"))
 
 
+@pytest.mark.parametrize("kind", ["toy", "sample"])
+def test_a_record_holds_no_words_of_a_treebank_and_gives_the_same_scores(run: Path, tmp_path: Path, kind: str) -> None:
+    folder, copy = RunFolder.open(run), RunFolder(tmp_path)
+    kept = TASK.record(TestedRun(folder, {"data": {"kind": kind}}, {}))
+    for name, content in kept.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    endings = {"toy": ("hyp.gz", "ref.gz", "src.gz"), "sample": ("counts.npy.gz", "ref.sha256")}[kind]
+    assert sorted(kept) == [f"hypotheses/{name}.{ending}" for name in ("dev", "test") for ending in endings]
+    words = {word for line in (run / "hypotheses/test.src").read_text().split("\n") for word in line.split()}
+    texts = [gzip.decompress(data) if name.endswith(".gz") else data for name, data in kept.items()]
+    assert any(word.encode() in text for word in words if len(word) > 4 for text in texts) == (kind == "toy")
+    for measure in (TASK.metric("f1"), TASK.measure("dev.tags")):
+        ours, theirs = (TASK.items(TestedRun(place, {}, {}), measure) for place in (copy, folder))
+        assert np.array_equal(ours, theirs)
+    assert TASK.references(copy, "test") == TASK.references(folder, "test") != TASK.references(folder, "dev")
+    assert TASK.references(copy, "other") is None
+    assert set(TASK.samples(copy)) == ({"test", "dev"} if kind == "toy" else set())
+
+
 def test_a_stored_run_gives_its_network_and_samples_back(run: Path) -> None:
     folder, config = RunFolder.open(run), compose_run(SMALL)
     weights = torch.load(next((run / "checkpoints").glob("best*.pt")), weights_only=True)["model"]
@@ -77,7 +100,21 @@ def test_a_stored_run_gives_its_network_and_samples_back(run: Path) -> None:
     samples = TASK.samples(folder)
     assert {name: len(found.rows) for name, found in samples.items()} == {"test": 6, "dev": 6}
     assert TASK.changed_inputs(config, folder) == []
-    assert list(folder.hypotheses.glob("test-*.svg"))
+
+
+def test_a_stored_run_is_drawn(run: Path, tmp_path: Path) -> None:
+    folder = RunFolder.open(run)
+    sentences = (run / "hypotheses/test.src").read_text(encoding="utf-8").splitlines()
+    drawings = TASK.drawings(folder, "test")
+    assert drawings  # four updates parse nothing right
+    for each in drawings:
+        assert each.title == sentences[each.line - 1]
+        assert all(f">{escape(word)}</text>" in each.svg for word in each.title.split())
+    (second,) = TASK.drawings(folder, "test", 2)
+    assert (second.line, second.title) == (2, sentences[1])
+    with pytest.raises(DataError, match="line=7: set=test has 6 sentences"):
+        TASK.drawings(folder, "test", 7)
+    assert TASK.drawings(folder, "other") == TASK.drawings(RunFolder(tmp_path), "test") == []
 
 
 def test_the_other_form_and_the_other_network_train_too(tmp_path: Path) -> None:
@@ -86,6 +123,45 @@ def test_the_other_form_and_the_other_network_train_too(tmp_path: Path) -> None:
     found = result(execute(compose_run([*SMALL, *settings, *data, f"runs={tmp_path}"])))
     assert found["parsed"]["test"]["tags"] == "gold"
     assert found["scores"]["test"]["tags"]["value"] == 100
+
+
+def test_the_report_reads_records_and_names_what_is_missing(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
+    import parsing_report
+
+    def put(name: str, content: bytes) -> None:
+        path = tmp_path / "parsing_small" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+    with pytest.raises(DataError, match="make it with benchmarks/parsing_baselines"):
+        parsing_report.page(tmp_path)
+    folder, found = RunFolder.open(run), result(run)
+    counts = TASK.items(TestedRun(folder, {}, {}), TASK.metric("f1"))
+    figures = {"all": {"sentences": 6, "f1": 50.0}, "1-10": {"sentences": 4}, "11-20": {"sentences": 2}}
+    for row in figures.values():
+        row |= dict.fromkeys(("f1", "recall", "precision", "exact", "tags", "valid"), 50.0)
+    parser = {"figures": figures, "counts": counts.T.tolist(), "symbols": 7, "rules": 9, "no_tree": 0}
+    baselines = {"treebank": "built-in trees", "trees": {"train": 40, "test": 6}, "gold_sha256": "0"}
+    baselines["parsers"] = {"right_branching": parser, "pcfg": parser}
+    put("baselines.json", json.dumps(baselines).encode())
+    assert "Transformer: seed 1 missing, seed 2 missing, seed 3 missing." in parsing_report.page(tmp_path)
+    for name in ("config.yaml", "status.json", "result.json"):
+        put(f"transformer/seed1/{name}", (run / name).read_bytes())
+    for name, content in TASK.record(TestedRun(folder, {"data": {"kind": "sample"}}, {})).items():
+        put(f"transformer/seed1/{name}", content)
+    with pytest.raises(DataError, match="tested on other trees than the baselines"):
+        parsing_report.page(tmp_path)
+    put("baselines.json", json.dumps(baselines | {"gold_sha256": TASK.references(folder, "test")}).encode())
+    page = parsing_report.page(tmp_path)
+    f1, valid = (found["scores"]["test"][name]["value"] for name in ("f1", "valid"))
+    (line,) = [line for line in page.splitlines() if line.startswith("| Transformer | 1 |")]
+    assert line.startswith(f"| Transformer | 1 | {f1:.2f} |")
+    assert line.endswith(f"| {valid:.2f} |")
+    assert "| Transformer − PCFG | +0.00 | +0.00 to +0.00 |  |" in page
+    assert "| right-branching | – | 50.00 | 50.00 | 50.00 | 50.00 | – | – |" in page
 
 
 def test_changed_files_are_named() -> None:
@@ -136,6 +212,10 @@ def test_the_rows_keep_what_the_paper_says_and_the_small_recipe_shrinks_them_ali
         (["task=parsing", "model.target_vocabulary=null"], "set model.target_vocabulary=512"),
         (["task=parsing", "model.h=7"], "model.h=7 does not divide"),
         (["task=parsing", "data.form=latex"], "valid choices are tensor2tensor, vinyals"),
+        (
+            ["variation=attention_table4/transformer_semi"],
+            "automatically parsed trees as well: set data.extra=[FILE,…]",
+        ),
     ],
 )
 def test_faults_of_a_configuration(overrides: list[str], fault: str) -> None:
@@ -168,19 +248,29 @@ def test_only_section_23_is_compared_with_the_paper(tmp_path: Path) -> None:
     published = TASK.published("f1_wsj23")
     assert published.measures == ("test.f1",)
 
+    def told(kind: str) -> str:
+        return TASK.conditions({"data": {"kind": kind, "root": str(tmp_path)}, "recipe": {"name": "r"}}, scaled=True)
+
     def why(kind: str) -> str | None:
         return TASK.incomparable(published, {"data": {"kind": kind, "root": str(tmp_path)}})
 
     assert why("toy") == "the run was tested on built-in trees"
     assert "cannot be seen from here" in str(why("treebank"))
+    assert told("treebank").startswith("a treebank that cannot be seen from here")
+    assert "free sample" in str(why("sample"))
+    assert told("sample").endswith("files wsj_0001-0159 (train), 0160-0179 (dev), 0180-0199 (test); recipe r")
     for number in range(1, 200):
         (tmp_path / f"wsj_{number:04d}.mrg").touch()
     assert "free sample" in str(why("treebank"))
+    assert told("treebank") == told("sample")
     for number in range(1, 200):
         (tmp_path / f"wsj_{number:04d}.mrg").unlink()
     for section in range(25):
         (tmp_path / f"wsj_{section:02d}00.mrg").touch()
     assert why("treebank") is None
+    assert told("treebank") == "WSJ sections 02-21 (train), 22 (dev), 23 (test); recipe r"
+    with pytest.raises(DataError, match="so it is not the free sample: choose data=ptb"):
+        find(tmp_path, "sample")
 
 
 def test_further_trees_join_the_training_set(tmp_path: Path) -> None:

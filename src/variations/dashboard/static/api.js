@@ -54,6 +54,7 @@ window.V = window.V || {};
       curves: (id) => `/api/curves/${encode(id)}`,
       branches: (id) => `/api/branches/${encode(id)}`,
       attention: (id) => `/api/attention/${encode(id)}`,
+      drawings: (id) => `/api/drawings/${encode(id)}`,
       export: (name) => `/api/export?sweep=${encodeURIComponent(name)}`,
       compare: (ids) => `/api/compare?ids=${ids.map((id) => encodeURIComponent(id)).join(",")}`,
     },

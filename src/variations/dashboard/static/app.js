@@ -3,7 +3,7 @@
 window.V = window.V || {};
 
 (() => {
-  const ORDER = ["table", "curves", "compare", "branches", "attention", "sweep", "scatter"];
+  const ORDER = ["table", "curves", "compare", "branches", "attention", "sweep", "scatter", "drawings"];
   const node = (id) => document.getElementById(id);
 
   const done = new Map(); // tests that have arrived, and of which version
@@ -49,18 +49,16 @@ window.V = window.V || {};
     return V.el("span", { class: `state ${state}` }, V.el("span", { "aria-hidden": "true", text: signs[state] || "·" }), ` ${count === undefined ? "" : `${V.whole(count)} `}${text}`);
   };
 
-  function nav(view) {
+  function nav(view, sweep) {
     V.replace(
       node("nav"),
-      ORDER.map((key, at) =>
-        V.el("a", {
-          id: `nav-${key}`,
-          href: V.state.after({ view: key }),
-          "aria-current": key === view ? "page" : null,
-          title: `${V.views[key].hint} (key ${at + 1})`,
-          text: V.views[key].title,
-        }),
-      ),
+      ORDER.map((key, at) => (key !== view && V.views[key].wanted && !V.views[key].wanted(sweep) ? null : V.el("a", {
+        id: `nav-${key}`,
+        href: V.state.after({ view: key }),
+        "aria-current": key === view ? "page" : null,
+        title: `${V.views[key].hint} (key ${at + 1})`,
+        text: V.views[key].title,
+      }))),
     );
   }
 
@@ -86,7 +84,7 @@ window.V = window.V || {};
       if (!current()) return;
       document.title = `${V.views[view].title} · ${sweep.name} · Variations`;
       header(sweep);
-      nav(view);
+      nav(view, sweep);
       await V.views[view].render(node("main"), { index, sweep, current });
       V.chart.free();
       if (current()) document.documentElement.dataset.shown = `${view}:${++drawn}`;

@@ -11,12 +11,13 @@ class DataConfig(SequenceData):
     """A treebank and its two vocabularies."""
 
     name: str = "trees_toy"
-    kind: str = choice("toy", "toy", "treebank")
-    """`treebank`: files wsj_*.mrg below `root`. `toy`: generated from `seed`."""
+    kind: str = choice("toy", "toy", "treebank", "sample")
+    """`treebank`: files wsj_*.mrg below `root`. `sample`: those of its free sample. `toy`: generated from `seed`."""
     root: str | None = None
-    """Folder of the Penn Treebank, or of its free sample; which of the two is seen from the files."""
-    extra: list[str] = field(default_factory=list)
-    """Further training trees, such as automatically parsed ones: files or folders of bracketed trees."""
+    """Folder of the Penn Treebank, or of its free sample; for `treebank` it is seen from the files which of the two."""
+    extra: list[str] | None = field(default_factory=list)
+    """Further training trees, such as automatically parsed ones: files or folders of bracketed trees; null in a row
+    that is nothing without them."""
     form: str = choice("tensor2tensor", "tensor2tensor", "vinyals")
     """Lines of symbols with part-of-speech tags, or with XX for each (docs/parsing.md)."""
     vocabulary: int = number(16_000, ge=32)

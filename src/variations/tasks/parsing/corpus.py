@@ -125,13 +125,18 @@ def load(data: DataConfig) -> Corpus:
         trees = generate(number + 2 * TOY_HELD_OUT, data.seed)
         dev, test = trees[number : number + TOY_HELD_OUT], trees[number + TOY_HELD_OUT :]
         described = f"built-in trees, generated from data.seed={data.seed}"
-        corpus = Corpus(described, trees[:number], dev, test, extra=tuple(extra_files(data.extra)))
+        corpus = Corpus(described, trees[:number], dev, test, extra=tuple(extra_files(data.extra or ())))
     else:
-        split = find(Path(data.root or "").expanduser())
+        split = find(Path(data.root or "").expanduser(), data.kind)
         train, dev, test = (read_trees(files) for files in (split.train, split.dev, split.test))
         files = (*split.train, *split.dev, *split.test)
         corpus = Corpus(
-            split.described, train[: data.train_trees], dev, test, files=files, extra=tuple(extra_files(data.extra))
+            split.described,
+            train[: data.train_trees],
+            dev,
+            test,
+            files=files,
+            extra=tuple(extra_files(data.extra or ())),
         )
     if corpus.extra:
         corpus = replace(corpus, described=f"{corpus.described}; further training trees from data.extra")

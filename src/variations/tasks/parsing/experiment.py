@@ -17,13 +17,9 @@ from variations.tasks.parsing.config import ParsingConfig
 from variations.tasks.parsing.linearise import Repairs, delinearise
 from variations.tasks.parsing.measures import SCORES
 from variations.tasks.parsing.module import ParsingData
-from variations.tasks.parsing.picture import picture
 from variations.tasks.parsing.trees import Tree
 from variations.tasks.sequences.experiment import SequenceExperiment
 from variations.tasks.translation.decoding.translator import Translator
-
-PICTURES, LONGEST_PICTURE = 10, 25
-"""Pictures of a tested set, and words of the longest sentence that gets one."""
 
 
 class ParsingExperiment(SequenceExperiment):
@@ -112,7 +108,7 @@ class ParsingExperiment(SequenceExperiment):
         }
 
     def _parse_and_score(self, folder: RunFolder, place: Place, name: str) -> dict[str, Any]:
-        """Scores of a set, the same by length, and sums of repairs; trees and pictures are kept."""
+        """Scores of a set, the same by length, and sums of repairs; trees are kept."""
         if name not in ("dev", "test"):
             raise UserError(f"decode.sets names {name!r}, but a treebank has only dev and test.")
         gold = getattr(self.data.corpus, name)[: self.config.trainer.limit_test]
@@ -122,7 +118,6 @@ class ParsingExperiment(SequenceExperiment):
         for suffix, side in (("hyp", kept), ("ref", gold)):
             write_text(folder.hypotheses / f"{name}.{suffix}", "".join(f"(TOP {tree})\n" for tree in side))
         write_text(folder.hypotheses / f"{name}.src", "".join(" ".join(tree.words()) + "\n" for tree in gold))
-        self._draw(folder, name, kept, gold)
         sentences = scores.compare(gold, trees)
         figures = scores.figures(sentences, repairs)
         return {
@@ -136,13 +131,3 @@ class ParsingExperiment(SequenceExperiment):
             },
             "tags": "predicted" if self.data.encoding.form.has_tags else "gold",
         }
-
-    def _draw(self, folder: RunFolder, name: str, trees: Sequence[Tree], gold: Sequence[Tree]) -> None:
-        """Pictures of the first sentences that are short enough and parsed with a mistake."""
-        wanted = [
-            (number, ours, right)
-            for number, (ours, right) in enumerate(zip(trees, gold, strict=True), 1)
-            if ours != right and len(right.words()) <= LONGEST_PICTURE
-        ]
-        for number, ours, right in wanted[:PICTURES]:
-            write_text(folder.hypotheses / f"{name}-{number}.svg", picture(ours, right))

@@ -9,13 +9,24 @@ RULES = Rules(NETWORK)
 
 @RULES.reads("data.kind", "data.root")
 def _root(config: ParsingConfig) -> list[Fault]:
-    if config.data.kind != "treebank" or config.data.root is not None:
+    if config.data.kind == "toy" or config.data.root is not None:
         return []
     text = (
         f"data={config.data.name} reads the Penn Treebank, so it needs data.root: set data.root=FOLDER with the files "
         "wsj_*.mrg (its free sample: python -m nltk.downloader treebank)."
     )
     return [Fault(("data.root",), text)]
+
+
+@RULES.reads("data.extra")
+def _extra(config: ParsingConfig) -> list[Fault]:
+    if config.data.extra is not None:
+        return []
+    text = (
+        "this row learns from automatically parsed trees as well: set data.extra=[FILE,…], files or folders of "
+        "bracketed trees."
+    )
+    return [Fault(("data.extra",), text)]
 
 
 @RULES.reads("model.tying", "model.target_vocabulary")

@@ -10,10 +10,8 @@ from variations.configuration.suggestions import did_you_mean
 from variations.errors import DataError, UserError
 from variations.store.ledger import RunFolder
 from variations.tasks.base import Measure, Published
-from variations.tasks.parsing import scores
-from variations.tasks.parsing.evalb import score_lines
-from variations.tasks.parsing.parameters import COLLINS
-from variations.tasks.parsing.treebank import find
+from variations.tasks.parsing import scores, stored
+from variations.tasks.parsing.treebank import DESCRIBED, find
 
 CONVENTION = "EVALB with COLLINS.prm, all lengths"
 SCORES = {
@@ -31,6 +29,7 @@ LOSSES = {
     "test_ppl": ("test PPL", "exponential of the test loss per symbol, end of line included, without label smoothing"),
     "test_nll": ("test loss", "nats per symbol, end of line included, without label smoothing"),
 }
+METRICS = (*(f"dev.{name}" for name in SCORES), *LOSSES)
 PUBLISHED = Published("f1_wsj23", "F1, WSJ 23", "section 23 of the Wall Street Journal", CONVENTION, ("test.f1",))
 PAPERS_TREES = 40_000
 """Training trees behind Table 4's WSJ rows, as the paper says."""
@@ -46,7 +45,7 @@ def measure(key: str) -> Measure:
         label, convention = SCORES[score]
         items = "" if score == "valid" else "sentences"
         return Measure(key, f"{part} {label}", higher_is_better=True, convention=convention, set=part, items=items)
-    valid = [*SCORES, *(f"dev.{name}" for name in SCORES), *LOSSES]
+    valid = [*SCORES, *METRICS]
     raise UserError(f"There is no measure '{key}' of parsing.{did_you_mean(key, valid)} Valid: {', '.join(valid)}.")
 
 
@@ -68,13 +67,32 @@ def incomparable(published: Published, config: Mapping[str, Any]) -> str | None:
     data = config.get("data") or {}
     if published.key != PUBLISHED.key:
         return None
-    if data.get("kind") != "treebank":
+    if data.get("kind") == "toy":
         return "the run was tested on built-in trees"
-    try:
-        split = find(Path(str(data.get("root"))).expanduser())
-    except DataError:
+    found = split(data)
+    if found is None:
         return f"the treebank of the run, {data.get('root')}, cannot be seen from here"
-    return None if split.name == "wsj" else "the run was trained and tested on the free sample of the Penn Treebank"
+    return None if found == "wsj" else "the run was trained and tested on the free sample of the Penn Treebank"
+
+
+def split(data: Mapping[str, Any]) -> str | None:
+    """`wsj` or `sample`, of a configuration's treebank; None where that cannot be told from here."""
+    if data.get("kind") == "sample":
+        return "sample"
+    try:
+        return find(Path(str(data.get("root"))).expanduser()).name
+    except DataError:
+        return None
+
+
+def conditions(config: Mapping[str, Any]) -> str:
+    """The trees that a result is of, and the recipe."""
+    data, recipe = config.get("data") or {}, config.get("recipe") or {}
+    if data.get("kind") == "toy":
+        trees = "built-in trees"
+    else:
+        trees = DESCRIBED.get(split(data) or "", f"a treebank that cannot be seen from here, {data.get('root')}")
+    return f"{trees}; recipe {recipe.get('name')}"
 
 
 def caveats(config: Mapping[str, Any]) -> list[str]:
@@ -95,16 +113,12 @@ def caveats(config: Mapping[str, Any]) -> list[str]:
 def items(folder: RunFolder, chosen: Measure) -> NDArray[Any]:
     """EVALB's counts of each sentence, (S, 7): see `scores.counts`.
 
-    Raises DataError when the run has not stored its trees, or the measure is none of brackets or tags.
+    Raises DataError when the run has stored neither trees nor counts, or the measure is none of brackets or tags.
     """
     score = chosen.key.partition(".")[2]
     if score not in SCORES or score == "valid":
         raise DataError(f"{chosen.label} has no counts of single sentences.")
-    sides = [folder.hypotheses / f"{chosen.set}.{ending}" for ending in ("ref", "hyp")]
-    if not all(path.is_file() for path in sides):
-        raise DataError(f"{folder.path} holds no trees of set={chosen.set}: test the run first.")
-    gold, test = (path.read_text(encoding="utf-8").removesuffix("\n").split("\n") for path in sides)
-    return scores.counts(score_lines(gold, test, COLLINS))
+    return stored.counts(folder, chosen.set)
 
 
 def aggregate(chosen: Measure, sums: NDArray[Any]) -> NDArray[Any]:

@@ -5,13 +5,51 @@ from dataclasses import dataclass
 from html import escape
 from itertools import accumulate
 
+from variations.errors import DataError
+from variations.store.ledger import RunFolder
+from variations.tasks.base import Drawing
+from variations.tasks.parsing import stored
 from variations.tasks.parsing.parameters import COLLINS
-from variations.tasks.parsing.trees import Tree
+from variations.tasks.parsing.trees import Tree, parse_trees
 
 WRONG, MISSED = "#D55E00", "#0072B2"
 """Vermilion and blue of Okabe and Ito's palette, told apart by colour-blind readers."""
 LETTER, LEVEL, MARGIN = 7.5, 34, 12
 """Width of a letter, height of a level of the tree, margin, in pixels."""
+MOST, LONGEST = 20, 25
+"""Drawings of a set, and words of the longest sentence that gets one unasked."""
+
+
+def drawings(folder: RunFolder, part: str, line: int | None = None) -> list[Drawing]:
+    """The parse of a line of a set, or of the first sentences that are short enough and parsed with a mistake."""
+    found = stored.lines(folder, part)
+    if found is None:
+        return []
+    pairs = list(zip(*found, strict=True))
+    if line is not None and line > len(pairs):
+        raise DataError(f"line={line}: set={part} has {len(pairs)} sentences.")
+    drawn: list[Drawing] = []
+    for number, sides in enumerate(pairs, 1):
+        if line not in (None, number) or (line is None and sides[0] == sides[1]):
+            continue
+        ours, gold = (
+            _one(text, f"{part}.{side}, tree {number}") for text, side in zip(sides, ("hyp", "ref"), strict=True)
+        )
+        words = gold.words()
+        if ours.words() != words:
+            raise DataError(f"tree {number} of set={part} and its gold tree are over different words.")
+        if line is not None or len(words) <= LONGEST:
+            drawn.append(Drawing(number, " ".join(words), picture(ours, gold)))
+        if len(drawn) == MOST:
+            break
+    return drawn
+
+
+def _one(text: str, source: str) -> Tree:
+    trees = parse_trees(text, source)
+    if len(trees) != 1:
+        raise DataError(f"{source}: one tree was expected, and {len(trees)} are there.")
+    return trees[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from variations.config import RunConfig
 from variations.configuration.faults import Fault, Rules
 from variations.errors import DataError, UserError
 from variations.store.ledger import RunFolder
-from variations.tasks.base import Measure, Published, Samples, TestedRun
+from variations.tasks.base import Drawing, Measure, Published, Samples, TestedRun
 from variations.tasks.measured import Measured
-from variations.tasks.parsing import measures
+from variations.tasks.parsing import measures, stored
 from variations.tasks.parsing.config import ParsingConfig
 from variations.tasks.parsing.faults import RULES
 from variations.tasks.sequences.task import SequenceTask
@@ -33,11 +33,13 @@ class Parsing(SequenceTask, Measured):
     schema: type[RunConfig] = ParsingConfig
     rules: Rules = RULES
     incidental: Sequence[str] = ("data.cache", "data.workers", "decode.attention")
+    metrics: Sequence[str] = measures.METRICS
+    drawn = "predicted tree over its gold tree, brackets that differ marked"
     shown: Mapping[str, str] = {"dev/ppl": "dev ppl {:.2f}", "dev/f1": "dev F1 {:.1f}"}
 
     def own_text(self, config: Mapping[str, Any]) -> bool:
         """Whether the trees are those of a folder, which is the whole treebank or its sample."""
-        return (config.get("data") or {}).get("kind") == "treebank"
+        return (config.get("data") or {}).get("kind") in ("treebank", "sample")
 
     def missing(self, config: ParsingConfig) -> list[str]:
         """The treebank's folder, if one is named and is not there."""
@@ -53,12 +55,12 @@ class Parsing(SequenceTask, Measured):
         found: dict[str, Fault] = {}
         for data in (config.data for config in configs):
             try:
-                if data.kind == "treebank" and data.root is not None and Path(data.root).expanduser().is_dir():
-                    find(Path(data.root).expanduser())
+                if data.kind != "toy" and data.root is not None and Path(data.root).expanduser().is_dir():
+                    find(Path(data.root).expanduser(), data.kind)
             except DataError as error:
                 found[f"data.root={data.root}"] = Fault(("data.root",), str(error))
             try:
-                extra_files(data.extra)
+                extra_files(data.extra or ())
             except DataError as error:
                 found[f"data.extra={data.extra}"] = Fault(("data.extra",), str(error))
         return list(found.values())
@@ -102,14 +104,20 @@ class Parsing(SequenceTask, Measured):
     def samples(self, folder: RunFolder) -> Mapping[str, Samples]:
         """The first trees of each set."""
         found = {}
-        for path in sorted(folder.hypotheses.glob("*.hyp")):
-            sides = [path.with_suffix(ending).read_text(encoding="utf-8").splitlines() for ending in (".hyp", ".ref")]
-            found[path.stem] = Samples(("predicted", "gold"), list(zip(*sides, strict=True))[:SAMPLES])
+        for name in stored.sets(folder):
+            if sides := stored.lines(folder, name):
+                found[name] = Samples(("predicted", "gold"), list(zip(*sides, strict=True))[:SAMPLES])
         return found
 
     def pictures(self, folder: RunFolder, experiment: Any) -> Mapping[str, Path]:
-        """None: trees are drawn as SVG, beside those that are stored."""
+        """None: trees are drawn by `drawings`."""
         return {}
+
+    def drawings(self, folder: RunFolder, part: str, line: int | None = None) -> Sequence[Drawing]:
+        """Each predicted tree over its gold tree."""
+        from variations.tasks.parsing.picture import drawings
+
+        return drawings(folder, part, line)
 
     def metric(self, name: str) -> Measure:
         """A bare score is one of the test set."""
@@ -128,8 +136,12 @@ class Parsing(SequenceTask, Measured):
         return measures.PUBLISHED if key == measures.PUBLISHED.key else Published(key, key)
 
     def data_name(self, config: Mapping[str, Any]) -> str:
-        """`ptb`, `trees_toy`."""
+        """`ptb`, `ptb_sample`, `trees_toy`."""
         return str((config.get("data") or {}).get("name", ""))
+
+    def conditions(self, config: Mapping[str, Any], *, scaled: bool) -> str:
+        """The split of the treebank, and the recipe."""
+        return measures.conditions(config)
 
     def incomparable(self, published: Published, config: Mapping[str, Any]) -> str | None:
         """Only a run on sections 02-21 and 23 is compared with Table 4."""
@@ -139,6 +151,10 @@ class Parsing(SequenceTask, Measured):
         """Fewer trees, another scale."""
         return measures.caveats(config)
 
+    def references(self, folder: RunFolder, part: str) -> str | None:
+        """SHA-256 of the gold trees."""
+        return stored.gold_digest(folder, part)
+
     def items(self, run: TestedRun, measure: Measure, *, cache: bool = True) -> "NDArray[Any]":
         """EVALB's counts of each sentence."""
         return measures.items(run.folder, measure)
@@ -146,6 +162,10 @@ class Parsing(SequenceTask, Measured):
     def aggregate(self, measure: Measure, sums: "NDArray[Any]") -> "NDArray[Any]":
         """The score of summed counts."""
         return measures.aggregate(measure, sums)
+
+    def record(self, run: TestedRun) -> Mapping[str, Any]:
+        """Trees of built-in treebanks, counts by sentence of others."""
+        return stored.record(run.folder, run.config)
 
 
 TASK = Parsing()

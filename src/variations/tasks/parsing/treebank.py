@@ -13,6 +13,12 @@ STANDARD = {"train": range(2, 22), "dev": range(22, 23), "test": range(23, 24)}
 """Sections of the Wall Street Journal, as in all results on it."""
 SAMPLE = {"train": range(1, 160), "dev": range(160, 180), "test": range(180, 200)}
 """File numbers of the free sample (sections 00 and 01, 199 files): a split of our own, in the order of the files."""
+DESCRIBED = {
+    "wsj": "WSJ sections 02-21 (train), 22 (dev), 23 (test)",
+    "sample": "free sample of the Penn Treebank, not comparable with section 23: files wsj_0001-0159 (train), "
+    "0160-0179 (dev), 0180-0199 (test)",
+}
+"""What every result says of its data, by the name of the split."""
 
 
 @dataclass(frozen=True)
@@ -28,19 +34,14 @@ class Split:
     @property
     def described(self) -> str:
         """What every result says of its data."""
-        if self.name == "wsj":
-            return "WSJ sections 02-21 (train), 22 (dev), 23 (test)"
-        return (
-            "free sample of the Penn Treebank, not comparable with section 23: files wsj_0001-0159 (train), "
-            "0160-0179 (dev), 0180-0199 (test)"
-        )
+        return DESCRIBED[self.name]
 
 
-def find(root: Path) -> Split:
+def find(root: Path, kind: str = "treebank") -> Split:
     """The split of the treebank below `root`: the standard one, or ours where only the free sample is there.
 
-    Files are found by name (wsj_2300.mrg) in any folder. Raises DataError for an empty or incomplete folder, and for
-    a file that is there twice.
+    Files are found by name (wsj_2300.mrg) in any folder. Raises DataError for an empty or incomplete folder, for a
+    file that is there twice, and under the kind `sample` for a folder with other sections than those of the sample.
     """
     if not root.is_dir():
         raise DataError(f"{root} is no folder: data.root is where the files wsj_*.mrg of the Penn Treebank lie.")
@@ -64,6 +65,8 @@ def find(root: Path) -> Split:
     sections = {number // 100 for number in found}
     if sections <= {0, 1}:
         return _sample(root, found)
+    if kind == "sample":
+        raise DataError(f"{root} holds more than sections 00 and 01, so it is not the free sample: choose data=ptb.")
     missing = sorted({each for wanted in STANDARD.values() for each in wanted} - sections)
     if missing:
         raise DataError(f"{root} lacks WSJ sections {', '.join(f'{each:02d}' for each in missing)}.")
