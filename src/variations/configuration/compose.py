@@ -13,7 +13,9 @@ Rows of the papers' tables write widths, depths and lengths with the first three
 A value typed on the command line replaces the expression, so it is never scaled.
 """
 
+import copy
 import dataclasses
+import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -28,7 +30,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from variations.config import RunConfig
-from variations.configuration import hydra_door, tasks
+from variations.configuration import doors, hydra_door, tasks
 from variations.configuration.doors import package_folder
 from variations.configuration.hydra_door import Loader, loader_of
 from variations.configuration.places import CONF
@@ -141,8 +143,26 @@ def compose_run(overrides: Sequence[str] = (), *, extra_folder: str | None = Non
     Raises:
         ConfigError: The overrides cannot be composed. Cross-field rules are left to `faults.faults`.
     """
+    folders = doors.folders() if extra_folder is None else [*doors.folders(), Path(extra_folder)]
+    return copy.deepcopy(_composed(tuple(overrides), extra_folder, _written(folders)))
+
+
+@lru_cache(maxsize=2048)
+def _composed(overrides: tuple[str, ...], extra_folder: str | None, _: object) -> Any:
+    """Hydra takes a third of a second for a row, and a table asks for the same one several times."""
     node, _ = compose_node(overrides, extra_folder=extra_folder)
     return to_config(node, RunConfig)
+
+
+def _written(folders: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
+    """Each configuration file, when it was written and how long it is: what is edited is composed anew."""
+    found = []
+    for folder in folders:
+        for place, _, files in os.walk(folder, followlinks=True):
+            for name in files:
+                status = os.stat(path := os.path.join(place, name))
+                found.append((path, status.st_mtime_ns, status.st_size))
+    return tuple(found)
 
 
 def composition_fault(error: BaseException) -> str:
