@@ -62,8 +62,9 @@ test: setup  ## the whole test suite
 fast: setup  ## the tests that take no more than a few seconds each
 	@$(PYTEST) -m 'not slow' $(ARGS)
 
-torture: setup  ## kill a run at 50 random moments and compare it with one that nobody disturbed (some 3 minutes)
+torture: setup  ## kill a run at 50 random moments, and the preparation of data at 30; compare with undisturbed ones (some 5 minutes)
 	@$(PY) tests/torture.py --kills 50
+	@$(PY) tests/torture_preparation.py --kills 30
 
 bench: setup  ## time training and decoding beside the peers, in turn (some 25 minutes on a machine that does nothing else)
 	@test -e build/peers/.installed || { \
