@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full, of another encoding or unread: one sentence, or the work goes on."""
+"""Standard streams that are closed, full or of another encoding, or that nobody reads any more."""
 
 import os
 import subprocess

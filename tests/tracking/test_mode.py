@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from variations.config import LoggerConfig
 from variations.store.ledger import RunFolder
 from variations.tasks.translation.config import TranslationConfig
-from variations.tracking import trackers
+from variations.tracking import trackers, weights_and_biases
 from variations.tracking.mode import chosen_mode, without_key
 from variations.tracking.weights_and_biases import tags
 
@@ -83,3 +85,20 @@ def test_tags_name_table_row_model_data_and_recipe_and_are_short() -> None:
     config.variation.table, config.variation.row, config.debug.name = "attention_table3", "A_h16", "limit"
     network = ["N6", "d512", "transformer"]
     assert tags(config) == sorted(["A_h16", "attention_table3", "debug-limit", "quick", "toy", *network, "x" * 64])
+
+
+def test_the_user_hears_what_is_waited_for(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(weights_and_biases, "PATIENCE_SECONDS", 0.01)
+    with weights_and_biases._told_if_slow("offline"):
+        time.sleep(0.2)
+    assert caplog.messages == []
+    with weights_and_biases._told_if_slow("online"):
+        deadline = time.monotonic() + 30
+        while not caplog.messages and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert caplog.messages == ["W&B has not answered yet; it is waited for up to 30 s."]
+    monkeypatch.setattr(weights_and_biases, "PATIENCE_SECONDS", 600.0)
+    with weights_and_biases._told_if_slow("online"):
+        (timer,) = (thread for thread in threading.enumerate() if isinstance(thread, threading.Timer))
+    timer.join(30)
+    assert not timer.is_alive() and len(caplog.messages) == 1

@@ -44,9 +44,7 @@ _LONGEST = {"name": 128, "group": 128, "job_type": 64, "tag": 64}
 @contextmanager
 def _told_if_slow(mode: str) -> Iterator[None]:
     """Say what is waited for, where W&B is asked and does not answer soon."""
-    text = (
-        f"W&B has not answered yet: waiting up to {CONNECT_SECONDS} s, then the run is logged offline or told why not."
-    )
+    text = f"W&B has not answered yet; it is waited for up to {CONNECT_SECONDS} s."
     timer = threading.Timer(PATIENCE_SECONDS, log.warning, [text])
     timer.daemon = True
     if mode == "online":
