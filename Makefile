@@ -15,7 +15,7 @@ INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check --constra
 WORKERS := 2
 ARGS :=
 
-.PHONY: help setup demo test fast torture bench results lint format constraints clean
+.PHONY: help setup docs demo test fast torture bench results lint format constraints clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -47,6 +47,10 @@ setup:  ## make .venv and install everything, if pyproject.toml or constraints.t
 	rm -f $(VENV)/.unfinished; \
 	printf '%s\n' "$$wanted" >$(VENV)/.installed.new; \
 	mv -f $(VENV)/.installed.new $(VENV)/.installed
+
+docs: setup  ## build the documentation as a site in build/site
+	@NO_MKDOCS_2_WARNING=true $(PY) -m mkdocs build --quiet --strict
+	@echo "build/site/index.html"
 
 demo: setup  ## train a small table on the built-in corpus, print it, write the HTML report (some 5 minutes on 2 cores)
 	@$(PY) src/train.py --multirun sweep=quickstart

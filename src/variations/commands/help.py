@@ -86,7 +86,7 @@ def _group_lines(group: str, default: str | None) -> list[str]:
 
 def _keys(schema: type[Any]) -> list[str]:
     lines, parts = [], []
-    described = _descriptions(schema)
+    described = descriptions(schema)
     for item in dataclasses.fields(schema):
         if isinstance(item.type, type) and dataclasses.is_dataclass(item.type):
             parts.append(item.name)
@@ -102,7 +102,7 @@ def _keys(schema: type[Any]) -> list[str]:
     return lines
 
 
-def _descriptions(schema: type[Any]) -> dict[str, str]:
+def descriptions(schema: type[Any]) -> dict[str, str]:
     """First lines of the strings below a dataclass's fields; Python itself does not keep them."""
     found: dict[str, str] = {}
     for base in reversed(schema.__mro__[:-1]):

@@ -1,0 +1,70 @@
+"""The documentation builds as a site without a warning, and shows every verb and every key."""
+
+import html
+import os
+import re
+import subprocess
+import sys
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+
+import pytest
+
+from variations.commands.console import VERBS
+from variations.configuration.tasks import BUILT_IN, schema_of
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "true"}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def words(page: Path) -> str:
+    return html.unescape(re.sub(r"<[^>]+>", "", page.read_text(encoding="utf-8")))
+
+
+@pytest.mark.slow
+def test_every_verb_stands_on_the_page_of_commands_with_its_help(site: Path) -> None:
+    text = words(site / "commands.html")
+    assert "generated:" not in text
+    for verb in VERBS:
+        assert f"Usage: python src/{verb}.py" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", sorted(BUILT_IN))
+def test_every_key_stands_on_the_page_of_keys_with_its_default(site: Path, task: str) -> None:
+    rows = (site / "configuration.html").read_text(encoding="utf-8")
+    keys = set(re.findall(r"<tr>\s*<td><code>([\w.]+)</code></td>", rows))
+
+    def walk(kind: type, prefix: str = "") -> set[str]:
+        found: set[str] = set()
+        for item in fields(kind):  # type: ignore[arg-type]
+            nested = is_dataclass(item.type)
+            found |= walk(item.type, f"{prefix}{item.name}.") if nested else {prefix + item.name}  # type: ignore[arg-type]
+        return found
+
+    assert walk(schema_of(task)) <= keys
+    assert re.search(
+        r"<code>recipe\.beta2</code></td>\s*<td><code>0\.98</code></td>\s*<td>float, ≥ 0, &lt; 1</td>", rows
+    )
+
+
+@pytest.mark.slow
+def test_a_link_to_a_source_file_leads_to_its_copy(site: Path) -> None:
+    assert 'href="source/src/variations/training/step.py.html"' in (site / "tour.html").read_text(encoding="utf-8")
+    assert "def " in words(site / "source/src/variations/training/step.py.html")
+
+
+@pytest.mark.slow
+def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+    page = (site / "index.html").read_text(encoding="utf-8")
+    loaded = re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=\"(https?:[^\"]+)", page)
+    assert loaded == []
