@@ -1,7 +1,11 @@
-"""Makes the pictures of the dashboard in docs/images: every view, light and dark, of a stored quickstart sweep.
+"""Makes the pictures of the dashboard in docs/images: every view, light and dark, of a stored sweep.
 
     python src/train.py --multirun sweep=quickstart 'seeds=[1,2]'
     python docs/screenshots.py runs
+
+The picture of the README is the table of recorded runs, and so needs no training:
+
+    python docs/screenshots.py records --sweep toy_weighted_readings --rows learned random uniform --views table --name readme
 
 Needs Chromium and the Python package playwright. The store is only read.
 """
@@ -11,6 +15,7 @@ import io
 import os
 import shutil
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -39,11 +44,17 @@ VIEWS: dict[str, dict[str, Any]] = {
 def main() -> None:
     """Serve the store, and take every picture."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", type=Path, help="a run store that holds the quickstart sweep")
+    parser.add_argument("runs", type=Path, help="a run store that holds the sweep")
+    parser.add_argument("--sweep", default=SWEEP)
+    parser.add_argument("--rows", nargs="*", help="show only these rows of the sweep, without the published table's others")
+    parser.add_argument("--views", nargs="*", choices=list(VIEWS), default=list(VIEWS))
+    parser.add_argument("--name", default="dashboard", help="how the files' names begin")
+    parser.add_argument("--height", type=int, default=SCREEN["height"])
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "images")
     arguments = parser.parse_args()
-    if not (arguments.runs / SWEEP).is_dir():
-        parser.error(f"{arguments.runs} holds no sweep {SWEEP}: train it with src/train.py --multirun sweep={SWEEP}")
+    sweep = arguments.sweep
+    if not (arguments.runs / sweep).is_dir():
+        parser.error(f"{arguments.runs} holds no sweep {sweep}: train it with src/train.py --multirun sweep={sweep}")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         parser.error("there is no Chromium on this machine")
@@ -54,29 +65,37 @@ def main() -> None:
     from variations.dashboard.server import Server
     from variations.dashboard.store import Store
 
-    server = Server(Api(Store(arguments.runs), sweep=SWEEP))
+    runs = arguments.runs
+    if arguments.rows:
+        runs = Path(tempfile.mkdtemp())
+        for row in arguments.rows:
+            shutil.copytree(arguments.runs / sweep / row, runs / f"{sweep}_rows" / row)
+        sweep = f"{sweep}_rows"
+    server = Server(Api(Store(runs), sweep=sweep))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     arguments.out.mkdir(parents=True, exist_ok=True)
     root = hasattr(os, "geteuid") and os.geteuid() == 0  # Chromium's sandbox does not work for root
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"] if root else [])
         for theme in ("light", "dark"):
-            context = browser.new_context(viewport=SCREEN, color_scheme=theme, reduced_motion="reduce")
-            for view, keys in VIEWS.items():
-                path = arguments.out / f"dashboard-{view}-{theme}.png"
-                path.write_bytes(smaller(picture(context, server.url, view, keys)))
+            screen = {**SCREEN, "height": arguments.height}
+            context = browser.new_context(viewport=screen, color_scheme=theme, reduced_motion="reduce")
+            for view in arguments.views:
+                keys = VIEWS[view] if sweep == SWEEP else {}
+                path = arguments.out / f"{arguments.name}-{view}-{theme}.png"
+                path.write_bytes(smaller(picture(context, server.url, sweep, view, keys)))
                 print(path, flush=True)
             context.close()
         browser.close()
     server.shutdown()
 
 
-def picture(context: Any, url: str, view: str, keys: dict[str, Any]) -> bytes:
+def picture(context: Any, url: str, sweep: str, view: str, keys: dict[str, Any]) -> bytes:
     """One view as PNG, after its charts and the tests of significance have come."""
     keys = {"view": view, **keys}
     page = context.new_page()
     page.set_default_timeout(120_000)
-    page.goto(f"{url}#{urlencode({'sweep': SWEEP, **keys}, doseq=True)}", wait_until="commit")
+    page.goto(f"{url}#{urlencode({'sweep': sweep, **keys}, doseq=True)}", wait_until="commit")
     page.wait_for_selector(SHOWN.format(keys["view"]), state="attached")
     if view != "sweep":
         page.wait_for_selector(".chart[data-drawn]")

@@ -1,11 +1,14 @@
 """docs/claims.md and the tables of docs/results are what the records give: `make results` would change nothing."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from variations.configuration.compose import compose_run
 from variations.configuration.places import SWEEPS
+from variations.dashboard.api import Api
+from variations.dashboard.store import Store
 from variations.store.hidden import clean
 from variations.store.rows import define
 from variations.tables.claims.claim import read_papers
@@ -37,6 +40,15 @@ def test_a_committed_table_is_that_of_its_records(name: str) -> None:
     sweep = define(compose_run([f"sweep={name}"]).sweep, store=RECORDS)
     committed = ROOT / "docs/results" / f"{name}.md"
     assert committed.read_text(encoding="utf-8") == render(build(sweep, RECORDS), "markdown"), AGAIN
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_dashboard_shows_the_records_with_what_the_table_says_of_published_figures(name: str) -> None:
+    shown = json.loads(Api(Store(RECORDS)).answer(f"sweep/{name}"))
+    table = build(define(compose_run([f"sweep={name}"]).sweep, store=RECORDS), RECORDS)
+    said = [agreement["sentence"] for agreement in shown["rank_correlation"]]
+    assert said == [note for note in table.remarks if "rank correlation" in note]
+    assert [row["row"] for row in shown["table"]["rows"]] == [line.row.definition.row for line in table.lines]
 
 
 @pytest.mark.parametrize("name", RECORDED)

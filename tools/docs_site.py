@@ -1,8 +1,8 @@
 """What MkDocs calls while it builds the site (`make docs`): pages from the code, and links that lead out of docs/.
 
 Two pages hold a marker that is replaced here: commands.md by the help texts, configuration.md by the schema. A link
-from a page to a file outside docs/, such as ../src/train.py, works where the repository is browsed; in the site it leads
-to a copy of that file under source/.
+from a page to a file outside docs/, such as ../src/train.py, works where the repository is browsed; in the site it
+leads to a copy of that file under source/.
 """
 
 import contextlib

@@ -94,7 +94,7 @@ def sweep(store: Store, name: str, *, significance: bool = False) -> payload.Swe
         "fault": fault,
         "runs": entries,
         "metrics": ordered(metrics),
-        "rank_correlation": [agreement(item) for item in table.agreements] if table else [],
+        "rank_correlation": [agreement(item, table.task) for item in table.agreements] if table else [],
         "broken": [
             {"path": entry["id"], "reason": entry["reason"] or ""} for entry in entries if entry["state"] == "broken"
         ],

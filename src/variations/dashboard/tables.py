@@ -6,8 +6,10 @@ from typing import Any
 from variations.dashboard import payload
 from variations.store.hidden import clean, without_secrets
 from variations.store.rows import changes, symbol
+from variations.tables.agreement import Agreement
 from variations.tables.grid import lay_out
 from variations.tables.table import Line, Table, convention
+from variations.tasks.base import Task
 
 
 def table_document(table: Table, colours: dict[str, int], *, tested: bool) -> payload.Table:
@@ -125,13 +127,13 @@ def _mean(value: Any) -> payload.Mean:
     return {"mean": value.mean, "sd": value.sd, "n": value.n}
 
 
-def agreement(item: Any) -> payload.Agreement:
-    """A rank correlation."""
+def agreement(item: Agreement, task: Task) -> payload.Agreement:
+    """A rank correlation, in the words of the table's footnote."""
     found = asdict(item)
     return {
         "published": found["published"],
         "measure": found["measure"],
         "rho": found["rho"],
         "rows": list(found["rows"]),
-        "sentence": item.sentence,
+        "sentence": item.sentence(task),
     }
