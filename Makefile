@@ -42,7 +42,11 @@ setup:  ## make .venv and install everything, if pyproject.toml or constraints.t
 	fi; \
 	rm -f $(VENV)/.installed; \
 	touch $(VENV)/.unfinished; \
-	echo "Installing variations and what it needs into $(VENV) (the first time this takes some minutes)"; \
+	echo "Installing variations and its dependencies into $(VENV); the first time this takes some minutes"; \
+	if [ "$$(uname)" = Linux ] && ! command -v nvidia-smi >/dev/null && [ -z "$${PIP_EXTRA_INDEX_URL:-}$${PIP_INDEX_URL:-}" ]; then \
+	  echo "No GPU was found here. To save gigabytes, install torch's CPU build: stop this with Ctrl-C, set PIP_EXTRA_INDEX_URL"; \
+	  echo "to the CPU index that https://pytorch.org/get-started/locally names, and type the same command again."; \
+	fi; \
 	$(INSTALL); \
 	rm -f $(VENV)/.unfinished; \
 	printf '%s\n' "$$wanted" >$(VENV)/.installed.new; \
@@ -53,9 +57,16 @@ docs: setup  ## build the documentation as a site in build/site
 	@echo "build/site/index.html"
 
 demo: setup  ## train a small table on the built-in corpus, print it, write the HTML report (some 5 minutes on 2 cores)
+	@echo "Training four models of 1M parameters on 20,000 English-German sentence pairs, two at a time, 900 steps each."
 	@$(PY) src/train.py --multirun sweep=quickstart
 	@$(PY) src/table.py sweep=quickstart
+	@echo
+	@echo "900 steps show that the models learn. They are too few to say which one is better: a row whose dev perplexity"
+	@echo "was still falling is marked 'not trained', and is not compared. Curves and translations are in the report:"
 	@$(PY) src/table.py sweep=quickstart format=html
+	@echo "Next, the same runs live in the browser, and a table of your own that trains until it converges:"
+	@echo "  $(PY) src/dashboard.py sweep=quickstart"
+	@echo "  $(PY) src/new.py NAME"
 
 # A file's tests stay in one process (loadfile), so that a model trained once for a file is trained once; tests/conftest.py
 # says which file comes first.
@@ -77,11 +88,12 @@ bench: setup  ## time training and decoding beside the peers, in turn (some 25 m
 	  touch build/peers/.installed; }
 	@$(PY) benchmarks/bench.py --peers build/peers/bin/python --output docs/results/bench.md $(ARGS)
 
-results: setup  ## make docs/claims.md and the tables of docs/results anew from the run records
+results: setup  ## write docs/claims.md, the tables of docs/results and the README's table again from the run records
 	@$(PY) src/claims.py out=docs/claims.md
 	@for sweep in $$(ls records 2>/dev/null); do \
 	  $(PY) src/table.py sweep=$$sweep runs=records format=markdown out=docs/results/$$sweep.md; \
 	done
+	@$(PY) tools/readme_table.py
 
 lint: setup  ## style, formatting, types, and which package may import which
 	@$(PY) -m ruff check .

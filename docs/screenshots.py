@@ -1,11 +1,12 @@
-"""Makes the pictures of the dashboard in docs/images: every view, light and dark, of a stored sweep.
+r"""Makes the pictures of the dashboard in docs/images: every view, light and dark, of a stored sweep.
 
     python src/train.py --multirun sweep=quickstart 'seeds=[1,2]'
     python docs/screenshots.py runs
 
 The picture of the README is the table of recorded runs, and so needs no training:
 
-    python docs/screenshots.py records --sweep toy_weighted_readings --rows learned random uniform --views table --name readme
+    python docs/screenshots.py records --sweep toy_weighted_readings --rows learned random uniform \
+        --views table --name readme --height 560
 
 Needs Chromium and the Python package playwright. The store is only read.
 """
@@ -46,7 +47,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, help="a run store that holds the sweep")
     parser.add_argument("--sweep", default=SWEEP)
-    parser.add_argument("--rows", nargs="*", help="show only these rows of the sweep, without the published table's others")
+    parser.add_argument("--rows", nargs="*", help="show only these rows of the sweep")
     parser.add_argument("--views", nargs="*", choices=list(VIEWS), default=list(VIEWS))
     parser.add_argument("--name", default="dashboard", help="how the files' names begin")
     parser.add_argument("--height", type=int, default=SCREEN["height"])

@@ -364,7 +364,7 @@ def test_the_console_command_lists_the_verbs_of_src(arguments: tuple[str, ...], 
         ("src/train.py", "Did you mean 'train'?"),
         ("model=weighted", "Did you mean 'variations train model=weighted'?"),
         ("--multirun", "Did you mean 'variations train --multirun'?"),
-        ("zzz", "The verbs are train, plan, table,"),
+        ("zzz", "The verbs are train, new, plan, table,"),
     ],
 )
 def test_a_mistyped_verb_is_one_sentence(

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from readme_table import END, START, filled
 
 from variations.configuration.compose import compose_run
 from variations.configuration.places import SWEEPS
@@ -40,6 +41,12 @@ def test_a_committed_table_is_that_of_its_records(name: str) -> None:
     sweep = define(compose_run([f"sweep={name}"]).sweep, store=RECORDS)
     committed = ROOT / "docs/results" / f"{name}.md"
     assert committed.read_text(encoding="utf-8") == render(build(sweep, RECORDS), "markdown"), AGAIN
+
+
+def test_the_table_of_the_readme_is_that_of_the_records() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme.count(START) == readme.count(END) == 1
+    assert readme == filled(readme), AGAIN
 
 
 @pytest.mark.parametrize("name", RECORDED)

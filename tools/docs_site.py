@@ -138,7 +138,11 @@ def help_of(verb: str) -> str:
     """What `python src/VERB.py --help` prints."""
     module = importlib.import_module(f"variations.commands.{verb}")
     printed = io.StringIO()
-    with mock.patch.object(sys, "argv", [f"src/{verb}.py", "--help"]), contextlib.redirect_stdout(printed):
+    with (
+        mock.patch.object(sys, "argv", [f"src/{verb}.py", "--help"]),
+        contextlib.redirect_stdout(printed),
+        contextlib.suppress(SystemExit),  # of argparse
+    ):
         module.main()
     return printed.getvalue()
 

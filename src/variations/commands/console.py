@@ -9,6 +9,7 @@ from variations.errors import ExitCode
 
 VERBS = {
     "train": "train, test and score one run, or a whole sweep",
+    "new": "make a sweep of one's own, with rows to fill in",
     "plan": "what a launch would train and cost, before anything is spent",
     "table": "a sweep's table, published figures beside measured ones",
     "figures": "figures of stored runs, and attention maps",

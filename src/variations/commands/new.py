@@ -1,0 +1,107 @@
+"""The verb `new`: a sweep file and its rows, ready to be filled in."""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from variations.commands.cli import fail
+from variations.configuration.places import CONF, IN_CHECKOUT
+from variations.configuration.places import SWEEPS as LINK
+from variations.configuration.spelling import spelled
+from variations.errors import UserError
+from variations.store.atomic import write_text
+
+SWEEPS = LINK.resolve()
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+BASE = "base"
+SWEEP = """\
+# The question that this table answers. `{plan} {typed}` shows what each row changes and costs.
+name: {name}  # its runs are kept in runs/{name}/
+table: {name}  # the folder of its rows: {variation}/
+rows: [{rows}]  # the base row first; a row of another table is TABLE/ROW, such as quickstart/weighted
+seeds: [1, 2, 3]  # fewer than three tell little
+metric: bleu  # what the table compares: bleu, chrf, dev_ppl, ...
+overrides: [size=tiny, data=toy, recipe=quick, trainer.max_steps=2700]  # the same for every row
+"""
+ROW = """\
+# @package _global_
+# {about}
+{change}variation:
+  table: {name}
+  row: {row}
+  label: {label}  # as the table prints it
+"""
+BASE_ABOUT = (
+    "The base row, with which the others are compared. Write here what it changes in the defaults, if anything."
+)
+ROW_ABOUT = "Write here the one thing that this row changes; everything else is as in the base row."
+EXAMPLE = """\
+# A group: `defaults: [{override /positions: learned}]`. A key is written as below; `--cfg job` lists all keys.
+model:
+  h: 1  # an example: one attention head. Replace it
+"""
+
+
+def create(name: str, rows: list[str]) -> list[Path]:
+    """Write a sweep file and one file for each row, the base row among them, and return their paths.
+
+    In a checkout they stand in `sweeps/` and `conf/variation/`, otherwise in a folder `conf` of the current directory.
+
+    Raises:
+        UserError: A name cannot be used, or one of the files exists. Then nothing is written.
+    """
+    rows = rows or ["changed"]
+    for word in [name, *rows]:
+        if not NAME.fullmatch(word):
+            raise UserError(f"{word!r} is no name for a file here: use letters, digits, _ and -, a letter first.")
+    if repeated := sorted({row for row in rows if rows.count(row) > 1 or row == BASE}):
+        raise UserError(f"Each row needs a name of its own, and {BASE} is taken: {', '.join(repeated)}.")
+    own = CONF if IN_CHECKOUT else Path.cwd() / "conf"
+    sweep = (SWEEPS if IN_CHECKOUT else own / "sweep") / f"{name}.yaml"
+    folder = own / "variation" / name
+    if existing := [str(p) for p in (sweep, folder, SWEEPS / f"{name}.yaml", CONF / "variation" / name) if p.exists()]:
+        raise UserError(f"{existing[0]} exists, and nothing is overwritten: choose another name.")
+    typed = f"sweep={name}" if IN_CHECKOUT else f"'hydra.searchpath=[file://{own}]' sweep={name}"
+    texts = {
+        sweep: SWEEP.format(
+            name=name, rows=", ".join([BASE, *rows]), variation=shown(folder), plan=spelled("plan"), typed=typed
+        ),
+        folder / f"{BASE}.yaml": ROW.format(about=BASE_ABOUT, change="", name=name, row=BASE, label=BASE),
+    }
+    for row in rows:
+        text = ROW.format(about=ROW_ABOUT, change=EXAMPLE, name=name, row=row, label=row)
+        texts[folder / f"{row}.yaml"] = f"{text}  base: {BASE}\n"
+    for path, text in texts.items():
+        write_text(path, text)
+    return list(texts)
+
+
+def shown(path: Path) -> str:
+    """A path as one would type it here."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def main() -> None:
+    """Make the files, print their paths, and say what to type next."""
+    parser = argparse.ArgumentParser(
+        prog=spelled("new"),
+        usage=f"{spelled('new')} NAME [ROW ...]",
+        description="Make a sweep of one's own: a sweep file, a base row, and rows to fill in. Nothing is overwritten.",
+        epilog=f"Example: {spelled('new')} heads one_head sixteen_heads",
+    )
+    parser.add_argument("name", metavar="NAME", help="name of the sweep, and of its table")
+    parser.add_argument("rows", metavar="ROW", nargs="*", help="rows beside the base row; without any: changed")
+    arguments = parser.parse_args()
+    try:
+        made = create(arguments.name, arguments.rows)
+    except UserError as error:
+        fail(error)
+    for path in made:
+        sys.stdout.write(f"{shown(path)}\n")
+    place = "" if IN_CHECKOUT else f"'hydra.searchpath=[file://{Path.cwd() / 'conf'}]' "
+    for remark, line in {
+        "Write into each row what it changes, then see what the table costs:": f"{spelled('plan')} {place}",
+        "and train it:": f"{spelled('train')} {place}--multirun ",
+    }.items():
+        sys.stderr.write(f"{remark}\n  {line}sweep={arguments.name}\n")

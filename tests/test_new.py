@@ -1,0 +1,71 @@
+"""`new` makes a sweep that composes as it is, and never overwrites a file."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from variations.commands import new
+from variations.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of somebody who has installed the package."""
+    monkeypatch.setattr(new, "IN_CHECKOUT", False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_table_is_planned_as_it_was_made(elsewhere: Path) -> None:
+    made = new.create("heads", ["one_head", "learned-keys"])
+    names = ["sweep/heads.yaml", *(f"variation/heads/{row}.yaml" for row in ("base", "one_head", "learned-keys"))]
+    assert made == [elsewhere / "conf" / name for name in names]
+    line = [ROOT / "src/plan.py", f"hydra.searchpath=[file://{elsewhere}/conf]", "sweep=heads", "measure=false"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"}
+    done = subprocess.run([sys.executable, *line], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = {words[0]: words for text in done.stdout.splitlines() if (words := text.split())}
+    assert rows["base"][1] == "base"
+    assert "heads 4→1," in " ".join(rows["one_head"])
+    assert "2,700" in rows["learned-keys"]
+
+
+def test_a_checkout_keeps_them_beside_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(new, "CONF", tmp_path / "conf")
+    monkeypatch.setattr(new, "SWEEPS", tmp_path / "sweeps")
+    new.create("mine", [])
+    sweep = yaml.safe_load((tmp_path / "sweeps/mine.yaml").read_text(encoding="utf-8"))
+    assert sweep["rows"] == ["base", "changed"]
+    row = yaml.safe_load((tmp_path / "conf/variation/mine/changed.yaml").read_text(encoding="utf-8"))
+    assert row["variation"] == {"table": "mine", "row": "changed", "label": "changed", "base": "base"}
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "told"),
+    [
+        ("quickstart", [], "exists, and nothing is overwritten"),
+        ("../up", [], "is no name for a file here"),
+        ("mine", ["a/b"], "is no name for a file here"),
+        ("mine", ["base"], "base is taken"),
+        ("mine", ["one", "one"], "Each row needs a name of its own"),
+    ],
+)
+def test_what_cannot_be_made_leaves_nothing_behind(elsewhere: Path, name: str, rows: list[str], told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        new.create(name, rows)
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_second_time_nothing_is_overwritten(elsewhere: Path) -> None:
+    new.create("mine", [])
+    row = elsewhere / "conf/variation/mine/changed.yaml"
+    row.write_text("my own", encoding="utf-8")
+    with pytest.raises(UserError, match="exists, and nothing is overwritten"):
+        new.create("mine", [])
+    assert row.read_text(encoding="utf-8") == "my own"

@@ -1,0 +1,41 @@
+"""Writes the table of the README from the records: `make results` calls it, and a test compares."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "src"))
+
+SWEEP = "toy_weighted_readings"
+ROWS = ["learned", "uniform", "random"]
+COLUMNS = ("row", "published.dev_bleu", "published_delta.dev_bleu", "test.bleu", "delta", "ci", "p", "seeds")
+START, END = "<!-- table: tools/readme_table.py -->\n", "<!-- end of table -->\n"
+
+
+def text() -> str:
+    """The table in Markdown: published figures, ours, and how far chance reaches."""
+    from variations.configuration.compose import compose_run
+    from variations.store.rows import define
+    from variations.tables.grid import lay_out
+    from variations.tables.table import build
+
+    store = Path("records")
+    grid = lay_out(build(define(compose_run([f"sweep={SWEEP}"]).sweep, rows=ROWS, store=store), store))
+    keys = [column.key for column in grid.columns]
+    shown = [keys.index(key) for key in COLUMNS if key in keys]
+    lines = ["| " + " | ".join(grid.columns[i].title for i in shown) + " |"]
+    lines.append("|:---|" + "---:|" * (len(shown) - 1))
+    lines += ["| " + " | ".join(row[i].text for i in shown) + " |" for row in grid.rows]
+    return "\n".join(lines) + "\n"
+
+
+def filled(readme: str) -> str:
+    """The README with the table as the records give it."""
+    before, _, rest = readme.partition(START)
+    _, _, after = rest.partition(END)
+    return f"{before}{START}{text()}{END}{after}"
+
+
+if __name__ == "__main__":
+    path = ROOT / "README.md"
+    path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
