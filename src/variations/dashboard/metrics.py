@@ -21,7 +21,7 @@ PEEK = 32 * 1024
 class Metrics:
     """metrics.jsonl of one run.
 
-    A file that was cut back (a run that was resumed) is read anew; a last line without its newline is left for the next
+    A file that was truncated (by a resumed run) is read again; a last line without its newline is left for the next
     time; a damaged line is passed over and counted in `damaged`. That of a record is gzipped, and read whole each time.
     """
 

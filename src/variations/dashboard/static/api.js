@@ -37,7 +37,7 @@ window.V = window.V || {};
   /** There is no such payload: not measured, or not part of an exported file. */
   V.Missing = class extends Error {
     constructor(path, reason) {
-      super(reason || "This is not part of the exported file.");
+      super(reason || "This is not included in the exported file.");
       this.path = path;
     }
   };

@@ -119,7 +119,7 @@ window.V = window.V || {};
   function nothing() {
     return V.empty(
       "No runs yet",
-      `There is no run below ${index.root || "runs"}. Train the small table that comes with the project (some minutes on two cores); this page fills by itself as runs begin.`,
+      `There is no run below ${index.root || "runs"}. Train the small table that comes with the project (some minutes on two cores); this page updates by itself as runs start.`,
       "python src/train.py --multirun sweep=quickstart",
     );
   }

@@ -7,11 +7,11 @@ window.V = window.V || {};
     ["1 … 7", "table, curves, compare, branches, attention, sweep, scatter"],
     ["/", "go to the filter box"],
     ["[ and ]", "previous and next sweep"],
-    ["↑ ↓ Home End", "walk through rows and lists"],
-    ["Enter", "on a column's head: sort; on a row: what it changes"],
-    ["Space", "on a row of a list: take it in or leave it out"],
+    ["↑ ↓ Home End", "move through rows and lists"],
+    ["Enter", "on a column heading: sort; on a row: show what it changes"],
+    ["Space", "on a row of a list: select or deselect it"],
     ["t", "light or dark"],
-    ["Ctrl + wheel", "zoom a chart; drag moves it, ⟲ puts it back"],
+    ["Ctrl + wheel", "zoom a chart; drag to move it, ⟲ to reset it"],
     ["?", "this list"],
     ["Esc", "close this list, or leave the filter box"],
   ];
@@ -22,7 +22,7 @@ window.V = window.V || {};
       dialog,
       V.el("h2", { id: "help-title", text: "Keyboard" }),
       V.el("dl", {}, KEYS.map(([key, text]) => [V.el("dt", {}, V.el("kbd", { text: key })), V.el("dd", { text })])),
-      V.el("p", { class: "hint", text: "The address holds the view and the selection: send it to share what you see, or go back with the browser's button." }),
+      V.el("p", { class: "hint", text: "The address holds the view and the selection: copy it to share this view, and use the browser's back button." }),
       V.el("form", { method: "dialog" }, V.el("button", { text: "Close" })),
     );
     if (!dialog.open) dialog.showModal();

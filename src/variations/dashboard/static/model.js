@@ -102,7 +102,7 @@ window.V = window.V || {};
   /** One sentence: which variation matters. */
   function verdict(sweep) {
     const scored = sweep.rows.filter((item) => item.score !== null);
-    if (!scored.length) return sweep.runs.length ? "No run has finished yet" : "No run has begun";
+    if (!scored.length) return sweep.runs.length ? "No run has finished yet" : "No run has started";
     const best = scored.reduce((a, b) => (V.better(sweep.primary, b.score, a.score) ? b : a));
     const lead = `Best ${sweep.primary.label}: ${best.label}, ${V.fixed(best.score)}.`;
     const tested = sweep.rows.filter((item) => V.known(item.p));

@@ -60,7 +60,7 @@ window.V = window.V || {};
       V.el("p", { class: "hint", text: `${V.whole(selected.size)} of ${V.count(best.length, "row")} drawn, best ${sweep.primary.label} first` }),
       V.arrows(list, "input"),
       shown.length > LIMIT ? V.el("p", { class: "hint", text: `${V.whole(shown.length - LIMIT)} more: filter to see them` }) : null,
-      shown.length ? null : V.el("p", { class: "hint", text: best.length ? "No row matches the filter." : "No run has begun." }),
+      shown.length ? null : V.el("p", { class: "hint", text: best.length ? "No row matches the filter." : "No run has started." }),
     );
   };
 

@@ -73,7 +73,7 @@ V.views = V.views || {};
   async function render(root, { sweep, current }) {
     const { runs, run } = V.oneRun(sweep, (item) => item.attention);
     if (!run) {
-      V.replace(root, V.empty("No attention maps yet", "Attention of a few dev sentences is stored when a run has finished. No run of this sweep has stored any; of a trained run they can be drawn by hand.", "python src/figures.py run=RUN figure=attention"));
+      V.replace(root, V.empty("No attention maps yet", "A finished run stores the attention maps of a few sentences. No run of this sweep has stored any. They can be drawn for any trained run:", "python src/figures.py run=RUN figure=attention"));
       return;
     }
     const found = await V.api.get(V.api.path.attention(run.id), run.revision);
@@ -106,15 +106,15 @@ V.views = V.views || {};
         V.el(
           "section",
           {},
-          V.el("h3", { text: "Who looks at whom: one colour a head, the stronger the line the more" }),
+          V.el("h3", { text: "Queries and keys: one colour for each head, line strength is the attention weight" }),
           V.el("div", { class: "scroll", "data-scroll": "bipartite" }, V.bipartite(tokens[layer.queries], tokens[layer.keys], layer.weights, chosen, { left: AXES[layer.queries], right: AXES[layer.keys] })),
-          V.el("p", { class: "hint", text: "Point at a word, or go there with Tab and the arrow keys, to see its lines alone. Weights below 0.05 are left out." }),
+          V.el("p", { class: "hint", text: "Point at a sub-word, or move to it with Tab and the arrow keys, to see only its lines. Weights below 0.05 are not drawn." }),
         ),
       ),
       found.note ? V.el("p", { class: "note", text: found.note }) : null,
     );
-    await V.chart.show(heat(layer, tokens, chosen), node, `Attention weights, ${layer.label}, ${which}: ${tokens[layer.queries].length} sub-words looking at ${tokens[layer.keys].length}`);
+    await V.chart.show(heat(layer, tokens, chosen), node, `Attention weights, ${layer.label}, ${which}: ${tokens[layer.queries].length} queries attending to ${tokens[layer.keys].length}`);
   }
 
-  V.views.attention = { title: "Attention", hint: "Who looks at whom", render };
+  V.views.attention = { title: "Attention", hint: "Which query attends to which key", render };
 })();

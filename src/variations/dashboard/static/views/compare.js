@@ -1,5 +1,5 @@
 "use strict";
-/* Two or more runs beside one another: what differs in configuration, environment, scores and sentences. */
+/* Two or more runs side by side: what differs in configuration, environment, scores and sentences. */
 window.V = window.V || {};
 V.views = V.views || {};
 
@@ -25,7 +25,7 @@ V.views = V.views || {};
       { class: "controls" },
       V.el(
         "ol",
-        { class: "chips", "aria-label": "Runs compared; the first is what the others are compared with" },
+        { class: "chips", "aria-label": "Selected runs; the others are compared with the first" },
         ids.map((id, at) => {
           const run = sweep.byId.get(id);
           return V.el(
@@ -67,7 +67,7 @@ V.views = V.views || {};
       scores,
       sentences: sentences.filter(Boolean).sort((a, b) => Math.abs(b.difference) - Math.abs(a.difference)),
       sentence_score: "chrF",
-      notes: ["An exported file holds no tests between runs, and sentences only from the first 20 of the test set."],
+      notes: ["An exported file contains no tests between runs, and only sentences among the first 20 of the test set."],
     };
   }
 
@@ -155,7 +155,7 @@ V.views = V.views || {};
     const ids = chosen(sweep);
     if (ids.length < 2) {
       const enough = sweep.runs.length > 1;
-      V.replace(root, V.el("h2", { text: "Compare runs" }), enough ? chooser(sweep, ids) : null, enough ? V.empty("Choose two runs", "The first run is what the others are compared with.") : V.empty("Nothing to compare yet", "A comparison takes two runs; this sweep has fewer."));
+      V.replace(root, V.el("h2", { text: "Compare runs" }), enough ? chooser(sweep, ids) : null, enough ? V.empty("Choose two runs", "The other runs are compared with the first.") : V.empty("Nothing to compare yet", "A comparison needs two runs; this sweep has fewer."));
       return;
     }
     const runs = ids.map((id) => sweep.byId.get(id));
@@ -173,7 +173,7 @@ V.views = V.views || {};
         "div",
         { class: "beside" },
         V.el("section", {}, V.el("h3", { text: "Scores" }), found.scores.length ? scores(found.scores, runs) : V.el("p", { class: "hint", text: "None of these runs has been tested." })),
-        V.el("section", {}, chart ? [V.el("h3", { text: "Is the difference more than chance? Only where its interval leaves out 0" }), node] : null, settings("config", "Configuration: only what differs", found.config, runs, "These runs have the same configuration.")),
+        V.el("section", {}, chart ? [V.el("h3", { text: "Is the difference more than chance? Only if its interval excludes 0" }), node] : null, settings("config", "Configuration: only what differs", found.config, runs, "These runs have the same configuration.")),
       ),
       settings("environment", "Environment: only what differs", found.environment, runs, "These runs had the same code, versions, data and hardware."),
       V.el("h3", { text: `Sentences with the largest differences (${found.sentence_score})` }),
@@ -184,5 +184,5 @@ V.views = V.views || {};
     if (chart) await V.chart.show(chart.fig, node, `Differences with their intervals: ${chart.text}`);
   }
 
-  V.views.compare = { title: "Compare", hint: "Two or more runs beside one another", render };
+  V.views.compare = { title: "Compare", hint: "Two or more runs side by side", render };
 })();

@@ -107,7 +107,7 @@ V.views = V.views || {};
 
   async function render(root, { sweep, current }) {
     if (!sweep.metrics.length) {
-      V.replace(root, V.empty("No curves yet", "No run of this sweep has measured anything so far. The first line comes after the first validation or log interval of a run."));
+      V.replace(root, V.empty("No curves yet", "No run of this sweep has measured anything yet. The first values appear after a run's first log interval or validation."));
       return;
     }
     const chosen = options(sweep);
@@ -124,7 +124,7 @@ V.views = V.views || {};
     const title = `${V.metricName(chosen.metric)} against ${V.AXES[chosen.axis][0]}: ${V.count(rows.length, "row")}`;
     const keep = drawing && drawing.key === key && drawing.node.isConnected;
     const node = keep ? drawing.node : V.el("div", { class: "plot" });
-    const best = chosen.band ? "a band reaches from the lowest to the highest seed" : "one line a seed";
+    const best = chosen.band ? "a band reaches from the lowest to the highest seed" : "one line for each seed";
     V.replace(
       root,
       V.el(
@@ -136,7 +136,7 @@ V.views = V.views || {};
           {},
           V.el("h2", { text: title }),
           controls(sweep, chosen),
-          all.length ? node : V.empty(names.length ? "Nothing measured" : "No row is chosen", names.length ? `The rows chosen have no ${V.metricName(chosen.metric)}.` : "Choose rows in the list on the left."),
+          all.length ? node : V.empty(names.length ? "Nothing measured" : "No row is selected", names.length ? `The selected rows have no ${V.metricName(chosen.metric)}.` : "Select rows in the list on the left."),
           all.length ? V.el("p", { class: "hint", text: `Figures in the list: the last value of each line. ${sweep.runs.length > sweep.rows.length ? `With several seeds ${best}.` : ""} ${chosen.smoothing ? "Thin lines: as measured, before smoothing." : ""}` }) : null,
           lost.length ? V.el("details", { class: "lost", id: "lost" }, V.el("summary", { text: `${V.count(lost.length, "curve")} could not be read` }), V.el("ul", {}, lost.map((text) => V.el("li", { text })))) : null,
         ),

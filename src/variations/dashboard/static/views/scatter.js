@@ -10,7 +10,7 @@ V.views = V.views || {};
     seconds: { name: "time", of: (row) => row.cost.seconds },
   };
 
-  /** Points that no other beats in score at the same or less cost, from cheap to dear. */
+  /** Points that no other beats at the same or lower cost, from cheap to expensive. */
   V.pareto = (points, measure) => {
     const front = [];
     for (const point of [...points].sort((a, b) => a.x - b.x || (V.better(measure, a.y, b.y) ? -1 : 1))) {
@@ -89,7 +89,7 @@ V.views = V.views || {};
       .map((row) => ({ row, x: chosen.cost.of(row), y: row.measured[measure.key]?.mean, sd: row.measured[measure.key]?.sd }))
       .filter((point) => V.known(point.x) && V.known(point.y) && (!chosen.logX || point.x > 0));
     if (!points.length) {
-      V.replace(root, V.empty("Nothing to weigh yet", "A point stands here for each row with a finished run. None of this sweep has finished."));
+      V.replace(root, V.empty("Nothing to plot yet", "Each row with a finished run is a point here. No run of this sweep has finished."));
       return;
     }
     const front = V.pareto(points, measure);
@@ -106,7 +106,7 @@ V.views = V.views || {};
         V.check("logx", "log x", chosen.logX, (on) => V.state.set({ logx: on ? 1 : null })),
       ),
       node,
-      V.el("p", { class: "hint" }, "Pareto front (dashed; large marks): ", front.map((point) => point.row.label).join(" → "), `. No other row has a better ${measure.label} at the same or less cost. ${points.some((point) => V.known(point.sd)) ? "Upright lines: ± standard deviation over seeds." : ""}`),
+      V.el("p", { class: "hint" }, "Pareto front (dashed; large marks): ", front.map((point) => point.row.label).join(" → "), `. No other row has a better ${measure.label} at the same or less cost. ${points.some((point) => V.known(point.sd)) ? "Vertical bars: ± standard deviation over seeds." : ""}`),
     );
     await V.chart.show(draw(points, front, chosen), node, `${title}. Pareto front: ${front.map((point) => `${point.row.label} ${V.fixed(point.y)} at ${V.short(point.x)}`).join("; ")}`);
   }

@@ -5,7 +5,7 @@ V.views = V.views || {};
 
 (() => {
   const ORDER = ["failed", "broken", "interrupted", "running", "missing", "finished", "pruned"];
-  const TITLES = { failed: "Failed", broken: "Cannot be read", interrupted: "Interrupted: go on where they stopped when the sweep is started again", running: "Running", missing: "Not begun", pruned: "Pruned: stopped early by a search", finished: "Finished" };
+  const TITLES = { failed: "Failed", broken: "Cannot be read", interrupted: "Interrupted: they continue when the sweep is started again", running: "Running", missing: "Not begun", pruned: "Pruned: stopped early by a search", finished: "Finished" };
 
   const state = (run) => (run.state === "absent" ? "missing" : run.state);
 
@@ -26,7 +26,7 @@ V.views = V.views || {};
       { class: "tiles" },
       tile("finished", `${sweep.states.finished || 0} of ${wanted}`, V.count(sweep.rows.filter((row) => !row.quoted).length, "row")),
       tile("running", V.whole(running.length), etas.length ? `the last is done in about ${V.duration(Math.max(...etas))}` : ""),
-      tile("still to begin or go on", V.whole(Math.max(left - trouble, 0))),
+      tile("still to start or continue", V.whole(Math.max(left - trouble, 0))),
       tile("failed", V.whole(trouble)),
       tile("training time", V.duration(sum("seconds")), "all runs together"),
       tile("training FLOPs", V.short(sum("flops")), "counted"),
@@ -100,19 +100,19 @@ V.views = V.views || {};
 
   V.views.sweep = {
     title: "Sweep",
-    hint: "Rows by state, failures, time left",
+    hint: "Rows by state, failures, remaining time",
     render: (root, { sweep }) => {
       const groups = ORDER.map((name) => [name, sweep.runs.filter((run) => state(run) === name)]).filter(([, runs]) => runs.length);
       V.replace(
         root,
-        V.el("h2", { text: `${sweep.title}: ${Object.entries(sweep.states).map(([name, count]) => `${count} ${name}`).join(", ") || "no run has begun"}` }),
+        V.el("h2", { text: `${sweep.title}: ${Object.entries(sweep.states).map(([name, count]) => `${count} ${name}`).join(", ") || "no run has started"}` }),
         bar(sweep),
         tiles(sweep),
         sweep.fault ? V.el("p", { class: "note", text: sweep.fault }) : null,
         sweep.broken.length ? V.el("ul", { class: "lost" }, sweep.broken.map((item) => V.el("li", { text: `${item.path}: ${item.reason}` }))) : null,
         groups.map(([name, runs]) => group(name, runs, sweep)),
         missing(sweep),
-        sweep.runs.length ? null : V.empty("No run has begun", "Start the sweep; its rows appear here by themselves.", `python src/train.py --multirun sweep=${sweep.name}`),
+        sweep.runs.length ? null : V.empty("No run has started", "Start the sweep; its rows appear here automatically.", `python src/train.py --multirun sweep=${sweep.name}`),
       );
     },
   };

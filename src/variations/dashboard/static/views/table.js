@@ -47,7 +47,7 @@ V.views = V.views || {};
     const found = row.delta[measure.key];
     if (!found) return row.not_tested ? V.el("span", { class: "soft", title: row.not_tested, text: "not tested" }) : row.isBase && !row.base ? V.el("span", { class: "soft", text: "base" }) : "";
     const better = V.better(measure, found.mean, 0);
-    const chance = V.known(row.p) ? `p ${V.p(row.p)}` : "one seed, sentences alone";
+    const chance = V.known(row.p) ? `p ${V.p(row.p)}` : "one seed, chance in sentences only";
     const title = row.ci ? `${chance}, interval ${V.signed(row.ci[0])} to ${V.signed(row.ci[1])}` : row.not_tested;
     return V.el(
       "span",
@@ -145,7 +145,7 @@ V.views = V.views || {};
     return V.el(
       "div",
       { class: "opened" },
-      V.el("p", {}, V.el("strong", { text: base ? `What it changes in ${base.label}: ` : "" }), row.changes.length ? V.el("span", { class: "changes" }, row.changes.map((change) => V.el("code", { text: change }))) : base ? "nothing that is known before it has run" : "This row is what others are compared with."),
+      V.el("p", {}, V.el("strong", { text: base ? `What it changes in ${base.label}: ` : "" }), row.changes.length ? V.el("span", { class: "changes" }, row.changes.map((change) => V.el("code", { text: change }))) : base ? "not known before it has run" : "Other rows are compared with this row."),
       row.not_tested ? V.el("p", { class: "soft", text: `Not tested: ${row.not_tested}` }) : null,
       row.notes.map((note) => V.el("p", { class: "soft", text: note })),
       Object.entries(row.published).flatMap(([key, figure]) => figure.notes.map((note) => V.el("p", { class: "soft", text: `${V.publishedName(sweep, key)}: ${note}` }))),
@@ -191,7 +191,7 @@ V.views = V.views || {};
         ),
         V.el("div", { class: "scroll", "data-scroll": "table" }, V.arrows(table, "tr.line")),
         rows.length ? null : V.el("p", { class: "hint", text: "No row matches the filter." }),
-        chart ? V.el("section", { class: "effects" }, V.el("h3", { text: "Which variation matters? Those whose interval leaves out 0" }), node) : null,
+        chart ? V.el("section", { class: "effects" }, V.el("h3", { text: "Which variation matters? Those whose interval excludes 0" }), node) : null,
         V.el("details", { class: "footnotes", id: "footnotes" }, V.el("summary", { text: `How these figures were measured (${sweep.footnotes.length})` }), V.el("ol", {}, sweep.footnotes.map((text) => V.el("li", { text }))), V.el("ul", { class: "marks" }, sweep.notes.map((note) => V.el("li", {}, V.el("sup", { text: note.mark }), ` ${note.text}`)))),
       );
       if (chart) await V.chart.show(chart.fig, node, `Differences from the base row: ${chart.text}`);
