@@ -72,7 +72,7 @@ def run(path: Path, *, queued: bool = False) -> dict[str, Any]:
     with hold(folder.path, seconds=config.sweep.lease_seconds, queued=queued) as lease, disk_refusals_told():
         config = load(folder.path / "config.yaml")  # until now another command may have changed it
         if folder.finished() or (queued and folder.state() == "pruned"):  # by whoever held the lease before
-            print("Finished before: there is nothing to do.")
+            print("Already finished: there is nothing to do.")
             return folder.result() or {}
         _refuse_changed_inputs(config, folder, told=queued)
         if config.trainer.devices * config.trainer.nodes == 1:

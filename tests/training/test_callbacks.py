@@ -75,5 +75,5 @@ def test_faults_are_told_before_any_work(small: Any) -> None:
     assert text.startswith("callbacks.mine: name a class as _target_")
     with pytest.raises(ConfigError, match=r"callbacks.mine: nowhere.Class cannot be made"):
         configured({"mine": {"_target_": "nowhere.Class"}})
-    with pytest.raises(ConfigError, match=r"callbacks.mine: builtins.dict is no Callback"):
+    with pytest.raises(ConfigError, match=r"callbacks.mine: builtins.dict is not a Lightning Callback"):
         configured({"mine": {"_target_": "builtins.dict"}})

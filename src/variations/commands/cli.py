@@ -95,7 +95,7 @@ def _told_when_interrupted() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as stop:
-        sys.stderr.write(f"\nInterrupted. To continue, run the same line again:\n  {same_line()}\n")
+        sys.stderr.write(f"\nInterrupted. To continue, run the same command again:\n  {same_line()}\n")
         sys.exit(getattr(stop, "exit_code", ExitCode.INTERRUPTED))
 
 

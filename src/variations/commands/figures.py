@@ -63,7 +63,7 @@ def draw(config: FiguresConfig) -> None:
     attention shows every layer and head of a trained run for one sentence. docs/figures.md explains each.
     """
     if (config.run is None) == (config.sweep.name is None):
-        raise UserError("Figures of what? Give either sweep=NAME or run=FOLDER.")
+        raise UserError("Which figures? Give either sweep=NAME or run=FOLDER.")
     need("dashboard", "Drawing")
     for path in _attention(config) if config.figure == "attention" else _of_runs(config):
         print(path, flush=True)
@@ -188,7 +188,7 @@ def _nothing(config: FiguresConfig) -> str:
 
 def _attention(config: FiguresConfig) -> Iterator[Path]:
     if config.run is None:
-        raise UserError("figure=attention looks into one trained run: give run=FOLDER instead of a sweep.")
+        raise UserError("figure=attention draws one trained run: give run=FOLDER instead of a sweep.")
     run = Path(config.run).expanduser()
     sentence = config.sentence if config.sentence is not None else _test_line(run, config.line)
     from variations.commands.trained import load_model

@@ -112,7 +112,7 @@ def _run_faults(config: RunConfig) -> list[Fault]:
     if config.sweep.name is None or config.variation.row is not None or config.name is not None:
         return []
     text = (
-        f"sweep={config.sweep.name} is many runs: add --multirun for all of them, or variation=TABLE/ROW for one, or "
+        f"sweep={config.sweep.name} stands for many runs: add --multirun for all of them, or variation=TABLE/ROW for one, or "
         f"ask {spelled('plan')} for their cost."
     )
     return [Fault(("sweep.name",), text)]

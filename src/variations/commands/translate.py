@@ -109,7 +109,7 @@ def translate(config: TranslateConfig) -> None:
                 except KeyboardInterrupt:
                     if not asking:
                         raise
-                    print("\nThat translation was given up. Ctrl-D ends.", file=sys.stderr)
+                    print("\nThat translation was cancelled. Press Ctrl-D to quit.", file=sys.stderr)
     except BrokenPipeError:  # whoever read our output has enough, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes there at exit
 

@@ -104,7 +104,7 @@ def _sound(path: Path, remote: Remote) -> bool:
     expected = remote if remote.sha256 or remote.md5 else Remote(remote.url, known.get("sha256"), remote.size)
     if fault := _wrong(path, expected):
         raise UserError(
-            f"{path} is not the file of {remote.url}: {fault}. Delete it and start again: it is downloaded anew."
+            f"{path} is not the file of {remote.url}: {fault}. Delete it and start again: it is then downloaded again."
         )
     _write_record(path, remote)
     return True
@@ -185,6 +185,6 @@ def _receive_all(remote: Remote, path: Path, manual: str, progress: bool, patien
                 break
             time.sleep(max(wait, min(30.0, patience.backoff * 2 ** (failures - 1))))
     raise UserError(
-        f"Cannot download {remote.url}: {reason}. Check the network and start again (what has arrived is kept), "
-        f"or get the file by other means and save it as {path}. {manual}".rstrip()
+        f"Cannot download {remote.url}: {reason}. Check the network and start again (what has been downloaded is kept), "
+        f"or get the file elsewhere and save it as {path}. {manual}".rstrip()
     )

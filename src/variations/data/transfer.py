@@ -121,7 +121,7 @@ def _accept(
         start, total = _content_range(response)
         if start != have or (state.get("size") is not None and total not in (None, state["size"])):
             discard(part)
-            raise Broken("the server resumes at another place than asked")
+            raise Broken("the server resumes at a position that was not requested")
     else:
         length = response.headers.get("Content-Length", "")
         have, total = 0, int(length) if length.isdecimal() else None

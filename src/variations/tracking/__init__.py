@@ -113,7 +113,7 @@ def _own(config: RunConfig, folder: RunFolder) -> Sequence[Tracker]:
 
         if (mode := chosen_mode(config.logger.mode)) != "disabled":
             if config.logger.kind == "auto" and (missing := lacking("wandb", "W&B")):
-                print(f"Metrics go to the run's folder alone: {missing[0]}", file=sys.stderr)
+                print(f"Metrics are kept in the run's folder only: {missing[0]}", file=sys.stderr)
                 return []
             from variations.tracking.weights_and_biases import WeightsAndBiases
 

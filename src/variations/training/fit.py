@@ -95,7 +95,7 @@ def fit(
         )
     _leave(data)
     if loop.stopped == PRUNED:
-        raise Pruned(f"given up by its search at step {trainer.global_step}")
+        raise Pruned(f"pruned by its search at step {trainer.global_step}")
     trackers.start(folder)  # a run that had trained to its end before has not begun to train now
     return Trained(step, Place(trainer, alone=True), trainer.global_step, loop.stopped, trackers)
 

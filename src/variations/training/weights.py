@@ -40,7 +40,7 @@ def final_weights(config: RunConfig, folder: RunFolder) -> tuple[dict[str, Tenso
         kept = [(step, path) for step, path in checkpoints.weights(folder.checkpoints) if step in planned]
         sound = [(step, path) for step, path in kept if checkpoints.is_sound(path)]
         for _, path in sorted(set(kept) - set(sound)):
-            log.warning("The weights in %s are damaged (their checksum does not match); they are not averaged.", path)
+            log.warning("The weights in %s are damaged (their checksum does not match); the average is without them.", path)
         if sound:
             return checkpoints.average(path for _, path in sound), [step for step, _ in sound]
     newest = checkpoints.newest(folder.checkpoints)

@@ -148,7 +148,7 @@ def read_sgm(path: Path) -> list[str]:
         reader.feed(line + "\n")
     reader.close()
     if not reader.segments:
-        raise DataError(f"{path} holds no <seg>: it is no SGM test set.")
+        raise DataError(f"{path} contains no <seg>: it is not an SGM test set.")
     return reader.segments
 
 
