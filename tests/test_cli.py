@@ -137,7 +137,7 @@ def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path:
         ("hydra/launcher=slrm", "hydra/launcher=slrm: there is no such option."),
         ("branch=uniform", "branch=uniform has no effect with model=transformer: add model=weighted"),
         ("branch.impl=naive", "branch.impl=naive has no effect with model=transformer"),
-        ("sweep=quickstart", "sweep=quickstart stands for many runs: add --multirun"),
+        ("sweep=quickstart", "sweep=quickstart has many runs: add --multirun"),
         ("rows=[a]", "add sweep=NAME"),
     ],
 )

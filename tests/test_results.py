@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from readme_table import END, START, filled
 
+from readme_table import END, START, filled
 from variations.configuration.compose import compose_run
 from variations.configuration.places import SWEEPS
 from variations.dashboard.api import Api

@@ -75,7 +75,7 @@ def test_broken_connection_is_resumed_where_it_broke(site: Any, tmp_path: Path) 
 
 def test_next_call_continues_what_an_earlier_one_left(site: Any, tmp_path: Path) -> None:
     site.files["/file.bin"], site.break_at = BODY, [200_000, 0, 0, 0, 0]
-    with pytest.raises(UserError, match=r"the connection broke off.*what has been downloaded is kept"):
+    with pytest.raises(UserError, match=r"the connection broke off.*what has arrived is kept"):
         get(site, tmp_path / "file.bin")
     assert leftovers(tmp_path) == ["file.bin.part", "file.bin.part.json"]
     site.break_at, site.log = [], []
@@ -173,8 +173,8 @@ def test_without_network_the_message_tells_the_steps(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         fetch(url, tmp_path / "file.bin", progress=False, patience=QUICK, manual="Or give data.root=DIR.")
     assert str(caught.value) == (
-        f"Cannot download {url}: no connection to 127.0.0.1:{port}. Check the network and start again (what has been "
-        f"downloaded is kept), or get the file elsewhere and save it as {tmp_path / 'file.bin'}. "
+        f"Cannot download {url}: no connection to 127.0.0.1:{port}. Check the network and start again (what has "
+        f"arrived is kept), or get the file elsewhere and save it as {tmp_path / 'file.bin'}. "
         "Or give data.root=DIR."
     )
 

@@ -18,7 +18,7 @@ from variations.configuration.spelling import spelled
 from variations.configuration.suggestions import options
 
 WIDEST = 66
-"""Longest command whose remark stands in line with the others'."""
+"""Longest command whose remark is aligned with the others'."""
 FLAGS = {
     "--multirun": "run a whole sweep (sweep=NAME) or a grid (model=transformer,weighted)",
     "--cfg job": "print the configuration instead of running it (--resolve fills in references)",

@@ -46,7 +46,7 @@ model:
 def create(name: str, rows: list[str]) -> list[Path]:
     """Write a sweep file and one file for each row, the base row among them, and return their paths.
 
-    In a checkout they stand in `sweeps/` and `conf/variation/`, otherwise in a folder `conf` of the current directory.
+    In a checkout they are in `sweeps/` and `conf/variation/`, otherwise in a folder `conf` of the current directory.
 
     Raises:
         UserError: A name cannot be used, or one of the files exists. Then nothing is written.

@@ -110,7 +110,7 @@ def translate(config: TranslateConfig) -> None:
                     if not asking:
                         raise
                     print("\nThat translation was cancelled. Press Ctrl-D to quit.", file=sys.stderr)
-    except BrokenPipeError:  # whoever read our output has enough, as `head` does
+    except BrokenPipeError:  # the reader of our output has closed it, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes there at exit
 
 

@@ -113,7 +113,7 @@ def _save(config: ReportConfig, table: Table, remembered: Path) -> dict[str, str
             written = report_of(name, entity, config.project, table, markdown(table))
             written.id = known.get("report", "")
             written.save()
-    except Exception as error:  # noqa: BLE001 - whatever a service or a library says, the user is told without the key
+    except Exception as error:  # noqa: BLE001 - whatever a service or a library says, the user must not see the key
         raise UserError(
             f"W&B refused the report of {name!r}: {without_key(str(error))} Check that the project "
             f"{config.project!r} holds its runs, and the login (`wandb login`)."

@@ -37,7 +37,7 @@ from variations.errors import ConfigError
 
 T = TypeVar("T")
 _SCHEMAS: dict[str, type[Any]] = {}
-"""By primary configuration: what `register_schema` was told."""
+"""By primary configuration: the arguments of `register_schema`."""
 _STORED: dict[str, type[Any]] = {}
 """By task: the schema in Hydra's store, which has one for all verbs of a process."""
 _LOCK = threading.Lock()

@@ -269,7 +269,7 @@ OUR_TRAINER = (
 @RULES.reads("trainer.extra", "callbacks", "logger.further")
 def _lightning(config: RunConfig) -> list[Fault]:
     found = [
-        Fault((f"trainer.extra.{name}",), f"trainer.extra.{name}: other keys of the configuration set it: leave it out.")
+        Fault((f"trainer.extra.{name}",), f"trainer.extra.{name}: other keys set it: leave it out.")
         for name in config.trainer.extra
         if name in OUR_TRAINER
     ]

@@ -69,7 +69,7 @@ def switched_off(line: str) -> str:
 
 
 HIDDEN = ("hydra", "recipe_size")
-"""Groups that nobody types."""
+"""Groups that are not meant to be typed."""
 
 
 def did_you_mean(word: str, choices: Sequence[str]) -> str:

@@ -50,7 +50,7 @@ def fetch(
     progress: bool = True,
     patience: Patience = PATIENCE,
 ) -> Path:
-    """Have `url` as the file `path`, downloading it unless it is there and sound; returns `path`.
+    """Download `url` to the file `path`, unless an intact copy is there; returns `path`.
 
     Any number of processes may ask at once: one downloads, the others wait. A file that someone put at `path` by hand
     is checked like a download.
@@ -185,6 +185,6 @@ def _receive_all(remote: Remote, path: Path, manual: str, progress: bool, patien
                 break
             time.sleep(max(wait, min(30.0, patience.backoff * 2 ** (failures - 1))))
     raise UserError(
-        f"Cannot download {remote.url}: {reason}. Check the network and start again (what has been downloaded is kept), "
+        f"Cannot download {remote.url}: {reason}. Check the network and start again (what has arrived is kept), "
         f"or get the file elsewhere and save it as {path}. {manual}".rstrip()
     )

@@ -25,7 +25,7 @@ TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 @dataclass(frozen=True)
 class Remote:
-    """A file on the web. Checksums in hexadecimal, size in bytes; None where nobody states it."""
+    """A file on the web. Checksums in hexadecimal, size in bytes; None where the publisher states none."""
 
     url: str
     sha256: str | None = None
@@ -102,7 +102,7 @@ def _request(
 def _accept(
     response: "requests.Response", remote: Remote, part: Path, have: int, state: dict[str, Any], manual: str
 ) -> tuple[int, int | None]:
-    """Where the body starts (bytes already there) and the total size where the server tells it."""
+    """Where the body starts (bytes already there) and the total size if the server gives it."""
     status = response.status_code
     if status in TRANSIENT:
         wait = response.headers.get("Retry-After", "")

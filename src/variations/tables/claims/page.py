@@ -12,13 +12,14 @@ _TASK = named(DEFAULT)
 HEAD = f"""# What the papers claim, and what we found
 
 `python src/claims.py` writes this page from the files in [conf/claims](../conf/claims) and the run records in
-[records](../records); nothing is edited by hand. The comparisons, their margins and the rule were fixed before the
-runs that they judge.
+[records](../records); nothing is edited by hand. The comparisons, their margins and the rule were fixed before the runs
+that they judge.
 
-**How a verdict is reached.** Each comparison is between two rows of a table, with at least {SEEDS} seeds each, and gives
-a {100 * LEVEL:g} % interval of the row's advantage over its base row. For BLEU the interval covers chance in seeds and in
-sentences; for other measures it is Student's t interval over seeds. The margin is the smallest difference that counts:
-0.5 points of a score, 0.01 nats of dev loss, 1 % of perplexity, 15 % of the training saved, a rank correlation of 0.5.
+**How a verdict is reached.** Each comparison is between two rows of a table, with at least {SEEDS} seeds each,
+and gives a {100 * LEVEL:g} % interval of the row's advantage over its base row. For BLEU the interval covers chance in
+seeds and in sentences; for other measures it is Student's t interval over seeds. The margin is the smallest difference
+that counts: 0.5 points of a score, 0.01 nats of dev loss, 1 % of perplexity, 15 % of the training saved, a rank
+correlation of 0.5.
 
 - A claim of a difference: the comparison *supports* it if the interval has the claimed sign and reaches the margin,
   and *contradicts* it if the interval excludes a difference of that size. Otherwise the comparison is *open*.
@@ -30,9 +31,9 @@ A row that {_TASK.untrained_when}, is not trained, and nothing is concluded from
 because the size of a difference on the papers' corpus cannot be seen on another corpus. The rule in code:
 [rule.py](../src/variations/tables/claims/rule.py).
 
-**How to read a comparison.** `+1.20 [+0.40, +2.00]` is the advantage of the row before "v." over the row after it. It is
-positive if the first row is better, whether the measure should be high or low. "power" is the smallest true difference
-that this many seeds would have shown with probability {POWER:g}.
+**How to read a comparison.** `+1.20 [+0.40, +2.00]` is the advantage of the row before "v." over the row after it. It
+is positive if the first row is better, whether the measure should be high or low. "power" is the smallest true
+difference that this many seeds would have shown with probability {POWER:g}.
 """
 
 

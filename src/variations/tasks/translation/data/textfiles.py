@@ -38,7 +38,7 @@ class Side:
 
 @dataclass
 class Survey:
-    """What one reading of a pair of files tells.
+    """What one reading of a pair of files yields.
 
     Attributes:
         pairs: lines of each file.
