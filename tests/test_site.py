@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)]
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "true"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "NO_MKDOCS_2_WARNING": "true"}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
