@@ -118,11 +118,11 @@ def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path:
         ("model=null", "model=null: the group cannot be left out. For model valid choices are additive,"),
         ("~size", "~size: the group size cannot be left out. For size valid choices are base,"),
         ("+variation=quickstart/uniform", "variation is one of the groups; write it without +."),
-        ("+trainer.max_steps=5", "+trainer.max_steps=5: the key trainer.max_steps is there; write it without +."),
+        ("+trainer.max_steps=5", "+trainer.max_steps=5: the key trainer.max_steps exists; write it without +."),
         ("experiment=base", "a row of a table is variation=TABLE/ROW, and a whole table --multirun sweep=NAME."),
         ("+experiment=base", "a row of a table is variation=TABLE/ROW"),
         ("callback=early_stopping", "callbacks=early_stopping"),
-        ("ckpt_path=last.ckpt", "continues from its last checkpoint when the same line is typed again."),
+        ("ckpt_path=last.ckpt", "continues from its last checkpoint when the same command is run again."),
         ("hydra.run.dir=here", "Hydra makes no folders here; a run's is chosen by runs=FOLDER, name=NAME"),
         ("hydra.sweep.dir=here", "Hydra makes no folders here"),
         ("hydra/launcher=basic", "rows are run by local, slurm or ray"),
@@ -137,7 +137,7 @@ def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path:
         ("hydra/launcher=slrm", "hydra/launcher=slrm: there is no such option."),
         ("branch=uniform", "branch=uniform has no effect with model=transformer: add model=weighted"),
         ("branch.impl=naive", "branch.impl=naive has no effect with model=transformer"),
-        ("sweep=quickstart", "sweep=quickstart is many runs: add --multirun"),
+        ("sweep=quickstart", "sweep=quickstart has many runs: add --multirun"),
         ("rows=[a]", "add sweep=NAME"),
     ],
 )
@@ -279,7 +279,7 @@ def test_a_fault_of_ours_has_exit_code_1_and_a_whole_traceback(verb: Path, tmp_p
 def test_ctrl_c_tells_how_to_continue(verb: Path, tmp_path: Path) -> None:
     done = run(verb, "what=stop", "count=2", cwd=tmp_path)
     assert done.returncode == 130
-    assert done.stderr.endswith(f"run the same line again:\n  python {verb} what=stop count=2\n")
+    assert done.stderr.endswith(f"run the same command again:\n  python {verb} what=stop count=2\n")
     assert "Traceback" not in done.stderr
 
 
@@ -295,7 +295,7 @@ def test_ctrl_c_while_rows_are_composed_tells_how_to_continue(
         command(lambda config: None, schema=TranslationConfig, config_name="train", multirun=True)()
     assert stop.value.code == 130
     assert capsys.readouterr().err == (
-        "\nInterrupted. To continue, run the same line again:\n  python src/train.py --multirun sweep=quickstart\n"
+        "\nInterrupted. To continue, run the same command again:\n  python src/train.py --multirun sweep=quickstart\n"
     )
 
 

@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
+from variations.commands import new
 from variations.configuration.compose import compose_run
 from variations.searching.definition import define, is_search
 from variations.sweeping.jobs import expand
@@ -79,7 +81,7 @@ def test_a_training_command_composes(verb: str, words: list[str]) -> None:
             assert config.sweep.name == value
 
 
-@pytest.mark.parametrize(("verb", "words"), without_placeholders(r"src/(?!train\.)\w+\.py"))
+@pytest.mark.parametrize(("verb", "words"), without_placeholders(r"src/(?!train\.|new\.)\w+\.py"))
 def test_another_command_knows_its_keys(
     verb: str, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,6 +95,23 @@ def test_another_command_knows_its_keys(
         assert (ROOT / "conf" / key).is_dir() or re.search(rf"^ *{key}:", printed, flags=re.MULTILINE), (
             f"{key} is no key of {verb}"
         )
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/tutorial.md"])
+def test_the_row_that_a_page_shows_is_what_its_command_writes(
+    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (line,) = [line for place, line in PYTHON_COMMANDS if place == document and "src/new.py" in line]
+    _, _, name, row = line.split()
+    monkeypatch.setattr(new, "IN_CHECKOUT", False)
+    monkeypatch.chdir(tmp_path)
+    written = yaml.safe_load(new.create(name, [row])[-1].read_text(encoding="utf-8"))
+    (block,) = re.findall(r"```yaml\n(.*?)```", (ROOT / document).read_text(encoding="utf-8"), flags=re.DOTALL)
+    shown = yaml.safe_load(block)
+    label = shown["variation"].pop("label")
+    assert written["variation"].pop("label") == row
+    assert label == row.replace("_", " ")
+    assert shown == written
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import docs_site
 from variations.commands.console import VERBS
 from variations.configuration.tasks import BUILT_IN, schema_of
 
@@ -20,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(folder)]
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "true"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "NO_MKDOCS_2_WARNING": "true"}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
@@ -55,6 +56,11 @@ def test_every_key_stands_on_the_page_of_keys_with_its_default(site: Path, task:
     assert re.search(
         r"<code>recipe\.beta2</code></td>\s*<td><code>0\.98</code></td>\s*<td>float, ≥ 0, &lt; 1</td>", rows
     )
+
+
+def test_every_key_of_a_translation_run_says_what_it_means() -> None:
+    silent = [key for key, *_, meaning in docs_site.keys(schema_of("translation")) if not meaning]
+    assert silent == []
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ class TrainedRun:
         return [each.outputs[0].text for each in found]
 
     def score(self, set: str = "test") -> dict[str, float]:
-        """Return the scores of what the run translated, by name; `variations score` tells each one's convention.
+        """Return the scores of what the run translated, by name; `variations score` prints each one's convention.
 
             >>> import variations
             >>> scores = variations.load("runs/quickstart/transformer/seed1").score()

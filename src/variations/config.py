@@ -57,8 +57,7 @@ def default_cache() -> str:
 
 @dataclass
 class ScaleConfig:
-    """How a recipe shrinks the rows of a paper's table, all alike: one factor for widths, one for depths, one for
-    steps."""
+    """How a recipe shrinks all rows of a paper's table alike: one factor for widths, one for depths, one for steps."""
 
     width: float = number(1.0, gt=0)
     """Factor of d_model, d_ff, d_k and d_v."""
@@ -73,25 +72,32 @@ class RecipeConfig:
     """How to train; frozen while an ablation changes the model."""
 
     name: str = "quick"
+    """The recipe's own name."""
     scale: ScaleConfig = field(default_factory=ScaleConfig)
     optimizer: str = choice("adam", "adam", "sgd")
     """`sgd`: without momentum."""
     schedule: str = choice("noam", "noam", "inverse_sqrt")
     """`noam`: lr · d_model^-0.5 · min(s^-0.5, s·warmup^-1.5). `inverse_sqrt`: lr is the peak, reached at `warmup`."""
     lr: float = number(1.0, gt=0)
+    """Factor of the schedule; see `schedule`."""
     warmup: int = number(4000, ge=1)
+    """Updates in which the learning rate rises."""
     beta1: float = number(0.9, ge=0, lt=1)
+    """β_1 of Adam."""
     beta2: float = number(0.98, ge=0, lt=1)
+    """β_2 of Adam."""
     eps: float = number(1e-9, gt=0)
+    """ε of Adam."""
     weight_decay: float = number(0.0, ge=0)
+    """Factor of the L2 penalty, whose gradient is added to that of the loss; 0: none."""
     clip: float = number(0.0, ge=0)
     """Largest gradient norm; 0 means no clipping."""
     average: int = number(1, ge=1)
-    """At test time, average so many last checkpoints (1: no averaging)."""
+    """Number of last checkpoints that are averaged for the test; 1: no averaging."""
     average_every: int | None = number(None, ge=1)
     """Steps between the checkpoints that are averaged; null: 1.5 % of the steps."""
     ema: float = number(0.0, ge=0, lt=1)
-    """Decay of an exponential moving average of the weights, used at test time instead; 0: none."""
+    """Decay of an exponential moving average of the weights, which is tested instead of the weights; 0: none."""
 
 
 @dataclass
@@ -99,10 +105,15 @@ class TrainerConfig:
     """Hardware and lengths."""
 
     accelerator: str = choice("cpu", "cpu", "gpu", "auto")
+    """Where the run computes; `auto`: on a GPU if there is one."""
     devices: int = number(1, ge=1)
+    """Processes on each machine, one for each device."""
     nodes: int = number(1, ge=1)
+    """Machines."""
     strategy: str = choice("auto", "auto", "ddp")
+    """`ddp`: data-parallel training on several devices."""
     precision: str = choice("32-true", "32-true", "bf16-mixed", "64-true")
+    """As Lightning names it: float32, bf16 with float32 weights, or float64."""
     compile: bool = False
     """torch.compile of the inner network."""
     max_steps: int = number(100_000, ge=1)
@@ -114,17 +125,21 @@ class TrainerConfig:
     checkpoint_every: int | None = number(None, ge=1)
     """Steps between checkpoints; null: at each validation."""
     checkpoint_minutes: float | None = number(None, gt=0)
+    """Minutes between checkpoints, beside `checkpoint_every`; null: no such limit."""
     limit_val_batches: int | None = number(None, ge=1)
+    """Batches of a validation; null: all."""
     limit_test: int | None = number(None, ge=1)
     """Test items; null: all."""
     log_every: int = number(50, ge=1)
+    """Steps between lines of metrics."""
     progress: bool = True
+    """Show a progress bar."""
     threads: int | None = number(None, ge=1, le=1024)
     """CPU threads of this run; null: torch's own choice."""
     max_nan_steps: int = number(0, ge=0)
-    """So many steps with a loss that is not finite are skipped and counted before the run fails."""
+    """Number of steps with a non-finite loss that are skipped and counted before the run fails."""
     extra: dict[str, Any] = field(default_factory=dict)
-    """Further arguments of Lightning's Trainer. A row that has some is marked in tables: they may change anything."""
+    """Further arguments of Lightning's Trainer. Tables mark a row that has any, because they may change anything."""
 
 
 @dataclass
@@ -132,14 +147,17 @@ class LoggerConfig:
     """Where metrics go besides the run folder."""
 
     kind: str = choice("auto", "auto", "wandb", "tensorboard", "none")
-    """`auto`: W&B where it is installed, else none."""
+    """`auto`: W&B if it is installed, otherwise none."""
     project: str = "variations"
+    """Project in W&B."""
     entity: str | None = None
+    """User or team in W&B; null: the account's own."""
     mode: str | None = choice(None, "online", "offline", "disabled")
     """null: online when logged in, else offline."""
     tags: list[str] = field(default_factory=list)
+    """Further tags in W&B."""
     further: dict[str, Any] = field(default_factory=dict)
-    """Loggers of Lightning's beside it, by a name of one's own: a class as `_target_`, and its arguments."""
+    """Further Lightning loggers: a name of your choice, with the class as `_target_` and its arguments."""
 
 
 @dataclass
@@ -147,27 +165,33 @@ class ResumeConfig:
     """What may differ when an interrupted run is continued."""
 
     allow: list[str] = field(default_factory=list)
+    """Keys that may differ, such as `[trainer.max_steps]`."""
 
 
 @dataclass
 class DebugConfig:
-    """Quick looks that are never results; results of such a run are marked."""
+    """Quick looks: tables mark the results of such a run, and never compare them."""
 
     name: str | None = None
+    """Which quick look it is; null: an ordinary run."""
     overfit_batches: int = number(0, ge=0)
-    """Train and validate on so many batches of the training data."""
+    """Train and validate on this many batches of the training data; 0: off."""
     profiler: str | None = choice(None, "simple", "advanced", "pytorch")
+    """A profiler of Lightning's."""
 
 
 @dataclass
 class VariationConfig:
-    """A row of a table: what it is called and what was published. What it changes stands in the other groups."""
+    """A row of a table: its label and its published figures. What it changes is set in the other groups."""
 
     table: str | None = None
+    """The table's name."""
     row: str | None = None
+    """The row's name."""
     id: str | None = None
     """Key of the record in the published data."""
     label: str | None = None
+    """What the table prints for the row."""
     group: str | None = None
     """The table's own letter for the row (A to E)."""
     base: str | None = None
@@ -177,12 +201,15 @@ class VariationConfig:
     quoted: bool = False
     """A system that the paper quotes: printed with its published figures, never trained."""
     published: dict[str, Any] = field(default_factory=dict)
+    """Published figures, by their names."""
     versions: dict[str, Any] = field(default_factory=dict)
     """Figures that differ between editions of the paper."""
     provenance: str | None = None
+    """Where the published figures come from."""
     note: str | None = None
+    """A remark, printed as a footnote."""
     source: str | None = None
-    """Folder, seen from the run's own, of the run whose weights are tested instead; a sweep sets it."""
+    """Folder of the run whose weights are tested, relative to the run's own folder; set by the sweep."""
     reuse: str | None = None
     """Row whose trained checkpoint is tested again instead of training (only `branch.eval_mode` differs)."""
 
@@ -194,13 +221,13 @@ class PrunerConfig:
     kind: str = choice("none", "none", "median", "hyperband", "wilcoxon")
     """By dev scores at validations (`median`, `hyperband`), or by a test over dev sentences (`wilcoxon`)."""
     startup: int = number(5, ge=0)
-    """`median`: so many trials are never pruned."""
+    """`median`: the first trials, which are never pruned."""
     warmup: int = number(0, ge=0)
     """`median`: no pruning before this step."""
     p: float = number(0.1, gt=0, lt=1)
     """`wilcoxon`: level of the test."""
     at: float = number(0.5, gt=0, lt=1)
-    """`wilcoxon`: the part of the training after which trials are compared."""
+    """`wilcoxon`: the fraction of the training after which trials are compared."""
 
 
 @dataclass
@@ -218,10 +245,11 @@ class SearchConfig:
     baseline: str | None = None
     """A row, TABLE/ROW, that every trial starts from, and whose own values are the first trial."""
     sampler: str = choice("tpe", "tpe", "random", "grid", "gp", "nsgaii")
+    """How values are proposed, by Optuna."""
     seed: int = number(1, ge=0)
     """Seed of the sampler."""
     startup: int = number(10, ge=1)
-    """Random trials before `tpe` or `gp` draws conclusions."""
+    """Random trials before `tpe` or `gp` uses its model."""
     population: int = number(20, ge=2)
     """`nsgaii`: trials of a generation."""
     pruner: PrunerConfig = field(default_factory=PrunerConfig)
@@ -234,8 +262,11 @@ class TrialConfig:
     """The trial of a search that a run belongs to; written by the search."""
 
     trial: int | None = number(None, ge=0)
+    """Number of the trial."""
     study: str | None = None
+    """Name of the study."""
     storage: str | None = None
+    """Where the study is stored."""
 
 
 @dataclass
@@ -245,23 +276,26 @@ class SweepConfig:
     name: str | None = None
     """Folder of its runs below `runs`."""
     table: str | None = None
+    """The table whose rows are trained: a folder of `conf/variation`."""
     rows: list[str] = field(default_factory=list)
     """Rows of the table, base row first; empty: all."""
     seeds: list[int] = field(default_factory=lambda: [1])
+    """Seeds of each row."""
     overrides: list[str] = field(default_factory=list)
     """Applied to every row alike."""
     at_once: int | str | None = number_or_auto(None, ge=1)
-    """Most rows at the same time; null: what the launcher has room for (on this machine's CPU, one); `auto`: so many
-    as are quickest on this machine's CPU, measured first."""
+    """Maximum number of rows at the same time; null: as many as the launcher has room for (on a CPU, one); `auto`: the
+    number that is fastest on this machine's CPU, measured first."""
     retries: int = number(1, ge=0)
-    """How often a failed row is tried again before the sweep ends."""
+    """How often a failed row is retried before the sweep ends."""
     reuse: bool = True
     """Rows that differ from another one only at test time test that one's weights instead of training their own."""
     lease_seconds: float = number(60.0, gt=0)
-    """So long the process at a run may be silent before another one takes its place."""
+    """Seconds without a sign of life after which another process may take over a run."""
     metric: str = "bleu"
-    """What is shown of each run: a score of the test set, SET.SCORE, dev_ppl or dev_nll."""
+    """What the sweep's table compares: a score of the test set, SET.SCORE, dev_ppl or dev_nll."""
     note: str | None = None
+    """A remark, printed below the table."""
     search: SearchConfig = field(default_factory=SearchConfig)
 
     @property
@@ -272,14 +306,14 @@ class SweepConfig:
 
 @dataclass
 class RunConfig:
-    """What every run has, whatever its task. The task adds its model, its data and all else that it owns."""
+    """The keys of every run. The task adds those of its model, its data and all else that it owns."""
 
     task: str = "translation"
-    """Which task: `tasks/base.py` says what one owns."""
+    """The task: `translation`, `parsing`, `question_answering`, or one of another package."""
     recipe: RecipeConfig = field(default_factory=RecipeConfig)
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
     callbacks: dict[str, Any] = field(default_factory=dict)
-    """Callbacks of Lightning's by a name of one's own: a class as `_target_`, and its arguments."""
+    """Lightning callbacks: a name of your choice, with the class as `_target_` and its arguments."""
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     resume: ResumeConfig = field(default_factory=ResumeConfig)
     debug: DebugConfig = field(default_factory=DebugConfig)
@@ -287,16 +321,18 @@ class RunConfig:
     sweep: SweepConfig = field(default_factory=SweepConfig)
     search: TrialConfig = field(default_factory=TrialConfig)
     seed: int = number(1, ge=0, le=LARGEST_SEED)
+    """All randomness of the run is derived from it."""
     name: str | None = None
     """Name of a single run; null: made from the choices of the configuration."""
     runs: str = "runs"
     """Root of the run store."""
     force: bool = False
-    """A new attempt beside a finished run."""
+    """Make a new attempt beside a finished run."""
     deterministic: bool = False
+    """Use deterministic algorithms only; on a GPU this costs time."""
     profile: str = choice("auto", "auto", "reference", "experimental")
-    """`reference`: torch as it comes; `auto`: the fastest kernels that are known to be exact on this device;
-    `experimental`: on a GPU also those of ours that have not yet run on one (docs/tour.md)."""
+    """`reference`: plain torch; `auto`: the fastest kernels that are known to be exact on this device;
+    `experimental`: on a GPU, also kernels that have not run on one yet (docs/tour.md)."""
     rows: list[str] | None = None
     """Rows to run of a sweep; null: those of the sweep file."""
     seeds: list[int] | None = None
@@ -310,11 +346,13 @@ class ModelConfig:
     kind: str = choice_or_class("transformer", "transformer", "weighted")
     """`package.module:Class` is a model of another package (docs/adding-a-variation.md)."""
     options: dict[str, Any] = field(default_factory=dict)
-    """That model's own keys, as the dataclass `Options` of its class declares them."""
+    """Keys of such a model, as declared by the dataclass `Options` of its class."""
     N: int = number(6, ge=1)
     """Layers in the encoder, and in the decoder."""
     d_model: int = number(512, ge=2, le=1 << 20)
+    """Width of the hidden states."""
     d_ff: int = number(2048, ge=1, le=1 << 22)
+    """Width of the feed-forward networks."""
     h: int = number(8, ge=1)
     """Attention heads."""
     d_k: int | None = number(None, ge=1)
@@ -324,16 +362,21 @@ class ModelConfig:
     dropout: float = number(0.1, ge=0, lt=1)
     """P_drop: on every sub-layer's output and on the sum of embeddings and positions."""
     attention_dropout: float = number(0.0, ge=0, lt=1)
+    """Dropout of attention weights."""
     relu_dropout: float = number(0.0, ge=0, lt=1)
+    """Dropout inside the feed-forward networks."""
     norm: str = choice("post", "post", "pre")
     """`post`: LN(x + f(x)), as published. `pre`: x + f(LN(x)), with a final LN on both stacks."""
     norm_eps: float = number(1e-6, gt=0)
+    """ε of the layer norm."""
     tying: str = choice("three_way", "three_way", "decoder", "none")
     """Which of source embedding, target embedding and output projection share one matrix."""
     target_vocabulary: int | None = number(None, ge=8)
     """Rows of a target vocabulary of its own; null: source and target have one vocabulary."""
     attention_bias: bool = True
+    """Whether the projections of attention have biases."""
     ffn_bias: bool = True
+    """Whether the feed-forward networks have biases."""
     init: str = choice("fused_qkv", "fused_qkv", "xavier")
     """`fused_qkv`: Xavier bounds of one d -> 3d (2d) matrix for q, k, v, as in the code behind the paper."""
     decoder_start: str = choice("zero", "zero", "bos")
@@ -354,9 +397,10 @@ class ModelConfig:
 
 @dataclass
 class PositionsConfig:
-    """Position code (Vaswani et al. 2017, section 3.5)."""
+    """Position encoding (Vaswani et al. 2017, section 3.5)."""
 
     kind: str = choice("sinusoidal", "sinusoidal", "learned")
+    """Fixed sinusoids, or a learned table."""
     form: str = choice("paper", "paper", "t2t")
     """Interleaved sines and cosines (`paper`) or two halves with tensor2tensor's time scales (`t2t`)."""
     max_length: int = number(256, ge=1)
@@ -370,8 +414,11 @@ class GateConfig:
     kind: str = choice("none", "none", "topk", "topk_input")
     """`topk`: the k largest α of a sub-layer. `topk_input`: k branches per token, chosen by a learned gate."""
     k: int = number(2, ge=1)
+    """Branches that are kept."""
     renormalise: bool = False
+    """Divide the kept weights by their sum."""
     gradient: str = choice("masked", "masked", "straight_through")
+    """`straight_through`: gradients as if no branch had been left out."""
 
 
 @dataclass
@@ -385,17 +432,23 @@ class BranchConfig:
     encoder: bool = True
     """Whether encoder layers are branched."""
     decoder: str = choice("cross", "cross", "self", "both", "both_shared_ffn", "none")
+    """Which attention of a decoder layer is branched."""
     constraint: str = choice("project", "project", "softmax", "softmax_xM", "renormalise", "sigmoid", "none")
     """How κ and α are kept on the simplex (`project`: Euclidean projection after every update). `softmax_xM` is M times
     a point of it; `sigmoid` and `none` leave it."""
     init: str = choice("random", "random", "uniform")
+    """Initial κ and α: uniform random numbers divided by their sum, or 1/M."""
     residual: str = choice("outer", "outer", "outer+inner", "per_branch_into_ffn", "none")
+    """Where a residual is added: around the sub-layer, around each branch's FFN too, or into each FFN's input."""
     inner_norm: bool = False
+    """A layer norm on each branch's input to its FFN."""
     wo_bias: str = choice("none", "none", "single", "per_branch")
+    """Bias of W_O: none, one for all branches, or one for each."""
     impl: str = choice("composed", "composed", "naive")
-    """Two evaluations of the same function: the equations as they stand (`naive`), or with W_O and W_1 multiplied
-    together first (docs/paper.md)."""
+    """How the same function is evaluated: as the equations are written (`naive`), or with W_O and W_1 multiplied first
+    (docs/paper.md)."""
     rescale: str = choice("none", "none", "M", "M2")
+    """Multiply the sum over branches by M or M²."""
     kappa: bool = True
     """Whether κ is learned; constant 1/M otherwise (1 under `softmax_xM`, whose weights sum to M)."""
     alpha: bool = True
@@ -404,16 +457,18 @@ class BranchConfig:
     """`shared_enc_dec`: encoder and decoder layer i have one κ and one α."""
     gate: GateConfig = field(default_factory=GateConfig)
     train_mode: str = choice("learned", "learned", "uniform", "random_per_step")
-    """Weights in force while training: learned, all alike (1/M, or 1 under `softmax_xM`), or drawn anew each step
+    """Weights used in training: learned, all equal (1/M, or 1 under `softmax_xM`), or drawn at random in each step
     (Shake-Shake)."""
     eval_mode: str = choice("learned", "learned", "uniform", "random_uniform", "random_dirichlet")
-    """Weights in force at test time (Table 3 of Ahmed et al.)."""
+    """Weights used at test time (Table 3 of Ahmed et al.)."""
     eval_seed: int = number(1, ge=0)
+    """Seed of random weights at test time."""
     lr_scale: float = number(1.0, ge=0)
+    """Factor of the schedule of κ and α."""
     warmup: int = number(400, ge=1)
     """Warm-up steps of the schedule of κ and α."""
     freeze_last: int = number(10_000, ge=0)
-    """κ and α stay constant during so many last steps."""
+    """Number of last steps in which κ and α stay constant."""
     center_grad: bool = False
     """Subtract the mean of the gradient of κ and of α before Adam sees it."""
 
@@ -441,6 +496,7 @@ class SequenceRecipe(RecipeConfig):
     """A recipe for models that read and write sequences of sub-words."""
 
     label_smoothing: float = number(0.1, ge=0, lt=1)
+    """ε_ls; 0: none."""
     smoothing: str = choice("t2t", "t2t", "torch", "annotated")
     """ε/(V-1) off target; ε/V everywhere; or ε/(V-2) with nothing on padding."""
     batch_tokens: int = number(25_000, ge=1)

@@ -149,7 +149,7 @@ def node_rank(nodes: int) -> int:
 
 
 def write_reason(folder: Path, reason: str) -> None:
-    """Leave word of why this rank failed, for the process that started it. The first rank's word stands."""
+    """Record why this rank failed, for the process that started it. The first rank's reason is kept."""
     if not is_rank():
         return
     try:

@@ -49,7 +49,7 @@ def execute(config: RunConfig) -> Path:
 
 
 def run(path: Path, *, queued: bool = False) -> dict[str, Any]:
-    """Do the work of a run's folder: train from where it stands, test, and write `result.json`.
+    """Execute the run of a folder: train from its last checkpoint, test, and write `result.json`.
 
     Args:
         path: The run's folder.
@@ -72,8 +72,8 @@ def run(path: Path, *, queued: bool = False) -> dict[str, Any]:
     with hold(folder.path, seconds=config.sweep.lease_seconds, queued=queued) as lease, disk_refusals_told():
         folder.take_log()
         config = load(folder.path / "config.yaml")  # until now another command may have changed it
-        if folder.finished() or (queued and folder.state() == "pruned"):  # by whoever held the lease before
-            print("Finished before: there is nothing to do.")
+        if folder.finished() or (queued and folder.state() == "pruned"):  # by the previous holder of the lease
+            print("Already finished: there is nothing to do.")
             return folder.result() or {}
         _refuse_changed_inputs(config, folder, told=queued)
         if config.trainer.devices * config.trainer.nodes == 1:
@@ -87,7 +87,7 @@ def run(path: Path, *, queued: bool = False) -> dict[str, Any]:
 
 
 def _refuse_changed_inputs(config: RunConfig, folder: RunFolder, *, told: bool) -> None:
-    """See that a run goes on with the inputs that it was begun with; nothing is written, unless a sweep is `told`."""
+    """Check that a run continues with the inputs with which it began; writes nothing, unless a sweep is `told`."""
     if folder.begun() and (changed := named(config.task).changed_inputs(config, folder)):
         error = UserError(f"{folder.path} cannot go on: {' '.join(changed)}")
         if told:
@@ -100,7 +100,7 @@ def _work(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
 
     if processes.global_rank() > 0:
         config.trainer.progress = False
-        with Interrupt() as interrupt, suppress(Pruned):  # rank 0 tells
+        with Interrupt() as interrupt, suppress(Pruned):  # rank 0 reports it
             _train(config, folder, interrupt)
         return {}
     with Interrupt() as interrupt:
@@ -128,7 +128,7 @@ def _work(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
 
 
 def _forget_last_attempt(folder: RunFolder) -> None:
-    """Remove what a kill in the midst of writing has left."""
+    """Remove what a kill during a write has left."""
     from variations.training.checkpoints import sweep
 
     for place in (folder.path, folder.hypotheses, folder.checkpoints):

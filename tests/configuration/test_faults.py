@@ -111,10 +111,10 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "use bf16-mixed or 32-true on a GPU",
     ),
     "n-best": ({"decode__nbest": 5}, "decode.nbest=5 is more than decode.beam=4"),
-    "rows alone": ({"rows": ["big"]}, "rows=… picks rows of a sweep: add sweep=NAME"),
+    "rows alone": ({"rows": ["big"]}, "rows=… selects rows of a sweep: add sweep=NAME"),
     "seeds alone": ({"seeds": [1, 2]}, "--multirun seed=1,2"),
-    "no rows": ({"rows": [], "sweep__name": "x"}, "rows=[] picks no row"),
-    "no seeds": ({"seeds": [], "sweep__name": "x"}, "seeds=[] picks no seed"),
+    "no rows": ({"rows": [], "sweep__name": "x"}, "rows=[] selects no row"),
+    "no seeds": ({"seeds": [], "sweep__name": "x"}, "seeds=[] selects no seed"),
     "seed twice": ({"seeds": [1, 1], "sweep__name": "x"}, "seeds=[1, 1] names a seed twice"),
     "negative seed": ({"seeds": [-1], "sweep__name": "x"}, "seeds must be at least 0"),
     "parsing": ({"variation__task": "parsing", "variation__row": "wsj"}, "needs task=parsing"),
@@ -193,6 +193,6 @@ def _leaves(node: Any, prefix: str = "") -> Any:
 
 def test_a_row_of_another_table_is_no_row_of_the_sweep() -> None:
     foreign = compose_run(["sweep=attention_table3", "variation=quickstart/uniform"])
-    assert any("quickstart/uniform is no row of sweep=attention_table3" in fault for fault in faults(foreign))
+    assert any("quickstart/uniform is not a row of sweep=attention_table3" in fault for fault in faults(foreign))
     own = compose_run(["sweep=my_ablation", "variation=attention_table3/A_h16"])  # the sweep names it
     assert not any("is no row of" in fault for fault in faults(own))

@@ -174,7 +174,7 @@ def test_without_network_the_message_tells_the_steps(tmp_path: Path) -> None:
         fetch(url, tmp_path / "file.bin", progress=False, patience=QUICK, manual="Or give data.root=DIR.")
     assert str(caught.value) == (
         f"Cannot download {url}: no connection to 127.0.0.1:{port}. Check the network and start again (what has "
-        f"arrived is kept), or get the file by other means and save it as {tmp_path / 'file.bin'}. "
+        f"arrived is kept), or get the file elsewhere and save it as {tmp_path / 'file.bin'}. "
         "Or give data.root=DIR."
     )
 

@@ -87,9 +87,9 @@ def gpu(**changes):
         (gpu(profile="reference"), "cuda", "only profile=experimental on a GPU does without"),
         (gpu(precision="32-true"), "cuda", "FlashAttention computes in bf16, not in 32-true"),
         (gpu(attention="additive"), "cuda", "FlashAttention knows no additive scores"),
-        (gpu(d_k=16), "cuda", "FlashAttention wants d_k = d_v, a multiple of 8 up to 256, not 16 and 64"),
-        (gpu(h=128), "cuda", "FlashAttention wants d_k = d_v, a multiple of 8 up to 256, not 4 and 4"),
-        (gpu(h=1), "cuda", "FlashAttention wants d_k = d_v, a multiple of 8 up to 256, not 512 and 512"),
+        (gpu(d_k=16), "cuda", "FlashAttention needs d_k = d_v, a multiple of 8 up to 256, not 16 and 64"),
+        (gpu(h=128), "cuda", "FlashAttention needs d_k = d_v, a multiple of 8 up to 256, not 4 and 4"),
+        (gpu(h=1), "cuda", "FlashAttention needs d_k = d_v, a multiple of 8 up to 256, not 512 and 512"),
     ],
 )
 def test_where_batches_keep_their_padding(config, device, reason):

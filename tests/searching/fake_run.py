@@ -32,7 +32,7 @@ with hold(folder.path, seconds=config["sweep"]["lease_seconds"], queued=True):
         sys.exit(1)
     bleu = 40 - 100 * (model["dropout"] - 0.2) ** 2
     if (home / "prune").exists() and bleu < 39:
-        folder.set_status("pruned", "given up by its search at step 3")
+        folder.set_status("pruned", "pruned by its search at step 3")
         sys.exit(0)
     scores = {"dev": {"bleu": {"value": bleu + config["seed"] / 1000}}}
     folder.write_result({"scores": scores, "parameters": model["N"], "flops": 1.0})

@@ -71,7 +71,7 @@ def test_a_run_behind_the_median_ends_early_and_says_so(defined: Make) -> None:
     )
     assert done.returncode == 0, done.stderr.decode()
     status = json.loads((folder.path / "status.json").read_text())
-    assert (status["state"], status["reason"]) == ("pruned", "given up by its search at step 3")
+    assert (status["state"], status["reason"]) == ("pruned", "pruned by its search at step 3")
     assert folder.result() is None
     reported = study.trials()[2].intermediate_values
     assert reported == {3: pytest.approx(folder.read_metrics()[-1]["dev/ppl"])}
@@ -127,7 +127,7 @@ def test_wilcoxon_gets_a_score_for_each_dev_sentence_once_at_half_time(defined: 
     trial(study, 99.0, dict.fromkeys(range(8), 99.0))
     folder = begin(study)
     run(folder.path)
-    assert (folder.state(), folder.status().reason) == ("pruned", "given up by its search at step 6")  # type: ignore[union-attr]
+    assert (folder.state(), folder.status().reason) == ("pruned", "pruned by its search at step 6")  # type: ignore[union-attr]
     reported = study.trials()[1].intermediate_values
     assert sorted(reported) == list(range(9))  # the ninth is the mean, the trial's value
     assert reported[8] == pytest.approx(sum(reported[n] for n in range(8)) / 8)

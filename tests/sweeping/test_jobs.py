@@ -174,13 +174,13 @@ def test_grids_take_ranges_and_quoted_values() -> None:
     [
         (["sweep=quickstart", "rows=[unifrm]"], "the sweep 'quickstart' has no row 'unifrm'. Did you mean 'uniform'?"),
         (["sweep=quickstart", "rows=[x]"], "Its rows are transformer, weighted, uniform, learned_positions."),
-        (["sweep=quickstart", "seeds=[]"], "seeds=[] picks no seed"),
+        (["sweep=quickstart", "seeds=[]"], "seeds=[] selects no seed"),
         (["sweep=quickstart", "seeds=[2,2]"], "seeds=[2, 2] names a seed twice: leave the second out."),
         (["sweep=quickstart", "seeds=[-1,2]"], "seeds=[-1, 2]: seeds must be at least 0 and at most 4294967295."),
         (["sweep=quickstart", "seeds=[4294967296]"], "seeds must be at least 0 and at most 4294967295."),
         (["sweep=quickstart", "rows=[uniform,uniform]"], "names a row twice: leave the second out."),
         (["sweep=quickstart", "model.dropout=interval(0,1)"], "an interval has no end of values"),
-        (["sweep=quickstart", "rows=[]"], "rows=[] picks no row"),
+        (["sweep=quickstart", "rows=[]"], "rows=[] selects no row"),
         (
             [
                 "sweep=quickstart",

@@ -410,7 +410,7 @@ def test_what_cannot_be_compared_is_refused(store: Path, make_run: Any) -> None:
     sweep = SweepConfig(name="papers", rows=["base", "good"])
     for names, message in (
         (["base"], "base is a base row: name another row before it"),
-        (["base", "base"], "diff wants a row, or two different ones"),
+        (["base", "base"], "diff needs a row, or two different ones"),
         (["base", "nobody"], "no row 'nobody'; valid: base, good"),
     ):
         with pytest.raises(UserError, match=message):

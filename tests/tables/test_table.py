@@ -215,7 +215,7 @@ def test_rows_of_another_budget_or_other_data_are_marked(
 
 def test_quick_looks_are_marked(make_run: Any, configuration: Configure, read: Callable[..., Table]) -> None:
     make_run("papers", "base", 1, 30.0, config=configuration(debug__name="limit"))
-    assert read(seeds=[1]).lines[0].notes == ("debug=limit: a quick look, never a result",)
+    assert read(seeds=[1]).lines[0].notes == ("debug=limit: a quick look, not a result",)
 
 
 def test_footnotes_state_data_recipe_scale_and_convention(full: Table) -> None:

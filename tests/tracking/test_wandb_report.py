@@ -106,7 +106,7 @@ def test_a_refused_key_is_one_sentence_without_the_key(service: Service, tmp_pat
     finally:
         service.refuse = None
     assert done.returncode == 2
-    assert "error: W&B did not take the report of 'quickstart'" in done.stderr
+    assert "error: W&B refused the report of 'quickstart'" in done.stderr
     assert "Traceback" not in done.stderr
     assert KEY not in done.stdout + done.stderr
     no_key_below(tmp_path)

@@ -146,7 +146,7 @@ def test_the_command_line_ends_with_the_signals_code_and_continues(
         _, errors = process.communicate(timeout=60)
         assert process.returncode == CODES[number], errors
         assert "Traceback" not in errors
-        assert "To continue, run the same line again" in errors
+        assert "To continue, run the same command again" in errors
         step = folder.read_metrics()[-1]["step"]
         assert checkpoints.full(folder.checkpoints)[-1][0] == step < 400
     assert [line["step"] for line in folder.read_metrics()] == list(range(1, step + 1))

@@ -1,4 +1,4 @@
-"""What every command has in common: Hydra's command line, with all faults told at once and plain exit codes.
+"""What every command has in common: Hydra's command line, with all faults reported together and defined exit codes.
 
     main = command(train, schema=Config, config_name="train")
 
@@ -97,7 +97,7 @@ def _told_when_interrupted() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as stop:
-        sys.stderr.write(f"\nInterrupted. To continue, run the same line again:\n  {same_line()}\n")
+        sys.stderr.write(f"\nInterrupted. To continue, run the same command again:\n  {same_line()}\n")
         sys.exit(getattr(stop, "exit_code", ExitCode.INTERRUPTED))
 
 
@@ -145,7 +145,7 @@ def _run(task: Callable[[Any], Any], schema: type[Any], config_name: str) -> Non
     def typed(node: DictConfig) -> Any:
         config = to_config(node, schema)
         if HydraConfig.get().mode == RunMode.MULTIRUN:
-            return task(config)  # the sweeper tells of a failed run, and goes on
+            return task(config)  # the sweeper reports a failed run, and continues
         try:
             return task(config)
         except UserError as error:

@@ -9,7 +9,7 @@ from variations.errors import ExitCode
 
 VERBS = {
     "train": "train, test and score one run, or a whole sweep",
-    "new": "make a sweep of one's own, with rows to fill in",
+    "new": "make a sweep of your own, with rows to fill in",
     "plan": "what a launch would train and cost, before anything is spent",
     "table": "a sweep's table, published figures beside measured ones",
     "figures": "figures of stored runs, and attention maps",
@@ -59,7 +59,7 @@ def overview() -> str:
             "Verbs:",
             *verbs,
             "",
-            f"{PROGRAM} VERB --help tells what a verb takes; {PROGRAM} --version which version this is.",
+            f"{PROGRAM} VERB --help describes a verb; {PROGRAM} --version prints the version.",
             "",
         ]
     )

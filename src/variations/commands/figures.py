@@ -68,7 +68,7 @@ def draw(config: FiguresConfig) -> None:
     run: for task=parsing, trees. docs/figures.md explains each.
     """
     if (config.run is None) == (config.sweep.name is None):
-        raise UserError("Figures of what? Give either sweep=NAME or run=FOLDER.")
+        raise UserError("Which figures? Give either sweep=NAME or run=FOLDER.")
     need("dashboard", "Drawing")
     of_one_run = {"attention": _attention, "drawings": _drawings}
     for path in of_one_run.get(config.figure, _of_runs)(config):
@@ -212,7 +212,7 @@ def _nothing(config: FiguresConfig) -> str:
 
 def _attention(config: FiguresConfig) -> Iterator[Path]:
     if config.run is None:
-        raise UserError("figure=attention looks into one trained run: give run=FOLDER instead of a sweep.")
+        raise UserError("figure=attention draws one trained run: give run=FOLDER instead of a sweep.")
     from variations.configuration.tasks import DEFAULT, task_of
     from variations.figures.canvas import save, style
     from variations.store.ledger import RunFolder

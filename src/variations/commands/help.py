@@ -18,13 +18,13 @@ from variations.configuration.spelling import spelled
 from variations.configuration.suggestions import options
 
 WIDEST = 66
-"""Longest command whose remark stands in line with the others'."""
+"""Longest command whose remark is aligned with the others'."""
 FLAGS = {
     "--multirun": "run a whole sweep (sweep=NAME) or a grid (model=transformer,weighted)",
     "--cfg job": "print the configuration instead of running it (--resolve fills in references)",
     "--info defaults": "print which files the configuration comes from",
     "--config-dir DIR": "look for groups in DIR too",
-    "--shell-completion install=bash": "completion with the Tab key: see --hydra-help",
+    "--shell-completion install=bash": 'Tab completion: eval "$(COMMAND --shell-completion install=bash)"',
 }
 
 

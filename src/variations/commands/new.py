@@ -46,7 +46,7 @@ model:
 def create(name: str, rows: list[str]) -> list[Path]:
     """Write a sweep file and one file for each row, the base row among them, and return their paths.
 
-    In a checkout they stand in `sweeps/` and `conf/variation/`, otherwise in a folder `conf` of the current directory.
+    In a checkout they are in `sweeps/` and `conf/variation/`, otherwise in a folder `conf` of the current directory.
 
     Raises:
         UserError: A name cannot be used, or one of the files exists. Then nothing is written.
@@ -87,7 +87,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog=spelled("new"),
         usage=f"{spelled('new')} NAME [ROW ...]",
-        description="Make a sweep of one's own: a sweep file, a base row, and rows to fill in. Nothing is overwritten.",
+        description="Make a sweep of your own: a sweep file, a base row, and rows to fill in. Nothing is overwritten.",
         epilog=f"Example: {spelled('new')} heads one_head sixteen_heads",
     )
     parser.add_argument("name", metavar="NAME", help="name of the sweep, and of its table")

@@ -63,7 +63,7 @@ def render(overrides: list[str], config: PlanConfig, extra_folder: str | None = 
     from variations.planning.rows import plan_rows
 
     wanted = [text for text in overrides if text.partition("=")[0].lstrip("+") not in OWN_KEYS]
-    rows = plan_rows(wanted, extra_folder)  # faults are told before torch is loaded
+    rows = plan_rows(wanted, extra_folder)  # faults are reported before torch is loaded
     bill = _bill(rows, config, named=bool(wanted))
     from variations.planning.formats import FORMATS, line, markdown, terminal
 

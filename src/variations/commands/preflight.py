@@ -54,7 +54,7 @@ def _task_of(lines: Sequence[str], config_name: str, extra_folder: str | None) -
         node, _ = compose_node(groups, config_name=config_name, extra_folder=extra_folder)
         return str(named(node.task).name)
     except ConfigError:
-        return None  # the faulty group is told of by `screen`
+        return None  # `screen` reports the faulty group
 
 
 def _single_faults(
@@ -112,7 +112,7 @@ def _run_faults(config: RunConfig) -> list[Fault]:
     if config.sweep.name is None or config.variation.row is not None or config.name is not None:
         return []
     text = (
-        f"sweep={config.sweep.name} is many runs: add --multirun for all of them, or variation=TABLE/ROW for one, or "
+        f"sweep={config.sweep.name} has many runs: add --multirun for all of them, or variation=TABLE/ROW for one, or "
         f"ask {spelled('plan')} for their cost."
     )
     return [Fault(("sweep.name",), text)]

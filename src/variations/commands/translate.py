@@ -108,7 +108,7 @@ def translate(config: TranslateConfig) -> None:
             except KeyboardInterrupt:
                 if not asking:
                     raise
-                print("\nThat translation was given up. Ctrl-D ends.", file=sys.stderr)
+                print("\nThat translation was cancelled. Press Ctrl-D to quit.", file=sys.stderr)
 
 
 def check_attention(config: TranslateConfig) -> None:

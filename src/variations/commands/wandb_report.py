@@ -56,7 +56,7 @@ def report(config: ReportConfig) -> None:
     """
     if config.sweep.name is None:
         known = ", ".join(sorted(path.stem for path in doors.files("sweep/*.yaml")))
-        raise UserError(f"A report of which sweep? Give sweep=NAME; known: {known or 'none'}.")
+        raise UserError(f"Which sweep? Give sweep=NAME; known: {known or 'none'}.")
     need("wandb", "A workspace and a report in W&B")
     if not config.dry_run and not logged_in():
         raise UserError(
@@ -116,9 +116,9 @@ def _save(config: ReportConfig, table: Table, remembered: Path) -> dict[str, str
             written = report_of(name, entity, config.project, table, markdown(table))
             written.id = known.get("report", "")
             written.save()
-    except Exception as error:  # noqa: BLE001 - whatever a service or a library says, the user is told without the key
+    except Exception as error:  # noqa: BLE001 - whatever a service or a library says, the user must not see the key
         raise UserError(
-            f"W&B did not take the report of {name!r}: {without_key(str(error))} Check that the project "
+            f"W&B refused the report of {name!r}: {without_key(str(error))} Check that the project "
             f"{config.project!r} holds its runs, and the login (`wandb login`)."
         ) from None
     write_json(remembered, {**known, "report": written.id})

@@ -39,7 +39,7 @@ from variations.errors import ConfigError
 
 T = TypeVar("T")
 _SCHEMAS: dict[str, type[Any]] = {}
-"""By primary configuration: what `register_schema` was told."""
+"""By primary configuration: the arguments of `register_schema`."""
 _STORED: dict[str, type[Any]] = {}
 """By task: the schema in Hydra's store, which has one for all verbs of a process."""
 _LOCK = threading.Lock()
@@ -159,9 +159,9 @@ def _written(folders: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
     found = []
     for folder in folders:
         for place, _, files in os.walk(folder, followlinks=True):
-            for name in files:
-                status = os.stat(path := os.path.join(place, name))
-                found.append((path, status.st_mtime_ns, status.st_size))
+            for path in (Path(place, name) for name in files):
+                status = path.stat()
+                found.append((str(path), status.st_mtime_ns, status.st_size))
     return tuple(found)
 
 

@@ -183,21 +183,21 @@ def _sweep(config: RunConfig) -> list[Fault]:
     found = []
     if config.sweep.name is None:
         if config.rows is not None:
-            found.append(Fault(("rows",), "rows=… picks rows of a sweep: add sweep=NAME, such as sweep=quickstart."))
+            found.append(Fault(("rows",), "rows=… selects rows of a sweep: add sweep=NAME, such as sweep=quickstart."))
         if config.seeds is not None:
-            text = "seeds=… picks seeds of a sweep: add sweep=NAME, or use --multirun seed=1,2 for a grid."
+            text = "seeds=… selects seeds of a sweep: add sweep=NAME, or use --multirun seed=1,2 for a grid."
             found.append(Fault(("seeds",), text))
     row, table = f"{config.variation.table}/{config.variation.row}", config.sweep.table
     known = [*config.sweep.rows, *(config.rows or [])]
     if table is not None and config.variation.table not in (None, table) and row not in known:
-        text = f"variation={row} is no row of sweep={config.sweep.name} (table {table}): leave one of the two out."
+        text = f"variation={row} is not a row of sweep={config.sweep.name} (table {table}): leave one of the two out."
         found.append(Fault(("variation", "sweep"), text))
     if config.rows is not None and len(set(config.rows)) < len(config.rows):
         found.append(Fault(("rows",), f"rows={config.rows} names a row twice: leave the second out."))
     if config.rows == []:
-        found.append(Fault(("rows",), "rows=[] picks no row: name some, or leave it out for all."))
+        found.append(Fault(("rows",), "rows=[] selects no row: name some, or leave it out for all."))
     if config.seeds == []:
-        found.append(Fault(("seeds",), "seeds=[] picks no seed: name some, or leave it out."))
+        found.append(Fault(("seeds",), "seeds=[] selects no seed: name some, or leave it out."))
     for key, seeds in (("seeds", config.seeds or []), ("sweep.seeds", config.sweep.seeds)):
         if any(not 0 <= seed <= LARGEST_SEED for seed in seeds):
             found.append(Fault((key,), f"{key}={seeds}: seeds must be at least 0 and at most {LARGEST_SEED}."))
@@ -269,7 +269,7 @@ OUR_TRAINER = (
 @RULES.reads("trainer.extra", "callbacks", "logger.further")
 def _lightning(config: RunConfig) -> list[Fault]:
     found = [
-        Fault((f"trainer.extra.{name}",), f"trainer.extra.{name}: keys of this project decide it: leave it out.")
+        Fault((f"trainer.extra.{name}",), f"trainer.extra.{name}: other keys set it: leave it out.")
         for name in config.trainer.extra
         if name in OUR_TRAINER
     ]

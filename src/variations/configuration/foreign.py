@@ -27,7 +27,7 @@ def class_named(key: str, name: str) -> type:
     try:
         found = getattr(importlib.import_module(module), attribute, None)
     except ImportError as error:
-        text = f"{key}={name}: cannot import {module} ({error}): is its package installed here?"
+        text = f"{key}={name}: cannot import {module} ({error}): is its package installed?"
         raise ConfigError([text]) from error
     if not isinstance(found, type):
         raise ConfigError([f"{key}={name}: {module} has no class {attribute}: check the name after the colon."])

@@ -124,7 +124,7 @@ def touched(name: str, groups: Sequence[str]) -> list[str]:
 
 HYDRAS_OWN = {
     "hydra/launcher=basic": "rows are run by local, slurm or ray, each in a process of its own; leave it out for local",
-    "hydra/sweeper=basic": "it knows no tables, no finished rows and no second try; leave it out, grids are the same",
+    "hydra/sweeper=basic": "it has no tables, no finished rows and no retries; leave it out, grids work without it",
 }
 FOLDERS = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir", "hydra.job.chdir")
 
@@ -187,7 +187,7 @@ def _key_fault(override: Override, keys: dict[str, Key], groups: list[str], load
             return None
         return unknown_key(name, line, list(keys), groups, loader)
     if override.is_add():
-        return f"{line}: the key {name} is there; write it without +."
+        return f"{line}: the key {name} exists; write it without +."
     if override.is_delete():
         return f"{line}: the key {name} cannot be removed; give it a value."
     for value in values_of(override):

@@ -10,4 +10,4 @@ PACKAGE = Path(__file__).resolve().parents[1]
 CONF = (PACKAGE / "_conf").resolve()
 SWEEPS = CONF / "sweep"
 IN_CHECKOUT = CONF.name == "conf"
-"""Whether the code runs from a checkout, where the verbs stand in `src/`."""
+"""Whether the code runs from a checkout, where the verbs are files in `src/`."""

@@ -1,4 +1,4 @@
-"""The commands in the form in which the user typed this one, for help texts and for what a message tells to type."""
+"""Commands spelled as the user typed the present one, for help texts and messages."""
 
 import shlex
 import sys

@@ -40,7 +40,7 @@ OTHER_NAMES = {
 ANSWERS = {
     "experiment": "a row of a table is variation=TABLE/ROW, and a whole table --multirun sweep=NAME",
     "hparams_search": "a search is a sweep, as --multirun sweep=search_toy",
-    "ckpt_path": "an interrupted run continues from its last checkpoint when the same line is typed again",
+    "ckpt_path": "an interrupted run continues from its last checkpoint when the same command is run again",
     "callback": "callbacks=early_stopping chooses one of ours, callbacks.NAME={_target_: package.module.Class} any; "
     "checkpoints, averaging and the progress bar are set by trainer.checkpoint_every, recipe.average, trainer.progress",
     "print_config": "--cfg job prints the configuration",
@@ -69,7 +69,7 @@ def switched_off(line: str) -> str:
 
 
 HIDDEN = ("hydra", "recipe_size")
-"""Groups that nobody types."""
+"""Groups that are not meant to be typed."""
 
 
 def did_you_mean(word: str, choices: Sequence[str]) -> str:

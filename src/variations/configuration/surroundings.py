@@ -1,4 +1,4 @@
-"""What a configuration asks of this machine: folders that must be there, devices it must have.
+"""What a configuration needs from this machine: folders and devices.
 
 Faults of the configuration alone are found in `faults.py`, on any machine; these are looked for where the run starts,
 before its folder is made.

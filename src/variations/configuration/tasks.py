@@ -23,7 +23,7 @@ BUILT_IN = {
     "question_answering": "variations.tasks.question_answering.task:TASK",
     "translation": "variations.tasks.translation.task:TASK",
 }
-"""Where each task of ours stands: module and name."""
+"""Module and name of each built-in task."""
 ENTRY_POINTS = "variations.tasks"
 
 

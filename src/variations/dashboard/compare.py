@@ -70,7 +70,7 @@ def _environment(run: Found) -> dict[str, Any]:
         found = flat(run.folder.environment() or {})
     except UserError:
         return {}
-    if diff := found.get("git.diff"):  # too long to stand beside another
+    if diff := found.get("git.diff"):  # too long to be shown beside another
         digest = hashlib.sha256(str(diff).encode()).hexdigest()[:8]
         found["git.diff"] = f"{len(str(diff).splitlines())} lines ({digest})"
     return found

@@ -114,7 +114,7 @@ def _tables(api: Api, chosen: dict[str, list[Found]]) -> list[str]:
 
 
 def _public(api: Api, value: Any) -> Any:
-    """A copy in which the place of the run store on this machine is not told."""
+    """A copy that does not reveal the path of the run store on this machine."""
     if isinstance(value, dict):
         return {key: _public(api, item) for key, item in value.items() if key != "host"}
     if isinstance(value, list):

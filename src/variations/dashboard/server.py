@@ -130,8 +130,7 @@ class Handler(BaseHTTPRequestHandler):
     def refuse(self) -> None:
         """Answer any other method."""
         self.close_connection = True  # its body, if it has one, is not read
-        told = "This server is read-only: it answers GET and HEAD."
-        self._fault(HTTPStatus.METHOD_NOT_ALLOWED, told, Allow="GET, HEAD")
+        self._fault(HTTPStatus.METHOD_NOT_ALLOWED, "This server is read-only: GET and HEAD.", Allow="GET, HEAD")
 
     def _answer(self, *, send: bool) -> None:
         self._head = not send

@@ -61,7 +61,7 @@ class Found:
 
     @property
     def row(self) -> str:
-        """What stands between sweep and seed."""
+        """The part of the path between sweep and seed."""
         parts = self.id.split("/")
         return "/".join(parts[1:-1]) if len(parts) > 2 else parts[0]
 

@@ -103,7 +103,7 @@ class TokenBatchSampler(Sampler[list[int]]):
     All ranks yield equally many batches. When the number of batches is no multiple of `world`, those that are left
     over are split into `world` smaller ones, so the last update still sees the same pairs.
 
-    The order is that of `epoch`, which `set_epoch` chooses; `resume` goes on in the middle of one, under any `world`.
+    The order is that of `epoch`, which `set_epoch` chooses; `resume` continues in the middle of one, under any `world`.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class TokenBatchSampler(Sampler[list[int]]):
         self.seed, self.shuffle, self.rank, self.world = seed, shuffle, rank, world
         self.epoch = self._resumed = self._done = 0
         self._planned: tuple[int, list[Indices]] | None = None
-        self._shard(self.plan(0), 0)  # too few pairs are told now, not at an epoch's end
+        self._shard(self.plan(0), 0)  # too few pairs are reported now, not at the end of an epoch
 
     def __len__(self) -> int:
         """Batches per epoch of this rank; the same for all ranks and epochs."""

@@ -50,7 +50,7 @@ def fetch(
     progress: bool = True,
     patience: Patience = PATIENCE,
 ) -> Path:
-    """Have `url` as the file `path`, downloading it unless it is there and sound; returns `path`.
+    """Download `url` to the file `path`, unless an intact copy is there; returns `path`.
 
     Any number of processes may ask at once: one downloads, the others wait. A file that someone put at `path` by hand
     is checked like a download.
@@ -104,7 +104,7 @@ def _sound(path: Path, remote: Remote) -> bool:
     expected = remote if remote.sha256 or remote.md5 else Remote(remote.url, known.get("sha256"), remote.size)
     if fault := _wrong(path, expected):
         raise UserError(
-            f"{path} is not the file of {remote.url}: {fault}. Delete it and start again: it is downloaded anew."
+            f"{path} is not the file of {remote.url}: {fault}. Delete it and start again: it is then downloaded again."
         )
     _write_record(path, remote)
     return True
@@ -186,5 +186,5 @@ def _receive_all(remote: Remote, path: Path, manual: str, progress: bool, patien
             time.sleep(max(wait, min(30.0, patience.backoff * 2 ** (failures - 1))))
     raise UserError(
         f"Cannot download {remote.url}: {reason}. Check the network and start again (what has arrived is kept), "
-        f"or get the file by other means and save it as {path}. {manual}".rstrip()
+        f"or get the file elsewhere and save it as {path}. {manual}".rstrip()
     )

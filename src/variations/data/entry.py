@@ -27,7 +27,7 @@ def file_sha256(path: Path) -> str:
 
 
 def text_sha256(path: Path) -> str:
-    """The same for a text file that nobody is writing: read once per process unless its size or times change."""
+    """The same for a text file that no process is writing: read once per process unless its size or times change."""
     found = path.stat()
     return _remembered_sha256(path, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
@@ -59,7 +59,7 @@ def read_meta(folder: Path) -> dict[str, Any] | None:
 
 
 def entry(folder: Path, build: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
-    """Build `folder` unless it is there and sound, and return its meta.
+    """Build `folder`, unless it is there and intact, and return its meta.
 
     Args:
         folder: the entry, `<data.cache>/<kind>/<key>`.
@@ -87,7 +87,7 @@ def entry(folder: Path, build: Callable[[Path], dict[str, Any]]) -> dict[str, An
 
 
 def _build(folder: Path, build: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
-    """Build and publish; the caller holds the lock, so whatever lies about is a dead process's."""
+    """Build and publish. The caller holds the lock, so leftover files are those of a dead process."""
     for remnant in folder.parent.glob(f"{folder.name}.tmp-*"):
         shutil.rmtree(remnant, ignore_errors=True)
     made = folder.parent / f"{folder.name}.tmp-{os.getpid()}"

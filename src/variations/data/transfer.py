@@ -25,7 +25,7 @@ TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 @dataclass(frozen=True)
 class Remote:
-    """A file on the web. Checksums in hexadecimal, size in bytes; None where nobody states it."""
+    """A file on the web. Checksums in hexadecimal, size in bytes; None where the publisher states none."""
 
     url: str
     sha256: str | None = None
@@ -102,7 +102,7 @@ def _request(
 def _accept(
     response: "requests.Response", remote: Remote, part: Path, have: int, state: dict[str, Any], manual: str
 ) -> tuple[int, int | None]:
-    """Where the body starts (bytes already there) and the total size where the server tells it."""
+    """Where the body starts (bytes already there) and the total size if the server gives it."""
     status = response.status_code
     if status in TRANSIENT:
         wait = response.headers.get("Retry-After", "")
@@ -121,7 +121,7 @@ def _accept(
         start, total = _content_range(response)
         if start != have or (state.get("size") is not None and total not in (None, state["size"])):
             discard(part)
-            raise Broken("the server resumes at another place than asked")
+            raise Broken("the server resumes at a position that was not requested")
     else:
         length = response.headers.get("Content-Length", "")
         have, total = 0, int(length) if length.isdecimal() else None

@@ -147,7 +147,7 @@ def overview(maps: Sequence[AttentionMap]) -> Any:
 
 
 def lines(found: AttentionMap, heads: Sequence[int], queries: Sequence[int] | None = None) -> Any:
-    """Queries on the left, keys on the right, and between them lines as strong as the weights, one colour a head.
+    """Queries on the left, keys on the right, and between them lines as strong as the weight, one colour per head.
 
     Args:
         found: The map.

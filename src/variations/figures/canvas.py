@@ -1,4 +1,4 @@
-"""Paper, ink and files of the figures: light background, colours told apart by colour-blind readers, SVG or PNG."""
+"""Paper, ink and files of the figures: light background, a palette for colour-blind readers, SVG or PNG."""
 
 import io
 import math
@@ -13,7 +13,7 @@ from typing import Any
 from variations.errors import UserError
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#8C7A00")
-"""Okabe and Ito's palette, told apart by colour-blind readers, in an order that keeps neighbours apart."""
+"""Okabe and Ito's palette for colour-blind readers, ordered so that neighbours differ most."""
 DASHES = ((), (7, 3), (2, 2), (9, 3, 2, 3))
 INK, FAINT = "#222222", "#DDDDDD"
 RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")

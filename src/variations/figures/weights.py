@@ -89,10 +89,10 @@ def words(name: str) -> str:
 
 def _note(window: int, apart: float) -> str:
     if window <= 1:
-        return f"As measured, every {apart:,.0f} steps. Dotted: all branches alike."
+        return f"As measured, every {apart:,.0f} steps. Dotted: equal weights."
     wide = window if window % 2 else window + 1
     span = f"{wide} measurements, {wide * apart:,.0f} steps"
-    return f"Mean filter over {span}, centred, narrower at both ends. Dotted: all branches alike."
+    return f"Mean filter over {span}, centred, narrower at both ends. Dotted: equal weights."
 
 
 def _legend(figure: Any, branches: int, note: str, title: str) -> None:

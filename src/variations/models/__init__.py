@@ -28,7 +28,7 @@ def model_class(kind: str) -> type[SequenceToSequence]:
     Raises:
         UserError: There is no such class, or it is no `SequenceToSequence`.
     """
-    # mypy does not yet let an abstract class stand for its own type.
+    # mypy does not yet accept an abstract class as a value of its own type.
     return resolve("model.kind", kind, MODELS, SequenceToSequence)  # type: ignore[type-abstract]
 
 

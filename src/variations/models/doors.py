@@ -31,7 +31,7 @@ def resolve(key: str, name: str, table: Mapping[str, type[T]], base: type[T]) ->
     try:
         found = getattr(importlib.import_module(module), attribute)
     except ImportError as error:
-        raise UserError(f"{key}={name}: cannot import {module} ({error}): is its package installed here?") from error
+        raise UserError(f"{key}={name}: cannot import {module} ({error}): is its package installed?") from error
     except AttributeError as error:
         raise UserError(f"{key}={name}: {module} has no {attribute}: check the name after the colon.") from error
     wanted = f"{base.__module__}:{base.__qualname__}"

@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy without ever holding the logits of a whole batch (SPEC section 4).
+"""Label-smoothed cross-entropy without ever holding the logits of a whole batch.
 
 The smoothed target distribution q over V rows, target t:
 

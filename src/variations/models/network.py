@@ -87,7 +87,7 @@ class SequenceToSequence(Network, ABC):
     """
 
     varlen: ClassVar[bool] = False
-    """Whether `forward` takes batches laid end to end (`packed`)."""
+    """Whether `forward` takes batches of concatenated sentences (`packed`)."""
     kernels: Reference
     pad: int
     """The id of padding."""
@@ -100,9 +100,9 @@ class SequenceToSequence(Network, ABC):
 
     @abstractmethod
     def forward(self, source: Tensor, target: Tensor, packed: Packed | None = None) -> Tensor:
-        """Hidden states (B, T, d) that predict `target` (B, T), each from what stands before it.
+        """Hidden states (B, T, d) that predict `target` (B, T), each from the tokens before it.
 
-        Source and target may be laid end to end in one row each; `packed` then tells the sentences.
+        Source and target may each be concatenated into one row; `packed` then gives the sentence boundaries.
         """
 
     @abstractmethod

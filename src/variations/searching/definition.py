@@ -211,13 +211,13 @@ def _text(override: Override) -> str:
 def _line_faults(given: Mapping[str, Override], head: RunConfig) -> list[str]:
     found = []
     if head.rows is not None:
-        found.append("rows=… picks rows of a table, and this sweep is a search: leave it out.")
+        found.append("rows=… selects rows of a table, and this sweep is a search: leave it out.")
     if "variation" in given:
         found.append("variation=… and a search: name the row to start from as sweep.search.baseline=TABLE/ROW.")
     if head.name is not None:
         found.append(f"name={head.name} names a single run: a search is named by sweep.name=NAME.")
     if head.force:
-        found.append("force=true makes no sense for a search: its trials are never done twice.")
+        found.append("force=true makes no sense for a search: its trials are never repeated.")
     for key in ("seed", "sweep"):
         if key in given and given[key].is_sweep_override():
             found.append(f"{given[key].input_line} is several values: a search takes seeds=[1,2], and one sweep.")
@@ -241,9 +241,9 @@ def _settings_faults(head: RunConfig, dimensions: list[Dimension], known: list[s
                     "it a step."
                 )
     elif settings.trials is None:
-        found.append("search.trials is not set: say how many trials there shall be in all, as in trials: 50.")
+        found.append("search.trials is not set: give the total number of trials, such as trials: 50.")
     if settings.sampler == "nsgaii" and len(settings.metrics) < 2:
-        found.append("search.sampler=nsgaii weighs several metrics: name two, or take sampler: tpe.")
+        found.append("search.sampler=nsgaii optimises several metrics: name two, or take sampler: tpe.")
     storage = settings.storage or ""
     if "://" in storage and not storage.startswith("sqlite:///"):
         found.append(f"search.storage={storage}: write the path of a journal file, or sqlite:///FILE.")

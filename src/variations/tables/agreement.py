@@ -1,4 +1,4 @@
-"""Do rows stand in the same order in the paper and here? Rank correlation of differences from the base rows."""
+"""Are rows in the same order in the paper and here? Rank correlation of differences from the base rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

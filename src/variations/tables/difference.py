@@ -103,9 +103,9 @@ def compare(
         UserError: There is no such row, it is a base row named alone, or there is neither a run nor a file of it.
     """
     if len(names) not in (1, 2) or len(set(names)) < len(names):
-        raise UserError("diff wants a row, or two different ones: diff=[ROW] or diff=[ROW,OTHER].")
+        raise UserError("diff needs a row, or two different ones: diff=[ROW] or diff=[ROW,OTHER].")
     known = define(sweep, seeds=seeds, store=store)
-    define(sweep, rows=names, store=store)  # tells of unknown names
+    define(sweep, rows=names, store=store)  # reports unknown names
     by_name = {row.row: row for row in known.rows}
     second = by_name[names[-1]]
     base = known.base_of(second)

@@ -1,4 +1,4 @@
-"""What stands below a table: data, recipe, scale, conventions, tests and costs, each in one sentence."""
+"""The footnotes of a table: data, recipe, scale, conventions, tests and costs, each in one sentence."""
 
 from variations.configuration.tasks import task_of
 from variations.tables.collect import strangers

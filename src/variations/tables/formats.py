@@ -237,7 +237,7 @@ FORMATS: dict[str, Callable[[Table], str]] = {
 
 
 def latex_escape(text: str) -> str:
-    """Text that LaTeX prints as it stands; mathematical signs become mathematics."""
+    """Text escaped for LaTeX; mathematical signs become mathematics."""
     return "".join(_LATEX.get(character) or _greek(character) or character for character in text)
 
 

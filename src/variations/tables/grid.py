@@ -143,7 +143,7 @@ def _against_published(table: Table, key: str, add: Callable[..., None], book: N
 
 
 def _figure_notes(figure: Figure) -> list[str]:
-    # The caveats of a comparison stand at the difference; here stands what holds for the figure itself.
+    # The caveats of a comparison are marked at the difference; here are those of the figure itself.
     reasons = list(figure.notes) if figure.difference is None else []
     return ([RECALLED] if figure.recalled else []) + reasons
 

@@ -268,7 +268,7 @@ def _other_text(task: Task, row: Row, base: Row, measure: Measure) -> str | None
 def _row_notes(task: Task, row: Row) -> list[str]:
     notes = []
     if name := (row.config.get("debug") or {}).get("name"):
-        notes.append(f"debug={name}: a quick look, never a result")
+        notes.append(f"debug={name}: a quick look, not a result")
     stated = row.config.get("task") or row.definition.task
     if stated != task.name:
         notes.append(f"task {stated}")

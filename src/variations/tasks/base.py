@@ -244,7 +244,7 @@ class Task(Configured, Protocol):
     loss_unit: str
     """The unit that the loss is a sum over: gradients are divided by it."""
     monitor: str
-    """The validation's number that tells the best weights: the lowest."""
+    """The validation's number that selects the best weights: the lowest."""
     shown: Mapping[str, str]
     """What the progress line shows of a validation: `{"dev/ppl": "dev ppl {:.2f}"}`."""
 

@@ -39,7 +39,7 @@ class Trackers:
     """The loggers of a run; usually one, none on ranks other than 0. `start` and `close` may be called again.
 
     They are opened by the first `start`, which a run calls after its first update: a library that takes seconds to
-    load, or a service that takes seconds to answer, keeps nobody from seeing that training works.
+    load, or a service that takes seconds to answer, does not delay the first update.
     """
 
     def __init__(self, opening: Callable[[], Sequence[Tracker]] = tuple) -> None:
@@ -55,7 +55,7 @@ class Trackers:
         """Open the loggers and tell them what the run has measured so far.
 
         Raises:
-            UserError: logger.mode=online, and W&B lets nobody in.
+            UserError: logger.mode=online, and W&B accepts no login.
         """
         if self._opening is None:
             return
@@ -113,7 +113,7 @@ def _own(config: RunConfig, folder: RunFolder) -> Sequence[Tracker]:
 
         if (mode := chosen_mode(config.logger.mode)) != "disabled":
             if config.logger.kind == "auto" and (missing := lacking("wandb", "W&B")):
-                print(f"Metrics go to the run's folder alone: {missing[0]}", file=sys.stderr)
+                print(f"Metrics are kept in the run's folder only: {missing[0]}", file=sys.stderr)
                 return []
             from variations.tracking.weights_and_biases import WeightsAndBiases
 

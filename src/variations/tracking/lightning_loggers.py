@@ -27,7 +27,7 @@ class LightningLogger:
     def __init__(self, name: str, settings: Mapping[str, Any], config: RunConfig) -> None:
         self.logger = instantiate(settings, f"logger.further.{name}")
         if not isinstance(self.logger, pl.loggers.Logger):
-            raise ConfigError([f"logger.further.{name}: {settings.get('_target_')} is no Logger of Lightning's."])
+            raise ConfigError([f"logger.further.{name}: {settings.get('_target_')} is not a Lightning Logger."])
         self.logger.log_hyperparams(to_dict(config))
 
     def start(self, lines: Sequence[Mapping[str, Any]]) -> None:

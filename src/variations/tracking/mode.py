@@ -15,7 +15,7 @@ def chosen_mode(wanted: str | None) -> str:
 
 
 def logged_in() -> bool:
-    """Whether W&B credentials are at hand: in the environment or in the user's netrc file."""
+    """Whether there are W&B credentials: in the environment or in the user's netrc file."""
     if os.environ.get("WANDB_API_KEY"):
         return True
     host = urlparse(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""

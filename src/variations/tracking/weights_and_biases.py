@@ -64,7 +64,7 @@ class WeightsAndBiases:
         mode: `online` or `offline`.
 
     Raises:
-        UserError: The configuration insists on online, and W&B lets nobody in.
+        UserError: The configuration insists on online, and W&B accepts no login.
     """
 
     def __init__(self, config: RunConfig, folder: RunFolder, mode: str) -> None:
@@ -181,7 +181,7 @@ def tags(config: RunConfig) -> list[str]:
 def _identifier(config: RunConfig, folder: RunFolder) -> str:
     """The run's name in W&B's own books: identity, seed, attempt and a random end, kept in `wandb.json`.
 
-    The random end tells apart the same experiment done in two places, or done again after its folder was removed.
+    The random end distinguishes the same experiment run in two places, or run again after its folder was removed.
     """
     import json
 
@@ -215,7 +215,7 @@ def _branches(line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _histogram(values: Sequence[float]) -> Any:
-    """32 bins over 0 … 1, where the weights of a simplex lie; over their own range if one lies outside."""
+    """32 bins over 0 … 1, the range of weights on a simplex; over their own range if one lies outside."""
     import numpy as np
 
     wandb = importlib.import_module("wandb")

@@ -63,6 +63,6 @@ def configured(callbacks: Mapping[str, Any]) -> list[pl.Callback]:
     for name, settings in callbacks.items():
         made = instantiate(settings, f"callbacks.{name}")
         if not isinstance(made, pl.Callback):
-            raise ConfigError([f"callbacks.{name}: {settings.get('_target_')} is no Callback of Lightning's."])
+            raise ConfigError([f"callbacks.{name}: {settings.get('_target_')} is not a Lightning Callback."])
         found.append(made)
     return found

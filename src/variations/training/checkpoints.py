@@ -40,7 +40,7 @@ def save(path: Path, content: Any) -> None:
         with replaced(path) as temporary:
             with temporary.open("wb") as file:
                 torch.save(content, file)
-            flush(temporary)  # before its sum tells that it is there
+            flush(temporary)  # before its checksum says that it exists
             write_text(_sidecar(path), f"{_sha256(temporary)}  {path.name}\n")
     except (OSError, RuntimeError) as error:
         if not path.exists():
@@ -111,7 +111,7 @@ def best(folder: Path) -> list[tuple[int, Path]]:
 
 
 def newest(folder: Path) -> Path | None:
-    """The newest sound full checkpoint, None if there has been none yet; damaged ones are named in a warning.
+    """The newest intact full checkpoint, None if there is none yet; damaged ones are named in a warning.
 
     Raises:
         RunFailedError: there are checkpoints, but all of them are damaged.
@@ -146,7 +146,7 @@ def prune(folder: Path, *, planned: Collection[int]) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Delete what a kill in the midst of writing has left; only for the process that alone writes in `folder`."""
+    """Delete what a kill during a write has left. Only for the one process that may write in `folder`."""
     for leftover in folder.glob(".*.tmp"):
         leftover.unlink(missing_ok=True)
     for sidecar in folder.glob("*.sha256"):

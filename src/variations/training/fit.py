@@ -95,7 +95,7 @@ def fit(
         )
     _leave(data)
     if loop.stopped == PRUNED:
-        raise Pruned(f"given up by its search at step {trainer.global_step}")
+        raise Pruned(f"pruned by its search at step {trainer.global_step}")
     trackers.start(folder)  # a run that had trained to its end before has not begun to train now
     return Trained(step, Place(trainer, alone=True), trainer.global_step, loop.stopped, trackers)
 
@@ -109,7 +109,7 @@ def _leave(data: Any) -> None:
 
 def make_trainer(config: RunConfig, loop: Loop, *further: pl.Callback) -> pl.Trainer:
     """A Trainer that does nothing unasked: no progress bar, no checkpoints, no validation of its own."""
-    # What Lightning tells at its start, and a notice of torch to Lightning, are not for our users.
+    # Lightning's start-up messages, and a warning of torch to Lightning, do not concern our users.
     for name in ("pytorch_lightning", "lightning_fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)` is deprecated")

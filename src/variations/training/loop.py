@@ -57,7 +57,7 @@ class Loop(pl.Callback):
         self._tracked = False
 
     def on_train_start(self, trainer: pl.Trainer, task: Any) -> None:
-        """Forget metrics and checkpoints beyond the step from which training goes on."""
+        """Forget metrics and checkpoints beyond the step from which training continues."""
         step = trainer.global_step
         if len(set(task.ranks.gather(step))) > 1:
             raise RunFailedError("the ranks read different checkpoints: is the run's folder the same on all machines?")

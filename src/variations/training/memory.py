@@ -13,7 +13,7 @@ from variations.tasks.base import Experiment
 log = logging.getLogger(__name__)
 
 Pieces = list[tuple[int | None, Any]]
-"""Batches, each with the seed of its random numbers; None goes on with the generator as it is."""
+"""Batches, each with the seed of its random numbers; None leaves the generator as it is."""
 SIGNS = ("out of memory", "can't allocate memory", "std::bad_alloc", "alloc_failed")
 """How devices, torch's CPU allocator, C++ and cuBLAS say it."""
 ADVICE = "lower trainer.tokens_per_batch (the update stays the same: its batches are accumulated), or the model's size"
@@ -27,7 +27,7 @@ def is_exhausted(error: BaseException) -> bool:
 
 
 def failure(where: str) -> RunFailedError:
-    """What the user is told when splitting does not help."""
+    """Advice to the user if splitting does not help."""
     return RunFailedError(f"out of memory {where}: {ADVICE}.")
 
 

@@ -11,7 +11,7 @@ from variations.lightning import pl
 
 
 class Ranks:
-    """Sums and maxima of plain numbers over all ranks, through the CPU, so that nobody waits for a device.
+    """Sums and maxima of plain numbers over all ranks, through the CPU, so that no process waits for a device.
 
     Every rank makes the same calls in the same order. With one rank each call returns what it was given.
     """

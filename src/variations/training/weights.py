@@ -32,7 +32,7 @@ def final_weights(config: RunConfig, folder: RunFolder) -> tuple[dict[str, Tenso
     The mean of the last checkpoints (`recipe.average`), the moving average (`recipe.ema`), or the last weights.
 
     Raises:
-        UserError: The run has no sound checkpoint, or that whose weights it tests is gone.
+        UserError: The run has no intact checkpoint, or the run whose weights it tests is gone.
     """
     folder = trained_in(folder, config.variation.source)
     if config.recipe.average > 1:
@@ -40,7 +40,7 @@ def final_weights(config: RunConfig, folder: RunFolder) -> tuple[dict[str, Tenso
         kept = [(step, path) for step, path in checkpoints.weights(folder.checkpoints) if step in planned]
         sound = [(step, path) for step, path in kept if checkpoints.is_sound(path)]
         for _, path in sorted(set(kept) - set(sound)):
-            log.warning("The weights in %s are damaged (their checksum does not match); they are not averaged.", path)
+            log.warning("The weights in %s are damaged (their checksum does not match); the average omits them.", path)
         if sound:
             return checkpoints.average(path for _, path in sound), [step for step, _ in sound]
     newest = checkpoints.newest(folder.checkpoints)

@@ -1,4 +1,4 @@
-"""Sentences laid end to end: a training batch without padding, for attention that knows where each of them begins.
+"""Concatenated sentences: a training batch without padding, for attention that knows where each sentence begins.
 
 What works position by position runs on such a row of tokens as it does on a padded batch. Only embeddings ask for each
 token's position, and attention for who belongs together. Shapes: n segments in N slots; h heads of width w.
@@ -24,7 +24,7 @@ class Segments:
     """No segment has more slots; a number, so that there is no host synchronisation."""
 
     def padded(self, x: Tensor) -> Tensor:
-        """(1, h, N, w) to (n, h, longest, w); what stands beyond a segment's end is of other segments."""
+        """(1, h, N, w) to (n, h, longest, w); entries beyond a segment's end belong to other segments."""
         slots = self.starts[:-1, None] + torch.arange(self.longest, device=x.device)
         return x[0][:, slots.clamp(max=x.size(2) - 1)].transpose(0, 1)
 
@@ -40,7 +40,7 @@ class Segments:
 
 @dataclass
 class Packed:
-    """Queries and keys laid end to end: those of segment i belong together."""
+    """Concatenated queries and keys: those of segment i belong together."""
 
     queries: Segments
     keys: Segments
@@ -62,7 +62,7 @@ Mask = Tensor | Packed | None
 def among_queries(mask: Mask) -> Mask:
     """For masked self-attention of a target whose attention to the source has `mask`.
 
-    Padding stands on the right, where no real token looks; but packed sentences stand side by side.
+    Padding is on the right, where no real token attends to it; but packed sentences are adjacent.
     """
     return Packed(mask.queries, mask.queries) if isinstance(mask, Packed) else None
 

@@ -25,7 +25,7 @@ def why_padded(config: Config, device: str) -> str | None:
     if model.attention not in ("dot_product", "restricted"):
         return f"FlashAttention knows no {model.attention} scores"
     if d_k != d_v or d_k % 8 or d_k > WIDEST:
-        return f"FlashAttention wants d_k = d_v, a multiple of 8 up to {WIDEST}, not {d_k} and {d_v}"
+        return f"FlashAttention needs d_k = d_v, a multiple of 8 up to {WIDEST}, not {d_k} and {d_v}"
     return None
 
 

@@ -120,7 +120,7 @@ class DMN(Reader):
         return loss
 
     def wanted_gates(self, stories: Stories) -> list[Tensor]:
-        """The slots that each pass shall read (R, B, n): pass i the i-th supporting fact, the last one all others."""
+        """The slots that each pass is to read (R, B, n): pass i the i-th supporting fact, the last pass all others."""
         R, B, F = stories.supports.shape
         slots = torch.arange(1, stories.n + 1, device=stories.supports.device)
         named = stories.supports.unsqueeze(-1) == slots  # (R, B, F, n)

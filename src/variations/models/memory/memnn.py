@@ -33,7 +33,7 @@ from variations.models.memory.base import EMPTY, Reader, initialise
 from variations.models.memory.stories import Stories
 
 QUESTION, FOUND, SCORED = range(3)
-"""Where a word stands: the three identities of each."""
+"""Where a word occurs: the three identities of each."""
 
 
 class Embedding(nn.Module):

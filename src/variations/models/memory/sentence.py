@@ -44,7 +44,7 @@ class BagOfWords(SentenceCode):
 
 
 class PaperPositions(SentenceCode):
-    """PE as the paper has it: l_kj = (1 - j/J) - (k/d)(1 - 2j/J), J words in the sentence at hand (section 4.1).
+    """PE as the paper has it: l_kj = (1 - j/J) - (k/d)(1 - 2j/J), J words in the sentence (section 4.1).
 
     The time is no word of the sentence: m_i = Σ_j l_j ∘ A x_ij + T_A(i).
     """

@@ -15,17 +15,17 @@ from torch import Tensor
 class Stories:
     """A batch of B questions for each of R restarts, over memories of at most n sentences of at most J words.
 
-    Slot 1 of a memory holds the sentence told last. Only the N slots that are filled are stored, in the order of
+    Slot 1 of a memory holds the most recent sentence. Only the N slots that are filled are stored, in the order of
     restart, question and slot. Places after a sentence's last word hold 0, the empty word.
     """
 
     n: int
     place: Tensor
-    """(N) where in (R, B, n), flattened, each sentence stands."""
+    """(N) position of each sentence in the flattened (R, B, n)."""
     sentences: Tensor
     """(N, J) word ids."""
     times: Tensor
-    """(N) how long ago each sentence was told, counted from 1."""
+    """(N) age of each sentence, counted from 1."""
     questions: Tensor
     """(R, B, J) word ids."""
     answers: Tensor

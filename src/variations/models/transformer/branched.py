@@ -82,7 +82,7 @@ class BranchedFeedForward(nn.Module):
 
 
 class LiteralBranches(BranchedFeedForward):
-    """The equations as they stand (`branch.impl=naive`)."""
+    """The equations evaluated literally (`branch.impl=naive`)."""
 
     def branch_sum(self, head: Tensor, x: Tensor, kappa: Tensor, alpha: Tensor) -> Tensor:
         """See `BranchedFeedForward.branch_sum`."""
@@ -214,7 +214,7 @@ def build(config: ModelConfig, branch: BranchConfig, kernels: Reference, weights
 
 
 def _matrix(*shape: int) -> nn.Parameter:
-    """(r, c) by Xavier's rule, or M such matrices, each by itself."""
+    """(r, c) by Xavier's rule, or M such matrices, each initialised separately."""
     matrix = nn.Parameter(torch.empty(*shape))
     with torch.no_grad():
         for one in matrix if matrix.dim() == 3 else [matrix]:

@@ -50,7 +50,7 @@ class EncoderLayer(nn.Module):
         self.residuals = nn.ModuleList(Residual(config, kernels) for _ in range(2))
 
     def forward(self, x: Tensor, mask: Mask) -> Tensor:
-        """(B, S, d) to (B, S, d); `mask` is True at real tokens, (B, 1, 1, S), or tells them by segments."""
+        """(B, S, d) to (B, S, d); `mask` is True at real tokens, (B, 1, 1, S), or the segments."""
         x = self.residuals[0](x, lambda y: self.self_output(self.self_heads.self_attend(y, mask, causal=False)[0]))
         x = self.residuals[1](x, self.feed_forward)
         return x
@@ -85,7 +85,7 @@ class DecoderLayer(IncrementalLayer):
         self.residuals = nn.ModuleList(Residual(config, kernels) for _ in range(3))
 
     def forward(self, x: Tensor, state: LayerState, mask: Mask) -> Tensor:
-        """(B, T, d) to (B, T, d); `mask` is True at real source tokens, (B, 1, 1, S), or tells them by segments."""
+        """(B, T, d) to (B, T, d); `mask` is True at real source tokens, (B, 1, 1, S), or the segments."""
         x = self.residuals[0](x, lambda y: self.self_output(self.self_attend(y, state, mask)))
         x = self.residuals[1](x, lambda y: self.cross_output(self.cross_heads.cross_attend(y, state.memory, mask)))
         x = self.residuals[2](x, self.feed_forward)

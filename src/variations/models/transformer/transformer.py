@@ -158,9 +158,9 @@ class Transformer(SequenceToSequence):
         return self.logits(self.decode(tokens[:, None], cache)[:, 0])
 
     def forward(self, source: Tensor, target: Tensor, packed: Packed | None = None) -> Tensor:
-        """Hidden states (B, T, d) that predict `target` (B, T), each from what stands before it.
+        """Hidden states (B, T, d) that predict `target` (B, T), each from the tokens before it.
 
-        Source and target may be laid end to end in one row each; `packed` then tells the sentences.
+        Source and target may each be concatenated into one row; `packed` then gives the sentence boundaries.
         """
         if packed is None:
             start = target.new_full((target.size(0), 1), self.start_id)

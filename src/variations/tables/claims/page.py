@@ -10,26 +10,30 @@ from variations.tasks.base import Task
 
 HEAD = f"""# What the papers claim, and what we found
 
-Made by `python src/claims.py` from the files in [conf/claims](../conf/claims) and the run records in
-[records](../records); nothing here is written by hand. The comparisons, their margins and the rule were fixed before
-the runs that they judge.
+`python src/claims.py` writes this page from the files in [conf/claims](../conf/claims) and the run records in
+[records](../records); nothing is edited by hand. The comparisons, their margins and the rule were fixed before the runs
+that they judge.
 
-**How a verdict comes about.** Each comparison is of two rows of a table over at least {SEEDS} seeds each, and gives a
-{100 * LEVEL:g} % interval of the row's advantage over its base row. BLEU: chance in seeds and in sentences together;
-errors of memory networks: in the restarts of one seed, which count as seeds do, and in questions together; other
-measures: Student's t over seeds. It *supports* a claim of a difference if the interval has the claimed sign and
-reaches the margin, the smallest difference worth the name (0.5 points of a score; 0.01 nats of dev loss, 1 % of
-perplexity; 15 % of the training saved; a rank correlation of 0.5); it *contradicts* it if the interval excludes a
-difference of that size; else it leaves it *open*. A claim of no difference is supported by an interval within the
-margin, and contradicted by one beyond it. All comparisons support: reproduced; some: partly; none supports and at
-least half contradict: not reproduced; else undecided. A row that
-{named(DEFAULT).untrained_when},
-is not trained and concludes nothing. Only signs are judged: how large a difference is on the papers' corpus cannot be
-seen on another one. The rule in code: [rule.py](../src/variations/tables/claims/rule.py).
+**How a verdict is reached.** Each comparison is between two rows of a table, with at least {SEEDS} seeds each,
+and gives a {100 * LEVEL:g} % interval of the row's advantage over its base row. For BLEU the interval covers chance in
+seeds and in sentences; for errors of memory networks, chance in the restarts of one seed, which count as seeds do, and
+in questions; for other measures it is Student's t interval over seeds. The margin is the smallest difference
+that counts: 0.5 points of a score, 0.01 nats of dev loss, 1 % of perplexity, 15 % of the training saved, a rank
+correlation of 0.5.
 
-**How to read a comparison.** `+1.20 [+0.40, +2.00]` is the advantage of the row before "v.", positive if it is
-better, be the measure one that should be high or low. "power" is the smallest true difference that so many seeds
-would have shown with probability {POWER:g}.
+- A claim of a difference: the comparison *supports* it if the interval has the claimed sign and reaches the margin,
+  and *contradicts* it if the interval excludes a difference of that size. Otherwise the comparison is *open*.
+- A claim of no difference: an interval within the margin supports it, an interval beyond the margin contradicts it.
+- A claim is *reproduced* if all its comparisons support it, *partly* if some do, and *not reproduced* if none does and
+  at least half contradict it. Otherwise it is *undecided*.
+
+A row that {named(DEFAULT).untrained_when}, is not trained, and nothing is concluded from it. Only signs are judged,
+because the size of a difference on the papers' corpus cannot be seen on another corpus. The rule in code:
+[rule.py](../src/variations/tables/claims/rule.py).
+
+**How to read a comparison.** `+1.20 [+0.40, +2.00]` is the advantage of the row before "v." over the row after it. It
+is positive if the first row is better, whether the measure should be high or low. "power" is the smallest true
+difference that this many seeds would have shown with probability {POWER:g}.
 """
 
 

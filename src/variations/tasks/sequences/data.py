@@ -68,7 +68,7 @@ class PairsData(pl.LightningDataModule):
         return self._sampler
 
     def train_dataloader(self) -> DataLoader[Any]:
-        """Training batches, from where the Trainer's counts of epochs and batches say that training goes on."""
+        """Training batches, from the position that follows from the Trainer's counts of epochs and batches."""
         if isinstance(self.trainer, pl.Trainer):
             loop = self.trainer.fit_loop
             # Checkpoints are written after a batch, never between epochs: the count is always that of this epoch.

@@ -10,33 +10,39 @@ class DataConfig(SequenceData):
     """A corpus and its sub-words."""
 
     name: str = "toy"
+    """The corpus's name, in labels."""
     kind: str = choice("toy", "toy", "folder", "multi30k", "wmt14")
     """Which loader reads it."""
     source: str = "en"
+    """Language that is read; ending of its files."""
     target: str = "de"
+    """Language that is written; ending of its files."""
     root: str | None = None
-    """Folder with a local copy (plain or .gz); null means: download into `cache` (or unpack, for toy)."""
+    """Folder with a local copy (plain or .gz); null: download into `cache` (or unpack, for toy)."""
     cache: str = field(default_factory=default_cache)
     """Downloads, sub-word models and token files, shared by all runs."""
     train: str = "train"
     """File stems: `<root>/<stem>.<language>[.gz]`."""
     dev: str = "valid"
+    """Stem of the dev set."""
     test: str = "test"
+    """Stem of the test set."""
     lowercase: bool = False
+    """Lower-case all text."""
     seed: int = number(1, ge=0)
     """Seed that the toy corpus was made with; `tools/make_toy_corpus.py` makes others, for `data=files`."""
     train_pairs: int | None = number(None, ge=1)
-    """Use only so many training pairs."""
+    """Use only this many training pairs; null: all."""
     workers: int = number(0, ge=0)
     """Loader processes."""
 
 
 @dataclass
 class DecodeConfig:
-    """Beam search (SPEC section 4)."""
+    """Beam search (Wu et al. 2016, section 7)."""
 
     beam: int = number(4, ge=1)
-    """1 is greedy."""
+    """Width of the beam; 1: greedy search."""
     alpha: float = number(0.6, ge=0, le=100)
     """Exponent of the length penalty ((5+|Y|)/6)^alpha."""
     max_extra: int = number(50, ge=0)
@@ -44,6 +50,7 @@ class DecodeConfig:
     batch_tokens: int = number(4096, ge=1)
     """Padded source tokens times beam per batch."""
     nbest: int = number(1, ge=1)
+    """Translations of each sentence that are kept."""
     sets: list[str] = field(default_factory=lambda: ["test"])
     """Sets that are translated and scored after training: `test`, `dev`, and further test sets of the corpus."""
     attention: int = number(3, ge=0, le=5)

@@ -47,7 +47,7 @@ def toy_faults(data: DataConfig) -> list[Fault]:
         found.append(Fault(("data.source", "data.target"), text))
     if data.seed != 1 or (data.train_pairs or 1) > TOY_PAIRS:
         text = (
-            f"data=toy holds {TOY_PAIRS:,} training pairs, made with data.seed=1: to have others, write them with "
+            f"data=toy holds {TOY_PAIRS:,} training pairs, made with data.seed=1: for others, write them with "
             "`python tools/make_toy_corpus.py FOLDER --seed 2 --train 40000` and use data=files data.root=FOLDER."
         )
         found.append(Fault(("data.seed", "data.train_pairs"), text))

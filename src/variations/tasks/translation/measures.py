@@ -237,7 +237,7 @@ class Measures:
         if scale_name(config) != "full scale":
             found.append(f"measured at {scale_name(config)}")
         if data.get("train_pairs"):
-            found.append(f"measured with {data['train_pairs']:,} training pairs only")
+            found.append(f"measured with only {data['train_pairs']:,} training pairs")
         return found
 
     def references(self, folder: RunFolder, part: str) -> str | None:

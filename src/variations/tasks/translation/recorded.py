@@ -27,7 +27,7 @@ def record(folder: RunFolder, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _texts(folder: RunFolder, name: str, *, own: bool, language: str) -> dict[str, bytes]:
-    """The texts of a set, or what stands for sentences that are not ours to publish."""
+    """The texts of a set, or the substitute for sentences that we may not publish."""
     place = folder.hypotheses
     kept = ("hyp", "src", "ref") if own else ("hyp",)
     texts = {f"hypotheses/{name}.{side}.gz": _packed((place / f"{name}.{side}").read_bytes()) for side in kept}

@@ -1,4 +1,4 @@
-"""Translation as a task: what it owns and where it stands. Importing it imports no torch."""
+"""Translation as a task: what it owns, and where to find it. Importing it imports no torch."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -34,7 +34,7 @@ def prepared(train: TokenPairs) -> dict[str, str]:
 
 
 def present(config: TranslationConfig) -> dict[str, str]:
-    """The fingerprints of texts that are at hand; empty where one is gone or at fault, or would be downloaded.
+    """The fingerprints of texts on this machine; empty where one is missing or faulty, or would be downloaded.
 
     Whoever needs the text will meet that fault; of downloads the checksums are known.
     """

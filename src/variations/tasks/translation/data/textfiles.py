@@ -38,7 +38,7 @@ class Side:
 
 @dataclass
 class Survey:
-    """What one reading of a pair of files tells.
+    """What one reading of a pair of files yields.
 
     Attributes:
         pairs: lines of each file.
@@ -103,7 +103,7 @@ def find(root: Path, stem: str, language: str) -> Path | None:
     plain = root / f"{stem}.{language}"
     there = [path for path in (plain, plain.with_name(plain.name + ".gz")) if path.is_file()]
     if len(there) == 2 and len({_text_sha256(path) for path in there}) == 2:
-        raise DataError(f"{there[0]} and {there[1]} are two different texts: take one of them away.")
+        raise DataError(f"{there[0]} and {there[1]} are two different texts: remove one of them.")
     return there[0] if there else None
 
 
@@ -246,7 +246,7 @@ def _blocks(path: Path, update: Callable[[bytes], object] | None) -> Iterator[by
     except FileNotFoundError:
         raise DataError(f"{path} does not exist: check the path.") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path} is not a whole gzip file ({error}): replace it by a sound copy.") from None
+        raise DataError(f"{path} is not a complete gzip file ({error}): replace it by an intact copy.") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
     if rest:

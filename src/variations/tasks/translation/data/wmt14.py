@@ -5,7 +5,7 @@ Commentary v9, for French also the United Nations corpus and the 10^9 corpus; de
 3,003 sentences). Nothing is filtered, except pairs with a side that is not UTF-8, which are left out and counted.
 
 Checksums. SHA-256 and sizes of Europarl, Common Crawl, News Commentary and dev.tgz are those of TensorFlow Datasets,
-the MD5 of test-full.tgz is sacreBLEU's. For the two archives that only French needs nobody states a checksum: they
+the MD5 of test-full.tgz is sacreBLEU's. For the two archives that only French needs, no checksum is published: they
 are trusted on first use, and their SHA-256 is recorded beside the file and in the data card.
 """
 
@@ -148,7 +148,7 @@ def read_sgm(path: Path) -> list[str]:
         reader.feed(line + "\n")
     reader.close()
     if not reader.segments:
-        raise DataError(f"{path} holds no <seg>: it is no SGM test set.")
+        raise DataError(f"{path} contains no <seg>: it is not an SGM test set.")
     return reader.segments
 
 

@@ -1,4 +1,4 @@
-"""Batched beam search with a key/value cache (SPEC: Wu et al. 2016, section 7, without the coverage term).
+"""Batched beam search with a key/value cache (Wu et al. 2016, section 7, without the coverage term).
 
 The mechanics are those of the code behind Vaswani et al. 2017: from `beam` alive hypotheses the 2·beam best
 continuations are taken; those that end in EOS compete for the finished set, the best `beam` others stay alive, so that

@@ -83,7 +83,7 @@ class Translator:
             raise ConfigError(
                 [
                     f"decode.nbest={self.decode.nbest} is more than decode.beam={self.decode.beam}: "
-                    f"ask for at most {self.decode.beam} translations or set decode.beam={self.decode.nbest}"
+                    f"request at most {self.decode.beam} translations or set decode.beam={self.decode.nbest}"
                 ]
             )
 

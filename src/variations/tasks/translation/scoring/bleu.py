@@ -36,7 +36,7 @@ def multi30k_tokens(language: str) -> Tokenise:
     """Lower-case, normalise punctuation, tokenise: in this order, the preparation behind published Multi30k figures.
 
     The order matters: lower-casing first changes what counts as an abbreviation before a full stop. The German side of
-    test_2016_flickr then has 12,103 tokens, as reported with the published 41.02 (SPEC section 5); cased, 12,102.
+    test_2016_flickr then has 12,103 tokens, as reported with the published 41.02; cased, 12,102.
     """
     from sacremoses import MosesPunctNormalizer
 

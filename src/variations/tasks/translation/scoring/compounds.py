@@ -1,6 +1,6 @@
 """Compound splitting and punctuation, as behind the published English-German BLEU figures.
 
-Source: tensor2tensor's `get_ende_bleu.sh`, which both papers' EN-DE numbers follow (SPEC section 4). Three steps come
+Source: tensor2tensor's `get_ende_bleu.sh`, which both papers' EN-DE numbers follow. Three steps come
 before multi-bleu: replace Unicode punctuation in the *output*, tokenise both sides with Moses, then write every hyphen
 between two non-spaces as a token of its own, on both sides.
 """

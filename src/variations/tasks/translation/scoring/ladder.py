@@ -1,4 +1,4 @@
-"""All scores of one set of hypotheses, from the most comparable to the most forgiving (SPEC section 0, row 13).
+"""All scores of one set of hypotheses, from the most comparable to the most forgiving.
 
 Published figures are of different kinds: the papers' EN-DE BLEU is tokenised and compound-split, Multi30k's is
 tokenised and lower-cased, today's custom is sacreBLEU. Each score here states which it is, so that like meets like.

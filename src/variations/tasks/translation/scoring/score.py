@@ -39,7 +39,7 @@ def perplexity(total_nll: float, units: int, *, per: str = "subword") -> Score:
     """exp(total NLL / units) as a Score named `ppl` (per sub-word) or `ppl_word`.
 
     `total_nll` is the sum, in nats, of the *unsmoothed* negative log-likelihoods of all target sub-words, EOS included;
-    `units` is how many sub-words (EOS included) or words there are (SPEC section 4). Raises ValueError for other units
+    `units` is how many sub-words (EOS included) or words there are. Raises ValueError for other units
     or when there are none.
     """
     sentences = {

@@ -58,7 +58,7 @@ class StoredText:
 
     @property
     def _given_digest(self) -> str | None:
-        """The hash that stands for references which a record may not hold."""
+        """The hash that replaces references that a record may not hold."""
         given = self.folder / f"{self.set}.ref.sha256"
         if stored_path(self.folder / f"{self.set}.ref") is not None or not given.is_file():
             return None
