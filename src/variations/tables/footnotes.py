@@ -46,7 +46,7 @@ def _settings(table: Table) -> list[str]:
 
 def _measured(table: Table) -> list[str]:
     conventions: dict[str, list[str]] = {}
-    for measure in table.measures:
+    for measure in table.columns:
         if text := convention(table, measure):
             conventions.setdefault(text, []).append(measure.label)
     return [f"{', '.join(labels)}: {text}." for text, labels in conventions.items()]
@@ -55,7 +55,7 @@ def _measured(table: Table) -> list[str]:
 def _published(table: Table) -> list[str]:
     keys = dict.fromkeys(key for line in table.lines for key in line.published)
     found = []
-    for kind in (table.task.published(key) for key in keys):
+    for kind in (table.task.published(key) for key in keys if not table.part(key)):
         if kind.text:
             same = f" Of ours, {table.task.measure(kind.measures[0]).label} is of this kind." if kind.measures else ""
             found.append(f"Published {kind.label}: {kind.text}, {kind.convention}.{same}")

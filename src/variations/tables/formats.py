@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from variations.store.atomic import json_text
+from variations.tables.breakdown import break_down
 from variations.tables.grid import Cell, Column, Grid, lay_out
 from variations.tables.table import COSTS, Line, Table, document
 
@@ -24,11 +25,7 @@ def render(table: Table, format_: str) -> str:
 def terminal(table: Table, *, width: int | None = None, colour: bool = False) -> str:
     """Drawn by rich: as wide as it needs to be, or within `width`, if need be without the least telling columns."""
     from rich.console import Console
-    from rich.text import Text
 
-    grid = lay_out(table)
-    shown = list(range(len(grid.columns))) if width is None else _fitting(grid, width)
-    hidden = [column.title for i, column in enumerate(grid.columns) if i not in shown]
     file = io.StringIO()
     console = Console(
         file=file,
@@ -38,6 +35,16 @@ def terminal(table: Table, *, width: int | None = None, colour: bool = False) ->
         highlight=False,
         legacy_windows=False,
     )
+    for grid in [lay_out(table), *break_down(table)]:
+        _print(console, grid, width)
+    return "\n".join(line.rstrip() for line in file.getvalue().rstrip().split("\n")) + "\n"
+
+
+def _print(console: Any, grid: Grid, width: int | None) -> None:
+    from rich.text import Text
+
+    shown = list(range(len(grid.columns))) if width is None else _fitting(grid, width)
+    hidden = [column.title for i, column in enumerate(grid.columns) if i not in shown]
     console.print(_drawn(grid, shown, _widths(grid, shown, width)))
     used = {mark for i in shown for marks in _marks(grid, i) for mark in marks}
     seen = replace(grid, notes=[note for note in grid.notes if note[0] in used])
@@ -48,7 +55,8 @@ def terminal(table: Table, *, width: int | None = None, colour: bool = False) ->
         console.print(Text(line), soft_wrap=width is None)
     for gap in grid.gaps:
         console.print(Text(f"No result: {gap}", style="yellow"), soft_wrap=width is None)
-    return "\n".join(line.rstrip() for line in file.getvalue().rstrip().split("\n")) + "\n"
+    if grid.notes or grid.remarks:
+        console.print()
 
 
 def _drawn(grid: Grid, shown: list[int], widths: Mapping[int, int]) -> Any:
@@ -114,9 +122,11 @@ def _narrowest(grid: Grid, index: int) -> int:
 
 
 def markdown(table: Table) -> str:
-    """A pipe table, then the notes as a list."""
-    grid = lay_out(table)
+    """A pipe table, then the notes as a list; parts of measures in tables of their own."""
+    return "\n".join(_markdown(grid) for grid in [lay_out(table), *break_down(table)])
 
+
+def _markdown(grid: Grid) -> str:
     def cell(item: Cell | Column) -> str:
         text = item.title if isinstance(item, Column) else item.text
         escaped = text.replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*").replace("_", "\\_")
@@ -129,7 +139,8 @@ def markdown(table: Table) -> str:
     lines += [f"| {' | '.join(cell(item) for item in row)} |" for row in grid.rows]
     notes = [f"- {line}" for line in _notes(grid, lambda mark: _raised((mark,)))]
     gaps = [f"- No result: {gap}" for gap in grid.gaps]
-    return "\n".join([*lines, "", *notes, *gaps]) + "\n"
+    below = [*notes, *gaps]
+    return "\n".join([*lines, *([""] if below else []), *below]) + "\n"
 
 
 def _raised(marks: tuple[str, ...]) -> str:
@@ -138,7 +149,10 @@ def _raised(marks: tuple[str, ...]) -> str:
 
 def latex(table: Table) -> str:
     """A `table` with booktabs rules; its first line says which packages it needs, beside UTF-8 input."""
-    grid = lay_out(table)
+    return "\n".join(_latex(grid) for grid in [lay_out(table), *break_down(table)])
+
+
+def _latex(grid: Grid) -> str:
     wide = len(grid.columns) > NARROW
 
     def cell(item: Cell | Column) -> str:

@@ -88,7 +88,7 @@ def lay_out(table: Table) -> Grid:
         _published(table, key, f"{table.task.published(key).label}, published", add, book)
         differences = [Cell(delta(value), value=value) for value in (line.published_delta.get(key) for line in lines)]
         add(f"published_delta.{key}", "Δ base, published", differences, rank=2)
-    for measure in table.measures:
+    for measure in table.columns:
         primary = measure is table.primary
         cells = [_measured(line, measure, book, primary=primary) for line in lines]
         add(measure.key, measure.label, cells, rank=0 if primary else 5)
@@ -113,7 +113,7 @@ def lay_out(table: Table) -> Grid:
 
 def _published_keys(table: Table) -> list[str]:
     keys = dict.fromkeys(key for line in table.lines for key in line.published)
-    return [key for key in keys if key != "params_millions"]
+    return [key for key in keys if key != "params_millions" and not table.part(key)]
 
 
 def _published(table: Table, key: str, title: str, add: Callable[..., None], book: Notebook) -> None:

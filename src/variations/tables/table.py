@@ -96,6 +96,17 @@ class Table:
         return self.measures[0]
 
     @property
+    def columns(self) -> list[Measure]:
+        """Measures that have a column of their own: all but the parts of others."""
+        return [measure for measure in self.measures if not measure.part_of]
+
+    def part(self, key: str) -> Measure | None:
+        """Our measure of a published figure, if it is a part of another."""
+        kind = self.task.published(key)
+        found = self.task.measure(kind.measures[0]) if kind.measures else None
+        return found if found and found.part_of else None
+
+    @property
     def gaps(self) -> list[str]:
         """Every cell without a result."""
         return [gap for line in self.lines for gap in line.gaps]
@@ -298,7 +309,8 @@ def _agreements(table: Table) -> list[Agreement]:
     found = []
     keys = dict.fromkeys(key for line in table.lines for key in line.published_delta)
     for key in keys:
-        if measure := _like(table.task.published(key), table):
+        measure = _like(table.task.published(key), table)
+        if measure and not table.part(key):
             pairs = [
                 (line.row.definition.row, line.published_delta[key], line.delta[measure].mean)
                 for line in table.lines

@@ -150,6 +150,9 @@ class Measure:
     """What it is a function of sums over, in the plural, such as `sentences`; empty: its differences are not tested."""
     digits: int = 2
     """Printed after the point."""
+    part_of: str = ""
+    """Key of the measure that it is a part of, as one task's error is of the mean over tasks; tables show the parts
+    below, one a line."""
 
     def value(self, result: Mapping[str, Any]) -> float | None:
         """The number, or None where the run did not measure it."""

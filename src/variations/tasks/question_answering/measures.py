@@ -61,6 +61,12 @@ def keep(folder: RunFolder, arrays: Mapping[str, NDArray[Any]], chosen: Mapping[
     part.replace(path)
 
 
+def record(folder: RunFolder) -> dict[str, bytes]:
+    """What a published record holds of the answers, by file name."""
+    path = folder.hypotheses / ANSWERS
+    return {f"hypotheses/{ANSWERS}": path.read_bytes()} if path.is_file() else {}
+
+
 def measure(key: str) -> Measure:
     """The measure of a key: any score of the test set, and the loss. Raises UserError if there is none."""
     part, _, score = key.partition(".")
@@ -69,7 +75,8 @@ def measure(key: str) -> Measure:
     if part == "test" and score in SCORES:
         label, convention = SCORES[score]
         items = "" if score.startswith("error_") else "questions"
-        return Measure(key, label, higher_is_better=False, convention=convention, items=items)
+        whole = "test.error" if score.startswith("task_") else ""
+        return Measure(key, label, higher_is_better=False, convention=convention, items=items, part_of=whole)
     valid = [*SCORES, "dev_nll"]
     raise UserError(f"There is no measure '{key}' of answers.{did_you_mean(key, valid)} Valid: {', '.join(valid)}.")
 

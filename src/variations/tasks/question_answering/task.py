@@ -224,6 +224,10 @@ class QuestionAnswering(Measured):
         """The mean of the tasks' errors, or how many fail."""
         return measures.aggregate(measure, sums)
 
+    def record(self, run: TestedRun) -> Mapping[str, Any]:
+        """Which questions each restart answered wrong: numbers, and nothing of the stories."""
+        return measures.record(run.folder)
+
 
 def _card(folder: RunFolder) -> dict[str, Any]:
     from variations.tasks.question_answering.data import CARD

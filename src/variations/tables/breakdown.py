@@ -1,0 +1,85 @@
+"""Measures that are parts of another, such as the errors of single tasks: one a line, and the rows side by side."""
+
+from variations.tables.grid import RECALLED, Cell, Column, Grid, Notebook, delta
+from variations.tables.table import Figure, Line, Table
+from variations.tasks.base import Measure
+
+ABREAST = 4
+"""Rows of the sweep side by side in one grid."""
+
+
+def break_down(table: Table) -> list[Grid]:
+    """Grids of a few rows each, published figures beside measured ones; none where no measure has parts."""
+    keys = {part.key: key for line in table.lines for key in line.published if (part := table.part(key))}
+    parts = {measure.key: measure for measure in table.measures if measure.part_of}
+    parts |= {key: table.task.measure(key) for key in keys}
+    wanted = [line for line in table.lines if parts.keys() & line.measured.keys() or line.published.keys() & keys.values()]
+    if not wanted:
+        return []
+    order = [measure.key for measure in table.task.columns(table.primary)]
+    listed = sorted(parts.values(), key=lambda part: order.index(part.key) if part.key in order else len(order))
+    book = Notebook()
+    blocks = list(_blocks(wanted))
+    grids = []
+    for number, block in enumerate(blocks, 1):
+        columns: list[tuple[Column, list[Cell]]] = [
+            (Column("part", right=False, key="part"), [Cell(part.label, value=part.label) for part in listed])
+        ]
+        for line in block:
+            columns += _of_line(line, listed, keys, book)
+        title = f"{table.sweep.name}: {_whole(table, listed)}, part by part"
+        title += f" ({number} of {len(blocks)})" if len(blocks) > 1 else ""
+        rows = [[cells[at] for _, cells in columns] for at in range(len(listed))]
+        grids.append(Grid(title, [column for column, _ in columns], rows, [None] * len(rows)))
+    grids[-1].notes = book.notes()
+    return grids
+
+
+def _blocks(lines: list[Line]) -> list[list[Line]]:
+    """At most ABREAST lines of one group each."""
+    found: list[list[Line]] = []
+    for line in lines:
+        group = line.row.definition.group
+        if not found or len(found[-1]) == ABREAST or found[-1][0].row.definition.group != group:
+            found.append([])
+        found[-1].append(line)
+    return found
+
+
+def _whole(table: Table, parts: list[Measure]) -> str:
+    return " and ".join(table.task.measure(key).label for key in dict.fromkeys(part.part_of for part in parts))
+
+
+def _of_line(
+    line: Line, parts: list[Measure], keys: dict[str, str], book: Notebook
+) -> list[tuple[Column, list[Cell]]]:
+    """The columns of a row that have anything to say: published, measured, and their difference."""
+    figures = [line.published.get(keys.get(part.key, "")) for part in parts]
+    found = [line.measured.get(part.key) for part in parts]
+    present = [figure for figure in figures if figure]
+    common = [note for note in _notes(present[0]) if all(note in _notes(f) for f in present)] if present else []
+    published = [
+        Cell(f"{figure.value:g}", book.mark(note for note in _notes(figure) if note not in common), figure.value)
+        if figure
+        else Cell("")
+        for figure in figures
+    ]
+    measured = [
+        Cell(f"{mean.mean:.{part.digits}f}" + (f" ± {mean.sd:.{part.digits}f}" if mean.sd is not None else ""))
+        if mean
+        else Cell("")
+        for mean, part in zip(found, parts, strict=True)
+    ]
+    differences = [Cell(delta(figure.difference)) if figure else Cell("") for figure in figures]
+    name, label = line.row.definition.row, line.label
+    columns = [
+        (Column(f"{label}: published", marks=book.mark(common), key=f"{name}.published"), published),
+        (Column("measured" if present else f"{label}: measured", key=f"{name}.measured"), measured),
+        (Column("difference", rank=1, key=f"{name}.difference"), differences),
+    ]
+    return [(column, cells) for column, cells in columns if any(cell.text for cell in cells)]
+
+
+def _notes(figure: Figure) -> list[str]:
+    caveats = list(figure.notes) if figure.difference is not None else []
+    return ([RECALLED] if figure.recalled else []) + caveats

@@ -1,0 +1,82 @@
+"""Parts of a measure: out of the table's columns, and one a line below it, published figures beside measured ones."""
+
+from pathlib import Path
+
+import pytest
+
+from variations.config import SweepConfig
+from variations.store.atomic import write_json, write_yaml
+from variations.store.rows import define
+from variations.tables.breakdown import break_down
+from variations.tables.chance import SignificanceConfig
+from variations.tables.formats import render, terminal
+from variations.tables.grid import Grid, lay_out
+from variations.tables.table import Table, build
+
+ROWS = ["pe", "bow", "lstm", "joint_3hop", "memnn_weak", "vinhkhuc"]
+MEASURED = {"error": 20.0, "task_1": 0.5, "task_19": 88.0}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Five rows of the paper and one of others, of which the first has a run."""
+    run = tmp_path / "papers" / "pe" / "seed1"
+    run.mkdir(parents=True)
+    data = {"kind": "babi", "name": "babi", "questions": "1k", "tasks": list(range(1, 21))}
+    config = {"task": "question_answering", "data": data, "model": {"restarts": 10}, "recipe": {"name": "x"}}
+    write_yaml(run / "config.yaml", config)
+    write_json(run / "status.json", {"state": "finished", "step": 1})
+    scores = {name: {"value": value} for name, value in MEASURED.items()}
+    write_json(run / "result.json", {"scores": {"test": scores}, "loss": {}, "parameters": 7520})
+    sweep = SweepConfig(name="papers", table="babi_memn2n_1k", rows=ROWS, seeds=[1], metric="error")
+    return build(define(sweep), tmp_path, SignificanceConfig(n=100))
+
+
+def column(grid: Grid, key: str) -> list[str]:
+    at = [each.key for each in grid.columns].index(key)
+    return [row[at].text for row in grid.rows]
+
+
+def test_parts_have_no_columns_and_no_footnotes_of_their_own(table: Table) -> None:
+    grid = lay_out(table)
+    assert not [each.key for each in grid.columns if "task_" in each.key]
+    assert {"published.mean_error", "test.error"} <= {each.key for each in grid.columns}
+    assert not [remark for remark in grid.remarks if "path finding" in remark]
+
+
+def test_each_part_is_a_line_with_what_was_published_measured_and_the_difference(table: Table) -> None:
+    first = break_down(table)[0]
+    assert column(first, "part")[:2] == ["1 single supporting fact", "2 two supporting facts"]
+    assert column(first, "part")[-1] == "20 agents motivations"
+    assert column(first, "pe.published")[0] == "0.1"
+    assert column(first, "pe.published")[18] == "87.4"
+    assert [column(first, "pe.measured")[task] for task in (0, 1, 18)] == ["0.50", "", "88.00"]
+    assert [column(first, "pe.difference")[task] for task in (0, 1, 18)] == ["+0.40", "", "+0.60"]
+
+
+def test_rows_stand_four_abreast_and_groups_apart(table: Table) -> None:
+    grids = break_down(table)
+    rows = [[key.partition(".")[0] for key in dict.fromkeys(c.key for c in grid.columns)][1:] for grid in grids]
+    assert [list(dict.fromkeys(names)) for names in rows] == [ROWS[:4], ["memnn_weak"], ["vinhkhuc"]]
+    assert [grid.title[-8:] for grid in grids] == ["(1 of 3)", "(2 of 3)", "(3 of 3)"]
+
+
+def test_what_was_recalled_bears_a_mark_in_the_heading(table: Table) -> None:
+    grids = break_down(table)
+    titles = {c.key: c.marks for grid in grids for c in grid.columns}
+    assert titles["pe.published"] == ()
+    assert titles["lstm.published"] == titles["memnn_weak.published"] == ("a",)
+    assert grids[-1].notes == [("a", "written from memory of the publication, not read again")]
+
+
+@pytest.mark.parametrize("format_", ["markdown", "latex"])
+def test_every_format_shows_them(table: Table, format_: str) -> None:
+    text = render(table, format_)
+    assert "part by part (3 of 3)" in text
+    assert "19 path finding" in text
+
+
+def test_the_terminal_shows_them_within_its_width(table: Table) -> None:
+    text = terminal(table, width=140)
+    assert text.count("19 path finding") == 3
+    assert max(map(len, text.split("\n")[text.split("\n").index("papers: mean error %, part by part (1 of 3)") :])) <= 140
