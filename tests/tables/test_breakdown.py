@@ -79,4 +79,5 @@ def test_every_format_shows_them(table: Table, format_: str) -> None:
 def test_the_terminal_shows_them_within_its_width(table: Table) -> None:
     text = terminal(table, width=140)
     assert text.count("19 path finding") == 3
-    assert max(map(len, text.split("\n")[text.split("\n").index("papers: mean error %, part by part (1 of 3)") :])) <= 140
+    below = text[text.index("papers: mean error %, part by part (1 of 3)") :]
+    assert max(map(len, below.split("\n"))) <= 140

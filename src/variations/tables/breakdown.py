@@ -13,7 +13,9 @@ def break_down(table: Table) -> list[Grid]:
     keys = {part.key: key for line in table.lines for key in line.published if (part := table.part(key))}
     parts = {measure.key: measure for measure in table.measures if measure.part_of}
     parts |= {key: table.task.measure(key) for key in keys}
-    wanted = [line for line in table.lines if parts.keys() & line.measured.keys() or line.published.keys() & keys.values()]
+    wanted = [
+        line for line in table.lines if parts.keys() & line.measured.keys() or line.published.keys() & keys.values()
+    ]
     if not wanted:
         return []
     order = [measure.key for measure in table.task.columns(table.primary)]
@@ -50,9 +52,7 @@ def _whole(table: Table, parts: list[Measure]) -> str:
     return " and ".join(table.task.measure(key).label for key in dict.fromkeys(part.part_of for part in parts))
 
 
-def _of_line(
-    line: Line, parts: list[Measure], keys: dict[str, str], book: Notebook
-) -> list[tuple[Column, list[Cell]]]:
+def _of_line(line: Line, parts: list[Measure], keys: dict[str, str], book: Notebook) -> list[tuple[Column, list[Cell]]]:
     """The columns of a row that have anything to say: published, measured, and their difference."""
     figures = [line.published.get(keys.get(part.key, "")) for part in parts]
     found = [line.measured.get(part.key) for part in parts]

@@ -17,11 +17,12 @@ from variations.tables.significance import (
     SEED,
     Comparison,
     Items,
+    across_restarts,
     across_seeds,
     paired_bootstrap,
     paired_randomisation,
 )
-from variations.tasks.base import Measure, Task, TestedRun
+from variations.tasks.base import Measure, Restarts, Task, TestedRun
 
 ROUNDING = 0.01
 """By how much a stored score may differ from that of the stored items."""
@@ -56,18 +57,23 @@ class RowTest:
 
     @property
     def significant(self) -> bool | None:
-        """Whether p is below 1 - level; None for one seed, since another seed may say otherwise."""
+        """Whether p is below 1 - level; None for one training, since another may say otherwise."""
         return self.across.significant if self.counts_seeds else None
 
     @property
     def p(self) -> float | None:
-        """The probability of so large a difference by chance in seeds and items; None for one seed."""
+        """The probability of so large a difference by chance in trainings and items; None for one training."""
         return self.across.p if self.counts_seeds else None
 
     @property
     def counts_seeds(self) -> bool:
-        """Whether the chance in seeds is accounted for."""
-        return "seeds" in self.across.variance
+        """Whether the chance in training is accounted for: that between seeds, or between restarts of one."""
+        return "seeds" in self.across.variance or self.counts_restarts
+
+    @property
+    def counts_restarts(self) -> bool:
+        """Whether it is the chance between restarts of one seed."""
+        return "restarts" in self.across.variance
 
     @property
     def agreeing_seeds(self) -> int:
@@ -125,9 +131,11 @@ class Tester:
             return f"not tested: {next(iter(missing.values()))}"
         notes = [f"seed {seed} is not tested: {reason}" for seed, reason in missing.items()]
         notes += [note for seed in found for note in self._disagreement(pairs[seed][0], found[seed][0])]
-        return self._test(found, tuple(notes))
+        return self._test(found, tuple(notes), *pairs[next(iter(found))])
 
-    def _test(self, found: dict[int, tuple[Items, Items]], notes: tuple[str, ...]) -> RowTest:
+    def _test(
+        self, found: dict[int, tuple[Items, Items]], notes: tuple[str, ...], first: SeedRun, first_of_base: SeedRun
+    ) -> RowTest:
         settings = self.settings
         aggregate = self._aggregate
         options: dict[str, Any] = {"n": settings.n, "seed": settings.seed, "level": settings.level}
@@ -139,6 +147,10 @@ class Tester:
             for seed, (ours, theirs) in found.items()
         }
         if len(found) == 1:
+            ours, theirs = self._restarts(first), self._restarts(first_of_base)
+            if ours and theirs:
+                across = across_restarts(ours, theirs, aggregate, **options)
+                return RowTest(self.measure.key, across, seeds, notes)
             return RowTest(self.measure.key, next(iter(seeds.values()))[0], seeds, notes)
         systems, bases = zip(*found.values(), strict=True)
         return RowTest(self.measure.key, across_seeds(systems, bases, aggregate, **options), seeds, notes)
@@ -160,6 +172,11 @@ class Tester:
             return self.task.items(tested, self.measure, cache=self.settings.cache)
         except DataError as error:
             return str(error)
+
+    def _restarts(self, run: SeedRun) -> Restarts | None:
+        if run.folder is None:
+            return None
+        return self.task.restarts(TestedRun(RunFolder(run.folder), run.config, run.result), self.measure)
 
     def _disagreement(self, run: SeedRun, items: Items) -> list[str]:
         """The stored items must be what `result.json` speaks of."""

@@ -24,9 +24,13 @@ def remarks(table: Table, refusal: str | None) -> list[str]:
 def star_text(table: Table) -> str:
     """What the mark `*` at a difference says."""
     settings = table.significance
+    restarts = any(line.test.counts_restarts for line in table.lines if line.test)
+    what = "of the difference, chance in restarts"
+    if not restarts:
+        what = "of the difference of means over seeds, chance in seeds"
     return (
-        f"p < {1 - settings.level:.3g} in a test of the difference of means over seeds, chance in seeds and in "
-        f"{table.primary.items} (n = {settings.n:,}, seed {settings.seed})"
+        f"p < {1 - settings.level:.3g} in a test {what} and in {table.primary.items} (n = {settings.n:,}, "
+        f"seed {settings.seed})"
     )
 
 
@@ -95,7 +99,12 @@ def _tests(table: Table, refusal: str | None) -> list[str]:
         return []
     settings, items = table.significance, table.primary.items
     kinds = []
-    if any(test.counts_seeds for test in tests):
+    if any(test.counts_restarts for test in tests):
+        kinds.append(
+            f"for one seed, of the reported restarts, chance in {items} and between restarts together (of any restart, "
+            "not of the best in training, so rather wide than narrow)"
+        )
+    if any(test.counts_seeds and not test.counts_restarts for test in tests):
         kinds.append(f"of the difference of means over seeds, chance in seeds and {items} together")
     if not all(test.counts_seeds for test in tests):
         kinds.append(

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from variations.tasks.base import Restarts
+
 Items = NDArray[Any]
 """What each item adds to a system's sums, (S, k)."""
 Floats = NDArray[np.float64]
@@ -42,16 +44,16 @@ class Comparison:
     p: float
     """Two-sided probability of so large a difference by chance; at least 1 / (n + 1)."""
     method: str
-    """`bootstrap`, `randomisation` or `seeds`."""
+    """`bootstrap`, `randomisation`, `seeds` or `restarts`."""
     n: int
     seed: int
     level: float = 0.95
     p_sacrebleu: float | None = None
     """The p-value `sacrebleu --paired-bs` or `--paired-ar` prints for the same n and seed."""
     seeds: tuple[int, int] = (1, 1)
-    """How many seeds of the system and of the base took part."""
+    """How many seeds of the system and of the base took part; restarts, where they are a source of chance."""
     variance: tuple[str, ...] = ("items",)
-    """The sources of chance accounted for: `items`, `seeds`."""
+    """The sources of chance accounted for: `items`, `seeds`, `restarts`."""
 
     @property
     def significant(self) -> bool:
@@ -163,6 +165,59 @@ def across_seeds(
     p = _share(np.abs(draws) >= abs(difference) - TIE)
     sources = ("items", "seeds") if degrees else ("items",)
     return Comparison(difference, low, high, p, "seeds", n, seed, level, None, runs, sources)
+
+
+def across_restarts(
+    system: Restarts, base: Restarts, aggregate: Aggregate, *, n: int = 1000, seed: int = SEED, level: float = 0.95
+) -> Comparison:
+    """Difference of two runs that report one of R restarts each, with the chance in both restarts and items.
+
+    As `across_seeds`, for one reported network on each side: each of the n draws is what a bootstrap of the items does
+    to the difference, and a normal deviation with the variance between restarts. Networks of different groups are
+    unrelated, so that their variances add up. To report the best in training rather than any restart makes a result
+    less variable, if at all, so the interval is wide rather than narrow; a group in which some restarts fail widens it
+    most. Raises ValueError when the numbers of items differ, or a side has a single restart.
+    """
+    reported = [_of_chosen(side, side.order[:, 0]) for side in (system, base)]
+    items, rng = _check(*reported), np.random.default_rng(seed)
+    difference = float(aggregate(reported[0].sum(0)) - aggregate(reported[1].sum(0)))
+    draws = np.concatenate(
+        [aggregate(drawn @ reported[0]) - aggregate(drawn @ reported[1]) for drawn in _resamples(items, n, rng)]
+    )
+    draws = draws - draws.mean()
+    variances = [_between_restarts(side, aggregate) for side in (system, base)]  # (G) each
+    degrees = [side.order.shape[1] - 1 for side in (system, base)]
+    added, known = float(sum(v.sum() for v in variances)), float(draws.var())
+    uncertain = known**2 / max(items - 1, 1) + sum(
+        float((v**2).sum()) / freedom for v, freedom in zip(variances, degrees, strict=True)
+    )
+    if uncertain > 0:
+        freedom = (known + added) ** 2 / uncertain  # Satterthwaite 1946
+        draws = draws + rng.normal(0.0, np.sqrt(added), n)
+        draws = draws / np.sqrt(rng.chisquare(freedom, n) / freedom)
+    low, high = _interval(difference + draws, level)
+    p = _share(np.abs(draws) >= abs(difference) - TIE)
+    counts = (len(system.items), len(base.items))
+    return Comparison(difference, low, high, p, "restarts", n, seed, level, None, counts, ("items", "restarts"))
+
+
+def _of_chosen(side: Restarts, chosen: NDArray[Any]) -> Items:
+    """(S, k): each item as the restart has it that was chosen for its group (G)."""
+    picked: Items = side.items[chosen[side.group], np.arange(side.items.shape[1])]
+    return picked
+
+
+def _between_restarts(side: Restarts, aggregate: Aggregate) -> Floats:
+    """(G) variance of the measure when each restart in turn is reported in one group, and the others stay."""
+    if side.order.shape[1] < 2:
+        raise ValueError("a single restart has no spread")
+    reported = side.order[:, 0]
+    total = _of_chosen(side, reported).sum(0)
+    variances = []
+    for group, best in enumerate(reported):
+        of_restarts = side.items[:, side.group == group].sum(1)  # (R, k)
+        variances.append(aggregate(total - of_restarts[best] + of_restarts).var(ddof=1))
+    return np.array(variances)
 
 
 def _observed(side: Sequence[Items], aggregate: Aggregate) -> Floats:

@@ -203,6 +203,18 @@ class TestedRun:
 
 
 @dataclass(frozen=True)
+class Restarts:
+    """What each of a run's R restarts adds to a measure, where the run reports the one that learned its data best."""
+
+    items: "NDArray[Any]"
+    """(R, S, k): of each of S items, as `Task.items` has them of the reported restart."""
+    group: "NDArray[Any]"
+    """(S): restarts are chosen in each of G groups of items by itself, such as tasks; which one an item is of."""
+    order: "NDArray[Any]"
+    """(G, R): the restarts, from the one with the least training error, which is reported."""
+
+
+@dataclass(frozen=True)
 class Samples:
     """What the model did with some items of a set, for people to read."""
 
@@ -331,6 +343,10 @@ class Task(Configured, Protocol):
 
     def aggregate(self, measure: Measure, sums: "NDArray[Any]") -> "NDArray[Any]":
         """The measure of sums over items, (…, k) to (…)."""
+        ...
+
+    def restarts(self, run: TestedRun, measure: Measure) -> Restarts | None:
+        """The items of each restart, where a run has several; None where it has one, or has not stored them."""
         ...
 
     def untrained(self, runs: Sequence[TestedRun], part: str) -> str | None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from variations.errors import DataError, UserError
 from variations.store.ledger import RunFolder
-from variations.tasks.base import Measure, Published, TestedRun
+from variations.tasks.base import Measure, Published, Restarts, TestedRun
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,6 +87,10 @@ class Measured:
         """The mean, of sums of values and of ones, (…, 2) to (…)."""
         mean: NDArray[Any] = sums[..., 0] / sums[..., 1]
         return mean
+
+    def restarts(self, run: TestedRun, measure: Measure) -> Restarts | None:
+        """A run is one training."""
+        return None
 
     def untrained(self, runs: Sequence[TestedRun], part: str) -> str | None:
         """Nothing is known against it."""

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import yaml
 
 from variations.configuration.places import CONF
+from variations.configuration.tasks import DEFAULT, names
 from variations.errors import ConfigError
 from variations.tables.claims.rule import EXPECTATIONS, MARGINS, VERDICTS, Expectation, Verdict
 
@@ -77,6 +78,8 @@ class Paper:
     name: str
     scales: tuple[Scale, ...]
     claims: tuple[Claim, ...]
+    task: str = DEFAULT
+    """The task that the tables of its claims are of."""
 
 
 def read_papers(folder: Path = CLAIMS) -> list[Paper]:
@@ -101,7 +104,10 @@ def _paper(path: Path, faults: list[str]) -> Paper | None:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         scales = tuple(Scale(**item) for item in content["scales"])
         claims = tuple(_claim(item, path.name, faults) for item in content["claims"])
-        return Paper(content["paper"], scales, claims)
+        task = content.get("task", DEFAULT)
+        if task not in names():
+            faults.append(f"{path}: there is no task '{task}'. Valid: {', '.join(names())}")
+        return Paper(content["paper"], scales, claims, task)
     except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError) as error:
         faults.append(f"{path}: {' '.join(str(error).split())}")
         return None

@@ -149,14 +149,15 @@ class Evidence:
             if not isinstance(found, RowTest):
                 return found or "no common seeds"
             across = found.across
-            return Finding(across.difference, across.low, across.high, across.seeds)
+            gain = Finding(across.difference, across.low, across.high, across.seeds, found.counts_restarts)
+            return gain if measure.higher_is_better else _turned(gain)
         ours, theirs = (list(_values(side, test.measure).values()) for side in (row, base))
         if not ours or not theirs:
             return f"{test.measure} was not measured"
         found_ = t_interval(ours, theirs)
         if test.measure == "parameters" or measure.higher_is_better:
             return found_
-        return replace(found_, effect=-found_.effect, low=-found_.high, high=-found_.low)
+        return _turned(found_)
 
     def _order(self, test: Contrast, scale: Scale, name: str) -> Outcome | None:
         """Spearman's ρ of published and measured differences from the base rows, over the rows that were trained."""
@@ -184,6 +185,11 @@ class Evidence:
         found = Finding(rho, *correlation_interval(rho, len(ours)), (min(counts), min(counts)))
         words = f"{len(ours)} rows" + (f"; {note}" if note else "")
         return Outcome(test, scale, bearing(test.expect, found, test.margin), found, words)
+
+
+def _turned(found: Finding) -> Finding:
+    """The effect of a difference in a measure of which less is better."""
+    return replace(found, effect=-found.effect, low=-found.high, high=-found.low)
 
 
 def _sweep_config(name: str) -> SweepConfig | None:

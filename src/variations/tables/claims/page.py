@@ -6,9 +6,8 @@ from variations.configuration.tasks import DEFAULT, named
 from variations.tables.claims.claim import Contrast, Paper
 from variations.tables.claims.evidence import Effort, Evidence, Judged, Outcome
 from variations.tables.claims.rule import LEVEL, POWER, SEEDS, VERDICTS, detectable
+from variations.tasks.base import Task
 
-_TASK = named(DEFAULT)
-"""Both papers' claims are of translation."""
 HEAD = f"""# What the papers claim, and what we found
 
 Made by `python src/claims.py` from the files in [conf/claims](../conf/claims) and the run records in
@@ -17,13 +16,14 @@ the runs that they judge.
 
 **How a verdict comes about.** Each comparison is of two rows of a table over at least {SEEDS} seeds each, and gives a
 {100 * LEVEL:g} % interval of the row's advantage over its base row. BLEU: chance in seeds and in sentences together;
-other measures: Student's t over seeds. It *supports* a claim of a difference if the interval has the claimed sign and
+errors of memory networks: in the restarts of one seed, which count as seeds do, and in questions together; other
+measures: Student's t over seeds. It *supports* a claim of a difference if the interval has the claimed sign and
 reaches the margin, the smallest difference worth the name (0.5 points of a score; 0.01 nats of dev loss, 1 % of
 perplexity; 15 % of the training saved; a rank correlation of 0.5); it *contradicts* it if the interval excludes a
 difference of that size; else it leaves it *open*. A claim of no difference is supported by an interval within the
 margin, and contradicted by one beyond it. All comparisons support: reproduced; some: partly; none supports and at
 least half contradict: not reproduced; else undecided. A row that
-{_TASK.untrained_when},
+{named(DEFAULT).untrained_when},
 is not trained and concludes nothing. Only signs are judged: how large a difference is on the papers' corpus cannot be
 seen on another one. The rule in code: [rule.py](../src/variations/tables/claims/rule.py).
 
@@ -38,7 +38,12 @@ def page(papers: Sequence[Paper], evidence: Evidence) -> str:
     parts = [HEAD]
     for paper in papers:
         judged = [evidence.judge(paper, claim) for claim in paper.claims]
-        parts += [f"## {paper.name}\n", _tally(judged), _table(judged), _efforts(evidence.effort(paper))]
+        parts += [
+            f"## {paper.name}\n",
+            _tally(judged),
+            _table(judged, named(paper.task)),
+            _efforts(evidence.effort(paper)),
+        ]
     return "\n".join(part for part in parts if part)
 
 
@@ -48,27 +53,27 @@ def _tally(judged: Sequence[Judged]) -> str:
     return f"{len(judged)} claims and questions: {words}.\n"
 
 
-def _table(judged: Sequence[Judged]) -> str:
+def _table(judged: Sequence[Judged], task: Task) -> str:
     lines = ["| where | claim, in our words | published | measured here | verdict |", "|:---|:---|:---|:---|:---|"]
     for item in judged:
         claim = item.claim
-        cells = [claim.section, claim.claim, claim.published or "", _measured(item), f"**{item.verdict}**"]
+        cells = [claim.section, claim.claim, claim.published or "", _measured(item, task), f"**{item.verdict}**"]
         lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _measured(item: Judged) -> str:
+def _measured(item: Judged, task: Task) -> str:
     claim = item.claim
     if claim.settled:
         return f"{claim.settled.why} (`{claim.settled.by}`)"
     if claim.untested:
         return claim.untested
-    return "<br>".join(_outcome(outcome) for outcome in item.outcomes) or "not run yet"
+    return "<br>".join(_outcome(outcome, task) for outcome in item.outcomes) or "not run yet"
 
 
-def _outcome(outcome: Outcome) -> str:
+def _outcome(outcome: Outcome, task: Task) -> str:
     test = outcome.test
-    what = _compared(test)
+    what = _compared(test, task)
     found = outcome.finding
     if found is None:
         return f"{outcome.scale.name}, {what}: {outcome.note} (open)"
@@ -77,21 +82,21 @@ def _outcome(outcome: Outcome) -> str:
     unit = " %" if test.expect == "sooner" else ""
     text = f"{outcome.scale.name}, {what}: {values[0]}{unit} [{values[1]}, {values[2]}]"
     seeds = " and ".join(map(str, found.seeds)) if len(set(found.seeds)) > 1 else str(found.seeds[0])
-    extras = [f"{seeds} seed{'' if found.seeds == (1, 1) else 's'}"]
+    extras = [f"{seeds} {'restart' if found.restarts else 'seed'}{'' if found.seeds == (1, 1) else 's'}"]
     if test.expect != "same order":
         extras.append(f"power {_number(percent * detectable(found), test).lstrip('+')}{unit}")
     extras += [outcome.note] if outcome.note else []
     return f"{text}, {', '.join(extras)} ({outcome.bearing})"
 
 
-def _compared(test: Contrast) -> str:
+def _compared(test: Contrast, task: Task) -> str:
     if test.expect == "same order":
         published = test.published.replace("_", " ")
-        return f"rank correlation of {_TASK.measure(test.measure).label} with the published {published}"
+        return f"rank correlation of {task.measure(test.measure).label} with the published {published}"
     rows = f"`{test.row}` v. `{test.base}`"
     if test.expect == "sooner":
         return f"{rows}, {test.unit.replace('_', ' ')}s saved".replace("secondss", "seconds").replace("flopss", "FLOPs")
-    label = "parameters" if test.measure == "parameters" else _TASK.measure(test.measure).label
+    label = "parameters" if test.measure == "parameters" else task.measure(test.measure).label
     return f"{rows}, {label}"
 
 

@@ -13,7 +13,8 @@ the claim, *contradicts* it, or leaves it *open*:
 
 The margin is the smallest difference worth the name of an effect. A difference can be certain and below it: then the
 claim is contradicted, since what was claimed was an effect. Fewer than SEEDS seeds on either side leave a claim open,
-whatever the difference; so does a row that was not trained (`untrained` of the task).
+whatever the difference; so does a row that was not trained (`untrained` of the task). Where a run reports the best of
+several restarts, these count as seeds.
 
 Several comparisons give one verdict (`verdict`). Only signs are tested: the sizes of the papers' differences belong to
 their corpus, and are printed beside ours.
@@ -54,7 +55,9 @@ class Finding:
     high: float
     """Interval of the effect at LEVEL."""
     seeds: tuple[int, int]
-    """Seeds of the row and of its base row."""
+    """Seeds of the row and of its base row, or restarts of one seed: trainings that differ by chance alone."""
+    restarts: bool = False
+    """Whether they are restarts."""
 
 
 def bearing(expect: Expectation, finding: Finding, margin: float) -> Bearing:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from variations.configuration.suggestions import did_you_mean
 from variations.errors import DataError, UserError
 from variations.store.ledger import RunFolder
-from variations.tasks.base import Measure, Published
+from variations.tasks.base import Measure, Published, Restarts, TestedRun
 from variations.tasks.question_answering.corpus import TASKS
 
 FAILED = 5.0
@@ -123,6 +123,31 @@ def items(folder: RunFolder, chosen: Measure) -> NDArray[np.float64]:
 
     Raises DataError when the run has not stored its answers, or the measure is none of single questions.
     """
+    wrong = _stored(folder, chosen)
+    return _rows([mistakes[restart] for mistakes, restart in wrong.values()])
+
+
+def restarts(run: TestedRun, chosen: Measure) -> Restarts | None:
+    """The same of each restart (R, Q, 2 · tasks), chosen for each network by its training error; None of a single one.
+
+    Raises DataError as `items` does.
+    """
+    networks = run.result.get("networks") or {}
+    learned = [(net["train_error"], net["train_loss"]) for net in networks.values()]
+    if not learned or len(learned[0][0]) < 2:
+        return None
+    wrong = _stored(run.folder, chosen)
+    names = list(networks)
+    group = [names.index(str(task)) if str(task) in networks else 0 for task in wrong]  # 0: the network of all tasks
+    return Restarts(
+        items=_rows([mistakes for mistakes, _ in wrong.values()]),
+        group=np.repeat(group, [mistakes.shape[1] for mistakes, _ in wrong.values()]),
+        order=np.array([np.lexsort((losses, errors)) for errors, losses in learned]),
+    )
+
+
+def _stored(folder: RunFolder, chosen: Measure) -> dict[int, tuple[NDArray[Any], int]]:
+    """Mistakes (R, Q) in the tasks that a measure speaks of, and the restart chosen for each."""
     name = chosen.key.partition(".")[2]
     if not (name in ("error", "failed") or name.startswith("task_")):
         raise DataError(f"{chosen.label} has no values of single questions.")
@@ -131,19 +156,24 @@ def items(folder: RunFolder, chosen: Measure) -> NDArray[np.float64]:
         raise DataError(f"{folder.path} holds no answers: test the run first.")
     with np.load(path, allow_pickle=False) as stored:
         wrong = {
-            int(task): stored[f"wrong_{task}"][restart]
+            int(task): (stored[f"wrong_{task}"], int(restart))
             for task, restart in zip(stored["tasks"], stored["chosen"], strict=True)
+            if name in ("error", "failed", f"task_{task}")
         }
-    if name.startswith("task_"):
-        wrong = {task: mistakes for task, mistakes in wrong.items() if f"task_{task}" == name}
     if not wrong:
         raise DataError(f"{folder.path} was not tested on {chosen.label}.")
-    rows = np.zeros((sum(map(len, wrong.values())), 2 * len(wrong)))
+    return wrong
+
+
+def _rows(wrong: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+    """Mistakes (…, Q_t) of each task t as (…, Q, 2 · tasks): in the columns of its task, beside a 1."""
+    counts = [mistakes.shape[-1] for mistakes in wrong]
+    rows = np.zeros((*wrong[0].shape[:-1], sum(counts), 2 * len(wrong)))
     at = 0
-    for column, mistakes in enumerate(wrong.values()):
-        rows[at : at + len(mistakes), 2 * column] = mistakes
-        rows[at : at + len(mistakes), 2 * column + 1] = 1
-        at += len(mistakes)
+    for column, (mistakes, count) in enumerate(zip(wrong, counts, strict=True)):
+        rows[..., at : at + count, 2 * column] = mistakes
+        rows[..., at : at + count, 2 * column + 1] = 1
+        at += count
     return rows
 
 

@@ -9,7 +9,7 @@ from variations.config import RunConfig
 from variations.configuration.faults import Fault, Rules
 from variations.errors import DataError, UserError
 from variations.store.ledger import RunFolder
-from variations.tasks.base import Measure, Published, Samples, TestedRun
+from variations.tasks.base import Measure, Published, Restarts, Samples, TestedRun
 from variations.tasks.measured import Measured
 from variations.tasks.question_answering import measures
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
@@ -223,6 +223,10 @@ class QuestionAnswering(Measured):
     def aggregate(self, measure: Measure, sums: "NDArray[Any]") -> "NDArray[Any]":
         """The mean of the tasks' errors, or how many fail."""
         return measures.aggregate(measure, sums)
+
+    def restarts(self, run: TestedRun, measure: Measure) -> Restarts | None:
+        """The mistakes of each restart, in the order of their training errors."""
+        return measures.restarts(run, measure)
 
     def record(self, run: TestedRun) -> Mapping[str, Any]:
         """Which questions each restart answered wrong: numbers, and nothing of the stories."""

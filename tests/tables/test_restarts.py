@@ -1,0 +1,139 @@
+"""The test of two runs that report one of several restarts: by hand where it is certain, by simulation elsewhere."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from variations.config import SweepConfig
+from variations.store.atomic import write_json, write_yaml
+from variations.store.ledger import RunFolder
+from variations.store.rows import define
+from variations.tables.chance import SignificanceConfig
+from variations.tables.claims.claim import Contrast, Scale
+from variations.tables.claims.evidence import Evidence
+from variations.tables.significance import _between_restarts, across_restarts, paired_bootstrap
+from variations.tables.table import build
+from variations.tasks.base import Restarts, TestedRun
+from variations.tasks.question_answering import measures
+from variations.tasks.question_answering.task import TASK
+
+TASKS = list(range(1, 21))
+QUESTIONS = 200
+
+
+def mean(sums: NDArray[Any]) -> NDArray[np.float64]:
+    return np.asarray(sums[..., 0] / sums[..., 1])
+
+
+def one_group(wrong: NDArray[np.bool_], order: list[int]) -> Restarts:
+    """Restarts with mistakes (R, S), from the best in training."""
+    items = np.stack([wrong, np.ones_like(wrong)], -1).astype(float)
+    return Restarts(items, np.zeros(wrong.shape[1], dtype=int), np.array([order]))
+
+
+def test_equal_restarts_leave_the_chance_in_items_alone() -> None:
+    rng = np.random.default_rng(1)
+    ours, theirs = (np.repeat(rng.random((1, 400)) < share, 10, axis=0) for share in (0.3, 0.2))
+    found = across_restarts(one_group(ours, list(range(10))), one_group(theirs, list(range(10))), mean)
+    plain = paired_bootstrap(*(one_group(side, [0]).items[0] for side in (ours, theirs)), mean)
+    assert found.difference == plain.difference == pytest.approx(ours[0].mean() - theirs[0].mean())
+    assert (found.low, found.high) == pytest.approx((plain.low, plain.high), abs=0.012)  # of a width of some 0.12
+    assert (found.variance, found.seeds) == (("items", "restarts"), (10, 10))
+
+
+def test_without_chance_in_items_it_is_students_t_of_one_restart_on_each_side() -> None:
+    """Errors of 0, 10, … 90 % and of 0: s² = 0.0917 with 9 degrees of freedom, t_0.975 = 2.262."""
+    wrong = np.zeros((10, 10), dtype=bool)
+    wrong[np.tril_indices(10, -1)] = True
+    copies = np.tile(wrong, (1, 500))  # so many items that their sample hardly matters
+    base = one_group(np.zeros((10, 5000), dtype=bool), list(range(10)))
+    found = across_restarts(one_group(copies, list(range(10))), base, mean, n=4000)
+    assert found.difference == 0
+    assert found.high == pytest.approx(2.262 * np.sqrt(0.0917), rel=0.1)  # three standard errors of the quantile
+    assert found.low == pytest.approx(-found.high, rel=0.14)
+
+
+def test_variances_of_groups_add_up() -> None:
+    """Two groups of as many items: each restart of one moves the mean by half of its own error."""
+    one = np.zeros((4, 100), dtype=bool)
+    one[1:, :40] = True
+    items = np.stack([np.tile(one, (1, 2)), np.ones((4, 200), dtype=bool)], -1).astype(float)
+    side = Restarts(items, np.repeat([0, 1], 100), np.tile(np.arange(4), (2, 1)))
+    assert _between_restarts(side, mean) == pytest.approx([np.var([0, 0.2, 0.2, 0.2], ddof=1)] * 2)
+
+
+def test_a_single_restart_has_no_spread() -> None:
+    alone = one_group(np.zeros((1, 5), dtype=bool), [0])
+    with pytest.raises(ValueError, match="no spread"):
+        across_restarts(alone, alone, mean)
+
+
+def test_chance_differences_are_found_no_more_often_than_the_level_says() -> None:
+    rng, hits, trials = np.random.default_rng(3), 0, 200
+    for trial in range(trials):
+        sides = []
+        for _ in range(2):
+            hard = rng.random(300)  # the same law for both sides, restarts of different skill
+            skill = rng.normal(0.3, 0.05, (10, 1))
+            learned = rng.permutation(10).tolist()  # training error says nothing of the test
+            sides.append(one_group(hard[None] * 0.5 + rng.random((10, 300)) * 0.5 < skill, learned))
+        hits += across_restarts(*sides, mean, n=200, seed=trial).p < 0.05
+    assert hits / trials < 0.1  # 0.05 and three standard errors of 200 trials
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Two rows of ten restarts over twenty tasks: `bow` has some 30 % of mistakes, `pe` some 20."""
+    for row, share in (("pe", 0.2), ("bow", 0.3)):
+        path = tmp_path / "babi_memn2n_1k" / row / "seed1"
+        path.mkdir(parents=True)
+        rng = np.random.default_rng(len(row))
+        wrong = {task: rng.random((10, QUESTIONS)) < share for task in TASKS}
+        measures.keep(
+            RunFolder(path), {f"wrong_{task}": values for task, values in wrong.items()}, dict.fromkeys(TASKS, 4)
+        )
+        errors, losses = [1.0] * 10, [0.5] * 10
+        losses[4] = 0.1
+        networks = {str(task): {"train_error": errors, "train_loss": losses, "chosen": 4} for task in TASKS}
+        data = {"kind": "babi", "name": "babi", "questions": "1k", "tasks": TASKS}
+        config = {"task": "question_answering", "data": data, "model": {"restarts": 10}, "recipe": {"name": "x"}}
+        write_yaml(path / "config.yaml", config)
+        write_json(path / "status.json", {"state": "finished", "step": 1})
+        scores = measures.scores(wrong, dict.fromkeys(TASKS, 4))
+        write_json(path / "result.json", {"scores": {"test": scores}, "loss": {}, "networks": networks})
+    return tmp_path
+
+
+def test_the_reported_restart_comes_first_in_every_group(store: Path) -> None:
+    folder = RunFolder(store / "babi_memn2n_1k" / "pe" / "seed1")
+    run = TestedRun(folder, folder.config(), folder.result() or {})
+    found = TASK.restarts(run, TASK.measure("test.error"))
+    assert found is not None
+    assert found.items.shape == (10, 20 * QUESTIONS, 40)
+    assert found.order[:, 0].tolist() == [4] * 20
+    assert np.array_equal(found.items[4], TASK.items(run, TASK.measure("test.error")))
+    places = [sorted(map(str, TASKS)).index(str(task)) for task in TASKS]  # JSON has its keys in this order
+    assert found.group.tolist() == np.repeat(places, QUESTIONS).tolist()
+
+
+def test_a_table_marks_a_difference_of_one_seed_by_its_restarts(store: Path) -> None:
+    sweep = define(SweepConfig(name="babi_memn2n_1k", table="babi_memn2n_1k", rows=["pe", "bow"], metric="error"))
+    table = build(sweep, store, SignificanceConfig(n=200))
+    test = table.lines[1].test
+    assert test is not None
+    assert (test.significant, test.across.variance) == (True, ("items", "restarts"))
+    assert test.across.low < 10 < test.across.high
+    assert any("chance in questions and between restarts together" in remark for remark in table.remarks)
+
+
+def test_fewer_errors_are_an_advantage_in_a_claim(store: Path) -> None:
+    contrast = Contrast("memn2n_1k", "better", "pe", "bow", measure="test.error", margin=0.5)
+    outcome = Evidence(store, SignificanceConfig(n=200)).outcome(contrast, Scale("bAbI", "babi_"))
+    assert outcome is not None
+    assert outcome.finding is not None
+    assert outcome.finding.low < outcome.finding.effect < outcome.finding.high
+    assert outcome.finding.effect == pytest.approx(10, abs=2)
+    assert (outcome.bearing, outcome.finding.seeds, outcome.finding.restarts) == ("supports", (10, 10), True)
