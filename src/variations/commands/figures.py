@@ -12,7 +12,7 @@ from variations.config import SweepConfig, choice, number
 from variations.configuration.extras import need
 from variations.errors import UserError
 
-OF_RUNS = ("learning_curves", "loss_against_loss", "branch_weights", "convergence")
+OF_RUNS = ("learning_curves", "loss_against_loss", "branch_weights", "convergence", "parts")
 
 
 @dataclass
@@ -54,12 +54,14 @@ class FiguresConfig:
     """Only these heads, from 1."""
     words: list[str] | None = None
     """Only lines from these words, in the drawing between words."""
+    items: list[str] | None = None
+    """What attention looks at in a run of another task; 2-17 is question 17 of bAbI's task 2."""
 
 
 def draw(config: FiguresConfig) -> None:
     """Draw figures of stored runs as SVG or PNG, and print the name of each file.
 
-    learning_curves, loss_against_loss, branch_weights and convergence (a table) come from what runs measured;
+    learning_curves, loss_against_loss, branch_weights, convergence (a table) and parts come from what runs measured;
     attention shows every layer and head of a trained run for one sentence. docs/figures.md explains each.
     """
     if (config.run is None) == (config.sweep.name is None):
@@ -144,6 +146,22 @@ def _layer_words(config: FiguresConfig) -> list[str]:
     return found + ([] if config.layer is None else [f"layer{config.layer}"])
 
 
+def _parts(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
+    """Of a whole sweep: a single run has no published figures beside it."""
+    from variations.figures.parts import parts
+    from variations.store.rows import define
+    from variations.tables.chance import SignificanceConfig
+    from variations.tables.table import build
+
+    if config.sweep.name is None:
+        return
+    store = Path(config.runs).expanduser()
+    sweep = define(config.sweep, rows=config.rows, seeds=config.seeds, store=store)
+    figure = parts(build(sweep, store, SignificanceConfig(show=False)))
+    if figure is not None:
+        yield "parts", figure
+
+
 def _no_figure(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
     return iter(())
 
@@ -153,6 +171,7 @@ _FIGURES = {
     "loss_against_loss": _losses,
     "branch_weights": _weights,
     "convergence": _no_figure,  # a table
+    "parts": _parts,
 }
 
 
@@ -178,6 +197,7 @@ def _nothing(config: FiguresConfig) -> str:
         "branch_weights": "no run recorded weights of such branches: choose a sweep with a weighted model, or another "
         "layer or part",
         "convergence": f"no row and its base row both measured {config.metric} under one seed",
+        "parts": "no run of a sweep measured the parts of a score, such as the errors of single tasks",
         "loss_against_loss": "no run measured training and dev loss at the same step",
     }
     return f"Nothing to draw: {reasons.get(config.figure, f'no run measured {config.metric}')}."
@@ -189,7 +209,19 @@ def _nothing(config: FiguresConfig) -> str:
 def _attention(config: FiguresConfig) -> Iterator[Path]:
     if config.run is None:
         raise UserError("figure=attention looks into one trained run: give run=FOLDER instead of a sweep.")
+    from variations.configuration.tasks import DEFAULT, task_of
+    from variations.figures.canvas import save, style
+    from variations.store.ledger import RunFolder
+
     run = Path(config.run).expanduser()
+    folder = RunFolder.open(run)
+    task = task_of(folder.config())
+    if task.name != DEFAULT:
+        out = Path(config.out).expanduser() if config.out else run / "figures"
+        with style():
+            for stem, figure in task.attended(folder, config.items or []):
+                yield save(figure, out / f"{stem}.{config.format}")
+        return
     sentence = config.sentence if config.sentence is not None else _test_line(run, config.line)
     from variations.commands.trained import load_model
     from variations.tasks.translation.inspection.sentences import run_maps

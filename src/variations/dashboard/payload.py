@@ -441,11 +441,21 @@ class AttentionSentence(TypedDict):
     layers: list[AttentionLayer]
 
 
+class AttentionWords(TypedDict):
+    """What another task than translation calls the two texts of an item and the two axes of its heat map."""
+
+    source: str
+    target: str
+    looking: str
+    looked_at: str
+
+
 class Attention(TypedDict):
     """Stored attention maps of a run."""
 
     id: str
     sentences: list[AttentionSentence]
+    words: NotRequired[AttentionWords]
     note: NotRequired[str]
     """What was left out, if anything."""
     revision: str

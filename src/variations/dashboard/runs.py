@@ -183,6 +183,14 @@ def attention(store: Store, found: Found) -> payload.Attention | None:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} cannot be read: {type(error).__name__}.") from error
     document: payload.Attention = {"id": found.id, "sentences": sentences, "revision": found.stamp}
+    if isinstance(stored.get("words"), dict):
+        names = stored["words"]
+        document["words"] = {
+            "source": str(names.get("source")),
+            "target": str(names.get("target")),
+            "looking": str(names.get("looking")),
+            "looked_at": str(names.get("looked_at")),
+        }
     if stored.get("note"):
         document["note"] = str(stored["note"])
     return document

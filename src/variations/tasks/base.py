@@ -5,7 +5,7 @@ it for two objects: `Data`, what the task learns from, and an `Experiment`, a ne
 package is an object of the same shape, named by an entry point (see `configuration/tasks.py`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -266,6 +266,13 @@ class Task(Configured, Protocol):
 
     def pictures(self, folder: RunFolder, experiment: Experiment) -> Mapping[str, Path]:
         """PNG files of what the tested network attends to, by part."""
+        ...
+
+    def attended(self, folder: RunFolder, items: Sequence[str]) -> Iterator[tuple[str, Any]]:
+        """Figures of what a trained run attends to for some test items, named as the task names them; none: a few.
+
+        Each with a name for its file. Raises UserError for an item that there is not, or a task without such figures.
+        """
         ...
 
     # What readers of stored runs ask: tables, sweeps, searches, the dashboard. `tasks/measured.py` has usual answers.

@@ -1,6 +1,6 @@
 """The usual answers of a task to readers of stored runs, for a task to inherit: see `tasks/base.py: Task`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from variations.errors import DataError, UserError
@@ -24,6 +24,10 @@ class Measured:
     def metric(self, name: str) -> Measure:
         """A name is a key, unless it is the bare name of a score of the test set."""
         return self.measure(name if "." in name or name in self.metrics else f"test.{name}")
+
+    def attended(self, folder: RunFolder, items: Sequence[str]) -> Iterator[tuple[str, Any]]:
+        """Raises UserError: the task draws nothing of the kind."""
+        raise UserError(f"{folder.path}: figure=attention draws nothing for a run of this task.")
 
     def unknown_metric(self, name: str, others: Sequence[str] | None = None) -> str | None:
         """As `metric` and `measure` say it."""

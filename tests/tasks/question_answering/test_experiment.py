@@ -154,8 +154,17 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
     data = TASK.data(of)
     data.setup()
     drawn = TASK.pictures(folder, TASK.experiment(of, data, "cpu"))
-    assert len(drawn) == 6  # three questions of each task
+    assert sorted(drawn) == ["question 1-2", "question 15-1"]  # of each task the first with three sentences or more
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn.values())
+    read = json.loads((folder.path / "attention.json").read_text(encoding="utf-8"))["sentences"]
+    assert len(read) == 6  # three questions of each task
+    first = read[0]
+    assert first["target_tokens"] == ["hop 1", "hop 2", "hop 3"]
+    assert len(first["layers"][0]["weights"][0]) == len(first["source_tokens"])
+    shown = dict(TASK.attended(folder, ["15-2"]))
+    assert list(shown) == ["reading-15-2"]
+    with pytest.raises(UserError, match=r"no test question 15-81. Valid: 1-1 to 1-80, 15-1 to 15-80"):
+        dict(TASK.attended(folder, ["15-81"]))
     network = TASK.network(of, folder)
     assert sum(p.numel() for p in network.parameters()) == result["parameters"]
 

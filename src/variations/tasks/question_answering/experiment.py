@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from variations.models.memory.memn2n import MemN2N
+from variations.store.atomic import json_text, write_text
 from variations.store.ledger import RunFolder
 from variations.tasks.base import ParameterGroup, Place
 from variations.tasks.question_answering import measures
@@ -16,6 +17,7 @@ from variations.tasks.question_answering.batching import gather
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.data import Batch, Group, QuestionAnsweringData, seeds_of
 from variations.tasks.question_answering.networks import Networks, build
+from variations.tasks.question_answering.pictures import readings, stored
 from variations.tasks.question_answering.training import answers, best, clip, is_linear, rate
 
 
@@ -130,6 +132,10 @@ class QuestionAnsweringExperiment:
         chosen_of = {task: chosen[name]["chosen"] for task, _, name in tested}
         measures.keep(folder, arrays, chosen_of)
         scores = measures.scores({task: wrong.numpy() for task, wrong, _ in tested}, chosen_of)
+        of_group = {name: group["chosen"] for name, group in chosen.items()}
+        read = dict(readings(self.network, self.data.groups, of_group))
+        if read:
+            write_text(folder.path / "attention.json", json_text(stored(read), indent=None) + "\n")
         dev = self.validate(place)
         return {
             "scores": {"test": scores},

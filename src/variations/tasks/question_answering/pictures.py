@@ -1,14 +1,23 @@
 """Which sentence each hop reads, as in the MemN2N paper's Figure 2 and the DMN paper's tables: story × hop."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from variations.errors import UserError
 
 LONGEST = 12
 """Sentences of a story that is drawn unasked."""
+SHOWN = 0.005
+"""Shares below this are not printed in their cells."""
+WORDS = {
+    "source": "question",
+    "target": "answer",
+    "looking": "sentences of the story, the oldest first",
+    "looked_at": "how much each hop reads of them",
+}
+"""What the dashboard calls the two texts of an item and the two axes."""
+NOTE = "A dot marks supporting facts. The columns of a MemN2N or MemNN sum to 1 at most; a DMN's gates need not."
 
 
 @dataclass(frozen=True)
@@ -25,6 +34,40 @@ class Reading:
     """Of `sentences`, which support the answer."""
     reads: Sequence[Sequence[float]]
     """For each hop how much it reads of each sentence."""
+
+
+def readings(
+    network: Any, groups: Sequence[Any], chosen: Mapping[str, int], asked: Sequence[str] = (), each: int = 3
+) -> Iterator[tuple[str, Reading]]:
+    """What the reported restarts read for test questions, by task and number: `2-17`, counted from 1.
+
+    Args:
+        network: the run's networks.
+        groups: its questions.
+        chosen: the reported restart of each group.
+        asked: which questions; none: the first `each` of every task that have a short story.
+        each: how many.
+
+    Raises:
+        UserError: a name is none of a question.
+    """
+    tests = {str(task): (group, data) for group in groups for task, data in group.tests.items()}
+    numbers: list[tuple[str, int]] = []
+    for name in asked:
+        task, _, number = name.partition("-")
+        if task not in tests or not (number.isascii() and number.isdigit() and 1 <= int(number) <= len(tests[task][1])):
+            known = ", ".join(f"{known}-1 to {known}-{len(data)}" for known, (_, data) in tests.items())
+            raise UserError(f"There is no test question {name}. Valid: {known}.")
+        numbers.append((task, int(number)))
+    if not asked:
+        for task, (_, data) in tests.items():
+            short = [at for at, count in enumerate(data.count.tolist(), 1) if 2 < count <= LONGEST]
+            numbers += [(task, number) for number in short[:each]]
+    for task, number in numbers:
+        group, data = tests[task]
+        found = reading(network.reader(group.name), group.vocabulary, data, number - 1, chosen.get(group.name, 0))
+        if found.reads:
+            yield f"{task}-{number}", found
 
 
 def reading(net: Any, vocabulary: Any, data: Any, question: int, restart: int) -> Reading:
@@ -58,24 +101,45 @@ def reading(net: Any, vocabulary: Any, data: Any, question: int, restart: int) -
     )
 
 
-def draw(found: Reading, path: Path) -> Path:
-    """A heat map of the story's sentences by hops, in a PNG or SVG file; supporting facts bear a dot."""
-    from variations.figures.canvas import save, style
+def heat_map(found: Reading) -> Any:
+    """A figure: the story's sentences by hops, within `canvas.style`; supporting facts bear a dot."""
+    from variations.figures.canvas import new
 
-    with style():
-        from matplotlib.figure import Figure
+    hops, sentences = len(found.reads), len(found.sentences)
+    figure, (axes,) = new(4.6 + 0.55 * hops, 0.9 + 0.22 * sentences)
+    image = axes.imshow(list(zip(*found.reads, strict=True)), cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    axes.set_xticks(range(hops), [f"hop {hop}" for hop in range(1, hops + 1)])
+    marked = [f"● {sentence}" if at in found.supports else sentence for at, sentence in enumerate(found.sentences)]
+    axes.set_yticks(range(sentences), marked)
+    axes.tick_params(length=0)
+    for hop, read in enumerate(found.reads):
+        for at, share in enumerate(read):
+            if share >= SHOWN:
+                ink = "white" if share > 0.6 else "black"
+                axes.text(hop, at, f"{share:.2f}", ha="center", va="center", fontsize=8, color=ink)
+    verdict = "" if found.told == found.answer else f" (told: {found.told})"
+    figure.suptitle(f"{found.question} {found.answer}{verdict}", fontsize=10)
+    figure.colorbar(image, ax=axes, label="how much is read")
+    return figure
 
-        hops = len(found.reads)
-        figure = Figure(figsize=(5.0 + 0.5 * hops, 1.2 + 0.24 * len(found.sentences)), layout="constrained")
-        axes = figure.subplots()
-        image = axes.imshow(list(zip(*found.reads, strict=True)), cmap="Blues", vmin=0, vmax=1, aspect="auto")
-        axes.set_xticks(range(hops), [f"hop {hop}" for hop in range(1, hops + 1)])
-        marked = [f"● {sentence}" if at in found.supports else sentence for at, sentence in enumerate(found.sentences)]
-        axes.set_yticks(range(len(marked)), marked)
-        for hop, read in enumerate(found.reads):
-            for at, share in enumerate(read):
-                axes.text(hop, at, f"{share:.2f}", ha="center", va="center", color="white" if share > 0.6 else "black")
-        verdict = "" if found.told == found.answer else f", told: {found.told}"
-        axes.set_title(f"{found.question} {found.answer}{verdict}")
-        figure.colorbar(image, ax=axes, label="how much is read")
-        return save(figure, path)
+
+def stored(readings: Mapping[str, Reading]) -> dict[str, Any]:
+    """Readings by name as the dashboard reads attention.json: an item each, sentences by hops."""
+    sentences = []
+    for name, found in readings.items():
+        rows = [[round(share, 3) for share in row] for row in zip(*found.reads, strict=True)]
+        label = f"task {name.partition('-')[0]}, question {name.partition('-')[2]}"
+        layer = {"name": "hops", "label": label, "kind": "cross", "heads": 1, "queries": "source", "keys": "target"}
+        sentences.append(
+            {
+                "source": found.question,
+                "target": found.told if found.told == found.answer else f"{found.told} (right: {found.answer})",
+                "source_tokens": [
+                    f"● {sentence}" if at in found.supports else sentence for at, sentence in enumerate(found.sentences)
+                ],
+                "target_tokens": [f"hop {hop}" for hop in range(1, len(found.reads) + 1)],
+                "before_tokens": [],
+                "layers": [layer | {"weights": [rows]}],
+            }
+        )
+    return {"schema": 1, "sentences": sentences, "words": WORDS, "note": NOTE}

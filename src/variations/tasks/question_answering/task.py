@@ -1,7 +1,7 @@
 """Question answering as a task: what it owns and where it stands. Importing it imports no torch."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +29,6 @@ OWN_KEYS = {
     "transformer": ("layers", "h"),
 }
 """Keys of `model` that only some kinds have."""
-PICTURES = 3
-"""Questions of each task whose reading is drawn."""
 
 
 class QuestionAnswering(Measured):
@@ -168,22 +166,32 @@ class QuestionAnswering(Measured):
         return {}
 
     def pictures(self, folder: RunFolder, experiment: "QuestionAnsweringExperiment") -> Mapping[str, Path]:
-        """What each hop reads for the first test questions of each task that have a short story."""
-        from variations.tasks.question_answering.pictures import LONGEST, draw, reading
+        """What each hop reads for the first test question of each task that has a short story."""
+        from variations.figures.canvas import save, style
+        from variations.tasks.question_answering.pictures import heat_map, readings
 
-        result = folder.result() or {}
-        drawn: dict[str, Path] = {}
-        for group in experiment.data.groups:
-            restart = ((result.get("networks") or {}).get(group.name) or {}).get("chosen", 0)
-            net = experiment.network.reader(group.name)
-            for task, data in group.tests.items():
-                short = [at for at, count in enumerate(data.count.tolist()) if 2 < count <= LONGEST]
-                for question in short[:PICTURES]:
-                    found = reading(net, group.vocabulary, data, question, restart)
-                    if found.reads:
-                        path = folder.path / "figures" / f"reading-{task}-{question}.png"
-                        drawn[f"task {task}, question {question}"] = draw(found, path)
-        return drawn
+        chosen = {name: net["chosen"] for name, net in ((folder.result() or {}).get("networks") or {}).items()}
+        with style():
+            return {
+                f"question {name}": save(heat_map(found), folder.path / "figures" / f"reading-{name}.png")
+                for name, found in readings(experiment.network, experiment.data.groups, chosen, each=1)
+            }
+
+    def attended(self, folder: RunFolder, items: Sequence[str]) -> Iterator[tuple[str, Any]]:
+        """What each hop reads, story by hop; items are task and question, `2-17`."""
+        from variations.tasks.question_answering.pictures import heat_map, readings
+        from variations.training.weights import load_network
+
+        network, config = load_network(folder.path)
+        data = self.data(config)
+        data.setup()
+        chosen = {name: net["chosen"] for name, net in ((folder.result() or {}).get("networks") or {}).items()}
+        count = 0
+        for name, found in readings(network, data.groups, chosen, items):
+            count += 1
+            yield f"reading-{name}", heat_map(found)
+        if not count:
+            raise UserError(f"There is nothing to draw: model={config.model.kind} reads no sentence more than another.")
 
     def metric(self, name: str) -> Measure:
         """A bare score is one of the test set."""

@@ -11,27 +11,30 @@ V.views = V.views || {};
     return weights[heads[0]].map((row, q) => row.map((_, k) => heads.reduce((sum, head) => sum + weights[head][q][k], 0) / heads.length));
   }
 
-  function ticks(axis, tokens) {
+  /** What a task other than translation calls the two texts and axes. */
+  const words = (found) => found.words || { source: "source", target: "translation" };
+
+  function ticks(axis, tokens, most = 16) {
     const at = tokens.map((_, k) => k);
     axis.ticker = new Bokeh.FixedTicker({ ticks: at });
-    axis.major_label_overrides = new Map(tokens.map((token, k) => [k, V.clip(token, 16)]));
+    axis.major_label_overrides = new Map(tokens.map((token, k) => [k, V.clip(token, most)]));
   }
 
-  function heat(layer, tokens, heads) {
+  function heat(layer, tokens, heads, named) {
     const queries = tokens[layer.queries];
     const keys = tokens[layer.keys];
     const values = mean(layer.weights, heads);
     const fig = V.chart.figure({
-      height: Math.max(300, Math.min(560, 120 + 26 * queries.length)),
-      x: `looked at: ${AXES[layer.keys]}`,
-      y: `looking: ${AXES[layer.queries]}`,
+      height: Math.max(300, Math.min(named.looking ? 1400 : 560, 120 + 26 * queries.length)),
+      x: named.looked_at || `looked at: ${AXES[layer.keys]}`,
+      y: named.looking || `looking: ${AXES[layer.queries]}`,
       xRange: new Bokeh.Range1d({ start: -0.5, end: keys.length - 0.5 }),
       yRange: new Bokeh.Range1d({ start: queries.length - 0.5, end: -0.5 }),
       tools: "",
       grid: false,
     });
     ticks(fig.xaxis, keys);
-    ticks(fig.yaxis, queries);
+    ticks(fig.yaxis, queries, named.looking ? 60 : 16);
     fig.xaxis.major_label_orientation = Math.PI / 3;
     const cells = values.flatMap((row, q) => row.map((value, k) => ({ q, k, value })));
     const mapper = V.chart.colours(fig, 0, Math.max(...cells.map((cell) => cell.value), 1e-9), "weight");
@@ -86,6 +89,7 @@ V.views = V.views || {};
     const chosen = wanted.length ? wanted : Array.from({ length: layer.heads }, (_, k) => k);
     const tokens = { source: sentence.source_tokens, target: sentence.target_tokens, before: sentence.before_tokens };
     const which = chosen.length === 1 ? `head ${chosen[0] + 1}` : chosen.length === layer.heads ? `mean of all ${layer.heads} heads` : `mean of heads ${chosen.map((head) => head + 1).join(", ")}`;
+    const named = words(found);
     const node = V.el("div", { class: "plot" });
     V.replace(
       root,
@@ -94,16 +98,16 @@ V.views = V.views || {};
         "div",
         { class: "controls" },
         V.select("run", "Run", runs.map((item) => [item.id, item.title]), run.id, (id) => V.state.set({ run: id })),
-        V.select("sentence", "Sentence", found.sentences.map((item, k) => [k + 1, `${k + 1}: ${V.clip(item.source, 36)}`]), number, (value) => V.state.set({ sentence: value })),
+        V.select("sentence", named.looking ? "Question" : "Sentence", found.sentences.map((item, k) => [k + 1, `${k + 1}: ${V.clip(item.source, 36)}`]), number, (value) => V.state.set({ sentence: value })),
         V.select("layer", "Layer", layers.map((item) => [item.name, item.label]), layer.name, (value) => V.state.set({ layer: value })),
         heads(layer, chosen),
       ),
-      V.el("dl", { class: "sentence" }, V.el("dt", { text: "source" }), V.el("dd", { text: sentence.source }), V.el("dt", { text: "translation" }), V.el("dd", { text: sentence.target })),
+      V.el("dl", { class: "sentence" }, V.el("dt", { text: named.source }), V.el("dd", { text: sentence.source }), V.el("dt", { text: named.target }), V.el("dd", { text: sentence.target })),
       V.el(
         "div",
         { class: "pair" },
         V.el("section", {}, V.el("h3", { text: `Heat map: ${which}` }), node),
-        V.el(
+        named.looking ? null : V.el(
           "section",
           {},
           V.el("h3", { text: "Who looks at whom: one colour a head, the stronger the line the more" }),
@@ -113,7 +117,7 @@ V.views = V.views || {};
       ),
       found.note ? V.el("p", { class: "note", text: found.note }) : null,
     );
-    await V.chart.show(heat(layer, tokens, chosen), node, `Attention weights, ${layer.label}, ${which}: ${tokens[layer.queries].length} sub-words looking at ${tokens[layer.keys].length}`);
+    await V.chart.show(heat(layer, tokens, chosen, named), node, `Attention weights, ${layer.label}, ${which}: ${tokens[layer.queries].length} sub-words looking at ${tokens[layer.keys].length}`);
   }
 
   V.views.attention = { title: "Attention", hint: "Who looks at whom", render };
