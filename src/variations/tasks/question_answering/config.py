@@ -13,7 +13,7 @@ class DataConfig:
     kind: str = choice("toy", "toy", "babi")
     """`babi`: the files below `root`. `toy`: generated from `seed`."""
     root: str | None = None
-    """Folder with `en` and `en-10k` of bAbI 1.2."""
+    """Folder with `en` and `en-10k` of bAbI 1.2; null: downloaded to `cache`."""
     tasks: list[int] = field(default_factory=lambda: [1, 2, 6, 15])
     """Which tasks, by number."""
     joint: bool = False
@@ -31,7 +31,7 @@ class DataConfig:
     ngrams: int = number(1, ge=1, le=3)
     """Longest n-gram that counts as a word beside the words (NG)."""
     cache: str = field(default_factory=default_cache)
-    """Where measurements for plans are kept."""
+    """Where downloads, and measurements for plans, are kept."""
 
 
 @dataclass

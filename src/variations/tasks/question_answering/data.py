@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from variations.errors import DataError, UserError
+from variations.errors import DataError
 from variations.lightning import pl
 from variations.models.memory.stories import Stories
 from variations.store.atomic import write_json
@@ -17,6 +17,7 @@ from variations.tasks.question_answering import corpus, toy
 from variations.tasks.question_answering.batching import Draws
 from variations.tasks.question_answering.config import DataConfig, QuestionAnsweringConfig
 from variations.tasks.question_answering.corpus import Split
+from variations.tasks.question_answering.download import download
 from variations.tasks.question_answering.encoding import Encoded, Vocabulary, encode
 
 CARD = "stories.json"
@@ -107,7 +108,9 @@ class QuestionAnsweringData(pl.LightningDataModule):
         self._batches: EpochBatches | None = None
 
     def prepare_data(self) -> None:
-        """There is nothing to build."""
+        """Download bAbI where no folder is named and it is not there yet."""
+        if self.config.data.kind == "babi":
+            root_of(self.config.data)
 
     def setup(self, stage: str | None = None) -> None:
         """Read or tell the stories; `stage` makes no difference."""
@@ -158,22 +161,27 @@ def load(data: DataConfig) -> list[Split]:
     """The tasks' questions.
 
     Raises:
-        UserError: no folder, or a task that there is not.
+        UserError: a download that fails, or a task that there is not.
         DataError: files that are missing or malformed.
     """
     if data.kind == "toy":
         count = data.toy_questions
         return [toy.generate(task, count, count, data.valid, data.seed) for task in data.tasks]
-    if data.root is None:
-        raise UserError("data=babi reads bAbI 1.2, so it needs data.root: the folder that holds en and en-10k.")
-    return corpus.load(Path(data.root).expanduser(), data.tasks, data.questions, data.valid, data.seed)
+    return corpus.load(root_of(data), data.tasks, data.questions, data.valid, data.seed)
 
 
 def fingerprint(data: DataConfig) -> str:
     """What tells these questions from others. Raises DataError where a file is missing."""
     if data.kind == "toy":
         return f"toy stories {data.seed} {data.toy_questions} {data.tasks}"
-    return corpus.fingerprint(Path(str(data.root)).expanduser(), data.tasks, data.questions)
+    return corpus.fingerprint(root_of(data), data.tasks, data.questions)
+
+
+def root_of(data: DataConfig) -> Path:
+    """The folder with `en` and `en-10k`: the one that is named, else the downloaded one."""
+    if data.root is not None:
+        return Path(data.root).expanduser()
+    return download(Path(data.cache).expanduser(), data.questions)
 
 
 def seeds_of(config: QuestionAnsweringConfig, group: str, purpose: str, epoch: int = 0) -> list[int]:

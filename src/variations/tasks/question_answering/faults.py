@@ -8,17 +8,6 @@ from variations.tasks.question_answering.toy import STORIES
 RULES = Rules()
 
 
-@RULES.reads("data.kind", "data.root")
-def _root(config: QuestionAnsweringConfig) -> list[Fault]:
-    if config.data.kind != "babi" or config.data.root is not None:
-        return []
-    text = (
-        f"data={config.data.name} reads bAbI 1.2, so it needs data.root: set data.root=FOLDER, the one that holds en "
-        "and en-10k (tasks_1-20_v1-2 once unpacked)."
-    )
-    return [Fault(("data.root",), text)]
-
-
 @RULES.reads("data.kind", "data.tasks")
 def _tasks(config: QuestionAnsweringConfig) -> list[Fault]:
     known = list(STORIES) if config.data.kind == "toy" else list(range(1, len(TASKS) + 1))

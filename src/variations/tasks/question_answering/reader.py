@@ -84,7 +84,7 @@ def read(path: Path) -> list[Question]:
     Raises:
         DataError: the file cannot be read, holds no question, or has malformed lines: each is named by its number.
     """
-    questions, faults = parse(_lines(path))
+    questions, faults = parse(lines(path))
     if faults:
         more = f"\n  and {len(faults) - MOST_FAULTS} more" if len(faults) > MOST_FAULTS else ""
         listed = "\n".join(f"  line {number}: {fault}" for number, fault in faults[:MOST_FAULTS])
@@ -94,12 +94,12 @@ def read(path: Path) -> list[Question]:
     return questions
 
 
-def parse(lines: Iterator[str]) -> tuple[list[Question], list[tuple[int, str]]]:
+def parse(told: Iterator[str]) -> tuple[list[Question], list[tuple[int, str]]]:
     """The questions of a file's lines, and its faults with the numbers of their lines, counted from 1."""
     questions: list[Question] = []
     faults: list[tuple[int, str]] = []
     story, last = _Story(), 0
-    for at, line in enumerate(lines, start=1):
+    for at, line in enumerate(told, start=1):
         try:
             match = LINE.fullmatch(line)
             if match is None:
@@ -131,7 +131,12 @@ def _words(text: str) -> tuple[str, ...]:
     return words
 
 
-def _lines(path: Path) -> Iterator[str]:
+def lines(path: Path) -> Iterator[str]:
+    """The lines of a file without their ends; a name that ends with .gz is unpacked.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
     try:
         content = path.read_bytes()
         text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")

@@ -1,0 +1,81 @@
+"""bAbI's archive from a server on loopback: resumed, unpacked in part, checked by contents, asked for once."""
+
+import io
+import os
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from variations.errors import DataError
+from variations.tasks.question_answering import download as module
+from variations.tasks.question_answering.config import DataConfig
+from variations.tasks.question_answering.corpus import TASKS
+from variations.tasks.question_answering.data import load
+from variations.tasks.question_answering.download import CONTENTS, TEST_ALONE, TOP, digest, download
+
+DATA = Path(os.environ.get("VARIATIONS_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
+STORY = "1 Mary went to the {place}.\n2 Where is Mary? \t{place}\t1\n"
+
+
+def archive(folder: str, *, wrong: tuple[int, ...] = ()) -> bytes:
+    """The forty files of a folder, each a story in Windows' line ends, and one file that nobody asks for."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as opened:
+        names = {f"{TOP}/LICENSE.txt": b"free"}
+        for task, title in enumerate(TASKS, 1):
+            text = STORY.format(place="attic" if task in wrong else "garden").replace("\n", "\r\n") * task
+            names |= {f"{TOP}/{folder}/qa{task}_{title}_{part}.txt": text.encode() for part in ("train", "test")}
+        for name, content in names.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            opened.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Contents of the archive above, in lines without carriage returns, count as those of bAbI."""
+    folder = tmp_path / "right" / "en"
+    folder.mkdir(parents=True)
+    for task, title in enumerate(TASKS, 1):
+        for part in ("train", "test"):
+            (folder / f"qa{task}_{title}_{part}.txt").write_text(STORY.format(place="garden") * task)
+    found = tuple(digest(folder.parent, task, "1k") for task in range(1, 21))
+    assert len(set(found)) == 20
+    monkeypatch.setattr(module, "CONTENTS", {"en": found})
+
+
+def test_it_is_unpacked_checked_and_never_asked_for_again(
+    site: Any, tmp_path: Path, known: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.files["/babi.tar.gz"] = archive("en")
+    site.break_at = [100]  # the rest comes with a second request
+    root = download(tmp_path / "cache", "1k", url=f"{site.url}/babi.tar.gz", progress=False)
+    assert [asked for _, asked in site.log] == [None, "bytes=100-"]
+    assert sorted(path.name for path in root.iterdir()) == ["en"]
+    assert len(list((root / "en").iterdir())) == 40
+    monkeypatch.setattr(module, "URL", "http://127.0.0.1:9/nowhere")
+    (split,) = load(DataConfig(kind="babi", tasks=[3], cache=str(tmp_path / "cache"), valid=0))
+    assert [question.answer for question in split.test] == ["garden"] * 3
+    assert len(site.log) == 2
+
+
+def test_other_files_are_refused_and_the_tasks_named(site: Any, tmp_path: Path, known: None) -> None:
+    site.files["/babi.tar.gz"] = archive("en", wrong=(4, 17))
+    for _ in range(2):  # what was refused once is refused again
+        with pytest.raises(DataError, match=r"does not hold the files of bAbI 1.2: tasks 4, 17 differ\."):
+            download(tmp_path / "cache", "1k", url=f"{site.url}/babi.tar.gz", progress=False)
+
+
+@pytest.mark.parametrize(("size", "folder"), [("1k", "en"), ("10k", "en-10k")])
+def test_the_known_contents_are_those_of_a_copy_of_the_corpus(size: str, folder: str) -> None:
+    if not (DATA / "babi").is_dir():
+        pytest.skip("needs bAbI below VARIATIONS_TEST_DATA")
+    assert tuple(digest(DATA / "babi", task, size) for task in range(1, 21)) == CONTENTS[folder]
+
+
+def test_every_task_is_known_by_contents_of_its_own() -> None:
+    assert TEST_ALONE == ("en-10k", 3)
+    assert all(len(set(known)) == 20 for known in CONTENTS.values())
