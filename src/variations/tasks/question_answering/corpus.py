@@ -102,7 +102,7 @@ def path_of(root: Path, task: int, size: str, part: str) -> Path:
     there = [str(t) for t in range(1, 21) if any(folder.glob(f"qa{t}_*_{part}.txt*"))]
     raise DataError(
         f"Task {task} has no {part} file: neither {folder / name} nor {name}.gz is there. "
-        f"Tasks with one: {', '.join(there) or 'none'}."
+        f"Take a complete copy, or leave it out with task=question_answering data.tasks=[{','.join(there)}]."
     )
 
 
