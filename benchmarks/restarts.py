@@ -71,7 +71,8 @@ def main() -> None:
     name = "bAbI 1.2" if options.root else "invented stories"
     print(
         f"MemN2N on {name}, d = 20, 3 hops, batches of 32 questions for each restart, one thread; torch "
-        f"{torch.__version__}; {ROUNDS} rounds, load of the machine {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores.\n"
+        f"{torch.__version__}; {ROUNDS} rounds; load of the machine {os.getloadavg()[0]:.0f} on {os.cpu_count()} "
+        "cores.\n"
     )
     print("| task | networks | one, ms of CPU | ten, ms of CPU | ten / one, median | a loop over ten / side by side |")
     print("|---:|:---|---:|---:|---:|---:|")
