@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from readme_table import END, START, filled
 from variations.configuration.compose import compose_run
@@ -71,6 +72,7 @@ def test_records_are_small_and_hold_nothing_of_a_machine_or_of_others(name: str)
     for run in sorted((ROOT / RECORDS / name).glob("*/seed*")):
         own = RunFolder(run).config()["data"]["kind"] in OWN_CORPORA
         files = [path for path in run.rglob("*") if path.is_file()]
+        own = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))["data"]["kind"] in OWN_CORPORA
         assert sum(path.stat().st_size for path in files) <= LARGEST, run
         assert not [path for path in files if path.suffix in {".ckpt", ".pt", ".model"}], run
         text = "".join(

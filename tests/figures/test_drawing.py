@@ -195,3 +195,29 @@ def test_a_run_that_is_not_finished_is_named_below_its_curve():
 def test_rows_are_told_apart_beyond_the_palette() -> None:
     styles = {(colour(i), linestyle(i)) for i in range(3 * len(COLOURS))}
     assert len(styles) == 3 * len(COLOURS)
+
+
+def test_parts_have_a_panel_a_row_and_marks_of_what_was_published(tmp_path):
+    """Two rows of the bAbI table; the published figures of the second were written from memory."""
+    for row, error in (("pe", 12.5), ("pe_ls", 8.0)):
+        run = tmp_path / "babi_memn2n_1k" / row / "seed1"
+        run.mkdir(parents=True)
+        data = {"kind": "babi", "name": "babi", "questions": "1k", "tasks": [1, 2]}
+        config = {"task": "question_answering", "data": data, "model": {"restarts": 10}, "recipe": {"name": "x"}}
+        (run / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
+        (run / "status.json").write_text(json.dumps({"state": "finished", "step": 1}), encoding="utf-8")
+        (run / "metrics.jsonl").write_text('{"step": 1, "dev/loss": 0.5}\n', encoding="utf-8")
+        scores = {"error": {"value": error}, "task_1": {"value": 0.5}, "task_2": {"value": 24.5}}
+        (run / "result.json").write_text(json.dumps({"scores": {"test": scores}, "loss": {}}), encoding="utf-8")
+    sweep = SweepConfig(name="babi_memn2n_1k", table="babi_memn2n_1k", rows=["pe", "pe_ls", "bow"], metric="error")
+    draw(FiguresConfig(sweep=sweep, runs=str(tmp_path), figure="parts", out=str(tmp_path)))
+    words = texts(tmp_path / "parts.svg")
+    for word in (
+        "MemN2N 3 hops PE",
+        "2 two supporting facts",
+        "error %",
+        "published",
+        "published, written from memory",
+    ):
+        assert word in words
+    assert "BoW" not in words and "3 three supporting facts" not in words  # nothing was measured of them

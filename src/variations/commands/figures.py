@@ -151,8 +151,8 @@ def _layer_words(config: FiguresConfig) -> list[str]:
 
 
 def _parts(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
-    """Of a whole sweep: a single run has no published figures beside it."""
-    from variations.figures.parts import parts
+    """Of a whole sweep, rows that measured any: a single run has no published figures beside it."""
+    from variations.figures.parts import Bars, parts
     from variations.store.rows import define
     from variations.tables.chance import SignificanceConfig
     from variations.tables.table import build
@@ -161,9 +161,27 @@ def _parts(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
         return
     store = Path(config.runs).expanduser()
     sweep = define(config.sweep, rows=config.rows, seeds=config.seeds, store=store)
-    figure = parts(build(sweep, store, SignificanceConfig(show=False)))
-    if figure is not None:
-        yield "parts", figure
+    table = build(sweep, store, SignificanceConfig(show=False))
+    measured = [measure for measure in table.measures if measure.part_of]
+    if not measured:
+        return
+    printed = {part.key: key for line in table.lines for key in line.published if (part := table.part(key))}
+    bars = []
+    for line in table.lines:
+        found = [line.measured.get(part.key) for part in measured]
+        figures = [line.published.get(printed.get(part.key, "")) for part in measured]
+        if any(found):
+            bars.append(
+                Bars(
+                    line.label,
+                    [mean.mean if mean else None for mean in found],
+                    [mean.sd if mean else None for mean in found],
+                    [figure.value if figure else None for figure in figures],
+                    any(figure.recalled for figure in figures if figure),
+                )
+            )
+    unit = table.task.measure(measured[0].part_of).label.removeprefix("mean ")
+    yield "parts", parts([part.label for part in measured], bars, unit)
 
 
 def _no_figure(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
@@ -216,14 +234,16 @@ def _attention(config: FiguresConfig) -> Iterator[Path]:
     from variations.configuration.tasks import DEFAULT, task_of
     from variations.figures.canvas import save, style
     from variations.store.ledger import RunFolder
+    from variations.training.weights import load_network
 
     run = Path(config.run).expanduser()
     folder = RunFolder.open(run)
     task = task_of(folder.config())
     if task.name != DEFAULT:
+        network, frozen = load_network(run)
         out = Path(config.out).expanduser() if config.out else run / "figures"
         with style():
-            for stem, figure in task.attended(folder, config.items or []):
+            for stem, figure in task.attended(folder, frozen, network, config.items or []):
                 yield save(figure, out / f"{stem}.{config.format}")
         return
     sentence = config.sentence if config.sentence is not None else _test_line(run, config.line or 1)

@@ -1,80 +1,82 @@
 """Parts of a measure, such as the errors of single tasks: bars beside published marks, a panel a row."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from variations.figures.canvas import FAINT, INK, colour, new
-from variations.tables.table import Figure, Line, Table
-from variations.tasks.base import Measure
 
 ACROSS = 4
 """Panels side by side."""
 
 
-def parts(table: Table) -> Any | None:
-    """What each row measured in each part, as bars, and what was published, as marks; None where nothing was measured.
+@dataclass(frozen=True)
+class Bars:
+    """A row of a table: what it measured and what was published, part by part."""
 
-    Marks of figures that were written down from memory are hollow. A thin line spans ± the standard deviation over
-    seeds, where there is more than one.
-    """
-    drawn = [line for line in table.lines if any(table.task.measure(key).part_of for key in line.measured)]
-    if not drawn:
-        return None
-    order = [measure for measure in table.task.columns(table.primary) if measure.part_of]
-    printed = {part.key: key for line in table.lines for key in line.published if (part := table.part(key))}
-    shown = [part for part in order if part.key in printed or any(part.key in line.measured for line in drawn)]
-    across = min(ACROSS, len(drawn))
-    down = -(-len(drawn) // across)
-    size = (2.2 + 2.1 * across, 0.9 + down * (0.5 + 0.17 * len(shown)))
+    label: str
+    measured: Sequence[float | None]
+    spread: Sequence[float | None]
+    """Standard deviation over seeds."""
+    published: Sequence[float | None]
+    recalled: bool
+    """Whether the published figures were written down from memory: their marks are hollow."""
+
+
+def parts(names: Sequence[str], rows: Sequence[Bars], unit: str) -> Any:
+    """A panel for each row, its bars as `names` has the parts; `unit` stands at the axis."""
+    across = min(ACROSS, len(rows))
+    down = -(-len(rows) // across)
+    size = (2.2 + 2.1 * across, 0.9 + down * (0.5 + 0.17 * len(names)))
     figure, panels = new(*size, down, across, sharex=True, sharey=True)
-    for number, (panel, line) in enumerate(zip(panels, drawn, strict=False)):
-        _draw(panel, line, shown, [line.published.get(printed.get(part.key, "")) for part in shown], number)
-    for panel in panels[len(drawn) :]:
+    for number, (panel, row) in enumerate(zip(panels, rows, strict=False)):
+        _draw(panel, row, number)
+    for panel in panels[len(rows) :]:
         panel.set_visible(False)
-    panels[0].set_yticks(range(len(shown)), [part.label for part in shown])
-    panels[0].set_ylim(len(shown) - 0.4, -0.6)
+    panels[0].set_yticks(range(len(names)), names)
+    panels[0].set_ylim(len(names) - 0.4, -0.6)
     panels[0].set_xlim(left=0)
-    for panel in panels[max(0, len(drawn) - across) : len(drawn)]:
-        panel.set_xlabel(table.task.measure(shown[0].part_of).label.removeprefix("mean "))
+    for panel in panels[max(0, len(rows) - across) : len(rows)]:
+        panel.set_xlabel(unit)
         panel.tick_params(labelbottom=True)
-    figure.legend(handles=_key(drawn), loc="outside lower center", ncols=3, fontsize=8)
+    figure.legend(handles=_key(rows), loc="outside lower center", ncols=3, fontsize=8)
     return figure
 
 
-def _draw(panel: Any, line: Line, shown: Sequence[Measure], published: Sequence[Figure | None], number: int) -> None:
-    found = [(at, line.measured[part.key]) for at, part in enumerate(shown) if part.key in line.measured]
-    panel.barh([at for at, _ in found], [mean.mean for _, mean in found], height=0.62, color=colour(number), zorder=2)
-    spread = [(at, mean.mean, mean.sd) for at, mean in found if mean.sd is not None]
-    if spread:
-        places, means, deviations = zip(*spread, strict=True)
-        panel.errorbar(means, places, xerr=deviations, fmt="none", ecolor=INK, elinewidth=0.8, zorder=3)
-    for recalled in (False, True):
-        marks = [(f.value, at) for at, f in enumerate(published) if f and f.recalled is recalled]
-        if marks:
-            values, places = zip(*marks, strict=True)
-            face = "white" if recalled else INK
-            panel.scatter(values, places, marker="D", s=16, facecolor=face, edgecolor=INK, linewidth=0.9, zorder=4)
+def _draw(panel: Any, row: Bars, number: int) -> None:
+    from textwrap import fill
+
+    found = [(at, value) for at, value in enumerate(row.measured) if value is not None]
+    panel.barh([at for at, _ in found], [value for _, value in found], height=0.62, color=colour(number), zorder=2)
+    for at, value in found:
+        if (spread := row.spread[at]) is not None:
+            panel.plot([value - spread, value + spread], [at, at], color=INK, lw=0.8, zorder=3)
+    marks = [(value, at) for at, value in enumerate(row.published) if value is not None]
+    face = "white" if row.recalled else INK
+    panel.scatter(
+        [value for value, _ in marks],
+        [at for _, at in marks],
+        marker="D",
+        s=16,
+        facecolor=face,
+        edgecolor=INK,
+        linewidth=0.9,
+        zorder=4,
+    )
     panel.grid(axis="x", color=FAINT, lw=0.6)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
     panel.tick_params(axis="y", length=0)
-    panel.set_title(_folded(line.label), fontsize=9)
+    panel.set_title(fill(row.label, 30), fontsize=9)
 
 
-def _folded(label: str) -> str:
-    from textwrap import fill
-
-    return fill(label, 30)
-
-
-def _key(drawn: Sequence[Line]) -> list[Any]:
+def _key(rows: Sequence[Bars]) -> list[Any]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    figures = [figure for line in drawn for figure in line.published.values()]
     handles: list[Any] = [Patch(color="#777777", label="measured")]
     for recalled, text in ((False, "published"), (True, "published, written from memory")):
-        if any(figure.recalled is recalled for figure in figures):
+        if any(row.recalled is recalled and any(value is not None for value in row.published) for row in rows):
             face = "white" if recalled else INK
             handles.append(Line2D([], [], lw=0, marker="D", ms=4, mfc=face, mec=INK, label=text))
     return handles

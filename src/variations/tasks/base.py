@@ -280,10 +280,13 @@ class Task(Configured, Protocol):
         """PNG files of what the tested network attends to, by part."""
         ...
 
-    def attended(self, folder: RunFolder, items: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    def attended(
+        self, folder: RunFolder, config: Any, network: "nn.Module", items: Sequence[str]
+    ) -> Iterator[tuple[str, Any]]:
         """Figures of what a trained run attends to for some test items, named as the task names them; none: a few.
 
-        Each with a name for its file. Raises UserError for an item that there is not, or a task without such figures.
+        `network` has the tested weights. Each figure comes with a name for its file. Raises UserError for an item that
+        there is not, or a task without such figures.
         """
         ...
 

@@ -26,7 +26,7 @@ class Measured:
         """A name is a key, unless it is the bare name of a score of the test set."""
         return self.measure(name if "." in name or name in self.metrics else f"test.{name}")
 
-    def attended(self, folder: RunFolder, items: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    def attended(self, folder: RunFolder, config: Any, network: Any, items: Sequence[str]) -> Iterator[tuple[str, Any]]:
         """Raises UserError: the task draws nothing of the kind."""
         raise UserError(f"{folder.path}: figure=attention draws nothing for a run of this task.")
 

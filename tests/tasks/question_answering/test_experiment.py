@@ -24,6 +24,7 @@ from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
 from variations.training.loop import Loop
 from variations.training.schedule import optimizer
+from variations.training.weights import load_network
 
 TINY = ["task=question_answering", "data.tasks=[1,15]", "data.toy_questions=80", "model.d=6", "recipe.batch_size=16"]
 
@@ -161,10 +162,11 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
     first = read[0]
     assert first["target_tokens"] == ["hop 1", "hop 2", "hop 3"]
     assert len(first["layers"][0]["weights"][0]) == len(first["source_tokens"])
-    shown = dict(TASK.attended(folder, ["15-2"]))
+    trained_network, _ = load_network(folder.path)
+    shown = dict(TASK.attended(folder, of, trained_network, ["15-2"]))
     assert list(shown) == ["reading-15-2"]
     with pytest.raises(UserError, match=r"no test question 15-81. Valid: 1-1 to 1-80, 15-1 to 15-80"):
-        dict(TASK.attended(folder, ["15-81"]))
+        dict(TASK.attended(folder, of, trained_network, ["15-81"]))
     network = TASK.network(of, folder)
     assert sum(p.numel() for p in network.parameters()) == result["parameters"]
 

@@ -90,7 +90,7 @@ def path_of(root: Path, task: int, size: str, part: str) -> Path:
     """The file of a task, packed or not.
 
     Raises:
-        DataError: there is none; the message says which tasks there are.
+        DataError: there is none; the message says how to go without it.
     """
     folder = root / FOLDERS[size]
     name = f"qa{task}_{TASKS[task - 1]}_{part}.txt"
@@ -100,9 +100,10 @@ def path_of(root: Path, task: int, size: str, part: str) -> Path:
     if not folder.is_dir():
         raise DataError(f"There is no folder {folder}: data.root names the one that holds en and en-10k of bAbI 1.2.")
     there = [str(t) for t in range(1, 21) if any(folder.glob(f"qa{t}_*_{part}.txt*"))]
+    without = f", or leave it out with task=question_answering data.tasks=[{','.join(there)}]" if there else ""
     raise DataError(
         f"Task {task} has no {part} file: neither {folder / name} nor {name}.gz is there. "
-        f"Tasks with one: {', '.join(there) or 'none'}."
+        f"Take a complete copy{without}."
     )
 
 

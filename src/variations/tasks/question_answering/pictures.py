@@ -63,11 +63,11 @@ def readings(
         for task, (_, data) in tests.items():
             short = [at for at, count in enumerate(data.count.tolist(), 1) if 2 < count <= LONGEST]
             numbers += [(task, number) for number in short[:each]]
-    for task, number in numbers:
+    for task, at in numbers:
         group, data = tests[task]
-        found = reading(network.reader(group.name), group.vocabulary, data, number - 1, chosen.get(group.name, 0))
+        found = reading(network.reader(group.name), group.vocabulary, data, at - 1, chosen.get(group.name, 0))
         if found.reads:
-            yield f"{task}-{number}", found
+            yield f"{task}-{at}", found
 
 
 def reading(net: Any, vocabulary: Any, data: Any, question: int, restart: int) -> Reading:

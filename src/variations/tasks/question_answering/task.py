@@ -177,12 +177,12 @@ class QuestionAnswering(Measured):
                 for name, found in readings(experiment.network, experiment.data.groups, chosen, each=1)
             }
 
-    def attended(self, folder: RunFolder, items: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    def attended(
+        self, folder: RunFolder, config: QuestionAnsweringConfig, network: Any, items: Sequence[str]
+    ) -> Iterator[tuple[str, Any]]:
         """What each hop reads, story by hop; items are task and question, `2-17`."""
         from variations.tasks.question_answering.pictures import heat_map, readings
-        from variations.training.weights import load_network
 
-        network, config = load_network(folder.path)
         data = self.data(config)
         data.setup()
         chosen = {name: net["chosen"] for name, net in ((folder.result() or {}).get("networks") or {}).items()}
