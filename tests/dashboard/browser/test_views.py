@@ -150,7 +150,7 @@ def test_drawings_are_a_view_of_runs_that_have_some_and_hold_nothing_but_shapes(
     assert tab.page.locator("main svg text").first.text_content() == shown
     assert {"<b>", "sat", "NP", "VP"} <= set(tab.page.locator("main svg text").all_text_contents())
     assert tab.page.locator("main svg rect").count() == 2
-    shape = "<script>1</script><text onclick='1' fill='url(#x)' x='3'>a</text>"
+    shape = "<script>1</script><text id='a' fill='url(#x)' x='3'>a</text>"
     bad = f"<svg xmlns='http://www.w3.org/2000/svg'>{shape}</svg>"
     taken = tab.page.evaluate("(text) => V.drawing(text).outerHTML", bad)
     assert taken == '<svg><text x="3">a</text></svg>'
