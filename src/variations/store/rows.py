@@ -98,7 +98,8 @@ def define(
         definitions = tuple(found for row in definitions for found in _crossed(row, store / name, first))
     if not sweep.rows:
         definitions = tuple(sorted(definitions, key=lambda row: row.base is not None))
-    wanted, further = (known, ()) if seeds is None else (tuple(seeds), ())
+    wanted: tuple[int, ...] = known if seeds is None else tuple(seeds)
+    further: tuple[int, ...] = ()
     if seeds is None and store is not None:
         stored = _stored_seeds(store / name, definitions)
         wanted, further = tuple(sorted({*known, *stored})), tuple(sorted({*stored} - {*known})) if known else ()
