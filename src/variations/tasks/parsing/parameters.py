@@ -43,7 +43,9 @@ def read_parameters(path: Path) -> Parameters:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read as a parameter file of EVALB: {getattr(error, 'strerror', None) or error}") from error
+        raise DataError(
+            f"{path} cannot be read as a parameter file of EVALB: {getattr(error, 'strerror', None) or error}"
+        ) from error
     numbers: dict[str, int] = {}
     labels: dict[str, set[str]] = {key: set() for key in _LABELS}
     pairs: dict[str, set[frozenset[str]]] = {key: set() for key in _PAIRS}

@@ -61,4 +61,6 @@ def _lines(path: Path) -> list[str]:
             path.expanduser().read_text(encoding="utf-8").removesuffix("\n").split("\n") if path.stat().st_size else []
         )
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read as a file of trees, one on a line: {getattr(error, 'strerror', None) or error}") from error
+        raise DataError(
+            f"{path} cannot be read as a file of trees, one on a line: {getattr(error, 'strerror', None) or error}"
+        ) from error
