@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from variations.errors import UserError
 from variations.store.atomic import write_json
@@ -69,7 +70,8 @@ def main() -> int:
     found = {"right_branching": [by_rule(tree) for tree in gold], "pcfg": [by_grammar(tree) for tree in gold]}
     found |= {str(path): read_trees([path]) for path in chosen.trees}
     print(f"| parser | words | {' | '.join(COLUMNS)} |\n|---|---|{'---|' * len(COLUMNS)}")
-    counts, tables = {}, {}
+    counts: dict[str, Any] = {}
+    tables: dict[str, Any] = {}
     for name, trees in found.items():
         if name in ("right_branching", "pcfg"):
             mended = [scores.with_gold_punctuation(ours, right) for ours, right in zip(trees, gold, strict=True)]
@@ -89,7 +91,7 @@ def main() -> int:
         )
     if chosen.record:
         chosen.record.parent.mkdir(parents=True, exist_ok=True)
-        about = {
+        about: dict[str, dict[str, int]] = {
             "right_branching": {},
             "pcfg": {"symbols": len(grammar.symbols), "rules": len(grammar.cost), "no_tree": failed},
         }

@@ -140,11 +140,15 @@ def test_the_report_reads_records_and_names_what_is_missing(
         parsing_report.page(tmp_path)
     folder, found = RunFolder.open(run), result(run)
     counts = TASK.items(TestedRun(folder, {}, {}), TASK.metric("f1"))
-    figures = {"all": {"sentences": 6, "f1": 50.0}, "1-10": {"sentences": 4}, "11-20": {"sentences": 2}}
+    figures: dict[str, dict[str, float]] = {
+        "all": {"sentences": 6, "f1": 50.0},
+        "1-10": {"sentences": 4},
+        "11-20": {"sentences": 2},
+    }
     for row in figures.values():
         row |= dict.fromkeys(("f1", "recall", "precision", "exact", "tags", "valid"), 50.0)
     parser = {"figures": figures, "counts": counts.T.tolist(), "symbols": 7, "rules": 9, "no_tree": 0}
-    baselines = {"treebank": "built-in trees", "trees": {"train": 40, "test": 6}, "gold_sha256": "0"}
+    baselines: dict[str, Any] = {"treebank": "built-in trees", "trees": {"train": 40, "test": 6}, "gold_sha256": "0"}
     baselines["parsers"] = {"right_branching": parser, "pcfg": parser}
     put("baselines.json", json.dumps(baselines).encode())
     assert "Transformer: seed 1 missing, seed 2 missing, seed 3 missing." in parsing_report.page(tmp_path)
