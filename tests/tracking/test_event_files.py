@@ -96,7 +96,13 @@ def test_hparams_hold_what_the_row_changes_and_its_final_scores(
     result = {"steps": 30, "parameters": 1000, "scores": scores, "loss": {"dev_nll": 2.0}}
     files = EventFiles(*run)
     files.start(lines(1, 30))
-    files.end(Final(result, {"test": Samples(("source", "reference", "hypothesis", "gleu"), [("a | b", "c", "<d>", 50.0)])}, {"cross": picture}))
+    files.end(
+        Final(
+            result,
+            {"test": Samples(("source", "reference", "hypothesis", "gleu"), [("a | b", "c", "<d>", 50.0)])},
+            {"cross": picture},
+        )
+    )
     files.close(0)
     found = read(run[1])
     plugin = found.summary_metadata["_hparams_/session_start_info"].plugin_data.content

@@ -24,7 +24,7 @@ FLAGS = {
     "--cfg job": "print the configuration instead of running it (--resolve fills in references)",
     "--info defaults": "print which files the configuration comes from",
     "--config-dir DIR": "look for groups in DIR too",
-    "--shell-completion install=bash": "Tab completion: eval \"$(COMMAND --shell-completion install=bash)\"",
+    "--shell-completion install=bash": 'Tab completion: eval "$(COMMAND --shell-completion install=bash)"',
 }
 
 
