@@ -126,7 +126,7 @@ def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path:
         ("hydra.run.dir=here", "Hydra makes no folders here; a run's is chosen by runs=FOLDER, name=NAME"),
         ("hydra.sweep.dir=here", "Hydra makes no folders here"),
         ("hydra/launcher=basic", "rows are run by local, slurm or ray"),
-        ("hydra/sweeper=basic", "leave it out, grids are the same"),
+        ("hydra/sweeper=basic", "leave it out, grids work without it"),
         ("seed=4294967296", "seed=4294967296: must be at least 0 and at most 4294967295."),
         ("name='a\nb'", "use no slash, no line break"),
         (f"name={'x' * 300}", "name=xxxxxxxxxxxxxxxxxxxx… is too long to name a folder: use at most 200 bytes."),

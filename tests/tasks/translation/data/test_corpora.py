@@ -178,7 +178,7 @@ def test_damaged_gzip_file_is_named(tmp_path: Path) -> None:
     text = write(tmp_path / "text", {**TEXT})
     (text / "train.de").unlink()
     (text / "train.de.gz").write_bytes(gzip.compress(os.urandom(1000))[:500])
-    with pytest.raises(DataError, match=r"train\.de\.gz is not a whole gzip file"):
+    with pytest.raises(DataError, match=r"train\.de\.gz is not a complete gzip file"):
         load(folder(tmp_path), progress=False)
 
 

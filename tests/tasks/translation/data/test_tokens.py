@@ -107,7 +107,7 @@ def test_a_truncated_gz_file_is_named(pair: Any, subwords: Subwords, tmp_path: P
     packed = Pair("train", tmp_path / "z.en.gz", tmp_path / "z.de.gz")
     packed.source.write_bytes(gzip.compress(pair.source.read_bytes())[:-9])
     packed.target.write_bytes(gzip.compress(pair.target.read_bytes()))
-    with pytest.raises(DataError, match=r"z\.en\.gz is not a whole gzip file"):
+    with pytest.raises(DataError, match=r"z\.en\.gz is not a complete gzip file"):
         tokens_for(packed, subwords, settings(tmp_path), drop_long=False)  # type: ignore[arg-type]
 
 
