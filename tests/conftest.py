@@ -6,10 +6,11 @@ starts inherit it. Nothing heavy is imported here: tests of the torch-free parts
 
 import os
 import random
+import re
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,48 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         sizes = Counter(item.path for item in items)
         items.sort(key=lambda item: (item.path.name not in LONGEST, -sizes[item.path]))
+
+
+NOT_HERE = re.compile(
+    "|".join(
+        (
+            "no GPU|this process has a GPU|this process runs the kernels itself",  # or in a child process
+            "VARIATIONS_TEST_DATA|VARIATIONS_BABI|^PTB=|no local copy of|no specification at",  # texts of others
+            "^EVALB=|pdflatex is not installed",  # programs of others
+            "root may read everything|^one core:|a small tmpfs|the tests fork",  # of this machine
+            "^no branches$|^long sequences take torch's kernel in both$",  # combinations without meaning
+        )
+    )
+)
+"""Reasons for which a test may be skipped in continuous integration. All else must be there: see .ci/run."""
+
+
+def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Turn a skip into a failure where nobody would notice it."""
+    if os.environ.get("CI") != "true" or not report.skipped or hasattr(report, "wasxfail"):
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    if not NOT_HERE.search(reason.removeprefix("Skipped: ")):
+        report.outcome = "failed"
+        report.longrepr = (
+            f"{reason}: in continuous integration this must run, or stand on the list in tests/conftest.py"
+        )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that is skipped for a reason that is not on the list has failed, in continuous integration."""
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same of a whole file."""
+    report = yield
+    _refuse_skip(report)
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,0 +1,47 @@
+"""The suite itself: continuous integration cannot pass because something is missing."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CASES = """
+import pytest
+def test_runs(): pass
+@pytest.mark.skip(reason="no GPU")
+def test_of_a_gpu(): pass
+@pytest.mark.skip(reason="Slurm is not installed")
+def test_of_slurm(): pass
+def test_of_a_browser(): pytest.importorskip("no_such_browser")
+@pytest.mark.xfail(reason="known")
+def test_known(): assert False
+"""
+WHOLE_FILE = "import pytest\npytest.importorskip('no_such_library')\ndef test_runs(): pass\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("ci", "content", "code", "told"),
+    [
+        ("true", CASES, 1, "1 failed, 1 passed, 1 skipped, 1 xfailed, 1 error"),
+        ("true", WHOLE_FILE, 2, "1 error"),
+        ("", CASES + WHOLE_FILE.removeprefix("import pytest"), 5, "1 skipped"),
+    ],
+    ids=["tests", "a file", "elsewhere"],
+)
+def test_a_skip_whose_reason_is_not_listed_fails_in_continuous_integration(
+    ci: str, content: str, code: int, told: str, tmp_path: Path
+) -> None:
+    tests = Path(__file__).parent
+    shutil.copy(tests / "conftest.py", tmp_path)
+    (tmp_path / "test_cases.py").write_text(content)
+    environment = os.environ | {
+        "CI": ci,
+        "PYTHONPATH": os.pathsep.join((str(tests / "support"), str(tests.parent / "src"))),
+    }
+    line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(tmp_path)]
+    done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280)
+    assert (done.returncode, done.stdout.splitlines()[-1].partition(" in ")[0]) == (code, told), done.stdout
