@@ -143,7 +143,7 @@ def test_a_report_that_failed_leaves_one_workspace_however_often_it_is_tried(
     monkeypatch.setattr(wandb_report, "markdown", lambda _: "")
     config = wandb_report.ReportConfig(SweepConfig(name="quickstart"), entity="me")
     for _ in range(2):
-        with pytest.raises(UserError, match="W&B did not take the report of 'quickstart': gone"):
+        with pytest.raises(UserError, match="W&B refused the report of 'quickstart': gone"):
             wandb_report._save(config, Any, tmp_path / "saved.json")
     wandb_report._save(config, Any, tmp_path / "saved.json")
     assert [workspace._internal_id for workspace in workspaces] == ["id0"] * 3

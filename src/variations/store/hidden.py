@@ -16,7 +16,7 @@ _SHAPES = (
         r"(?i)\b((?:[\w\-]*api[_\-]?key|secret|password|passwd|token|authorization)['\"]?\s*[=:]\s*['\"]?)([^\s,;&'\"]+)"
     ),
     re.compile(r"(\w+://[^\s/:@]*:)([^\s/@]+)(?=@)"),
-    re.compile(r"()(?<!commit )(?<!commit: )\b([0-9a-f]{40})\b"),
+    re.compile(r"""()(?<!commit )(?<!commit: )(?<!commit": ")\b([0-9a-f]{40})\b"""),
     re.compile(r"()\b((?:wandb_v1_|hf_|sk-|ghp_|gho_|github_pat_|xox[abp]-|AKIA)[A-Za-z0-9_\-]{12,})"),
 )
 

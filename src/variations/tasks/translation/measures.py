@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from variations.configuration.suggestions import did_you_mean
 from variations.errors import DataError
 from variations.store.ledger import RunFolder
-from variations.tasks.base import Drawing, Measure, Published, TestedRun
+from variations.tasks.base import Measure, Published, TestedRun
+from variations.tasks.measured import Measured
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -132,10 +133,9 @@ _KINDS = {
 }
 
 
-class Measures:
+class Measures(Measured):
     """The members of `tasks/base.py: Task` that readers of stored runs ask."""
 
-    drawn = ""
     untrained_when = (
         f"scores no better than a copy or a dictionary, or whose dev perplexity fell by more than {100 * STEEP:g} % in "
         "the last fifth of its steps"
@@ -268,10 +268,6 @@ class Measures:
         from variations.tasks.translation.trained import why_untrained
 
         return why_untrained(runs, part)
-
-    def drawings(self, folder: RunFolder, part: str, line: int | None = None) -> Sequence[Drawing]:
-        """None: items are not drawn."""
-        return ()
 
     def record(self, run: TestedRun) -> Mapping[str, Any]:
         """Texts, or sums over sentences where the text is not ours to publish, and the BLEU of baselines."""
