@@ -6,8 +6,9 @@ from typing import Any
 from variations.dashboard import payload
 from variations.store.hidden import clean, without_secrets
 from variations.store.rows import changes, symbol
+from variations.tables.footnotes import convention
 from variations.tables.grid import lay_out
-from variations.tables.table import Line, Table, convention
+from variations.tables.table import Line, Table
 
 
 def table_document(table: Table, colours: dict[str, int], *, tested: bool) -> payload.Table:

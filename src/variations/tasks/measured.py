@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from variations.errors import DataError, UserError
 from variations.store.ledger import RunFolder
-from variations.tasks.base import Measure, Published, TestedRun
+from variations.tasks.base import Measure, Published, Recorded, TestedRun
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,6 +15,7 @@ class Measured:
     """A task needs `metrics` and `measure` of its own, and `items` for tests of significance."""
 
     metrics: Sequence[str] = ()
+    curves: Mapping[str, Recorded] = {}
     untrained_when = "is never found untrained"
 
     def measure(self, key: str) -> Measure:
