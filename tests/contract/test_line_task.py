@@ -80,7 +80,9 @@ print(answers.answer("compare", {"ids": "lines/line/seed1,lines/constant/seed1"}
     assert sweep["fault"] is None
     assert {entry["state"] for entry in sweep["runs"]} == {"finished"}
     assert {score["key"] for score in sweep["table"]["measures"]} == {"test.mse", "dev.mse"}
-    assert not any(word in json.dumps([sweep["table"], run, compared]) for word in FOREIGN)
+    assert run["state"] == "finished"
+    assert compared["config"] == [{"key": "model.degree", "values": [1, 0]}]
+    assert not any(word in json.dumps([sweep["table"], compared["scores"], compared["notes"]]) for word in FOREIGN)
     assert "dev/mse" in json.dumps(curves)
 
 

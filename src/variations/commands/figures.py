@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from variations.commands.cli import command
-from variations.config import SweepConfig, choice, number
+from variations.config import AUTO, SweepConfig, choice, number
 from variations.configuration.extras import need
 from variations.configuration.tasks import named
 from variations.errors import UserError
@@ -35,8 +35,8 @@ class FiguresConfig:
     """Only these rows of the sweep."""
     seeds: list[int] | None = None
     """Only these seeds; null: those of the sweep file, or all of a grid."""
-    metric: str | None = None
-    """What learning_curves and convergence look at, such as dev/nll; null: what goes with the sweep's metric."""
+    metric: str = AUTO
+    """What learning_curves and convergence look at, such as dev/nll; auto: what goes with the sweep's metric."""
     window: int = number(5, ge=1)
     """Measurements in the mean filter of branch_weights; 1: none."""
     skip: float = number(0.1, ge=0, lt=1)
@@ -99,8 +99,9 @@ def _of_runs(config: FiguresConfig) -> Iterator[Path]:
 
 def _metric(config: FiguresConfig, rows: Any) -> str:
     """What the figures look at. Raises UserError if no run records it."""
-    task, recorded = named(rows[0].task), {key for row in rows for lines in row.metrics.values() for key in lines[-1]}
-    if config.metric is None:
+    task = named(rows[0].task)
+    recorded = {key for row in rows for lines in row.metrics.values() for line in lines for key in line}
+    if config.metric == AUTO:
         own = config.run is None and not task.unknown_metric(config.sweep.metric)
         watched = task.watched(task.metric(config.sweep.metric).key) if own else None
         return str(next((key for key in (watched, *task.curves, task.monitor) if key in recorded), task.monitor))

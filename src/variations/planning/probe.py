@@ -159,8 +159,8 @@ class Probe:
 
     def sight(self) -> float:
         """Time a small part of the dearest batch; return when its first update began, in seconds since the epoch."""
-        clock, prices = self._run([self.dearest] * 3, SIGHTING, 3)
-        self.expected = clock.passes[-1] / prices[-1] * self.mean + clock.steps[-1]
+        clock, _ = self._run([self.dearest] * 3, SIGHTING, 3)
+        self.seconds = clock.passes[-1] + clock.steps[-1]
         return time.time() - sum(clock.passes) - sum(clock.steps)
 
     def train(self) -> None:
@@ -169,13 +169,13 @@ class Probe:
         Of batches that are too slow or too large only a part is taken. An update is a pass over so many batches and the
         optimiser's part; a pass is seconds by FLOPs, at the epoch's mean price.
         """
-        share, needed = min(1.0, 3 * self.limit / (self.expected * (FEWEST + WARM))), 0
+        cuts, needed = 0, 0
         if self.fits is not None:
             needed = self._activations()
             room = 0.7 * self.fits - state_bytes(self.config, count_parameters(self.step.model)) - 1e9
-            share = min(share, max(1e-9, room / max(1, needed)))
-        cuts = min(SIGHTING, math.ceil(-math.log2(share)))
-        updates = int(np.clip(self.limit / (self.expected * 2**-cuts), FEWEST, MOST))
+            cuts = int(np.clip(math.ceil(-math.log2(max(1e-9, room / max(1, needed)))), 0, SIGHTING))
+        cuts = self._largest(cuts)
+        updates = int(np.clip(self.limit / self.seconds, FEWEST, MOST))
         loader = self.data.train_dataloader()
         epochs = itertools.chain.from_iterable(loader for _ in range(updates))
         clock, prices = self._run(itertools.chain([self.dearest] * WARM, epochs), cuts, WARM + updates)
@@ -189,6 +189,15 @@ class Probe:
             "update_seconds": self.data.accumulate * rate * self.mean + median(clock.steps[WARM:]),
             "spread": float((rates[int(0.75 * len(rates))] - rates[len(rates) // 4]) / median(rates)),
         }
+
+    def _largest(self, cuts: int) -> int:
+        """Time ever larger parts of the dearest batch until the next might take too long, or has `cuts` cuts."""
+        found = SIGHTING
+        while found > cuts and 2 * self.seconds * (FEWEST + WARM) <= 3 * self.limit:
+            found -= 1
+            clock, _ = self._run([self.dearest] * 2, found, 2)
+            self.seconds = clock.passes[-1] + clock.steps[-1]
+        return found
 
     def _run(self, batches: Iterable[Any], cuts: int, number: int) -> tuple[Clock, list[int]]:
         """Take an update on a part of each batch through the run's own Trainer; return their FLOPs, too."""
