@@ -108,7 +108,7 @@ def test_a_search_minimises_its_error(home: Path) -> None:
     folders = [path.parent for path in (home / "runs" / "line_search").rglob("result.json")]
     errors = [json.loads((path / "result.json").read_text())["scores"]["dev"]["mse"]["value"] for path in folders]
     assert len(errors) == 2
-    assert f"{min(errors):.4g}"[:5] in done.stdout + done.stderr
+    assert f"dev.mse {min(errors):.2f}" in done.stdout + done.stderr
 
 
 def test_a_plan_counts_and_measures_it(home: Path) -> None:
