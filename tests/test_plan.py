@@ -17,10 +17,10 @@ from variations.configuration.compose import compose_run
 from variations.configuration.faults import faults
 from variations.configuration.places import CONF, SWEEPS
 from variations.errors import ConfigError
-from variations.planning.count import count
 from variations.planning.rows import PAPERS, all_rows, plan_rows
 from variations.store.rows import load_row
 from variations.sweeping.jobs import expand
+from variations.tasks.translation.task import TASK
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED = Path(__file__).parent / "published" / "attention_table3.yaml"
@@ -33,7 +33,7 @@ def plan(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def rows(*overrides: str, vocabulary: int | None = None) -> dict[str, dict[str, Any]]:
-    text = render(list(overrides), PlanConfig(format="json", vocabulary=vocabulary, measure=False))
+    text = render(list(overrides), None, PlanConfig(format="json", vocabulary=vocabulary, measure=False))
     return {row["row"]: row for row in json.loads(text)["rows"]}
 
 
@@ -77,7 +77,7 @@ def test_a_row_alone_is_still_compared_with_its_base() -> None:
 
 def test_flops_of_the_base_row() -> None:
     """Counted by hand: 44,040,192 weights of layers in products, 37,000 × 512 logits, and scores over 30 positions."""
-    found = count(compose_run(["variation=attention_table3/base"]))
+    found = TASK.size(compose_run(["variation=attention_table3/base"]), memory=False)
     weights = 6 * (4 * 512**2 + 2 * 512 * 2048) + 6 * (8 * 512**2 + 2 * 512 * 2048)
     scores = 18 * 2 * 512 * 30
     assert found.flops == 6 * 25_000 * 100_000 * (weights + scores + 37_000 * 512)
@@ -85,13 +85,14 @@ def test_flops_of_the_base_row() -> None:
 
 @pytest.mark.parametrize(("row", "weights"), [("C_weighted", 64), ("A_weighted", 192), ("B_weighted", 384)])
 def test_branch_weights_are_counted(row: str, weights: int) -> None:
-    assert count(compose_run([f"variation=weighted_table2/{row}"]), 1000).branch_weights == weights
+    config = compose_run([f"variation=weighted_table2/{row}"])
+    assert TASK.size(config, memory=False, vocabulary=1000).further["branch_weights"] == weights
 
 
 def test_weighted_rows_differ_from_the_transformer_by_their_arithmetic() -> None:
     for letter, difference in (("A", -18_240), ("B", -36_480)):
         ours, theirs = (
-            count(compose_run([f"variation=weighted_table2/{letter}_{kind}"])).parameters
+            TASK.size(compose_run([f"variation=weighted_table2/{letter}_{kind}"]), memory=False).parameters
             for kind in ("weighted", "transformer")
         )
         assert ours - theirs == difference
@@ -139,13 +140,13 @@ def test_rows_are_listed_in_the_order_of_the_paper() -> None:
     assert {table for table, _ in all_rows()} == {*PAPERS, *ours}
 
 
-def test_trainable_rows_are_neither_quoted_nor_waiting() -> None:
+def test_trainable_rows_are_not_quoted() -> None:
     found = all_rows(trainable=True)
     assert ("attention_table2", "bytenet") not in found
-    assert ("attention_table4", "transformer_wsj") not in found
+    assert ("attention_table4", "transformer_wsj") in found
     assert ("weighted_claims", "topk") in found
     papers = [row for row in found if row[0] in {*PAPERS, "quickstart"}]
-    assert len(papers) == 4 + 20 + 8 + 10 + 3 + 11 + 4
+    assert len(papers) == 4 + 20 + 1 + 1 + 8 + 10 + 3 + 11 + 4
 
 
 @pytest.mark.parametrize("name", [path.stem for path in sorted(SWEEPS.glob("*.yaml")) if "_" in path.stem])
@@ -210,7 +211,7 @@ def test_one_json_document_on_standard_output() -> None:
 
 
 def test_comma_separated_values() -> None:
-    text = render(["variation=attention_table3/big"], PlanConfig(format="csv", measure=False))
+    text = render(["variation=attention_table3/big"], None, PlanConfig(format="csv", measure=False))
     (row,) = csv.DictReader(io.StringIO(text))
     assert (row["row"], row["parameters"], row["published_params_millions"]) == ("big", "214245376", "213")
 
@@ -237,3 +238,46 @@ def test_rules_between_fields_hold_for_the_rows_and_not_for_the_defaults() -> No
         "sweep=attention_table3", "rows=[C_N2]", "trainer.tokens_per_batch=20000", "format=json", "measure=false"
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# Other tasks, and keys with several values ----------------------------------------------------------------------------
+
+
+def test_question_answering_is_counted_on_its_own_data() -> None:
+    (row,) = rows("task=question_answering", "data.tasks=[1]", "data.toy_questions=60", "model.restarts=3").values()
+    (twice,) = rows("task=question_answering", "data.tasks=[1]", "data.toy_questions=60", "model.restarts=6").values()
+    assert (row["state"], row["label"], row["fault"]) == ("to train", "run", None)
+    assert (twice["parameters"], twice["flops"]) == (2 * row["parameters"], 2 * row["flops"])
+    assert "vocabulary" not in row
+    assert row["memory_bytes_counted"] > 16 * row["parameters"]
+
+
+def test_a_row_whose_data_are_missing_is_named_and_not_counted(tmp_path: Path) -> None:
+    (row,) = rows("task=question_answering", "data=babi", f"data.root={tmp_path}").values()
+    assert row["parameters"] is None
+    assert str(tmp_path) in row["fault"]
+
+
+def test_parsing_is_counted_without_its_trees() -> None:
+    (row,) = rows("variation=attention_table4/transformer_wsj", "recipe=parsing_small", "data.root=/no/such").values()
+    assert (row["state"], row["vocabulary"], row["reproduced"]) == ("to train", 16_000, None)
+    assert row["parameters"] == 2_841_600
+
+
+def test_a_table_is_crossed_with_values_of_another_key() -> None:
+    found = rows("sweep=quickstart", "rows=[transformer,weighted]", "model.dropout=0.1,0.3", "seeds=[1,2]")
+    assert list(found) == [f"{row},model.dropout={p}" for row in ("transformer", "weighted") for p in (0.1, 0.3)]
+    assert {row["runs"] for row in found.values()} == {2}
+    assert found["weighted,model.dropout=0.3"]["changes"].startswith("model transformer→weighted")
+
+
+def test_a_grid_is_planned_without_a_table() -> None:
+    found = rows("model.h=2,4", "seed=1,2")
+    assert [(name, row["runs"]) for name, row in found.items()] == [("model.h=2", 2), ("model.h=4", 2)]
+
+
+def test_the_verb_takes_keys_with_several_values_but_none_of_its_own() -> None:
+    done = plan("model.h=2,4", "format=json", "measure=false")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [row["row"] for row in json.loads(done.stdout)["rows"]] == ["model.h=2", "model.h=4"]
+    assert plan("format=json,csv").stderr.splitlines()[1:] == ["  - format=json,csv: the plan itself takes one value."]

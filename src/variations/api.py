@@ -58,7 +58,7 @@ class TrainedRun:
         return [each.outputs[0].text for each in found]
 
     def score(self, set: str = "test") -> dict[str, float]:
-        """Return the scores of what the run translated, by name; `variations score` prints each one's convention.
+        """Return the scores of a tested set, by name; `variations score` prints each one's convention.
 
             >>> import variations
             >>> scores = variations.load("runs/quickstart/transformer/seed1").score()
@@ -71,6 +71,9 @@ class TrainedRun:
         Raises:
             UserError: It has no translations of that set.
         """
+        if self.config.task != "translation":
+            found = (self.result.get("scores") or {}).get(set) or {}
+            return {name: float(score["value"]) for name, score in found.items()}
         from variations.commands.score import ScoreConfig, ladder, read_texts
 
         config = ScoreConfig(run=str(self.path), set=set)

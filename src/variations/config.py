@@ -7,10 +7,13 @@ them all at once before any work. This module imports no torch, so that `--help`
 Names are the papers' symbols: N layers, h heads, d_k and d_v per head, M branches, κ and α branch weights.
 """
 
+import importlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from variations.errors import ConfigError
 
 
 def choice(default: str | None, *choices: str) -> Any:
@@ -21,6 +24,27 @@ def choice(default: str | None, *choices: str) -> Any:
 def choice_or_class(default: str, *choices: str) -> Any:
     """Field with a set of values, or `package.module:Class` of another package."""
     return field(default=default, metadata={"choices": choices, "classes": True})
+
+
+def class_named(key: str, name: str) -> type:
+    """The class `package.module:Class` of another package, imported.
+
+    Args:
+        key: The configuration's key, for messages.
+        name: What it is set to.
+
+    Raises:
+        ConfigError: The module or the class is not there.
+    """
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute, None)
+    except ImportError as error:
+        text = f"{key}={name}: cannot import {module} ({error}): is its package installed?"
+        raise ConfigError([text]) from error
+    if not isinstance(found, type):
+        raise ConfigError([f"{key}={name}: {module} has no class {attribute}: check the name after the colon."])
+    return found
 
 
 def number(
@@ -381,7 +405,7 @@ class ModelConfig:
     """`fused_qkv`: Xavier bounds of one d -> 3d (2d) matrix for q, k, v, as in the code behind the paper."""
     decoder_start: str = choice("zero", "zero", "bos")
     """What the decoder reads before the first target token: a vector of zeros, or the BOS embedding."""
-    attention: str = choice("dot_product", "dot_product", "additive", "restricted")
+    attention: str = choice_or_class("dot_product", "dot_product", "additive", "restricted")
     """Self-attention of both stacks; cross-attention is `dot_product` unless this is `additive`."""
     neighbourhood: int | None = number(None, ge=1)
     """r of restricted self-attention: position i sees i-r … i+r."""
@@ -399,7 +423,7 @@ class ModelConfig:
 class PositionsConfig:
     """Position encoding (Vaswani et al. 2017, section 3.5)."""
 
-    kind: str = choice("sinusoidal", "sinusoidal", "learned")
+    kind: str = choice_or_class("sinusoidal", "sinusoidal", "learned")
     """Fixed sinusoids, or a learned table."""
     form: str = choice("paper", "paper", "t2t")
     """Interleaved sines and cosines (`paper`) or two halves with tensor2tensor's time scales (`t2t`)."""

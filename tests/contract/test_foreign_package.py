@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(__file__).resolve().parent / "foreign_package"
@@ -68,6 +69,8 @@ def test_its_model_has_keys_of_its_own_which_are_checked_as_ours_are(site: Path,
     [
         (["model.kind=nobody.model:Net"], "model.kind=nobody.model:Net: cannot import nobody.model"),
         (["model.kind=foreign_variations.model:Net"], "foreign_variations.model has no class Net: check the name"),
+        (["model.attention=foreign_variations.model:Net"], "foreign_variations.model has no class Net: check the name"),
+        (["positions.kind=nobody.codes:Code"], "positions.kind=nobody.codes:Code: cannot import nobody.codes"),
         (["model.kind=net"], "valid choices are transformer, weighted, or package.module:Class of another package."),
         (["+model.options.width=3"], "is for a model of another package: model=transformer has none; leave it out."),
     ],
@@ -123,3 +126,8 @@ def test_its_row_is_trained_in_a_sweep_beside_ours(site: Path, tmp_path: Path) -
     assert rows["two_heads"]["label"] == "Two heads"
     assert rows["two_heads"]["base"] == "transformer"
     assert {seed["state"] for row in rows.values() for seed in row["seeds"]} == {"finished"}
+    for row in rows:  # the package's callback was there
+        folder = tmp_path / "runs" / "foreign" / row / "seed1"
+        checkpoint = torch.load(max(folder.glob("checkpoints/step*.ckpt")), weights_only=True)
+        (kept,) = (state for name, state in checkpoint["callbacks"].items() if "CountUpdates" in name)
+        assert kept["updates"] == json.loads((folder / "result.json").read_text())["steps"]

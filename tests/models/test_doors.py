@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from variations.errors import UserError
-from variations.models import SequenceToSequence, Transformer, build
+from variations.models import Network, SequenceToSequence, Transformer, build
+from variations.models.doors import lacking
 from variations.models.flops import Tokens, training_flops
 from variations.models.transformer.attention import Heads
 from variations.models.transformer.positions import Positions
@@ -94,6 +95,14 @@ def test_a_network_of_another_package() -> None:
     assert training_flops(config(kind="elsewhere.nets:BagOfWords"), tokens, 13) == 6 * 5 * 8 * 13
 
 
+def test_a_network_that_has_all_members_need_not_be_derived() -> None:
+    members = {name: vars(kind)[name] for kind in (Network, SequenceToSequence, BagOfWords) for name in vars(kind)}
+    own = {name: member for name, member in members.items() if not name.startswith("_")}
+    assert lacking(type("Duck", (torch.nn.Module,), own), SequenceToSequence) == []
+    del own["decode_step"]
+    assert lacking(type("Duck", (torch.nn.Module,), own), SequenceToSequence) == ["decode_step"]
+
+
 def test_attention_of_another_package_is_that_of_the_network() -> None:
     network = build(config(attention="elsewhere.nets:Uniform"), 13).eval()
     assert isinstance(network, Transformer)
@@ -123,15 +132,17 @@ def test_positions_of_another_package_are_added() -> None:
             "package.",
         ),
         ({"kind": "nowhere.at.all:Net"}, "model.kind=nowhere.at.all:Net: cannot import nowhere.at.all"),
-        ({"kind": "elsewhere.nets:Net"}, "elsewhere.nets has no Net: check the name after the colon."),
+        ({"kind": "elsewhere.nets:Net"}, "elsewhere.nets has no class Net: check the name after the colon."),
         (
             {"kind": "elsewhere.nets:Uniform"},
-            "is not derived from variations.models.network:SequenceToSequence: make it a subclass.",
+            "model.kind=elsewhere.nets:Uniform: lacks adjust_gradients, after_update, decode_step, forward, "
+            "forward_macs, from_config, logits, metrics, parameter_groups, start_cache, varlen: define what "
+            "variations.models.network:SequenceToSequence asks for, or derive from it.",
         ),
-        ({"kind": "elsewhere.nets:number"}, "is not derived from variations.models.network:SequenceToSequence"),
-        ({"kind": "elsewhere.nets:Unfinished"}, "asks for: decode_step, forward_macs, start_cache."),
+        ({"kind": "elsewhere.nets:number"}, "elsewhere.nets has no class number"),
+        ({"kind": "elsewhere.nets:Unfinished"}, "lacks decode_step, forward_macs, start_cache: define what "),
         ({"attention": "additiv"}, "model.attention=additiv: valid choices are dot_product, additive, restricted, or"),
-        ({"attention": "elsewhere.nets:NoPositions"}, "not derived from variations.models.transformer.attention:Heads"),
+        ({"attention": "elsewhere.nets:NoPositions"}, "what variations.models.transformer.attention:Heads asks for"),
         ({"positions": "elsewhere.nets:"}, "positions.kind=elsewhere.nets:: valid choices are sinusoidal, learned, or"),
     ],
 )

@@ -5,21 +5,17 @@ from typing import Any
 import pytest
 
 VALUES: dict[str, Any] = {
-    "corpus": "whole",
+    "invented": False,
+    "read": 1.0,
     "share": 1.0,
     "startup_seconds": 7.0,
     "update_seconds": 0.5,
-    "dev_seconds": 2.0,
-    "greedy_seconds": 1.0,
-    "test_seconds": 20.0,
-    "test_loss_seconds": 3.0,
-    "score_seconds": 4.0,
+    "validation_seconds": 3.0,
+    "test_seconds": 30.0,
     "save_seconds_per_byte": 1e-6,
     "weights_bytes": 1_000_000,
     "memory_bytes": 3_000,
     "room_bytes": None,
-    "pairs": 100,
-    "whole_pairs": None,
     "prepare_seconds": 5.0,
 }
 

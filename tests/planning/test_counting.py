@@ -6,8 +6,9 @@ import torch
 from variations.configuration.compose import compose_run
 from variations.models import build, count_parameters
 from variations.models.loss import Smoothing, cross_entropy
-from variations.planning.activations import activation_bytes, state_bytes
-from variations.planning.count import memory
+from variations.tasks.counting import state_bytes
+from variations.tasks.sequences.counting import activation_bytes
+from variations.tasks.translation.task import TASK
 
 
 @pytest.mark.parametrize("words", [[], ["model=weighted"], ["positions=learned", "recipe.ema=0.9"], ["model=additive"]])
@@ -44,7 +45,8 @@ def test_weights_their_gradients_and_two_moments() -> None:
 
 def test_activations_grow_with_the_batch_and_shrink_with_the_share_of_a_device() -> None:
     words = ["variation=attention_table3/C_N2", "data.vocabulary=1000"]
-    whole = memory(compose_run(words))
-    halves = memory(compose_run([*words, "trainer.tokens_per_batch=12500"]))
-    assert whole.state == halves.state
+    whole = TASK.size(compose_run(words), memory=True)
+    halves = TASK.size(compose_run([*words, "trainer.tokens_per_batch=12500"]), memory=True)
+    assert whole.parameters == halves.parameters
+    assert whole.activations is not None and halves.activations is not None
     assert 1.9 < whole.activations / halves.activations < 2.1

@@ -13,15 +13,15 @@ from variations.commands.plan import PlanConfig, render
 from variations.configuration.compose import compose_run, to_dict
 from variations.models import build
 from variations.planning import measuring
-from variations.planning.decoding_time import Paced
 from variations.planning.measuring import Measured, measured, one_device
 from variations.planning.price import bill
 from variations.planning.rows import launch, plan_rows
-from variations.planning.sample import InventedPairs, evenly, is_here
 from variations.planning.shape import Shape
 from variations.store.ledger import RunFolder
 from variations.store.naming import run_folder
 from variations.tasks.translation.decoding.beam import beam_search
+from variations.tasks.translation.rehearsal import InventedPairs, is_here
+from variations.tasks.translation.timing import Paced
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_a_shape_is_measured_once_and_kept(known: list[str], values: dict[str, A
 
 def test_a_fault_is_told_and_the_other_rows_are_measured(known: list[str], tmp_path: Path) -> None:
     words = ["sweep=quickstart", "rows=[transformer,weighted]", "branch.M=3", f"runs={tmp_path}"]
-    found = json.loads(render(words, PlanConfig(format="json")))
+    found = json.loads(render(words, None, PlanConfig(format="json")))
     by_row = {row["row"]: row for row in found["rows"]}
     assert by_row["weighted"]["fault"] == "the cat sat on it" and by_row["weighted"]["seconds"] is None
     assert by_row["transformer"]["seconds"] > 0
@@ -87,14 +87,14 @@ def test_a_fault_is_told_and_the_other_rows_are_measured(known: list[str], tmp_p
 
 
 def test_rows_that_do_not_fit_are_named(known: list[str], tmp_path: Path) -> None:
-    text = render(["sweep=quickstart", "branch.M=5", f"runs={tmp_path}"], PlanConfig())
+    text = render(["sweep=quickstart", "branch.M=5", f"runs={tmp_path}"], None, PlanConfig())
     assert "weighted: will not fit, memory ran out (it was killed); lower trainer.tokens_per_batch." in text
     assert "will not fit" in next(line for line in text.splitlines() if line.startswith(" uniform"))
 
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "csv", "json"])
 def test_every_format_has_the_costs(known: list[str], tmp_path: Path, form: str) -> None:
-    text = render(["sweep=quickstart", f"runs={tmp_path}", "seeds=[1,2]"], PlanConfig(format=form))
+    text = render(["sweep=quickstart", f"runs={tmp_path}", "seeds=[1,2]"], None, PlanConfig(format=form))
     assert ("seconds" if form in ("csv", "json") else "2 of 2") in text
 
 
@@ -163,11 +163,6 @@ def test_invented_lengths_stay_within_the_limit_and_repeat() -> None:
     assert np.array_equal(pairs[7][1], source)
 
 
-def test_samples_are_spread_evenly() -> None:
-    assert evenly(range(10), 20) == list(range(10))
-    assert evenly(range(100), 4) == [12, 37, 62, 87]
-
-
 def test_a_corpus_that_would_have_to_be_downloaded_is_not_here(tmp_path: Path) -> None:
     assert is_here(compose_run([]).data)
     assert not is_here(compose_run(["data=multi30k", f"data.cache={tmp_path}"]).data)
@@ -190,9 +185,10 @@ def test_a_tiny_run_is_measured_in_a_process_of_its_own(words: list[str], tmp_pa
     answer = measuring._measure(Shape(config), 0.2)
     assert answer.fault is None and answer.values is not None
     values = answer.values
-    positive = ("update_seconds", "startup_seconds", "dev_seconds", "greedy_seconds", "test_seconds", "memory_bytes")
+    positive = ("update_seconds", "startup_seconds", "validation_seconds", "test_seconds", "memory_bytes")
     assert all(values[name] > 0 for name in positive)
-    assert values["corpus"] == ("whole" if words[0] == "data=toy" else "invented lengths")
+    assert values["test_seconds"] > values["validation_seconds"]
+    assert (values["invented"], values["read"]) == (words[0] != "data=toy", 1)
     assert not list(tmp_path.glob("multi30k*"))
 
 

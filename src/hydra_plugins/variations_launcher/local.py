@@ -38,7 +38,7 @@ class Local(PoolLauncher):
     def pool(self, configs: "Sequence[RunConfig]", runs: int | None = None) -> "LocalPool":
         """See `PoolLauncher`."""
         from variations.configuration import surroundings
-        from variations.configuration.faults import value_fault
+        from variations.configuration.rules import value_fault
         from variations.errors import ConfigError
         from variations.sweeping.local import LocalPool, visible_gpus
 

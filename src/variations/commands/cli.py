@@ -26,12 +26,14 @@ from variations.commands.help import help_text
 from variations.commands.preflight import preflight
 from variations.configuration.compose import (
     composition_fault,
+    loader,
     register_resolvers,
     register_schema,
     to_config,
 )
 from variations.configuration.doors import open_typed
 from variations.configuration.hydra_door import VERSION_BASE, flags
+from variations.configuration.overrides import is_axis
 from variations.configuration.places import CONF
 from variations.configuration.spelling import same_line, spelled
 from variations.configuration.suggestions import did_you_mean, switched_off
@@ -44,6 +46,7 @@ def command(
     schema: type[Any],
     config_name: str,
     multirun: bool = False,
+    axes: bool = False,
     examples: Mapping[str, str] | None = None,
     aliases: Mapping[str, str] | None = None,
 ) -> Callable[[], None]:
@@ -54,6 +57,7 @@ def command(
         schema: Dataclass of the verb's keys.
         config_name: The file `conf/<config_name>.yaml`; without one the schema stands alone.
         multirun: Whether `--multirun` makes sense, which is so for verbs that train.
+        axes: Whether keys may have several values without `--multirun`; the verb reads them with `typed`.
         examples: Arguments, and what they do, shown by `--help`.
         aliases: Other words for keys. A plain key must not be called like a folder of `conf/`, which Hydra would look
             into; by an alias it can be typed so all the same.
@@ -77,6 +81,7 @@ def command(
                 schema,
                 args.config_name or config_name,
                 multirun=several,
+                axes=axes,
                 runs_models=multirun and args.cfg is None and args.info is None,
                 extra_folder=args.config_dir,
             )
@@ -86,9 +91,24 @@ def command(
                 found.append(f"--multirun is for {spelled('train')}: this command runs once.")
             if found:
                 fail(ConfigError(found))
+        _TYPED[:] = args.overrides
+        _FOLDER[:] = [args.config_dir] if args.config_dir else []
+        if axes:  # Hydra itself sees none
+            several_values = [line for line in args.overrides if is_axis(line, loader(args.config_dir))]
+            sys.argv[1:] = [word for word in sys.argv[1:] if word not in several_values]
         _run(task, schema, config_name)
 
     return main
+
+
+_TYPED: list[str] = []
+_FOLDER: list[str] = []
+
+
+def typed() -> tuple[list[str], str | None]:
+    """The overrides of this command line as typed, without Hydra's own, and what `--config-dir` names."""
+    own = [line for line in _TYPED if not line.lstrip("+~").startswith(("hydra/", "hydra."))]
+    return own, next(iter(_FOLDER), None)
 
 
 @contextlib.contextmanager

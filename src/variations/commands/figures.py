@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from variations.commands.cli import command
-from variations.config import SweepConfig, choice, number
+from variations.config import AUTO, SweepConfig, choice, number
 from variations.configuration.extras import need
+from variations.configuration.tasks import named
 from variations.errors import UserError
 
 OF_RUNS = ("learning_curves", "loss_against_loss", "branch_weights", "convergence", "parts")
@@ -34,8 +35,8 @@ class FiguresConfig:
     """Only these rows of the sweep."""
     seeds: list[int] | None = None
     """Only these seeds; null: those of the sweep file, or all of a grid."""
-    metric: str = choice("dev/bleu", "dev/bleu", "dev/nll", "dev/ppl")
-    """What learning_curves and convergence look at."""
+    metric: str = AUTO
+    """What learning_curves and convergence look at, such as dev/nll; auto: what goes with the sweep's metric."""
     window: int = number(5, ge=1)
     """Measurements in the mean filter of branch_weights; 1: none."""
     skip: float = number(0.1, ge=0, lt=1)
@@ -85,6 +86,7 @@ def _of_runs(config: FiguresConfig) -> Iterator[Path]:
     if not any(row.metrics for row in rows):
         raise UserError(f"None of these runs has measured anything yet: {home.parent} holds no metrics.")
     out = Path(config.out).expanduser() if config.out else home
+    config.metric = _metric(config, rows)
     wanted = OF_RUNS if config.figure == "all" else (config.figure,)
     count = 0
     with style(), _bar(len(wanted)) as advance:
@@ -99,6 +101,20 @@ def _of_runs(config: FiguresConfig) -> Iterator[Path]:
             advance()
     if not count:
         raise UserError(_nothing(config))
+
+
+def _metric(config: FiguresConfig, rows: Any) -> str:
+    """What the figures look at. Raises UserError if no run records it."""
+    task = named(rows[0].task)
+    recorded = {key for row in rows for lines in row.metrics.values() for line in lines for key in line}
+    if config.metric == AUTO:
+        own = config.run is None and not task.unknown_metric(config.sweep.metric)
+        watched = task.watched(task.metric(config.sweep.metric).key) if own else None
+        return str(next((key for key in (watched, *task.curves, task.monitor) if key in recorded), task.monitor))
+    known = [key for key in task.curves if key in recorded]
+    if known and config.metric not in recorded:
+        raise UserError(f"metric={config.metric}: no run recorded it. Valid: {', '.join(known)}.")
+    return config.metric
 
 
 def _rows(config: FiguresConfig) -> tuple[Any, Path]:
@@ -206,7 +222,7 @@ def _convergence(config: FiguresConfig, rows: Any, out: Path) -> Iterator[Path]:
         return
     stem = f"convergence-{config.metric.replace('/', '_')}"
     try:
-        write_text(out / f"{stem}.md", markdown(found, config.metric))
+        write_text(out / f"{stem}.md", markdown(found, rows[0].label_of(config.metric)))
         write_json(out / f"{stem}.json", document(found, config.metric))
     except OSError as error:
         raise UserError(f"Cannot write into {out}: {error.strerror}; choose another folder with out=DIR.") from error

@@ -5,8 +5,10 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from variations.commands.cli import command
+from variations.commands.cli import command, typed
 from variations.config import RunConfig, choice, number
+from variations.configuration.compose import loader
+from variations.configuration.overrides import is_axis
 from variations.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -43,26 +45,30 @@ def plan(config: PlanConfig) -> None:
     Raises:
         ConfigError: The faults of all rows.
     """
-    from hydra.core.hydra_config import HydraConfig
-
-    hydra = HydraConfig.get()
-    extra = next((source.path for source in hydra.runtime.config_sources if source.provider == "command-line"), None)
-    sys.stdout.write(render(list(hydra.overrides.task), config, extra))
+    sys.stdout.write(render(*typed(), config))
 
 
-def render(overrides: list[str], config: PlanConfig, extra_folder: str | None = None) -> str:
+def render(overrides: list[str], extra_folder: str | None, config: PlanConfig) -> str:
     """Return the plan of `overrides` in the wanted format.
+
+    Args:
+        overrides: As typed, also keys with several values.
+        extra_folder: A further folder of configuration files, as `--config-dir` gives it.
+        config: The plan's own keys.
 
     Raises:
         ConfigError: The faults of all rows.
     """
+    keys = {text: text.partition("=")[0].lstrip("+") for text in overrides}
+    if found := [text for text, key in keys.items() if key in OWN_KEYS and is_axis(text, loader(extra_folder))]:
+        raise ConfigError([f"{text}: the plan itself takes one value." for text in found])
+    wanted = [text for text, key in keys.items() if key not in OWN_KEYS]
     if config.format == "wandb":
         from variations.planning.wandb_sweep import sweep_yaml
 
-        return sweep_yaml([text for text in overrides if text.partition("=")[0] not in OWN_KEYS], extra_folder)
+        return sweep_yaml(wanted, extra_folder)
     from variations.planning.rows import plan_rows
 
-    wanted = [text for text in overrides if text.partition("=")[0].lstrip("+") not in OWN_KEYS]
     rows = plan_rows(wanted, extra_folder)  # faults are reported before torch is loaded
     bill = _bill(rows, config, named=bool(wanted))
     from variations.planning.formats import FORMATS, line, markdown, terminal
@@ -101,12 +107,15 @@ main = command(
     plan,
     schema=PlanConfig,
     config_name="plan",
+    axes=True,
     examples={
         "": "every row of both papers, counted",
         "sweep=quickstart": "one table: sizes, time, memory, disk, of what is left",
         "sweep=attention_table3 measure=false": "counted only",
         "sweep=attention_table3 recipe=multi30k data=multi30k": "",
+        "sweep=quickstart model.dropout=0.1,0.2": "a table crossed with values of another key",
         "model=weighted size=big": "one run",
+        "task=question_answering model=dmn": "",
         "sweep=weighted_table2 format=json": "one JSON document (also csv, markdown)",
     },
 )

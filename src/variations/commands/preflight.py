@@ -5,8 +5,9 @@ from typing import Any
 
 from variations.config import RunConfig
 from variations.configuration.compose import compose_node, loader, to_config
-from variations.configuration.faults import Fault, check
+from variations.configuration.faults import check
 from variations.configuration.overrides import EVERYTHING, Screened, screen
+from variations.configuration.rules import Fault
 from variations.configuration.spelling import spelled
 from variations.configuration.tasks import named, schema_for
 from variations.errors import ConfigError, UserError
@@ -19,6 +20,7 @@ def preflight(
     config_name: str,
     *,
     multirun: bool = False,
+    axes: bool = False,
     runs_models: bool = False,
     extra_folder: str | None = None,
 ) -> list[str]:
@@ -29,12 +31,13 @@ def preflight(
         schema: The verb's dataclass.
         config_name: The verb's primary configuration.
         multirun: Whether several runs are asked for.
+        axes: Whether keys may have several values all the same; faults of their combinations are left to the verb.
         runs_models: Whether the verb trains, so that rules about single runs and grids hold.
         extra_folder: What `--config-dir` names.
     """
     if issubclass(schema, RunConfig):
         schema = schema_for(schema, _task_of(lines, config_name, extra_folder))
-    screened = screen(lines, schema, loader(extra_folder), multirun=multirun)
+    screened = screen(lines, schema, loader(extra_folder), multirun=multirun or axes)
     usable = [override.input_line or "" for override in screened.usable]
     others = [line for line in usable if line.startswith("hydra/sweeper=") and line != PLUGIN]
     if multirun and not others:

@@ -33,6 +33,7 @@ from variations.config import RunConfig
 from variations.configuration import doors, hydra_door, tasks
 from variations.configuration.doors import package_folder
 from variations.configuration.hydra_door import Loader, loader_of
+from variations.configuration.overrides import leaf_keys
 from variations.configuration.places import CONF
 from variations.configuration.suggestions import did_you_mean, switched_off
 from variations.errors import ConfigError
@@ -178,8 +179,6 @@ def composition_fault(error: BaseException) -> str:
     lines = [line.strip() for line in written.splitlines() if line.strip() and "while composing config" not in line]
     text = lines[0] if lines else type(cause).__name__
     if match := re.match(r"Key '(.+)' not in '(.+)'", text):
-        from variations.configuration.overrides import leaf_keys
-
         key = full_key or match[1]
         near = did_you_mean(key, list(leaf_keys(tasks.schema_of(None))))
         text = f"unknown key '{key}'." + near if near else f"unknown key '{key}'"

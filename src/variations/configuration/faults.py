@@ -6,28 +6,19 @@ unless a model of another package is named, which is then imported.
 """
 
 import dataclasses
-import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
-from variations.config import LARGEST_SEED, RunConfig, TransformerConfig
+from variations.config import LARGEST_SEED, RunConfig, TransformerConfig, class_named
+from variations.configuration.foreign import option_faults
+from variations.configuration.rules import Fault, Rules, value_fault
 from variations.configuration.suggestions import did_you_mean
+from variations.configuration.tasks import named
 from variations.errors import ConfigError
 
-CLASS_NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*")
 LONGEST_NAME = 200
 """Bytes of a run's, a row's or a sweep's name; file systems take 255, and some of ours have endings."""
-SIGNS = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One fault and the keys it rests on, so that a fault that follows from another is not reported."""
-
-    keys: tuple[str, ...]
-    text: str
 
 
 def faults(config: Any) -> list[str]:
@@ -39,34 +30,9 @@ def check(config: Any) -> list[Fault]:
     """Return every fault with its keys; combinations of a value already at fault are left out."""
     found = list(_values(config, ""))
     if isinstance(config, RunConfig):
-        from variations.configuration.tasks import named
-
         wrong = {key for fault in found for key in fault.keys}
         found += [*RULES.broken(config, wrong), *named(config.task).rules.broken(config, wrong)]
     return found
-
-
-class Rules:
-    """Rules between fields. Each lists the keys it reads, and is passed over when one of them is already at fault."""
-
-    def __init__(self, *others: "Rules") -> None:
-        """Begin with the rules of others."""
-        self._rules: list[tuple[tuple[str, ...], Callable[[Any], list[Fault]]]] = [
-            rule for other in others for rule in other._rules
-        ]
-
-    def reads(self, *keys: str) -> Callable[[Callable[[Any], list[Fault]]], Callable[[Any], list[Fault]]]:
-        """Register the decorated rule, which reads `keys`."""
-
-        def register(rule: Callable[[Any], list[Fault]]) -> Callable[[Any], list[Fault]]:
-            self._rules.append((keys, rule))
-            return rule
-
-        return register
-
-    def broken(self, config: Any, wrong: set[str]) -> list[Fault]:
-        """Faults of all rules that read no key of `wrong`."""
-        return [fault for keys, rule in self._rules if not wrong.intersection(keys) for fault in rule(config)]
 
 
 def _values(node: Any, prefix: str) -> Iterator[Fault]:
@@ -81,44 +47,6 @@ def _values(node: Any, prefix: str) -> Iterator[Fault]:
             yield Fault((key,), text)
 
 
-def value_fault(key: str, value: Any, metadata: Mapping[str, Any]) -> str | None:
-    """Say that a value is not among a field's choices or not within its bounds; None if it is."""
-    if choices := metadata.get("choices"):
-        valid = list(dict.fromkeys(choices))
-        foreign = bool(metadata.get("classes"))
-        if value not in valid and not (foreign and CLASS_NAME.fullmatch(str(value))):
-            more = ", or package.module:Class of another package" if foreign else ""
-            return f"{key}={value}: valid choices are {', '.join(valid)}{more}.{did_you_mean(str(value), valid)}"
-    elif words := metadata.get("words"):
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if value not in words and not (whole and _inside(value, metadata["bounds"])):
-            return f"{key}={value}: must be {bounded_or_word(metadata)}.{did_you_mean(str(value), words)}"
-    elif isinstance(value, float) and not math.isfinite(value):
-        return f"{key}={value}: must be a finite number."
-    elif (bounds := metadata.get("bounds")) and not _inside(value, bounds):
-        return f"{key}={value}: must be {bounds_text(bounds)}."
-    return None
-
-
-def _inside(value: float, bounds: dict[str, float]) -> bool:
-    return (
-        bounds.get("ge", -math.inf) <= value <= bounds.get("le", math.inf)
-        and ("gt" not in bounds or value > bounds["gt"])
-        and ("lt" not in bounds or value < bounds["lt"])
-    )
-
-
-def bounded_or_word(metadata: Mapping[str, Any]) -> str:
-    """Say what a field takes that is a number or a word: `a whole number, at least 1, or auto`."""
-    return f"a whole number, {bounds_text(metadata['bounds'])}, or {' or '.join(metadata['words'])}"
-
-
-def bounds_text(bounds: dict[str, float]) -> str:
-    """Say bounds in words: `at least 0 and less than 1`."""
-    shown = {name: int(bound) if float(bound).is_integer() else f"{bound:g}" for name, bound in bounds.items()}
-    return " and ".join(f"{SIGNS[name]} {bound}" for name, bound in shown.items())
-
-
 RULES = Rules()
 """Rules that hold for every task."""
 
@@ -131,13 +59,25 @@ def _model_options(config: RunConfig) -> list[Fault]:
     if ":" not in kind:
         text = f"model.options={options} is for a model of another package: model={kind} has none; leave it out."
         return [Fault(("model.options",), text)] if options else []
-    from variations.configuration.foreign import class_named, option_faults
-
     try:
         found = class_named("model.kind", kind)
     except ConfigError as error:
         return [Fault(("model.kind",), text) for text in error.faults]
     return [Fault(("model.options",), text) for text in option_faults("model.options", options, found)]
+
+
+@RULES.reads("model.attention", "positions.kind")
+def _foreign_parts(config: RunConfig) -> list[Fault]:
+    if not isinstance(config, TransformerConfig):
+        return []
+    found = []
+    for key, name in (("model.attention", config.model.attention), ("positions.kind", config.positions.kind)):
+        try:
+            if ":" in name:
+                class_named(key, name)
+        except ConfigError as error:
+            found += [Fault((key,), text) for text in error.faults]
+    return found
 
 
 @RULES.reads("recipe.average", "recipe.average_every", "trainer.max_steps")

@@ -13,8 +13,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override, QuotedString
 from hydra.errors import HydraException
 
-from variations.configuration.faults import bounded_or_word, bounds_text, value_fault
 from variations.configuration.hydra_door import Loader
+from variations.configuration.rules import bounded_or_word, bounds_text, value_fault
 from variations.configuration.suggestions import OFF, OPTIONAL, options, options_text, unknown_key, walk_groups
 
 EVERYTHING = "*"
@@ -113,6 +113,12 @@ def _screen_one(
             result.reject(fault, name)
             return
     result.usable.append(override)
+
+
+def is_axis(line: str, loader: Loader) -> bool:
+    """Whether an override, which can be read, lists several values."""
+    (override,) = OverridesParser.create(config_loader=loader).parse_overrides([line])
+    return override.is_sweep_override()
 
 
 def touched(name: str, groups: Sequence[str]) -> list[str]:

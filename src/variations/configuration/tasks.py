@@ -13,7 +13,7 @@ from importlib import metadata
 from typing import Any, Protocol
 
 from variations.config import RunConfig
-from variations.configuration.faults import Fault, Rules
+from variations.configuration.rules import Fault, Rules
 from variations.configuration.suggestions import did_you_mean
 from variations.errors import ConfigError
 

@@ -159,7 +159,7 @@ def _number(value: Any) -> float | None:
 def _sentences(store: Store, runs: Sequence[Found]) -> tuple[list[payload.Sentence], list[str]]:
     """The sentences of the test set on which the runs differ most, and what could not be compared."""
     texts = [store.text(run, "test") for run in runs]
-    notes = [f"{run.id} has no stored translations." for run, text in zip(runs, texts, strict=True) if text is None]
+    notes = [f"{run.id} has no stored outputs." for run, text in zip(runs, texts, strict=True) if text is None]
     first = texts[0]
     if first is None or sum(text is not None for text in texts) < 2:
         return [], notes

@@ -3,18 +3,17 @@
 import gzip
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from variations.configuration.tasks import named, names
 from variations.figures.traces import is_number
 from variations.store.atomic import read_stored, stored_path
 
 COSTS = ("step", "seconds", "target_tokens", "tokens", "flops")
 """What curves are drawn against; `tokens` are source and target tokens together."""
 NO_METRICS = frozenset({*COSTS, "source_tokens", "padded_tokens", "epoch"})
-FIRST = ("dev/bleu", "dev/nll", "dev/ppl", "train/nll", "train/loss")
-"""Metrics that are offered first."""
 PEEK = 32 * 1024
 
 
@@ -122,9 +121,11 @@ def _ends(path: Path) -> list[bytes]:
         return [head[: head.rfind(b"\n") + 1], file.read().partition(b"\n")[2]]
 
 
-def ordered(metrics: set[str]) -> list[str]:
-    """Metrics as they are offered: those of FIRST, then by name."""
-    return [*(key for key in FIRST if key in metrics), *sorted(metrics - set(FIRST))]
+def ordered(metrics: set[str], tasks: Iterable[str]) -> list[str]:
+    """Metrics as they are offered: those that their tasks name first, then by name."""
+    known = [named(task) for task in tasks if task in names()]  # a package may have gone since
+    first = dict.fromkeys(key for task in known for key in (*task.curves, "train/loss"))
+    return [*(key for key in first if key in metrics), *sorted(metrics - set(first))]
 
 
 def thinned(places: Sequence[int], limit: int) -> list[int]:

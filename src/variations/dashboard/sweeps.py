@@ -86,6 +86,7 @@ def sweep(store: Store, name: str, *, significance: bool = False) -> payload.Swe
         definition = SweepDefinition(name, tuple(RowDefinition(row, row) for row in dict.fromkeys(r.row for r in runs)))
     colours = _colours(definition, runs)
     entries, metrics = _runs(store, runs, definition, colours, table)
+    tasks = dict.fromkeys(store.summary(run).config.get("task") or DEFAULT for run in runs)
     return {
         "name": name,
         "title": "Runs outside a sweep" if name == SINGLE else name,
@@ -93,7 +94,7 @@ def sweep(store: Store, name: str, *, significance: bool = False) -> payload.Swe
         "table": table_document(table, colours, tested=significance) if table else None,
         "fault": fault,
         "runs": entries,
-        "metrics": ordered(metrics),
+        "metrics": ordered(metrics, tasks),
         "rank_correlation": [agreement(item, table.task) for item in table.agreements] if table else [],
         "broken": [
             {"path": entry["id"], "reason": entry["reason"] or ""} for entry in entries if entry["state"] == "broken"

@@ -7,8 +7,9 @@ from variations.dashboard import payload
 from variations.store.hidden import clean, without_secrets
 from variations.store.rows import changes, symbol
 from variations.tables.agreement import Agreement
+from variations.tables.footnotes import convention
 from variations.tables.grid import lay_out
-from variations.tables.table import Line, Table, convention
+from variations.tables.table import Line, Table
 from variations.tasks.base import Task
 
 

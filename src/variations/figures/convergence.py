@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from variations.figures.traces import COSTS, LABELS, Row, is_number
+from variations.configuration.tasks import named
+from variations.figures.traces import COSTS, Row, is_number
 
 Costs = dict[str, float]
 
@@ -62,7 +63,9 @@ def convergence(rows: Sequence[Row], metric: str) -> list[Convergence]:
         if base is None:
             continue
         seeds = sorted(row.metrics.keys() & base.metrics.keys())
-        arrivals = [_arrival(seed, base.metrics[seed], row.metrics[seed], metric) for seed in seeds]
+        recorded = named(row.task).curves.get(metric)
+        sign = 1 if recorded is not None and recorded.higher_is_better else -1
+        arrivals = [_arrival(seed, base.metrics[seed], row.metrics[seed], metric, sign) for seed in seeds]
         kept = [item for item in arrivals if item is not None]
         if kept:
             found.append(Convergence(row.label, base.label, kept))
@@ -88,9 +91,9 @@ def document(found: Sequence[Convergence], metric: str) -> dict[str, Any]:
 
 
 def markdown(found: Sequence[Convergence], metric: str) -> str:
-    """The table, with what its reader must know."""
+    """The table, with what its reader must know; `metric` in words."""
     heads = ("row", "aim", "row's best", "seeds that arrived", "steps", "tokens", "seconds", "FLOPs")
-    lines = [f"# Cost of reaching the base row's best {LABELS.get(metric, metric)}", ""]
+    lines = [f"# Cost of reaching the base row's best {metric}", ""]
     lines += [f"| {' | '.join(heads)} |", "|---|---:|---:|---|---:|---:|---:|---:|"]
     for item in found:
         aim, best = (fmean(values) for values in ([a.target for a in item.arrivals], [a.best for a in item.arrivals]))
@@ -116,9 +119,8 @@ def notes(found: Sequence[Convergence]) -> list[str]:
 
 
 def _arrival(
-    seed: int, base: Sequence[Mapping[str, Any]], row: Sequence[Mapping[str, Any]], metric: str
+    seed: int, base: Sequence[Mapping[str, Any]], row: Sequence[Mapping[str, Any]], metric: str, sign: int
 ) -> Arrival | None:
-    sign = 1 if metric == "dev/bleu" else -1
     theirs = [line for line in base if is_number(line.get(metric))]
     ours = [line for line in row if is_number(line.get(metric))]
     if not theirs or not ours:

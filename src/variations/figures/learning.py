@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
+from variations.configuration.tasks import named
 from variations.figures.canvas import colour, dress, linestyle, new, plain, unit_of
-from variations.figures.traces import COSTS, LABELS, Curve, Row, curve, is_number
+from variations.figures.traces import COSTS, Curve, Row, curve, is_number
 
 
 def learning_curves(rows: Sequence[Row], metric: str) -> Any | None:
@@ -27,8 +28,9 @@ def learning_curves(rows: Sequence[Row], metric: str) -> Any | None:
         panel.set_xlim(left=0)
         dress(panel)
     for panel in panels[::2]:
-        panel.set_ylabel(LABELS.get(metric, metric))
-    if metric in ("dev/ppl", "dev/nll", "train/nll"):
+        panel.set_ylabel(rows[0].label_of(metric))
+    recorded = named(rows[0].task).curves.get(metric)
+    if recorded is not None and recorded.logarithmic:
         panels[0].set_yscale("log")
         _plain_ticks([panel.yaxis for panel in panels])
     labels = [(number, row.label) for number, row in enumerate(rows) if found["step"][number]]
@@ -46,20 +48,24 @@ def loss_against_loss(rows: Sequence[Row], skip: float) -> Any | None:
     """
     figure, panels = new(6.4, 5.6)
     panel, drawn = panels[0], []
+    dev = named(rows[0].task).monitor
+    loss = dev.rpartition("/")[2]
+    train = f"train/{loss}"
     for number, row in enumerate(rows):
-        item = curve(_without_start(row, skip), "train/nll", "dev/nll")
+        item = curve(_without_start(row, skip), train, dev)
         if item is None:
             continue
         drawn.append((number, row.label))
         _draw(panel, item, number, 1.0, band=False)
         ends = [(xs[-1], ys[-1]) for xs, ys in item.tails] or [(item.x[-1], item.y[-1])]
         panel.plot(*zip(*ends, strict=True), marker="o", ms=5, color=colour(number), lw=0)
-        tested = _tested(row)
+        tested = _tested(row, loss)
         if tested is not None:
             panel.plot(*tested, marker="D", ms=6, mfc="white", color=colour(number), lw=0)
     if not drawn:
         return None
-    panel.set(xlabel=f"{LABELS['train/nll']} (dropout on)", ylabel=LABELS["dev/nll"], xscale="log", yscale="log")
+    labels = {"xlabel": f"{rows[0].label_of(train)} (dropout on)", "ylabel": rows[0].label_of(dev)}
+    panel.set(**labels, xscale="log", yscale="log")
     _plain_ticks([panel.xaxis, panel.yaxis])
     _diagonal(panel)
     dress(panel)
@@ -69,12 +75,13 @@ def loss_against_loss(rows: Sequence[Row], skip: float) -> Any | None:
     return figure
 
 
-def _tested(row: Row) -> tuple[list[float], list[float]] | None:
+def _tested(row: Row, loss: str) -> tuple[list[float], list[float]] | None:
     """Mean over finished seeds of the last training loss and of the test loss."""
     found = []
     for seed, result in row.results.items():
-        test = (result.get("loss") or {}).get("test_nll")
-        train = [line["train/nll"] for line in row.metrics.get(seed, []) if is_number(line.get("train/nll"))]
+        test = (result.get("loss") or {}).get(f"test_{loss}")
+        key = f"train/{loss}"
+        train = [line[key] for line in row.metrics.get(seed, []) if is_number(line.get(key))]
         if train and isinstance(test, int | float):
             found.append((train[-1], float(test)))
     return ([fmean(x for x, _ in found)], [fmean(y for _, y in found)]) if found else None

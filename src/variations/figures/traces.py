@@ -6,20 +6,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from variations.configuration.tasks import DEFAULT, named
 from variations.store.ledger import RunFolder
 from variations.store.rows import SweepDefinition
 from variations.tables.collect import collect
 
 COSTS = ("step", "tokens", "seconds", "flops")
 """Keys of a line of metrics that say how much training it took; `tokens` are source and target tokens together."""
-
-LABELS = {
-    "dev/bleu": "dev BLEU",
-    "dev/nll": "dev loss, nats per sub-word",
-    "dev/ppl": "dev perplexity per sub-word",
-    "train/nll": "training loss, nats per sub-word",
-}
-"""Names of what is measured; losses are without label smoothing."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +25,12 @@ class Row:
     """Name of the row it is compared with."""
     metrics: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     results: dict[int, dict[str, Any]] = field(default_factory=dict)
+    task: str = DEFAULT
+
+    def label_of(self, metric: str) -> str:
+        """What its task calls a number that runs record."""
+        found = named(self.task).curves.get(metric)
+        return found.label if found else metric
 
 
 @dataclass(frozen=True)
@@ -56,17 +55,20 @@ def sweep_rows(sweep: SweepDefinition, store: Path) -> list[Row]:
         metrics = {seed: [with_tokens(line) for line in lines] for seed, lines in read.items() if lines}
         results = {run.seed: run.result for run in row.finished}
         name = row.definition.row
-        found.append(Row(name, row.definition.label, base.row if base else None, metrics, results))
+        task = row.config.get("task") or DEFAULT
+        found.append(Row(name, row.definition.label, base.row if base else None, metrics, results, task))
     return found
 
 
 def run_row(folder: RunFolder) -> Row:
     """One run as a row of its own. Raises UserError where there is none or its files are damaged."""
-    label = (folder.config().get("variation") or {}).get("label") or folder.row
+    config = folder.config()
+    label = (config.get("variation") or {}).get("label") or folder.row
     lines = [with_tokens(line) for line in folder.read_metrics()]
     result = folder.result()
     metrics = {folder.seed: lines} if lines else {}
-    return Row(folder.row, label, None, metrics, {folder.seed: result} if result else {})
+    task = config.get("task") or DEFAULT
+    return Row(folder.row, label, None, metrics, {folder.seed: result} if result else {}, task)
 
 
 def with_tokens(line: Mapping[str, Any]) -> dict[str, Any]:

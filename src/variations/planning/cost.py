@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from variations.tasks.translation.config import TranslationConfig as Config
+from variations.config import RunConfig
 
 FULL, BEST = 2, 2
 """Checkpoints that stay: the newest two, and the best weights at each of them (training/checkpoints.py)."""
@@ -22,7 +22,7 @@ class Cost:
     validation: float
     saving: float
     test: float
-    """Translating the test sets, the losses on dev and test set, scoring."""
+    """All that follows the training."""
     disk: int
     """Checkpoints that stay when it has ended."""
     memory: int
@@ -52,7 +52,7 @@ class Cost:
         return None if self.room is None else self.memory <= self.room
 
 
-def run_cost(config: Config, values: Mapping[str, Any], room: int | None) -> Cost:
+def run_cost(config: RunConfig, values: Mapping[str, Any], room: int | None) -> Cost:
     """Put together what one run of `config` costs.
 
     Args:
@@ -68,29 +68,25 @@ def run_cost(config: Config, values: Mapping[str, Any], room: int | None) -> Cos
     saved = -(-trainer.max_steps // (trainer.checkpoint_every or every)) * full
     saved += (validations + averaged) * weights  # the dev loss falls at most validations
     updates = trainer.max_steps * values["update_seconds"]
-    validation = validations * (values["dev_seconds"] + values["greedy_seconds"])
+    validation = validations * values["validation_seconds"]
     saving = saved * values["save_seconds_per_byte"]
     limit, whole = trainer.max_minutes, updates + validation + saving
     part = 1.0 if limit is None or whole <= 60 * limit else 60 * limit / whole
-    test = values["test_seconds"] + values["dev_seconds"] + values["test_loss_seconds"] + values["score_seconds"]
-    if trainer.val_bleu:  # the dev set is measured once more, with its translations
-        test += values["greedy_seconds"]
     return Cost(
         start=values["startup_seconds"],
         updates=part * updates,
         validation=part * validation,
         saving=part * saving,
-        test=test,
+        test=values["test_seconds"],
         disk=FULL * full + (min(BEST, validations) + averaged) * weights,
         memory=values["memory_bytes"],
         room=values.get("room_bytes") or room,
         devices=trainer.devices * trainer.nodes,
-        exact=values["share"] == 1 and values["corpus"] != "invented lengths",
+        exact=values["share"] == 1 and not values["invented"],
     )
 
 
 def preparation(values: Mapping[str, Any]) -> float:
-    """Seconds to prepare the whole corpus, from what the part that was prepared took; 0 if it is ready."""
-    if not values.get("whole_pairs"):
-        return 0.0
-    return float(values["prepare_seconds"] * values["whole_pairs"] / max(1, values["pairs"]))
+    """Seconds to prepare all training items, from what the part that was read took; 0 if all of them are ready."""
+    read = values.get("read", 1.0)  # nothing is known of a shape that could not be measured
+    return float(values["prepare_seconds"] / read) if read < 1 else 0.0

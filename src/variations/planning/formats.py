@@ -2,17 +2,18 @@
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from variations.planning.count import Count, Memory, count, memory
+from variations.configuration.tasks import named
+from variations.errors import UserError
 from variations.planning.price import Bill, Price
 from variations.planning.rows import PAPERS, Planned
+from variations.planning.shape import telling
 from variations.store.atomic import json_text
 from variations.store.rows import differences
-
-BASE_KEYS = {"N": "N", "d_model": "d_model", "d_ff": "d_ff", "h": "heads", "dropout": "P_drop"}
+from variations.tasks.base import Size
 
 
 @dataclass(frozen=True)
@@ -21,38 +22,34 @@ class Line:
 
     row: Planned
     price: Price | None = None
-    count: Count | None = None
-    """None for a quoted system."""
-    memory: Memory | None = None
-    """None in the list of all rows of both papers."""
+    size: Size | None = None
+    """None for a quoted system, or where data are missing."""
+    uncounted: str | None = None
+    """Why it could not be counted."""
 
     @property
     def state(self) -> str:
-        """`to train`, `finished`, `quoted`, `waits for parsing`, or `tests the checkpoint of ROW`."""
+        """`to train`, `finished`, `quoted`, or `tests the checkpoint of ROW`."""
         if self.row.config is None:
             return "quoted"
         if self.row.launches and not self.row.left:
             return "finished"
-        if not self.row.trainable:
-            return f"waits for {self.row.config.variation.task}"
         return f"tests the checkpoint of {self.row.reuses}" if self.row.reuses else "to train"
 
     @property
-    def published(self) -> float | None:
-        """Parameters in millions, as printed."""
-        printed: float | None = self.row.definition.published.get("params_millions")
-        return printed
+    def memory(self) -> int | None:
+        """Bytes of weights, gradients, Adam's moments and what the backward pass keeps of one batch, where counted."""
+        if self.size is None or self.size.activations is None or self.row.config is None:
+            return None
+        from variations.tasks.counting import state_bytes
 
-    def reproduced(self, *, t2t: bool) -> bool | None:
-        """Whether our count rounds to the printed one; None where there is nothing to compare."""
-        ours = self.count and (self.count.parameters_t2t if t2t else self.count.parameters)
-        return round(ours / 1e6) == self.published if ours and self.full_size and self.published is not None else None
+        return state_bytes(self.row.config, self.size.parameters) + self.size.activations
 
     @property
-    def full_size(self) -> bool:
-        """Whether widths are the paper's own, so that sizes may be compared."""
-        config = self.row.config
-        return config is not None and config.recipe.scale.width == config.recipe.scale.depth == 1
+    def further(self) -> Mapping[str, str]:
+        """What its task counts besides, and the headings."""
+        sizes: Mapping[str, str] = named(self.row.config.task).sizes if self.row.config is not None else {}
+        return sizes
 
     @property
     def device(self) -> str:
@@ -65,15 +62,28 @@ class Line:
         config, base = self.row.config, self.row.base
         if config is None or base is not None:
             return differences(asdict(base), asdict(config)) if config is not None and base is not None else ""
-        settings = [f"{word} {getattr(config.model, key):g}" for key, word in BASE_KEYS.items()]
-        return ", ".join([*settings, f"ε_ls {config.recipe.label_smoothing:g}"])
+        return str(named(config.task).settings(config))
+
+
+_COUNTED: dict[str, Size] = {}
 
 
 def line(row: Planned, vocabulary: int | None, price: Price | None = None) -> Line:
-    """Count a row, with `vocabulary` sub-words or its own."""
-    if row.config is None:
+    """Count a row, with `vocabulary` sub-words or its own.
+
+    Memory takes some seconds, so it is left out of the list of all rows, and rows that differ in rates and names alone
+    are counted once.
+    """
+    config = row.config
+    if config is None:
         return Line(row)
-    return Line(row, price, count(row.config, vocabulary), memory(row.config, vocabulary) if row.launches else None)
+    key = repr((telling(config), config.trainer.max_steps, config.variation.published, vocabulary, bool(row.launches)))
+    try:
+        if key not in _COUNTED:
+            _COUNTED[key] = named(config.task).size(config, memory=bool(row.launches), vocabulary=vocabulary)
+    except UserError as error:
+        return Line(row, price, uncounted=str(error))
+    return Line(row, price, _COUNTED[key])
 
 
 def record(line: Line) -> dict[str, Any]:
@@ -82,18 +92,18 @@ def record(line: Line) -> dict[str, Any]:
     values: dict[str, Any] = {"table": line.row.table}
     values |= {name: getattr(definition, name) for name in ("row", "id", "group", "label")}
     values |= {"changes": line.changes, "state": line.state, "steps": config and config.trainer.max_steps}
-    values |= {name: line.count and getattr(line.count, name) for name in Count.__dataclass_fields__}
-    values |= {"published_params_millions": line.published}
-    values |= {"reproduced": line.reproduced(t2t=False), "reproduced_t2t": line.reproduced(t2t=True)}
+    size = line.size
+    values |= {"parameters": size and size.parameters, "flops": size and size.flops}
+    values |= {key: size and size.further.get(key) for key in line.further}
     if not line.row.launches:
         return values
-    cost, counted = line.price and line.price.cost, line.memory
+    cost = line.price and line.price.cost
     parts = ("start", "updates", "validation", "saving", "test")
     return values | {
         "runs": len(line.row.launches),
         "runs_left": len(line.row.left),
-        "activation_bytes_counted": counted and counted.activations,
-        "memory_bytes_counted": counted and counted.total,
+        "activation_bytes_counted": size and size.activations,
+        "memory_bytes_counted": line.memory,
         "memory_bytes": cost and cost.memory,
         "memory_room_bytes": cost and cost.room,
         "fits": cost and cost.fits,
@@ -103,49 +113,61 @@ def record(line: Line) -> dict[str, Any]:
         "device_hours": cost and cost.hours(),
         "disk_bytes": cost and cost.disk,
         "exact": cost and cost.exact,
-        "fault": line.price and line.price.fault,
+        "fault": line.uncounted or (line.price and line.price.fault),
     }
 
 
 # Cells ----------------------------------------------------------------------------------------------------------------
 
-HEADINGS = (
-    *("", "row", "label", "changes", "vocabulary", "parameters", "with 40,960 rows", "printed (M)", "reproduced"),
-    *("κ, α", "steps", "FLOPs", "memory", "time a run", "runs left", "hours", "disk", ""),
-)
-LEFT = (0, 1, 2, 3, 8, 17)
+LEFT = ("group", "row", "label", "changes", "reproduced", "state")
+"""Columns of words, set to the left."""
+SILENT = ("group", "state")
+"""Columns without a heading."""
 
 
-def _cells(line: Line) -> list[str]:
-    definition, found, price = line.row.definition, line.count, line.price
+def _columns(lines: Sequence[Line]) -> dict[str, list[str]]:
+    """The columns of a table that have anything to say, each a heading with its cells."""
+    cells = [_cells(line) for line in lines]
+    headings = dict.fromkeys(heading for found in cells for heading in found)
+    every = {heading: [found.get(heading, "") for found in cells] for heading in headings}
+    return {heading: column for heading, column in every.items() if any(column)}
+
+
+def _cells(line: Line) -> dict[str, str]:
+    definition, counted, price = line.row.definition, line.size, line.price
     cost = price.cost if price else None
     about = "~" if cost and not cost.exact else ""
-    bytes_ = cost.memory if cost else line.memory and line.memory.total
+    bytes_ = cost.memory if cost else line.memory
     words = [line.state] if line.state != "to train" else []
     if price is not None and (price.exhausted or (cost is not None and cost.fits is False)):
         words.append("will not fit")
     elif price is not None and price.fault is not None:
         words.append("not measured")
-    return [
-        definition.group or "",
-        definition.row,
-        definition.label,
-        line.changes,
-        f"{found.vocabulary:,}" if found else "",
-        f"{found.parameters:,}" if found else "",
-        f"{found.parameters_t2t:,}" if found and found.parameters_t2t and line.full_size else "",
-        "" if line.published is None else f"{line.published:g}",
-        {True: "yes", False: "no", None: ""}[line.reproduced(t2t=True)],
-        f"{found.branch_weights}" if found and found.branch_weights else "",
-        f"{line.row.config.trainer.max_steps:,}" if line.row.config else "",
-        f"{found.flops:.2g}" if found else "",
-        size(bytes_) if bytes_ else "",
-        f"{about}{duration(cost.seconds())}" if cost else "",
-        f"{len(line.row.left)} of {len(line.row.launches)}" if price and line.row.launches else "",
-        f"{about}{cost.hours():.2g} {line.device}" if cost else "",
-        size(cost.disk) if cost else "",
-        ", ".join(words),
-    ]
+    if line.uncounted is not None:
+        words.append("not counted")
+    further = {heading: counted and counted.further.get(key) for key, heading in line.further.items() if heading}
+    return {
+        "group": definition.group or "",
+        "row": definition.row,
+        "label": definition.label,
+        "changes": line.changes,
+        "parameters": f"{counted.parameters:,}" if counted else "",
+        **{heading: _word(value) for heading, value in further.items()},
+        "steps": f"{line.row.config.trainer.max_steps:,}" if line.row.config else "",
+        "FLOPs": f"{counted.flops:.2g}" if counted else "",
+        "memory": size(bytes_) if bytes_ else "",
+        "time a run": f"{about}{duration(cost.seconds())}" if cost else "",
+        "runs left": f"{len(line.row.left)} of {len(line.row.launches)}" if price and line.row.launches else "",
+        "hours": f"{about}{cost.hours():.2g} {line.device}" if cost else "",
+        "disk": size(cost.disk) if cost else "",
+        "state": ", ".join(words),
+    }
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if value else ""
 
 
 def duration(seconds: float) -> str:
@@ -195,9 +217,9 @@ def _sums(bill: Bill, lines: Sequence[Line]) -> list[str]:
         said.append(f"With {bill.places} at a time: {duration(bill.path.seconds)}. The end waits for {chain}.")
     if bill.preparation:
         said.append(f"Preparing the whole corpus, once: {duration(bill.preparation)}, beside the runs.")
-    lower = "; lower trainer.tokens_per_batch."
     for line in lines:
         price, cost = line.price, line.price and line.price.cost
+        lower = f"; {named(line.row.config.task).smaller}." if line.row.config is not None else "."
         if price is not None and price.fault is not None:
             no_room = f"will not fit, memory ran out ({price.fault}){lower}"
             said.append(
@@ -211,37 +233,30 @@ def _sums(bill: Bill, lines: Sequence[Line]) -> list[str]:
 
 
 def _remarks(lines: Sequence[Line]) -> list[str]:
-    """Conventions, and how many printed counts come out."""
-    counts = [line.count for line in lines if line.count]
+    """Conventions."""
     costs = [line.price.cost for line in lines if line.price and line.price.cost]
-    compared = []
-    for title, part in _tables(lines):
-        both = [(line.reproduced(t2t=True), line.reproduced(t2t=False)) for line in part]
-        if both := [pair for pair in both if pair[0] is not None]:
-            padded, plain = (sum(bool(pair[i]) for pair in both) for i in (0, 1))
-            compared.append(
-                f"{title}: {padded} of {len(both)} printed counts are the second count rounded, {plain} the first."
-            )
+    tasks = dict.fromkeys(line.row.config.task for line in lines if line.row.config is not None)
+    counted = [
+        remark
+        for task in tasks
+        for remark in named(task).size_remarks(
+            {
+                title: [line.size for line in part if line.size and line.row.config and line.row.config.task == task]
+                for title, part in _tables(lines)
+            }
+        )
+    ]
     told = [
-        (
-            any(found.parameters_t2t for found in counts),
-            "Parameters: biases in attention and FFN, one matrix for both embeddings and the output, no output bias. "
-            "The second count has the 40,960 embedding rows and 32 task vectors of the code behind Vaswani et al.",
-        ),
-        *((True, text) for text in compared),
-        (
-            bool(counts),
-            "FLOPs: of the whole training, 3 × 2 × multiply-accumulates of matrix products, for batches without "
-            "padding and sentences of 30 sub-words. The papers' own figures are hours times sustained speed.",
-        ),
+        *((True, text) for text in counted),
+        *((line.uncounted is not None, f"{line.row.definition.row}: not counted: {line.uncounted}") for line in lines),
         (
             any(line.memory for line in lines) and not any(line.price for line in lines),
-            "Memory: weights, gradients, Adam's moments, and what a forward pass over one batch of sentences of "
-            "30 sub-words keeps. Counted, nothing is measured.",
+            "Memory: weights, gradients, Adam's moments, and what a forward pass over one batch keeps. Counted, "
+            "nothing is measured.",
         ),
         (
             bool(costs),
-            "Time: of one run from start to scores, from some real updates, decoding and saving on this machine as it "
+            "Time: of one run from start to scores, from some real updates, a test and saving on this machine as it "
             "is now; memory: the largest that was seen; disk: checkpoints that stay.",
         ),
         (
@@ -269,13 +284,13 @@ def terminal(lines: Sequence[Line], bill: Bill | None = None, *, width: int | No
     file = io.StringIO()
     console = Console(file=file, width=width or 400, force_terminal=bool(width), no_color=not width, highlight=False)
     for title, part in _tables(lines):
-        cells = [_cells(line) for line in part]
-        shown = [i for i in range(len(HEADINGS)) if any(row[i] for row in cells)]
         table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-        for i in shown:
-            table.add_column(Text(HEADINGS[i]), justify="left" if i in LEFT else "right", vertical="bottom")
-        for row in cells:
-            table.add_row(*(Text(row[i], no_wrap=i not in LEFT) for i in shown))
+        columns = _columns(part)
+        for name in columns:
+            heading = Text("" if name in SILENT else name)
+            table.add_column(heading, justify="left" if name in LEFT else "right", vertical="bottom")
+        for row in zip(*columns.values(), strict=True):
+            table.add_row(*(Text(cell, no_wrap=name not in LEFT) for name, cell in zip(columns, row, strict=True)))
         console.print(table)
     for text in _sums(bill, lines) if bill else []:
         console.print(Text(text, style="bold"), soft_wrap=width is None)
@@ -291,11 +306,12 @@ def markdown(
     told = "times are predictions" if bill else "nothing here is measured"
     out = ["# Rows and their sizes", "", f"Written by `{command}`; {told}.", ""]
     for title, part in _tables(lines):
-        cells = [[_escaped(cell) for cell in _cells(line)] for line in part]
-        shown = [i for i in range(len(HEADINGS)) if any(row[i] for row in cells)]
-        out += [f"## {title}", "", f"| {' | '.join(HEADINGS[i] for i in shown)} |"]
-        out.append(f"|{'|'.join(':---' if i in LEFT else '---:' for i in shown)}|")
-        out += [f"| {' | '.join(row[i] for i in shown)} |" for row in cells] + [""]
+        columns = _columns(part)
+        headings = ["" if name in SILENT else name for name in columns]
+        out += [f"## {title}", "", f"| {' | '.join(headings)} |"]
+        out.append(f"|{'|'.join(':---' if name in LEFT else '---:' for name in columns)}|")
+        rows = zip(*columns.values(), strict=True)
+        out += [f"| {' | '.join(_escaped(cell) for cell in row)} |" for row in rows] + [""]
     out += [f"- {text}" for text in [*(_sums(bill, lines) if bill else []), *_remarks(lines)]]
     return "\n".join(out) + "\n"
 
@@ -309,7 +325,7 @@ def _escaped(text: str) -> str:
 def comma_separated(lines: Sequence[Line], bill: Bill | None = None) -> str:
     """Return one line a row, numbers unrounded; totals are not in it."""
     records, file = [record(line) for line in lines], io.StringIO()
-    writer = csv.DictWriter(file, max(map(list, records), key=len), lineterminator="\n")
+    writer = csv.DictWriter(file, dict.fromkeys(key for each in records for key in each), lineterminator="\n")
     writer.writeheader()
     writer.writerows(records)
     return file.getvalue()

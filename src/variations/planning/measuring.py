@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from variations import processes
+from variations.config import RunConfig, default_cache
 from variations.configuration.compose import to_dict
+from variations.configuration.tasks import named
 from variations.errors import UserError
 from variations.planning.shape import Shape, machine_bytes
 from variations.store.atomic import write_json
-from variations.tasks.translation.config import TranslationConfig as Config
 
 PATIENCE = 900.0
 """Seconds beyond the limit that a measurement may take: imports, the preparation of data, decoding."""
@@ -65,7 +66,8 @@ def measured(shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False) 
 
 
 def _place(shape: Shape, key: str) -> Path:
-    return Path(shape.config.data.cache).expanduser().absolute() / "plan" / f"{key}.json"
+    data = getattr(shape.config, "data", None)  # not every task has one
+    return Path(getattr(data, "cache", default_cache())).expanduser().absolute() / "plan" / f"{key}.json"
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -85,15 +87,13 @@ def _keep(path: Path, values: Mapping[str, Any]) -> None:
         ) from error
 
 
-def one_device(config: Config) -> Config:
+def one_device(config: RunConfig) -> RunConfig:
     """What one device of the run does; the exchange between devices is left out."""
     world = config.trainer.devices * config.trainer.nodes
     trainer = replace(config.trainer, devices=1, nodes=1, strategy="auto", progress=False, max_minutes=None)
-    recipe = replace(config.recipe, batch_tokens=max(1, config.recipe.batch_tokens // world))
-    if trainer.tokens_per_batch is not None:
-        trainer = replace(trainer, tokens_per_batch=min(trainer.tokens_per_batch, recipe.batch_tokens))
     logger = replace(config.logger, mode="offline") if config.logger.mode != "disabled" else config.logger
-    return replace(config, trainer=trainer, recipe=recipe, logger=logger)
+    shared: RunConfig = named(config.task).one_of(replace(config, trainer=trainer, logger=logger), world)
+    return shared
 
 
 def _measure(shape: Shape, limit: float) -> Measured:

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from variations.config import RunConfig
 from variations.planning.cost import Cost, run_cost
 from variations.planning.measuring import Measured, measured
 from variations.planning.shape import Shape, machine_bytes
 from variations.processes import cores
-from variations.tasks.translation.config import TranslationConfig as Config
 
 LIMIT = 5.0
 """Seconds of updates for each number of runs; start and decoding come on top."""
@@ -35,7 +35,7 @@ class Rate:
         return f"{self.at_once} at once {steps} steps/min, {rows} rows/h"
 
 
-def packed(config: Config, runs: int, gpus: Sequence[str] = (), *, limit: float = LIMIT, fresh: bool = False) -> int:
+def packed(config: RunConfig, runs: int, gpus: Sequence[str] = (), *, limit: float = LIMIT, fresh: bool = False) -> int:
     """Measure how many runs at once are quickest, and say so on standard error.
 
     Args:
@@ -63,7 +63,7 @@ def packed(config: Config, runs: int, gpus: Sequence[str] = (), *, limit: float 
     return chosen
 
 
-def largest(config: Config, runs: int, gpus: int = 0) -> int:
+def largest(config: RunConfig, runs: int, gpus: int = 0) -> int:
     """Return the most runs at once that are worth a look: a core for each process, and no more than there are."""
     devices = config.trainer.devices
     places = max(1, gpus)
@@ -81,7 +81,7 @@ def best(rates: Sequence[Rate]) -> int:
 
 
 def tried(
-    config: Config, most: int, gpus: Sequence[str], measure: Callable[[Shape], Measured]
+    config: RunConfig, most: int, gpus: Sequence[str], measure: Callable[[Shape], Measured]
 ) -> tuple[list[Rate], str]:
     """Measure ever more runs at once until they do less together, and say why it ended before `most`, if for a fault.
 

@@ -1,41 +1,38 @@
 """Measures one shape: `python -m variations.planning.probe FOLDER NUMBER SPAWNED`, in a process of its own.
 
-It takes some real updates through Lightning, the task and the run's own batches, then validates, decodes, scores and
-saves a little, and writes what each of these costs to `FOLDER/NUMBER.json`. Nothing else stays.
+It takes some real updates through Lightning, the task and the run's own batches, then validates, tests and saves a
+little, and writes what each of these costs to `FOLDER/NUMBER.json`. Nothing else stays.
 """
 
+import functools
+import itertools
 import json
+import math
 import os
 import resource
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset
 
 from variations import processes, tracking
+from variations.config import RunConfig
 from variations.configuration.compose import from_dict
 from variations.configuration.tasks import named
-from variations.data.batching import Indices
 from variations.errors import UserError
 from variations.lightning import pl
 from variations.models import count_parameters
-from variations.planning import decoding_time
-from variations.planning.activations import activation_bytes, state_bytes
-from variations.planning.sample import PRICED, InventedData, evenly, is_here, prices, reduced
 from variations.store.atomic import write_json
 from variations.store.environment import environment
 from variations.store.ledger import RunFolder
-from variations.tasks.translation.config import TranslationConfig as Config
-from variations.tasks.translation.data.module import TranslationData
-from variations.tasks.translation.task import TASK
+from variations.tasks.counting import kept_bytes, state_bytes
 from variations.training import checkpoints, memory, performance
 from variations.training.fit import device_type, make_trainer
 from variations.training.step import Step
@@ -44,8 +41,10 @@ WARM = 2
 """Updates before those that count."""
 FEWEST, MOST = 6, 60
 """Updates that count."""
-SIGHTING = 16
-"""The first look is at this part of a batch."""
+PRICED = 300
+"""Batches of an epoch whose FLOPs are counted, the first ones."""
+SIGHTING = 4
+"""The first look is at a batch that was cut in two so many times."""
 
 
 class Clock(pl.Callback):
@@ -82,6 +81,30 @@ class Clock(pl.Callback):
         return time.perf_counter()
 
 
+class Parts:
+    """Batches as they come, each cut in two so many times; remembers their FLOPs."""
+
+    def __init__(self, experiment: Any, batches: Iterable[Any], cuts: int, number: int) -> None:
+        self.experiment, self.batches, self.cuts, self.number = experiment, batches, cuts, number
+        self.flops: list[int] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in itertools.islice(self.batches, self.number):
+            part = cut(self.experiment, batch, self.cuts)
+            self.flops.append(self.experiment.count(part)[-1])
+            yield part
+
+
+def cut(experiment: Any, batch: Any, times: int) -> Any:
+    """The first part of a batch that is cut in two so many times, as long as there is something to cut."""
+    for _ in range(times):
+        half = experiment.halves(batch)[0] if len(batch) > 1 else batch
+        if not len(half):
+            break
+        batch = half
+    return batch
+
+
 def wait_for_all(folder: Path, stage: str, count: int) -> float:
     """Wait until `count` processes have come to `stage`, and return the seconds that it took.
 
@@ -104,103 +127,104 @@ class Probe:
         fits: Bytes of memory that there are; None: not known.
     """
 
-    def __init__(self, config: Config, folder: RunFolder, limit: float, fits: int | None) -> None:
-        self.folder, self.limit, self.fits = folder, limit, fits
-        self.device = device_type(config)
-        performance.apply(config.profile, self.device, config.trainer.threads, TASK.profile(config, self.device))
-        began, here, whole = time.monotonic(), is_here(config.data), None
-        if here:
-            config, whole = reduced(config)
-        self.config = config
-        self.data: TranslationData = TranslationData(config) if here else InventedData(config)
-        self.accumulate, self.data.accumulate = self.data.accumulate, 1
+    def __init__(self, config: RunConfig, folder: RunFolder, limit: float, fits: int | None) -> None:
+        self.config, self.folder, self.limit, self.fits = config, folder, limit, fits
+        self.task, self.device = named(config.task), device_type(config)
+        further = self.task.profile(config, self.device)
+        performance.apply(config.profile, self.device, config.trainer.threads, further)
+        began = time.monotonic()
+        rehearsal = self.task.rehearsal(config)
+        self.data = rehearsal.data
         self.data.prepare_data()
         self.data.setup()
+        prepared = time.monotonic() - began
         self.answer: dict[str, Any] = {
-            "corpus": "invented lengths" if not here else "whole" if whole is None else "part",
-            "prepare_seconds": time.monotonic() - began,
-            "pairs": len(self.data.train_tokens),
-            "whole_pairs": whole,
+            "invented": rehearsal.invented,
+            "read": rehearsal.share,
+            "prepare_seconds": prepared,
         }
         environment({})
         pl.seed_everything(config.seed, workers=True, verbose=False)
-        experiment = TASK.experiment(config, self.data, self.device)
+        self.experiment = self.task.experiment(config, self.data, self.device)
         if config.trainer.compile:
-            experiment.network.compile()
-        self.step = Step(config, named(config.task), experiment)
+            self.experiment.network.compile()
+        self.step = Step(config, self.task, self.experiment)
         tracking.trackers(config, folder).start(folder)
-        batches = evenly(self.data.sampler.plan(0), PRICED)
-        cost = prices(config, self.data, batches)
-        self.batches: list[Indices] = [batches[i] for i in np.argsort(cost)]  # cheapest first
-        self.mean = float(cost.mean())
+        most, prices = 0, []
+        for batch in itertools.islice(self.data.train_dataloader(), PRICED):
+            prices.append(self.experiment.count(batch)[-1])
+            if prices[-1] > most:
+                most, self.dearest = prices[-1], batch
+        self.mean = float(np.mean(prices))
 
     def sight(self) -> float:
-        """Time a small part of the costliest batch; return when its first update began, in seconds since the epoch."""
-        part = self.batches[-1][: max(1, len(self.batches[-1]) // SIGHTING)]
-        clock = self._run([part] * 3)
-        price = float(prices(self.config, self.data, [part])[0])
-        self.expected = clock.passes[-1] / price * self.mean + clock.steps[-1]
+        """Time a small part of the dearest batch; return when its first update began, in seconds since the epoch."""
+        clock, _ = self._run([self.dearest] * 3, SIGHTING, 3)
+        self.seconds = clock.passes[-1] + clock.steps[-1]
         return time.time() - sum(clock.passes) - sum(clock.steps)
 
     def train(self) -> None:
-        """Take updates on batches spread evenly from the cheapest to the dearest, the dearest first, uncounted.
+        """Take updates on the epoch's first batches, after some on the dearest, which do not count.
 
-        Of batches that are too slow or too large only a share of the rows is taken. An update is a pass over so many
-        batches and the optimiser's part; a pass is seconds by FLOPs, at the epoch's mean price: what the sample lacks
-        in dear batches is made up for.
+        Of batches that are too slow or too large only a part is taken. An update is a pass over so many batches and the
+        optimiser's part; a pass is seconds by FLOPs, at the epoch's mean price.
         """
-        share = min(1.0, 3 * self.limit / (self.expected * (FEWEST + WARM)))
-        left_out = 0
+        cuts, needed = 0, 0
         if self.fits is not None:
             needed = self._activations()
             room = 0.7 * self.fits - state_bytes(self.config, count_parameters(self.step.model)) - 1e9
-            share = min(share, max(1 / SIGHTING, room / needed))
-            left_out = int((1 - share) * needed)
-        updates = int(np.clip(self.limit / (self.expected * share), FEWEST, MOST))
-        chosen = evenly(self.batches, updates)
-        chosen = [chosen[i % len(chosen)] for i in np.random.default_rng(1).permutation(updates)]
-        parts = [batch[: max(1, int(len(batch) * share))] for batch in [*[self.batches[-1]] * WARM, *chosen]]
-        clock = self._run(parts)
-        rates = np.sort(np.array(clock.passes[WARM:]) / prices(self.config, self.data, parts[WARM:]))
+            cuts = int(np.clip(math.ceil(-math.log2(max(1e-9, room / max(1, needed)))), 0, SIGHTING))
+        cuts = self._largest(cuts)
+        updates = int(np.clip(self.limit / self.seconds, FEWEST, MOST))
+        loader = self.data.train_dataloader()
+        epochs = itertools.chain.from_iterable(loader for _ in range(updates))
+        clock, prices = self._run(itertools.chain([self.dearest] * WARM, epochs), cuts, WARM + updates)
+        rates = np.sort(np.array(clock.passes[WARM:]) / prices[WARM:])
         edge = len(rates) // 10
         rate = float(rates[edge : len(rates) - edge].mean())
-        self.left_out = left_out
+        self.left_out = int((1 - 2**-cuts) * needed)
         self.answer |= {
             "updates": updates,
-            "share": share,
-            "update_seconds": self.accumulate * rate * self.mean + median(clock.steps[WARM:]),
+            "share": 2**-cuts,
+            "update_seconds": self.data.accumulate * rate * self.mean + median(clock.steps[WARM:]),
             "spread": float((rates[int(0.75 * len(rates))] - rates[len(rates) // 4]) / median(rates)),
         }
 
-    def _run(self, batches: Sequence[Indices]) -> Clock:
-        """Take one update on each of the batches through the run's own Trainer."""
-        clock = Clock(self.device, len(batches))
-        steps = max(len(batches), self.config.trainer.max_steps)
+    def _largest(self, cuts: int) -> int:
+        """Time ever larger parts of the dearest batch until the next might take too long, or has `cuts` cuts."""
+        found = SIGHTING
+        while found > cuts and 2 * self.seconds * (FEWEST + WARM) <= 3 * self.limit:
+            found -= 1
+            clock, _ = self._run([self.dearest] * 2, found, 2)
+            self.seconds = clock.passes[-1] + clock.steps[-1]
+        return found
+
+    def _run(self, batches: Iterable[Any], cuts: int, number: int) -> tuple[Clock, list[int]]:
+        """Take an update on a part of each batch through the run's own Trainer; return their FLOPs, too."""
+        clock, parts = Clock(self.device, number), Parts(self.experiment, batches, cuts, number)
+        steps = max(number, self.config.trainer.max_steps)
         config = replace(self.config, trainer=replace(self.config.trainer, max_steps=steps))
-        trainer = make_trainer(config, clock)  # type: ignore[arg-type]
-        sampler: Any = [batch.tolist() for batch in batches]
-        tokens = cast(Dataset[Any], self.data.train_tokens)
-        trainer.fit(self.step, train_dataloaders=DataLoader(tokens, batch_sampler=sampler, **self.data._options(0)))
-        return clock
+        make_trainer(config, clock).fit(self.step, train_dataloaders=parts)  # type: ignore[arg-type]
+        return clock, parts.flops[:number]
 
     def _activations(self) -> int:
-        """Bytes that the backward pass keeps of the dearest batch."""
-        dearest, tokens = self.batches[-1], self.data.train_tokens
-        longest = [int(lengths[dearest].max()) for lengths in (tokens.source_lengths, tokens.target_lengths)]
-        return activation_bytes(self.config, self.data.subwords.size, len(dearest), *longest)
+        """Bytes that the backward pass keeps of the dearest batch, from two parts of it: some are kept of any batch."""
+        place = self.step.place
+        sizes, kept = [], []
+        for cuts in (SIGHTING, SIGHTING - 1):
+            part = cut(self.experiment, self.dearest, cuts)
+            with place.precision():
+                here = part.to(place.device)
+                kept.append(kept_bytes(self.experiment.network, functools.partial(self.experiment.losses, here)))
+            sizes.append(len(part))
+        slope = (kept[1] - kept[0]) / max(1, sizes[1] - sizes[0])
+        return int(kept[1] + slope * (len(self.dearest) - sizes[1]))
 
     def finish(self) -> dict[str, Any]:
-        """Validate, decode, score and save a little; return everything that was measured."""
+        """Validate, test and save a little; return everything that was measured."""
         on_gpu = self.device == "cuda"
-        self.answer |= {
-            "parameters": count_parameters(self.step.model),
-            "vocabulary": self.data.subwords.size,
-            "threads": torch.get_num_threads(),
-            "device": torch.cuda.get_device_name() if on_gpu else "cpu",
-            "room_bytes": torch.cuda.get_device_properties(0).total_memory if on_gpu else None,
-            "oom_splits": self.step.budget.oom_splits,
-            **decoding_time.measure(self.config, self.step, self.data, self.limit),
-        }
+        self.step.eval()
+        validation, test = self.task.testing(self.experiment, self.folder, self.step.place, self.limit)
         path, began = self.folder.checkpoints / "weights1.pt", time.perf_counter()
         checkpoints.save(path, {"model": self.step.model.state_dict()})
         seconds, size = time.perf_counter() - began, path.stat().st_size
@@ -208,11 +232,21 @@ class Probe:
             peak = int(torch.cuda.max_memory_reserved())
         else:
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-        saving = {"save_seconds_per_byte": seconds / size, "weights_bytes": size}
-        return self.answer | saving | {"memory_bytes": peak + self.left_out}
+        return self.answer | {
+            "parameters": count_parameters(self.step.model),
+            "threads": torch.get_num_threads(),
+            "device": torch.cuda.get_device_name() if on_gpu else "cpu",
+            "room_bytes": torch.cuda.get_device_properties(0).total_memory if on_gpu else None,
+            "oom_splits": self.step.budget.oom_splits,
+            "validation_seconds": validation,
+            "test_seconds": test,
+            "save_seconds_per_byte": seconds / size,
+            "weights_bytes": size,
+            "memory_bytes": peak + self.left_out,
+        }
 
 
-def measure(config: Config, request: dict[str, Any], meeting: Path, folder: Path, spawned: float) -> dict[str, Any]:
+def measure(config: RunConfig, request: dict[str, Any], meeting: Path, folder: Path, spawned: float) -> dict[str, Any]:
     """Everything that `run_cost` needs to know; `spawned` is when the process was started (seconds since the epoch)."""
     probe = Probe(config, RunFolder(folder), request["limit"], request["memory"])
     waited = wait_for_all(meeting, "ready", request["count"])
@@ -220,7 +254,7 @@ def measure(config: Config, request: dict[str, Any], meeting: Path, folder: Path
     probe.answer["startup_seconds"] = max(0.0, began - spawned - probe.answer["prepare_seconds"] - waited)
     wait_for_all(meeting, "training", request["count"])
     probe.train()
-    wait_for_all(meeting, "decoding", request["count"])
+    wait_for_all(meeting, "testing", request["count"])
     return probe.finish()
 
 
@@ -231,7 +265,7 @@ def main() -> int:
     request = json.loads((meeting / "request.json").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory(prefix="variations-plan-") as folder:
         try:
-            config = from_dict(request["config"], Config)
+            config = from_dict(request["config"], RunConfig)
             answer, code = measure(config, request, meeting, Path(folder), spawned), 0
         except (RuntimeError, MemoryError, UserError) as error:
             exhausted = memory.is_exhausted(error) or str(error).startswith("out of memory")

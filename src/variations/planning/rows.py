@@ -5,18 +5,20 @@ import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 import yaml
 
+from variations.config import RunConfig
 from variations.configuration.compose import compose_run, loader, to_dict
 from variations.configuration.faults import check
+from variations.configuration.overrides import is_axis
 from variations.configuration.places import CONF, SWEEPS
 from variations.configuration.suggestions import options
 from variations.errors import ConfigError, UserError
 from variations.store.ledger import config_hash, latest
 from variations.store.naming import run_folder
 from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition
-from variations.tasks.translation.config import TranslationConfig as Config
 
 PAPERS = {
     "attention_table2": "Vaswani et al. 2017, Table 2",
@@ -46,7 +48,7 @@ class Launch:
         return self.state not in ("finished", "pruned")
 
 
-def launch(config: Config) -> Launch:
+def launch(config: RunConfig) -> Launch:
     """Look at the run's folder; a run of another configuration counts as absent."""
     folder = latest(run_folder(config))
     if folder is None:
@@ -70,9 +72,9 @@ class Planned:
 
     table: str
     definition: RowDefinition
-    config: Config | None = None
+    config: RunConfig | None = None
     """None for a system that is only quoted."""
-    base: Config | None = None
+    base: RunConfig | None = None
     """Configuration of the row it is compared with; None for a base row."""
     launches: tuple[Launch, ...] = ()
     """Its runs; none in the list of both papers' rows, which is no launch."""
@@ -86,8 +88,8 @@ class Planned:
 
     @property
     def trainable(self) -> bool:
-        """Whether it is neither quoted nor waits for its task."""
-        return self.config is not None and self.config.variation.task == "translation"
+        """Whether it is not only quoted."""
+        return self.config is not None
 
     @property
     def reuses(self) -> str | None:
@@ -105,7 +107,7 @@ def all_rows(tables: Sequence[str] | None = None, *, trainable: bool = False) ->
 
     Args:
         tables: Folders of conf/variation; None: all.
-        trainable: Leave out quoted systems and rows that wait for their task.
+        trainable: Leave out quoted systems.
     """
     folder, found = CONF / "variation", []
     for table in tables if tables is not None else sorted(item.name for item in folder.iterdir() if item.is_dir()):
@@ -114,18 +116,21 @@ def all_rows(tables: Sequence[str] | None = None, *, trainable: bool = False) ->
         sweep = SWEEPS / f"{table}.yaml"
         listed = yaml.safe_load(sweep.read_text(encoding="utf-8")).get("rows") or [] if sweep.is_file() else []
         rows.sort(key=lambda d: listed.index(d.row) if d.row in listed else len(listed))
-        found += [(table, d.row) for d in rows if not trainable or (not d.quoted and d.task == "translation")]
+        found += [(table, d.row) for d in rows if not trainable or not d.quoted]
     return found
 
 
 def plan_rows(overrides: Sequence[str], extra_folder: str | None = None) -> list[Planned]:
     """Return the rows that `train.py` would run with these overrides; without any, all rows of both papers.
 
+    Keys with several values cross a sweep's rows, or make a grid, as they do with `train.py --multirun`.
+
     Raises:
         ConfigError: The faults of all rows at once.
     """
-    if any(line.startswith("sweep=") for line in overrides):
-        return _sweep(overrides, extra_folder)
+    axes = [line for line in overrides if is_axis(line, loader(extra_folder))]
+    if axes or any(line.startswith("sweep=") for line in overrides):
+        return _multirun(overrides, [line for line in overrides if line not in axes], extra_folder)
     if overrides:
         config = compose_run(overrides, extra_folder=extra_folder)
         _raise({config.variation.row or "": config})
@@ -140,45 +145,48 @@ def _papers() -> list[Planned]:
     # A composition takes a tenth of a second, and there are some sixty.
     with ProcessPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         composed = dict(zip(run, pool.map(_compose, run, chunksize=4), strict=True))
-    configs = {pair: found for pair, found in composed.items() if isinstance(found, Config)}
+    configs = {pair: found for pair, found in composed.items() if isinstance(found, RunConfig)}
     faults = {pair: found for pair, found in composed.items() if isinstance(found, list)}
     problems = [f"row {'/'.join(pair)}: {fault}" for pair, found in faults.items() for fault in found]
-    _raise({"/".join(pair): config for pair, config in configs.items()}, problems)
+    _raise({"/".join(pair): config for pair, config in configs.items()}, problems, data=False)
     quoted = {pair: Planned(pair[0], definitions[pair]) for pair in pairs if pair not in configs}
     return [quoted.get(pair) or _planned(configs[pair], configs, (), None) for pair in pairs]
 
 
-def _compose(pair: tuple[str, str]) -> Config | list[str]:
+def _compose(pair: tuple[str, str]) -> RunConfig | list[str]:
     """Return a row's configuration, or its faults (exceptions with arguments of their own do not cross processes)."""
     try:
-        config: Config = compose_run([f"variation={'/'.join(pair)}"])
+        config: RunConfig = compose_run([f"variation={'/'.join(pair)}"])
         return config
     except ConfigError as error:
         return error.faults
 
 
-def _sweep(overrides: Sequence[str], extra_folder: str | None) -> list[Planned]:
+def _multirun(overrides: Sequence[str], plain: Sequence[str], extra_folder: str | None) -> list[Planned]:
+    """Rows of a sweep or a grid; `plain` are the overrides without those that list several values."""
     from variations.sweeping.jobs import composed_jobs, table_rows
 
-    lines = list(overrides)
-    head = compose_run(lines, extra_folder=extra_folder)
-    rows = dict(table_rows(head, extra_folder))
+    lines, head = list(overrides), compose_run(plain, extra_folder=extra_folder)
+    swept = any(line.startswith("sweep=") for line in lines)
+    rows = dict(table_rows(head, extra_folder)) if swept else {}
     table = head.sweep.table or head.sweep.name or ""
     quoted = {row: definition for row, ref in rows.items() if (definition := load_row(ref, table)).quoted}
     wanted = [row for row in rows if row not in quoted]
     if head.rows is not None:  # named rows: the quoted among them are shown as well, but never composed as a run
         lines = [line for line in lines if not line.startswith("rows=")] + [f"rows=[{','.join(wanted)}]"]
-    every = composed_jobs(tuple(lines), extra_folder) if wanted else ()
-    jobs = {job.row: job for job in reversed(every)}  # seeds share their row's configuration
+    every = composed_jobs(tuple(lines), extra_folder) if wanted or not swept else ()
+    jobs: dict[str, Any] = {}
+    for job in every:
+        jobs.setdefault(job.row, job)  # seeds share their row's configuration
     _raise({row: job.config for row, job in jobs.items()})
     configs = {(job.config.variation.table or "", row): job.config for row, job in jobs.items()}
     at_once = head.sweep.most or 1 if head.trainer.accelerator == "cpu" else 1
     found = []
-    for row in rows:
+    for row in rows or dict.fromkeys(job.row for job in every):
         if row in quoted:
             found.append(Planned(table, quoted[row]))
             continue
-        for name in [name for name in jobs if name == row or name.startswith(crossed_name(row, ""))]:
+        for name in [name for name in jobs if name == row or (swept and name.startswith(crossed_name(row, "")))]:
             planned = _planned(jobs[name].config, configs, jobs[name].overrides, extra_folder)
             launches = tuple(launch(job.config) for job in every if job.row == name)
             found.append(replace(planned, launches=launches, at_once=at_once))
@@ -186,7 +194,7 @@ def _sweep(overrides: Sequence[str], extra_folder: str | None) -> list[Planned]:
 
 
 def _planned(
-    config: Config, known: Mapping[tuple[str, str], Config], overrides: Sequence[str], extra_folder: str | None
+    config: RunConfig, known: Mapping[tuple[str, str], RunConfig], overrides: Sequence[str], extra_folder: str | None
 ) -> Planned:
     v, base = config.variation, None
     if v.table is not None and v.base not in (None, v.row):
@@ -198,11 +206,13 @@ def _planned(
     return Planned(v.table or "", row_definition(v.row or config.name or "run", words), config, base)
 
 
-def _raise(configs: Mapping[str, Config], problems: Sequence[str] = ()) -> None:
-    """Raise every fault of rows that could be run, each once, with the rows that have it."""
+def _raise(configs: Mapping[str, RunConfig], problems: Sequence[str] = (), *, data: bool = True) -> None:
+    """Raise every fault of rows, each once, with the rows that have it; without `data`, none about data."""
     rows_by_fault: dict[str, list[str]] = {}
     for row, config in configs.items():
-        for fault in check(config) if config.variation.task == "translation" else ():
+        for fault in check(config):
+            if not data and any(key.startswith("data.") for key in fault.keys):
+                continue
             rows_by_fault.setdefault(fault.text, []).append(row)
     found = [*problems]
     for text, rows in rows_by_fault.items():

@@ -9,11 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from variations.config import RunConfig
 from variations.configuration.compose import to_dict
+from variations.configuration.tasks import named
 from variations.processes import cores, threads_each
 from variations.store.environment import cpu_model, gpu_names, versions
-from variations.store.identity import covered, identity
-from variations.tasks.translation.config import TranslationConfig as Config
+from variations.store.identity import covered, flatten, identity
 
 IDLE = (
     "seed",
@@ -29,14 +30,8 @@ IDLE = (
     "recipe.beta2",
     "recipe.eps",
     "recipe.weight_decay",
-    "recipe.label_smoothing",
     "recipe.average",
     "recipe.average_every",
-    "branch.lr_scale",
-    "branch.warmup",
-    "branch.freeze_last",
-    "branch.eval_mode",
-    "branch.eval_seed",
     "trainer.max_steps",
     "trainer.max_minutes",
     "trainer.max_nan_steps",
@@ -45,16 +40,18 @@ IDLE = (
     "trainer.checkpoint_minutes",
     "trainer.log_every",
 )
-"""Keys that change no update's time: names, rates, and how often something else happens."""
-RATES = ("model.dropout", "model.attention_dropout", "model.relu_dropout", "recipe.clip", "recipe.ema")
+"""Keys of every task that change no update's time: names, rates, and how often something else happens."""
+SWITCHES = ("recipe.clip", "recipe.ema")
 """Numbers of which only counts whether they are zero."""
+PLACES = ("data.root", "logger.kind")
+"""Keys that make no run another run, but may take another time."""
 
 
 @dataclass(frozen=True)
 class Shape:
     """Model, geometry of the batches, precision, device and threads."""
 
-    config: Config
+    config: RunConfig
     at_once: int = 1
     """Runs that share the machine, or its GPU `gpu`."""
     gpu: str | None = None
@@ -73,13 +70,14 @@ class Shape:
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:20]
 
 
-def telling(config: Config) -> dict[str, Any]:
+def telling(config: RunConfig) -> dict[str, Any]:
     """The configuration without what changes no update's time, as flat keys; values of the schema are left out."""
-    found = identity(to_dict(config)) | {"data.root": config.data.root, "logger.kind": config.logger.kind}
-    silent = IDLE if config.model.kind == "weighted" else (*IDLE, "branch")
+    task, values = named(config.task), to_dict(config)
+    flat = flatten(values)
+    silent = (*IDLE, *task.untimed, *task.without_effect(flat))
+    found = identity(values) | {key: flat[key] for key in PLACES if key in flat}
     told = {key: value for key, value in found.items() if not covered(key, silent)}
-    flat = {key: getattr(getattr(config, key.split(".")[0]), key.split(".")[1]) for key in RATES}
-    return told | {key: bool(value) for key, value in flat.items()}
+    return told | {key: bool(flat[key]) for key in (*SWITCHES, *task.switches)}
 
 
 @cache

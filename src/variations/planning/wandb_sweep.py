@@ -11,14 +11,12 @@ import yaml
 
 from variations.configuration.places import IN_CHECKOUT
 from variations.configuration.spelling import spelled
+from variations.configuration.tasks import named
 from variations.errors import ConfigError
 from variations.searching.definition import Definition, define, is_search
-from variations.searching.objectives import Objective
 from variations.searching.space import Dimension
 
 METHODS = {"grid": "grid", "random": "random", "tpe": "bayes", "gp": "bayes"}
-VALIDATED = ("dev.bleu", "dev_ppl", "dev_nll")
-"""Metrics that validations log too; W&B ends runs early by these."""
 
 
 def sweep_yaml(arguments: Sequence[str], extra_folder: str | None = None) -> str:
@@ -54,7 +52,7 @@ def _table(arguments: list[str], extra_folder: str | None) -> dict[str, Any]:
     fixed = [line for line in jobs[0].overrides if not line.startswith(("variation=", "seed="))]
     parameters = {"variation": {"values": [names[row] for row in rows]}, "seed": {"values": seeds}}
     sweep = jobs[0].config.sweep
-    return _sweep(sweep.name or "", "grid", jobs[0].config.logger.project, fixed, parameters, None)
+    return _sweep(sweep.name or "", "grid", jobs[0].config.logger.project, fixed, parameters)
 
 
 def _search(definition: Definition) -> dict[str, Any]:
@@ -72,32 +70,36 @@ def _search(definition: Definition) -> dict[str, Any]:
     fixed = [line for line in definition.overrides if not line.startswith(("sweep=", "sweep.", "name="))]
     method = METHODS[settings.sampler]
     objective, project = definition.objectives[0], definition.base.logger.project
-    facts = _sweep(definition.name, method, project, fixed, parameters, objective)
+    task = named(definition.base.task)
+    facts = _sweep(definition.name, method, project, fixed, parameters)
+    facts["metric"] = {"name": metric_name(task, objective.key), "goal": objective.direction}
     if method != "grid":
         facts["run_cap"] = definition.total
-    if settings.pruner.kind == "hyperband" and objective.key in VALIDATED:
+    if settings.pruner.kind == "hyperband" and validated(task, objective.key):  # by what validations log, too
         # W&B counts the values of the metric that a run has logged, one a validation; eta is 3 as in Optuna.
         facts["early_terminate"] = {"type": "hyperband", "min_iter": 1, "eta": 3}
     return facts
 
 
-def _sweep(
-    name: str, method: str, project: str, fixed: list[str], parameters: dict[str, Any], objective: Objective | None
-) -> dict[str, Any]:
+def _sweep(name: str, method: str, project: str, fixed: list[str], parameters: dict[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {"name": name, "project": project, "method": method}
     start = spelled("train").split()
     if IN_CHECKOUT:
         facts["program"] = "src/train.py"
         start = ["${interpreter}", "${program}"]
     command = ["${env}", *start, *fixed, "${args_no_hyphens}"]
-    if objective is not None:
-        facts["metric"] = {"name": metric_name(objective.key), "goal": objective.direction}
     return facts | {"parameters": parameters, "command": command}
 
 
-def metric_name(key: str) -> str:
+def validated(task: Any, key: str) -> str | None:
+    """The validations' number that is a metric of the dev set: `dev/ppl` is `dev_ppl`; None where there is none."""
+    logged = key.replace("." if "." in key else "_", "/", 1)
+    return logged if key.startswith("dev") and task.watched(key) == logged else None
+
+
+def metric_name(task: Any, key: str) -> str:
     """What W&B calls one of our metrics: `dev/bleu`, `dev/ppl`, `parameters`."""
-    return {"dev_ppl": "dev/ppl", "dev_nll": "dev/nll"}.get(key, key.replace(".", "/", 1))
+    return validated(task, key) or key.replace(".", "/", 1)
 
 
 def _parameter(dimension: Dimension) -> dict[str, Any]:

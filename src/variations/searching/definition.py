@@ -23,6 +23,7 @@ from variations.errors import ConfigError
 from variations.searching.objectives import Objective, objective_faults, unmeasured_faults
 from variations.searching.space import Dimension, from_override, read_space, value_faults
 from variations.store.identity import identity
+from variations.store.rows import load_row
 
 PLUGIN = "hydra/sweeper=optuna"
 TRIAL = "trial"
@@ -158,10 +159,18 @@ def define(arguments: tuple[str, ...], extra_folder: str | None = None) -> Defin
                 dimensions.append(dimension)
             problems += unreadable
     settings = head.sweep.search
-    objectives, wrong = objective_faults(settings, named(head.task))
+    objectives, wrong = objective_faults(settings, _task(head))
     problems += wrong
     problems += _settings_faults(head, dimensions, problems)
     return _composed(head, shared, dimensions, objectives, problems, extra_folder)
+
+
+def _task(head: RunConfig) -> Any:
+    """The task of the trials: of the row they start from, or as the sweep's file says."""
+    baseline, own = head.sweep.search.baseline, [line for line in head.sweep.overrides if line.startswith("task=")]
+    if baseline is not None:
+        return named(load_row(baseline, "").task)
+    return named(own[-1].removeprefix("task=") if own else head.task)
 
 
 def _composed(
@@ -261,7 +270,7 @@ def _pruner_faults(head: Any, dimensions: list[Dimension]) -> list[str]:
     if len(seeds) > 1:
         found.append(f"search.pruner.kind={kind} works with one seed a trial: write none, or seeds: [1].")
     metric = settings.metrics[0] if settings.metrics else ""
-    reasons = named(head.task).unprunable(metric, head, by_item=kind == "wilcoxon")
+    reasons = _task(head).unprunable(metric, head, by_item=kind == "wilcoxon")
     found += [f"search.pruner.kind={kind}{reason}" for reason in reasons]
     if any(dimension.key == "trainer.max_steps" for dimension in dimensions):
         found.append(f"search.pruner.kind={kind} compares trials at the same step: take trainer.max_steps out of it.")

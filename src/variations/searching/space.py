@@ -14,9 +14,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Override, Quote, QuotedString, RangeSweep
 from hydra.errors import HydraException
 
-from variations.configuration.faults import value_fault
 from variations.configuration.hydra_door import Loader
 from variations.configuration.overrides import Key, leaf_keys, type_fault
+from variations.configuration.rules import value_fault
 from variations.configuration.suggestions import did_you_mean, options, options_text, unknown_key, walk_groups
 from variations.configuration.tasks import schema_of
 from variations.store.identity import is_incidental

@@ -15,8 +15,9 @@ from hydra.core.override_parser.types import Glob, Override
 
 from variations.config import RunConfig, VariationConfig
 from variations.configuration.compose import compose_run, loader
-from variations.configuration.faults import Fault, check
+from variations.configuration.faults import check
 from variations.configuration.overrides import values_of
+from variations.configuration.rules import Fault
 from variations.configuration.spelling import spelled
 from variations.configuration.suggestions import did_you_mean, options
 from variations.configuration.tasks import named

@@ -13,6 +13,7 @@ from variations.tables.agreement import Agreement, spearman
 from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
 from variations.tables.collect import Reader, Row, Summary, collect, paired, stored, summary, table_task
 from variations.tables.costs import row_hours
+from variations.tables.footnotes import convention, remarks
 from variations.tasks.base import Measure, Published, Task
 
 NOT_TRAINED = "not trained"
@@ -122,8 +123,6 @@ def build(
 
     `read` reads a run's files, or says why it must not.
     """
-    from variations.tables.footnotes import remarks
-
     rows = collect(sweep, store, read)
     task = table_task(rows)
     measures = _measures(task, sweep, rows)
@@ -329,9 +328,3 @@ def _like(kind: Published, table: Table) -> str | None:
     if same or not kind.measures:
         return same
     return table.primary.key if kind.unit and kind.unit == table.primary.unit else None
-
-
-def convention(table: Table, measure: Measure) -> str | None:
-    """How a measure was computed, as some run's result says."""
-    runs = [run for line in table.lines for run in line.row.finished]
-    return next((text for run in runs if (text := measure.told_convention(run.result))), None)

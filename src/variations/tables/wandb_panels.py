@@ -6,9 +6,8 @@ from typing import Any
 from variations.tables.table import Table
 from variations.tracking.weights_and_biases import STEP
 
-CURVES = ("dev/bleu", "dev/ppl", "train/loss", "lr")
 COSTS = {"parameters": "parameters", "flops": "training FLOPs", "seconds": "training seconds"}
-"""Keys of the summary that BLEU is drawn against."""
+"""Keys of the summary that scores are drawn against."""
 
 
 def score_key(table: Table) -> str:
@@ -30,6 +29,7 @@ def panels_of(table: Table, grouped: str | None) -> dict[str, list[Any]]:
     if grouped is not None:
         average["groupby"] = grouped
     score, label = score_key(table), table.primary.label
+    curves = table.task.curves
     found: dict[str, list[Any]] = {
         "Scores": [
             wr.BarPlot(title=f"{label}: mean over seeds", metrics=[score], **average),
@@ -41,8 +41,16 @@ def panels_of(table: Table, grouped: str | None) -> dict[str, list[Any]]:
             ),
         ],
         "Curves": [
-            wr.LinePlot(title=key, x=STEP, y=[key], title_x="updates", title_y=key, log_y=key == "dev/ppl", **average)
-            for key in CURVES
+            wr.LinePlot(
+                title=key,
+                x=STEP,
+                y=[key],
+                title_x="updates",
+                title_y=key,
+                log_y=key in curves and curves[key].logarithmic,
+                **average,
+            )
+            for key in dict.fromkeys([*curves, "train/loss", "lr"])
         ],
     }
     if any(row.config.get("model", {}).get("kind") == "weighted" for row in rows_of(table)):

@@ -215,6 +215,40 @@ class Restarts:
 
 
 @dataclass(frozen=True)
+class Recorded:
+    """A number of metrics.jsonl that curves are drawn of."""
+
+    label: str
+    higher_is_better: bool = False
+    logarithmic: bool = False
+    """Drawn on a logarithmic axis."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a run comes to, counted before anything is measured."""
+
+    parameters: int
+    flops: int
+    """Of the whole training, by arithmetic."""
+    activations: int | None = None
+    """Bytes that the backward pass keeps of one batch on one device; None: not counted."""
+    further: Mapping[str, Any] = field(default_factory=dict)
+    """What else the task counts, by the keys of `Task.sizes`."""
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """Data on which the cost of a run is measured."""
+
+    data: Data
+    share: float = 1.0
+    """The part of the training items that is read."""
+    invented: bool = False
+    """Only the lengths of the items are like those of the data, which are not here."""
+
+
+@dataclass(frozen=True)
 class Samples:
     """What the model did with some items of a set, for people to read."""
 
@@ -304,6 +338,8 @@ class Task(Configured, Protocol):
 
     metrics: Sequence[str]
     """Keys of the usual measures, for messages."""
+    curves: Mapping[str, Recorded]
+    """What runs record along the way and readers show first, by key: `dev/ppl`, `train/nll`."""
     untrained_when: str
     """When `untrained` finds that a row was not trained: what follows on "A row that"."""
 
@@ -387,4 +423,39 @@ class Task(Configured, Protocol):
 
     def record(self, run: TestedRun) -> Mapping[str, Any]:
         """What a published record of a run holds besides the files of every run: bytes or plain data by file name."""
+        ...
+
+    # What planning asks; `tasks/planned.py` has usual answers.
+
+    sizes: Mapping[str, str]
+    """Further counts of `size` and the headings of their columns; without one they stand in JSON and CSV alone."""
+    untimed: Sequence[str]
+    """Keys of its own that change no update's time."""
+    switches: Sequence[str]
+    """Numbers of its own of which only counts, for that time, whether they are zero."""
+    smaller: str
+    """What to do where memory is short: `lower trainer.tokens_per_batch`."""
+
+    def settings(self, config: Any) -> str:
+        """The main settings of a base row, in the papers' symbols."""
+        ...
+
+    def size(self, config: Any, *, memory: bool, vocabulary: int | None = None) -> Size:
+        """Count a run; with `vocabulary`, as if it had so many sub-words. Raises UserError where data are missing."""
+        ...
+
+    def size_remarks(self, tables: Mapping[str, Sequence[Size]]) -> list[str]:
+        """Conventions of the counts, by the tables' titles."""
+        ...
+
+    def one_of(self, config: Any, devices: int) -> Any:
+        """The configuration of what one of several devices does in an update."""
+        ...
+
+    def rehearsal(self, config: Any) -> Rehearsal:
+        """Data like the run's; nothing is downloaded."""
+        ...
+
+    def testing(self, experiment: Experiment, folder: RunFolder, place: Place, limit: float) -> tuple[float, float]:
+        """Seconds of a validation, and of all that follows the training; measured within about `limit` if it can."""
         ...

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from variations.errors import DataError, UserError
 from variations.store.ledger import RunFolder
-from variations.tasks.base import Drawing, Measure, Published, Restarts, TestedRun
+from variations.tasks.base import Drawing, Measure, Published, Recorded, Restarts, TestedRun
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,6 +16,7 @@ class Measured:
 
     metrics: Sequence[str] = ()
     drawn = ""
+    curves: Mapping[str, Recorded] = {}
     untrained_when = "is never found untrained"
 
     def measure(self, key: str) -> Measure:

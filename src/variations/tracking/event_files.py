@@ -93,7 +93,7 @@ def hyper_parameters(config: RunConfig, folder: RunFolder) -> dict[str, bool | i
     """The row, its seed, the keys in ALWAYS, and every key of the experiment that differs from the schema's default."""
     flat = flatten(to_dict(config))
     changed = changes(asdict(type(config)()), to_dict(config))
-    chosen = {key: flat[key] for key in ALWAYS} | {key: new for key, (_, new) in changed.items()}
+    chosen = {key: flat[key] for key in ALWAYS if key in flat} | {key: new for key, (_, new) in changed.items()}
     chosen |= {"row": folder.row, "seed": config.seed}
     return {key: value if isinstance(value, bool | int | float | str) else str(value) for key, value in chosen.items()}
 

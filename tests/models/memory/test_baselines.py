@@ -111,6 +111,14 @@ def test_room_for_more_slots_changes_nothing(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", READERS)
+def test_halves_of_a_batch_lose_what_the_batch_loses(kind: str) -> None:
+    net = READERS[kind]([1, 2]).double().eval()
+    stories = make_stories([[2, 4, 1, 3], [3, 3, 2, 2]])
+    halves = sum(net.loss(half).sum() for half in stories.halves())
+    torch.testing.assert_close(halves, net.loss(stories).sum(), atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("kind", READERS)
 def test_overfits_one_batch(kind: str) -> None:
     net: Reader = READERS[kind]([1, 2])
     stories = make_stories([[2, 4, 1], [3, 3, 2]])

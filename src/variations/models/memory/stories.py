@@ -55,9 +55,9 @@ class Stories:
             place=moved * self.n + self.place[mine] % self.n,
             sentences=self.sentences[mine],
             times=self.times[mine],
-            questions=self.questions[:, first:end],
-            answers=self.answers[:, first:end],
-            supports=self.supports[:, first:end],
+            questions=self.questions[:, first:end].contiguous(),
+            answers=self.answers[:, first:end].contiguous(),
+            supports=self.supports[:, first:end].contiguous(),
         )
 
     def spread(self, values: Tensor, empty: float = 0) -> Tensor:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from variations.config import RunConfig
-from variations.configuration.faults import Fault, Rules
+from variations.configuration.rules import Fault, Rules
 from variations.errors import DataError, UserError
 from variations.store.ledger import RunFolder
-from variations.tasks.base import Drawing, Measure, Published, Samples, TestedRun
+from variations.tasks.base import Drawing, Measure, Place, Published, Recorded, Samples, TestedRun
 from variations.tasks.measured import Measured
 from variations.tasks.parsing import measures, stored
 from variations.tasks.parsing.config import ParsingConfig
@@ -36,6 +36,12 @@ class Parsing(SequenceTask, Measured):
     metrics: Sequence[str] = measures.METRICS
     drawn = "predicted tree over its gold tree, brackets that differ marked"
     shown: Mapping[str, str] = {"dev/ppl": "dev ppl {:.2f}", "dev/f1": "dev F1 {:.1f}"}
+    curves: Mapping[str, Recorded] = {
+        "dev/f1": Recorded("dev F1", higher_is_better=True),
+        "dev/nll": Recorded("dev loss, nats per symbol", logarithmic=True),
+        "dev/ppl": Recorded("dev perplexity per symbol", logarithmic=True),
+        "train/nll": Recorded("training loss, nats per symbol", logarithmic=True),
+    }
 
     def own_text(self, config: Mapping[str, Any]) -> bool:
         """Whether the trees are those of a folder, which is the whole treebank or its sample."""
@@ -166,6 +172,23 @@ class Parsing(SequenceTask, Measured):
     def record(self, run: TestedRun) -> Mapping[str, Any]:
         """Trees of built-in treebanks, counts by sentence of others."""
         return stored.record(run.folder, run.config)
+
+    lengths = (25, 63)  # the means of the treebank's free sample, EOS included
+
+    def testing(self, experiment: Any, folder: RunFolder, place: Place, limit: float) -> tuple[float, float]:
+        """Lines are made to end where the gold trees' do; gold trees stand for those that are scored."""
+        from variations.tasks.parsing import scores
+        from variations.tasks.translation.timing import Timing
+
+        config, data = experiment.config, experiment.data
+
+        def scoring() -> None:
+            for name in config.decode.sets:
+                gold = getattr(data.corpus, name)[: config.trainer.limit_test]
+                scores.compare(gold, gold)
+
+        sets = [{"dev": data.dev_tokens, "test": data.test_tokens}[name] for name in config.decode.sets]
+        return Timing(experiment, place, limit).testing(sets, scoring)
 
 
 TASK = Parsing()

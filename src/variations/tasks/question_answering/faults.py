@@ -1,6 +1,6 @@
 """Combinations of a question-answering run's keys that cannot work."""
 
-from variations.configuration.faults import Fault, Rules
+from variations.configuration.rules import Fault, Rules
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.corpus import TASKS
 from variations.tasks.question_answering.toy import STORIES

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from variations.config import RunConfig
-from variations.configuration.faults import Fault, Rules
+from variations.configuration.rules import Fault, Rules
 from variations.errors import DataError, UserError
 from variations.store.ledger import RunFolder
-from variations.tasks.base import Measure, Published, Restarts, Samples, TestedRun
+from variations.tasks.base import Measure, Published, Recorded, Restarts, Samples, Size, TestedRun
 from variations.tasks.measured import Measured
+from variations.tasks.planned import Planned
 from variations.tasks.question_answering import measures
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.faults import RULES
@@ -31,7 +32,7 @@ OWN_KEYS = {
 """Keys of `model` that only some kinds have."""
 
 
-class QuestionAnswering(Measured):
+class QuestionAnswering(Measured, Planned):
     """A question about a story gets an answer (see `tasks/base.py` for each member)."""
 
     name = "question_answering"
@@ -60,6 +61,11 @@ class QuestionAnswering(Measured):
     units: Sequence[str] = ("questions", "sentences", "flops")
     loss_unit = "questions"
     monitor = "dev/loss"
+    curves: Mapping[str, Recorded] = {
+        "dev/error": Recorded("dev error, %"),
+        "dev/loss": Recorded("dev loss, nats per question"),
+        "train/loss": Recorded("training loss, per question"),
+    }
     shown: Mapping[str, str] = {"dev/loss": "dev loss {:.3f}", "dev/error": "dev error {:.1f} %"}
 
     def effective(self, flat: dict[str, Any]) -> dict[str, Any]:
@@ -192,6 +198,20 @@ class QuestionAnswering(Measured):
             yield f"reading-{name}", heat_map(found)
         if not count:
             raise UserError(f"There is nothing to draw: model={config.model.kind} reads no sentence more than another.")
+
+    untimed: Sequence[str] = (
+        "recipe.halve_every",
+        "recipe.linear_epochs",
+        "recipe.linear_lr",
+        "recipe.norm",
+        "model.margin",
+        "model.gate_weight",
+    )
+
+    def size_remarks(self, tables: Mapping[str, Sequence[Size]]) -> list[str]:
+        """Restarts, and where the FLOPs come from."""
+        parameters = "Parameters: of all tasks' networks and all their restarts together."
+        return [parameters, *super().size_remarks(tables)] if any(tables.values()) else []
 
     def metric(self, name: str) -> Measure:
         """A bare score is one of the test set."""

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from variations.configuration.faults import Fault, Rules
+from variations.configuration.rules import Fault, Rules
 
 RULES = Rules()
 

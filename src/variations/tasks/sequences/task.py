@@ -1,14 +1,17 @@
 """What translation and parsing say alike of a task. Importing it imports no torch."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from variations.config import BranchConfig, ModelConfig
-from variations.configuration.faults import Fault
+from variations.configuration.rules import Fault
+from variations.tasks.base import Size
+from variations.tasks.planned import Planned
 
 
-class SequenceTask:
+class SequenceTask(Planned):
     """A sequence becomes another by a network of `models/` (see `tasks/base.py` for each member)."""
 
     other_names: Mapping[str, str] = {
@@ -88,3 +91,57 @@ class SequenceTask:
         """The part of all slots that holds a token."""
         tokens = counted["source_tokens"] + counted["target_tokens"]
         return {"padding_efficiency": tokens / max(1, counted["padded_tokens"])}
+
+    sizes: Mapping[str, str] = {
+        "vocabulary": "vocabulary",
+        "parameters_t2t": "with 40,960 rows",
+        "published_params_millions": "printed (M)",
+        "reproduced_t2t": "reproduced",
+        "reproduced": "",
+        "branch_weights": "κ, α",
+    }
+    untimed: Sequence[str] = (
+        "recipe.label_smoothing",
+        "branch.lr_scale",
+        "branch.warmup",
+        "branch.freeze_last",
+        "branch.eval_mode",
+        "branch.eval_seed",
+    )
+    switches: Sequence[str] = ("model.dropout", "model.attention_dropout", "model.relu_dropout")
+    smaller = "lower trainer.tokens_per_batch"
+    lengths: tuple[int, int] = (30, 30)
+    """Tokens of a source and of a target, where sizes are counted."""
+
+    def settings(self, config: Any) -> str:
+        """`N 6, d_model 512, d_ff 2048, heads 8, P_drop 0.1, ε_ls 0.1`."""
+        words = {"N": "N", "d_model": "d_model", "d_ff": "d_ff", "h": "heads", "dropout": "P_drop"}
+        told = [f"{word} {getattr(config.model, key):g}" for key, word in words.items()]
+        return ", ".join([*told, f"ε_ls {config.recipe.label_smoothing:g}"])
+
+    def size(self, config: Any, *, memory: bool, vocabulary: int | None = None) -> Size:
+        """Count without weights and without data."""
+        from variations.tasks.sequences.counting import counted
+
+        return counted(config, vocabulary, self.lengths, memory=memory)
+
+    def size_remarks(self, tables: Mapping[str, Sequence[Size]]) -> list[str]:
+        """Which parameters are counted, how many printed counts come out, and where FLOPs and memory come from."""
+        if not any(tables.values()):
+            return []
+        from variations.tasks.sequences.counting import remarks
+
+        source, target = self.lengths
+        return [
+            *remarks(tables),
+            "FLOPs: of the whole training, 3 × 2 × multiply-accumulates of matrix products, for batches without "
+            f"padding, of pairs of {source} and {target} tokens. "
+            "The papers' own figures are hours times sustained speed.",
+        ]
+
+    def one_of(self, config: Any, devices: int) -> Any:
+        """Its share of the update's tokens."""
+        trainer, tokens = config.trainer, max(1, config.recipe.batch_tokens // devices)
+        if trainer.tokens_per_batch is not None:
+            trainer = replace(trainer, tokens_per_batch=min(trainer.tokens_per_batch, tokens))
+        return replace(config, trainer=trainer, recipe=replace(config.recipe, batch_tokens=tokens))

@@ -1,6 +1,6 @@
 """Combinations of a translation run's keys that cannot work, beside those of its network."""
 
-from variations.configuration.faults import Fault, Rules
+from variations.configuration.rules import Fault, Rules
 from variations.tasks.sequences.faults import RULES as NETWORK
 from variations.tasks.translation.config import DataConfig, TranslationConfig
 

@@ -263,18 +263,6 @@ class Measures(Measured):
 
         return bleu(sums)
 
-    def untrained(self, runs: Sequence[TestedRun], part: str) -> str | None:
-        """By the dev loss at the end, and by the BLEU of what needs no training."""
-        from variations.tasks.translation.trained import why_untrained
-
-        return why_untrained(runs, part)
-
-    def record(self, run: TestedRun) -> Mapping[str, Any]:
-        """Texts, or sums over sentences where the text is not ours to publish, and the BLEU of baselines."""
-        from variations.tasks.translation.recorded import record
-
-        return record(run.folder, run.config)
-
 
 def scale_name(config: Mapping[str, Any]) -> str:
     """`widths × 0.25, depths × 0.5, steps × 0.009 of the paper's`, or `full scale`."""

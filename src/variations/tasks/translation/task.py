@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from variations.config import RunConfig
-from variations.configuration.faults import Fault, Rules
+from variations.configuration.rules import Fault, Rules
 from variations.store import inputs
 from variations.store.ledger import RunFolder
-from variations.tasks.base import Samples
+from variations.tasks.base import Place, Recorded, Rehearsal, Samples, TestedRun
 from variations.tasks.sequences.task import SequenceTask
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.faults import RULES
@@ -28,6 +28,12 @@ class Translation(SequenceTask, Measures):
     rules: Rules = RULES
     incidental: Sequence[str] = ("data.root", "data.cache", "data.workers", "decode.attention")
     shown: Mapping[str, str] = {"dev/ppl": "dev ppl {:.2f}", "dev/bleu": "dev BLEU {:.1f}"}
+    curves: Mapping[str, Recorded] = {
+        "dev/bleu": Recorded("dev BLEU", higher_is_better=True),
+        "dev/nll": Recorded("dev loss, nats per sub-word", logarithmic=True),
+        "dev/ppl": Recorded("dev perplexity per sub-word", logarithmic=True),
+        "train/nll": Recorded("training loss, nats per sub-word", logarithmic=True),
+    }
 
     def own_text(self, config: Mapping[str, Any]) -> bool:
         """Whether the corpus is a folder of the user's."""
@@ -83,6 +89,41 @@ class Translation(SequenceTask, Measures):
         from variations.tasks.translation.samples import attention_pictures
 
         return attention_pictures(folder, experiment.network, experiment.data.subwords)
+
+    def rehearsal(self, config: TranslationConfig) -> Rehearsal:
+        """The corpus, its first pairs, or invented lengths where it is not here."""
+        from variations.tasks.translation.rehearsal import rehearsal
+
+        return rehearsal(config)
+
+    def testing(self, experiment: Any, folder: RunFolder, place: Place, limit: float) -> tuple[float, float]:
+        """Outputs are made to end where the references do; references stand for translations that are scored."""
+        from variations.tasks.translation.scoring.ladder import score_all
+        from variations.tasks.translation.timing import Timing
+
+        config, data = experiment.config, experiment.data
+
+        def scoring() -> None:
+            if hasattr(data, "corpus"):  # lengths that are invented have no text
+                sets = data.corpus.sets()
+                for name in config.decode.sets:
+                    references = sets[name].read()[1][: config.trainer.limit_test]
+                    score_all(references, references, config.data.target)
+
+        sets = [data.tokens(name) for name in config.decode.sets]
+        return Timing(experiment, place, limit).testing(sets, scoring)
+
+    def untrained(self, runs: Sequence[TestedRun], part: str) -> str | None:
+        """By the dev loss at the end, and by the BLEU of what needs no training."""
+        from variations.tasks.translation.trained import why_untrained
+
+        return why_untrained(runs, part)
+
+    def record(self, run: TestedRun) -> Mapping[str, Any]:
+        """Texts, or sums over sentences where the text is not ours to publish, and the BLEU of baselines."""
+        from variations.tasks.translation.recorded import record
+
+        return record(run.folder, run.config)
 
 
 def subwords_of(config: TranslationConfig, folder: RunFolder) -> "Subwords":

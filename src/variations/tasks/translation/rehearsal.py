@@ -1,6 +1,5 @@
-"""Which batches stand for an epoch, and batches of invented lengths where the corpus is not on this machine."""
+"""Data on which the cost of a translation run is measured: the corpus, a part of it, or invented lengths."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from variations.data.batching import Indices
-from variations.models.flops import Tokens, training_flops
+from variations.tasks.base import Rehearsal
 from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.config import TranslationConfig as Config
+from variations.tasks.translation.data import corpora
 from variations.tasks.translation.data.module import TranslationData
+from variations.tasks.translation.data.subwords import cache_folder, subwords_key
 from variations.tasks.translation.data.textfiles import find
 
 LARGE = 300_000
@@ -23,8 +23,33 @@ INVENTED = 20_000
 """Training pairs of invented lengths."""
 MEAN, SPREAD = 3.2, 0.55
 """Of the logarithm of the invented lengths: 28 sub-words on average, half of them between 17 and 36."""
-PRICED = 2_000
-"""Batches of an epoch that are priced, evenly spaced."""
+
+
+def rehearsal(config: Config) -> Rehearsal:
+    """The corpus if it is here, or its first pairs if it is large and not encoded yet; else invented lengths."""
+    if not is_here(config.data):
+        return Rehearsal(InventedData(config), invented=True)
+    if config.data.kind == "toy":
+        return Rehearsal(TranslationData(config))
+    corpus = corpora.load(config.data)
+    pairs = corpus.surveys["train"].pairs
+    pairs = min(pairs, config.data.train_pairs or pairs)
+    known = cache_folder(config.data) / "subwords" / subwords_key(corpus.train, config.data)
+    if pairs <= LARGE or known.is_dir():
+        return Rehearsal(TranslationData(config))
+    part = replace(config, data=replace(config.data, train_pairs=SAMPLE))
+    return Rehearsal(TranslationData(part), share=SAMPLE / pairs)
+
+
+def is_here(data: DataConfig) -> bool:
+    """Whether the corpus can be read without a download."""
+    if data.kind == "toy" or data.root is not None:
+        return True
+    cache = Path(data.cache).expanduser()
+    if data.kind == "wmt14":
+        return (cache / "wmt14" / f"{data.source}-{data.target}" / "sources.json").is_file()
+    stems, languages = (data.train, data.dev, data.test), (data.source, data.target)
+    return all(find(cache / "multi30k", stem, language) for stem in stems for language in languages)
 
 
 class InventedPairs:
@@ -65,47 +90,3 @@ class InventedData(TranslationData):
     def tokens(self, name: str) -> Any:
         """The same 3,000 pairs whatever the set's name."""
         return self.dev_tokens if name == "dev" else self.test_tokens
-
-
-def is_here(data: DataConfig) -> bool:
-    """Whether the corpus can be read without a download."""
-    if data.kind == "toy" or data.root is not None:
-        return True
-    cache = Path(data.cache).expanduser()
-    if data.kind == "wmt14":
-        return (cache / "wmt14" / f"{data.source}-{data.target}" / "sources.json").is_file()
-    stems, languages = (data.train, data.dev, data.test), (data.source, data.target)
-    return all(find(cache / "multi30k", stem, language) for stem in stems for language in languages)
-
-
-def reduced(config: Config) -> tuple[Config, int | None]:
-    """The configuration with a part of its corpus if the whole is large and not encoded yet, and the whole's pairs."""
-    from variations.tasks.translation.data import corpora
-    from variations.tasks.translation.data.subwords import cache_folder, subwords_key
-
-    if config.data.kind == "toy":
-        return config, None
-    corpus = corpora.load(config.data)
-    pairs = corpus.surveys["train"].pairs
-    pairs = min(pairs, config.data.train_pairs or pairs)
-    known = cache_folder(config.data) / "subwords" / subwords_key(corpus.train, config.data)
-    if pairs <= LARGE or known.is_dir():
-        return config, None
-    return replace(config, data=replace(config.data, train_pairs=SAMPLE)), pairs
-
-
-def prices(config: Config, data: TranslationData, batches: Sequence[Indices]) -> NDArray[np.float64]:
-    """FLOPs of a training step on each batch, its padding included, since a device computes that too."""
-    tokens, found = data.train_tokens, []
-    for batch in batches:
-        n, s, t = len(batch), int(tokens.source_lengths[batch].max()), int(tokens.target_lengths[batch].max())
-        padded = Tokens(n * s, n * t, n * s * s, n * t * t, n * s * t)
-        found.append(training_flops(config, padded, data.subwords.size))
-    return np.array(found, dtype=np.float64)
-
-
-def evenly(items: Sequence[Any], wanted: int) -> list[Any]:
-    """At most `wanted` of the items, evenly spaced."""
-    if len(items) <= wanted:
-        return list(items)
-    return [items[int((i + 0.5) * len(items) / wanted)] for i in range(wanted)]

@@ -1,0 +1,81 @@
+"""What a fault is, rules that find some, and values against the choices and bounds of their fields."""
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from variations.configuration.suggestions import did_you_mean
+
+CLASS_NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*")
+SIGNS = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault and the keys it rests on, so that a fault that follows from another is not reported."""
+
+    keys: tuple[str, ...]
+    text: str
+
+
+class Rules:
+    """Rules between fields. Each lists the keys it reads, and is passed over when one of them is already at fault."""
+
+    def __init__(self, *others: "Rules") -> None:
+        """Begin with the rules of others."""
+        self._rules: list[tuple[tuple[str, ...], Callable[[Any], list[Fault]]]] = [
+            rule for other in others for rule in other._rules
+        ]
+
+    def reads(self, *keys: str) -> Callable[[Callable[[Any], list[Fault]]], Callable[[Any], list[Fault]]]:
+        """Register the decorated rule, which reads `keys`."""
+
+        def register(rule: Callable[[Any], list[Fault]]) -> Callable[[Any], list[Fault]]:
+            self._rules.append((keys, rule))
+            return rule
+
+        return register
+
+    def broken(self, config: Any, wrong: set[str]) -> list[Fault]:
+        """Faults of all rules that read no key of `wrong`."""
+        return [fault for keys, rule in self._rules if not wrong.intersection(keys) for fault in rule(config)]
+
+
+def value_fault(key: str, value: Any, metadata: Mapping[str, Any]) -> str | None:
+    """Say that a value is not among a field's choices or not within its bounds; None if it is."""
+    if choices := metadata.get("choices"):
+        valid = list(dict.fromkeys(choices))
+        foreign = bool(metadata.get("classes"))
+        if value not in valid and not (foreign and CLASS_NAME.fullmatch(str(value))):
+            more = ", or package.module:Class of another package" if foreign else ""
+            return f"{key}={value}: valid choices are {', '.join(valid)}{more}.{did_you_mean(str(value), valid)}"
+    elif words := metadata.get("words"):
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if value not in words and not (whole and _inside(value, metadata["bounds"])):
+            return f"{key}={value}: must be {bounded_or_word(metadata)}.{did_you_mean(str(value), words)}"
+    elif isinstance(value, float) and not math.isfinite(value):
+        return f"{key}={value}: must be a finite number."
+    elif (bounds := metadata.get("bounds")) and not _inside(value, bounds):
+        return f"{key}={value}: must be {bounds_text(bounds)}."
+    return None
+
+
+def _inside(value: float, bounds: dict[str, float]) -> bool:
+    return (
+        bounds.get("ge", -math.inf) <= value <= bounds.get("le", math.inf)
+        and ("gt" not in bounds or value > bounds["gt"])
+        and ("lt" not in bounds or value < bounds["lt"])
+    )
+
+
+def bounded_or_word(metadata: Mapping[str, Any]) -> str:
+    """Say what a field takes that is a number or a word: `a whole number, at least 1, or auto`."""
+    return f"a whole number, {bounds_text(metadata['bounds'])}, or {' or '.join(metadata['words'])}"
+
+
+def bounds_text(bounds: dict[str, float]) -> str:
+    """Say bounds in words: `at least 0 and less than 1`."""
+    shown = {name: int(bound) if float(bound).is_integer() else f"{bound:g}" for name, bound in bounds.items()}
+    return " and ".join(f"{SIGNS[name]} {bound}" for name, bound in shown.items())

@@ -1,0 +1,128 @@
+"""Parameters, work and memory of a network over pairs of sequences, counted without weights and without data.
+
+Parameters are counted on torch's meta device. What the backward pass keeps is counted by letting shapes alone go
+through the network: torch's fake tensors have shapes and no contents, and its hooks name every tensor that is kept; on
+real tensors the same hooks give the same number of bytes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from variations.config import TransformerConfig as Config
+from variations.models import build, count_parameters
+from variations.models.flops import Tokens, training_flops
+from variations.models.loss import chunk_elements
+from variations.models.network import BRANCH_WEIGHTS
+from variations.tasks.base import Size
+from variations.tasks.counting import kept_bytes
+
+T2T_ROWS, T2T_TASK_VECTORS = 40_960, 32
+"""Embedding rows and task vectors of the code behind Vaswani et al. 2017 (tensor2tensor of June 2017)."""
+T2T_VOCABULARY = 37_000
+"""Its sub-words, padded to T2T_ROWS."""
+
+
+def counted(config: Config, vocabulary: int | None, lengths: tuple[int, int], *, memory: bool) -> Size:
+    """Count a run as if batches had no padding, and every pair the same lengths.
+
+    Args:
+        config: A complete configuration.
+        vocabulary: Rows of the vocabulary; None: `data.vocabulary`.
+        lengths: Tokens of a source and of a target.
+        memory: Whether to count what the backward pass keeps, which takes some seconds.
+    """
+    size = vocabulary if vocabulary is not None else config.data.vocabulary
+    (s, t), tokens = lengths, config.recipe.batch_tokens
+    longest = max(lengths)
+    batch = Tokens(*(tokens * n // longest for n in (s, t, s * s, t * t, s * t)))
+    parameters, weights = _parameters(config, size)
+    t2t = None
+    if size == T2T_VOCABULARY and config.model.task_vectors == 0:
+        model = replace(config.model, task_vectors=T2T_TASK_VECTORS)
+        t2t, _ = _parameters(replace(config, model=model), T2T_ROWS)
+    kept = None
+    if memory:
+        share = max(1, tokens // (config.trainer.devices * config.trainer.nodes))
+        at_once = min(config.trainer.tokens_per_batch or share, share)
+        kept = activation_bytes(config, size, max(1, at_once // longest), s, t)
+    further = {
+        "vocabulary": size,
+        "parameters_t2t": t2t,
+        "published_params_millions": config.variation.published.get("params_millions"),
+        "branch_weights": weights,
+        "reproduced": _reproduced(config, parameters),
+        "reproduced_t2t": _reproduced(config, t2t),
+    }
+    return Size(parameters, config.trainer.max_steps * training_flops(config, batch, size), kept, further)
+
+
+def remarks(tables: Mapping[str, Sequence[Size]]) -> list[str]:
+    """Conventions, and how many printed counts come out."""
+    said = []
+    if any(size.further["parameters_t2t"] for sizes in tables.values() for size in sizes):
+        said.append(
+            "Parameters: biases in attention and FFN, one matrix for both embeddings and the output, no output bias. "
+            "The second count has the 40,960 embedding rows and 32 task vectors of the code behind Vaswani et al."
+        )
+    for title, sizes in tables.items():
+        compared = [size.further for size in sizes if size.further["reproduced_t2t"] is not None]
+        if compared:
+            padded, plain = (sum(bool(each[key]) for each in compared) for key in ("reproduced_t2t", "reproduced"))
+            said.append(
+                f"{title}: {padded} of {len(compared)} printed counts are the second count rounded, {plain} the first."
+            )
+    return said
+
+
+def _reproduced(config: Config, parameters: int | None) -> bool | None:
+    """Whether a count rounds to the printed one; None where none is printed, or widths are not the paper's."""
+    printed = config.variation.published.get("params_millions")
+    whole = config.recipe.scale.width == config.recipe.scale.depth == 1
+    return round(parameters / 1e6) == printed if parameters and printed is not None and whole else None
+
+
+def _parameters(config: Config, vocabulary: int) -> tuple[int, int]:
+    """All parameters, and κ and α among them."""
+    with torch.device("meta"):
+        network = build(config, vocabulary)
+    weights = network.parameter_groups().get(BRANCH_WEIGHTS, [])
+    return count_parameters(network), sum(p.numel() for p in weights)
+
+
+class _Answers(TorchDispatchMode):
+    """Answers when the network looks at a value: every position is a real token, every number is 1."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten._local_scalar_dense.default:
+            return 1.0 if args[0].dtype.is_floating_point else 1
+        return func(*args, **(kwargs or {}))
+
+
+def activation_bytes(config: Config, vocabulary: int, pairs: int, source: int, target: int) -> int:
+    """Bytes that a forward pass over one batch keeps for the backward pass; weights are not among them.
+
+    Args:
+        config: A complete configuration.
+        vocabulary: Sub-words.
+        pairs: B; each pair has `source` and `target` sub-words.
+    """
+    bf16 = config.trainer.precision == "bf16-mixed"
+    with FakeTensorMode(), _Answers(), torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+        network = build(config, vocabulary, "cpu" if config.trainer.accelerator == "cpu" else "cuda").train()
+        if config.trainer.precision == "64-true":
+            network = network.double()
+        batch = (torch.ones(pairs, length, dtype=torch.int64) for length in (source, target))
+        kept = kept_bytes(network, lambda: network(*batch))
+    return kept + _loss_bytes(config, vocabulary, pairs * target)
+
+
+def _loss_bytes(config: Config, vocabulary: int, tokens: int) -> int:
+    """The loss keeps the gradients of the hidden states and of the output matrix, and two pieces of the logits."""
+    d, piece = config.model.d_model, chunk_elements("cpu" if config.trainer.accelerator == "cpu" else "cuda")
+    width = 8 if config.trainer.precision == "64-true" else 4
+    return width * (tokens * d + vocabulary * d + 2 * min(piece, tokens * vocabulary))

@@ -1,0 +1,1 @@
+"""A task of somebody else's: regression on a line."""

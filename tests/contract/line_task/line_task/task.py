@@ -1,0 +1,86 @@
+"""What the task is; importing it imports no torch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from variations.config import RunConfig, number
+from variations.tasks.base import Measure, Recorded
+from variations.tasks.usual import Usual
+
+MSE = Measure("test.mse", "test MSE", False, "mean squared error", items="points", digits=4)
+DEV = Measure("dev.mse", "dev MSE", False, "mean squared error", set="dev", digits=4)
+
+
+@dataclass
+class LineData:
+    """Points (x, a x + b + noise), and how many of them make an update."""
+
+    name: str = "a line"
+    points: int = number(64, ge=8)
+    noise: float = number(0.1, ge=0)
+    batch: int = number(16, ge=1)
+
+
+@dataclass
+class LineModel:
+    """y = a x^degree + …: with degree 0 a constant, with 1 a line."""
+
+    degree: int = number(1, ge=0)
+
+
+@dataclass
+class LineConfig(RunConfig):
+    """A run, complete."""
+
+    task: str = "line"
+    data: LineData = field(default_factory=LineData)
+    model: LineModel = field(default_factory=LineModel)
+
+
+class Line(Usual):
+    """Regression on a line."""
+
+    name, schema, metrics = "line", LineConfig, ("test.mse", "dev.mse")
+    losses, units, loss_unit, monitor = ("loss",), ("points", "flops"), "points", "dev/mse"
+    curves: Mapping[str, Recorded] = {
+        "dev/mse": Recorded("dev MSE", logarithmic=True),
+        "train/loss": Recorded("training MSE"),
+    }
+    symbols: Mapping[str, str] = {"model.degree": "degree"}
+
+    def data(self, config: LineConfig) -> Any:
+        """Made from the seed."""
+        from line_task.learn import Points
+
+        return Points(config)
+
+    def experiment(self, config: LineConfig, data: Any, device: str) -> Any:
+        """Least squares."""
+        from line_task.learn import Regression
+
+        return Regression(config, data)
+
+    def network(self, config: LineConfig, folder: Any) -> Any:
+        """A linear layer over powers of x."""
+        from line_task.learn import network
+
+        return network(config)
+
+    def measure(self, key: str) -> Measure:
+        """Of either set."""
+        return {"test.mse": MSE, "dev.mse": DEV}.get(key) or super().measure(key)
+
+    def columns(self, metric: Measure) -> Sequence[Measure]:
+        """The metric, and the other set's."""
+        return [metric, *(measure for measure in (MSE, DEV) if measure != metric)]
+
+    def items(self, run: Any, measure: Measure, *, cache: bool = True) -> Any:
+        """Squared errors and ones, (points, 2)."""
+        errors = np.load(run.folder.path / "errors.npy")
+        return np.stack([errors, np.ones_like(errors)], axis=1)
+
+
+TASK = Line()

@@ -1,0 +1,126 @@
+"""A task of somebody else's package, regression on a line, goes through every verb without an edit of ours."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = Path(__file__).resolve().parent / "line_task"
+"""Laid out as pip installs a package, entry point included."""
+FOREIGN = ("BLEU", "sub-word", "beam", "translat", "sentence", "vocabulary")
+"""Words that nothing may say of such a task."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def verb(name: str, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return python("-m", "variations", name, *words, cwd=cwd)
+
+
+def python(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join([str(ROOT / "src"), str(SITE)])
+    environment = {**os.environ, "PYTHONPATH": paths, "COLUMNS": "200", "OMP_NUM_THREADS": "1", "WANDB_SILENT": "true"}
+    environment["VARIATIONS_CACHE"] = str(cwd / "cache")
+    return subprocess.run(
+        [sys.executable, *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder where the sweep has been run, with two mirrors."""
+    folder = tmp_path_factory.mktemp("line")
+    done = verb("train", "--multirun", "sweep=lines", "logger=tensorboard", cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not any(word in done.stdout for word in FOREIGN)
+    return folder
+
+
+def test_the_table_has_the_tasks_measures_and_tests_them(home: Path) -> None:
+    done = verb("table", "sweep=lines", "format=json", cwd=home)
+    assert done.returncode == 0, done.stderr
+    line, constant = json.loads(done.stdout)["rows"]
+    scores = [[seed["scores"]["test.mse"] for seed in row["seeds"]] for row in (line, constant)]
+    assert max(scores[0]) < min(scores[1])  # the points lie on a line
+    text = verb("table", "sweep=lines", cwd=home).stdout
+    assert "test MSE" in text and "dev MSE" in text
+    assert not any(word in text for word in FOREIGN)
+
+
+def test_curves_and_convergence_are_drawn_of_what_the_task_records(home: Path) -> None:
+    done = verb("figures", "sweep=lines", cwd=home)
+    assert done.returncode == 0, done.stderr
+    drawn = {Path(path).name for path in done.stdout.splitlines()}
+    assert drawn == {"learning_curves-dev_mse.svg", "convergence-dev_mse.md", "convergence-dev_mse.json"}
+    said = (home / "runs" / "lines" / "figures" / "convergence-dev_mse.md").read_text(encoding="utf-8")
+    assert said.startswith("# Cost of reaching the base row's best dev MSE")
+    assert verb("figures", "sweep=lines", "metric=dev/bleu", cwd=home).stderr.endswith(
+        "metric=dev/bleu: no run recorded it. Valid: dev/mse, train/loss.\n"
+    )
+
+
+def test_the_dashboard_tells_of_its_runs(home: Path) -> None:
+    code = """
+from pathlib import Path
+from variations.dashboard.api import Api
+from variations.dashboard.store import Store
+answers = Api(Store(Path("runs")))
+for path in ("sweep/lines", "run/lines/line/seed1", "curves/lines/line/seed1"):
+    print(answers.answer(path).decode())
+print(answers.answer("compare", {"ids": "lines/line/seed1,lines/constant/seed1"}).decode())
+"""
+    done = python("-c", code, cwd=home)
+    assert done.returncode == 0, done.stderr
+    sweep, run, curves, compared = (json.loads(line) for line in done.stdout.splitlines())
+    assert sweep["metrics"][:2] == ["dev/mse", "train/loss"]
+    assert sweep["fault"] is None
+    assert {entry["state"] for entry in sweep["runs"]} == {"finished"}
+    assert {score["key"] for score in sweep["table"]["measures"]} == {"test.mse", "dev.mse"}
+    assert run["state"] == "finished"
+    assert compared["config"] == [{"key": "model.degree", "values": [1, 0]}]
+    assert not any(word in json.dumps([sweep["table"], compared["scores"], compared["notes"]]) for word in FOREIGN)
+    assert "dev/mse" in json.dumps(curves)
+
+
+def test_tensorboard_has_every_run(home: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    files = sorted((home / "runs" / "lines").rglob("events.out.tfevents*"))
+    assert len({path.parent for path in files}) >= 4
+    events = EventAccumulator(str(files[0].parent))
+    events.Reload()
+    assert {"dev/mse", "train/loss"} <= set(events.Tags()["scalars"])
+
+
+def test_wandb_takes_a_run_offline(home: Path) -> None:
+    done = verb("train", "task=line", "logger=wandb", "logger.mode=offline", "trainer.max_steps=5", cwd=home)
+    assert done.returncode == 0, done.stderr
+    assert list(home.rglob("offline-run-*/run-*.wandb"))
+
+
+def test_a_search_minimises_its_error(home: Path) -> None:
+    done = verb("train", "--multirun", "sweep=line_search", "logger=none", cwd=home)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folders = [path.parent for path in (home / "runs" / "line_search").rglob("result.json")]
+    errors = [json.loads((path / "result.json").read_text())["scores"]["dev"]["mse"]["value"] for path in folders]
+    assert len(errors) == 2
+    assert f"dev.mse {min(errors):.2f}" in done.stdout + done.stderr
+
+
+def test_a_plan_counts_and_measures_it(home: Path) -> None:
+    words = ["sweep=lines", "runs=elsewhere", "format=json", "limit=0.2", "recipe.lr=0.1,0.2", "logger=none"]
+    done = verb("plan", *words, cwd=home)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert [row["row"] for row in document["rows"]] == [
+        f"{row},recipe.lr={lr}" for row in ("line", "constant") for lr in (0.1, 0.2)
+    ]
+    line, _, constant, _ = document["rows"]
+    assert (line["parameters"], constant["parameters"]) == (2, 1)
+    assert line["flops"] == 20 * 6 * 16 * 2  # updates, forward and backward pass, points, products
+    assert line["seconds"] > 0 and line["fault"] is None
+    assert not any(word in done.stdout for word in FOREIGN)
