@@ -60,7 +60,7 @@ def test_step_time_benchmark_reports_every_form(tmp_path: Path) -> None:
     assert rows == ["form", "baseline", "naive", "composed", "split"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_scaling_benchmark_reports_every_axis_beside_theory(tmp_path: Path) -> None:
     output = tmp_path / "scaling.md"
     written = report("scaling.py", "--quick --rounds 3", output)

@@ -14,7 +14,7 @@ from variations.tasks.translation.data import corpora
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("model", ["transformer", "weighted"])
+@pytest.mark.parametrize("model", ["transformer", pytest.param("weighted", marks=pytest.mark.exhaustive)])
 def test_a_briefly_trained_model_beats_copying_and_a_dictionary(model: str, tmp_path: Path) -> None:
     steps = {"transformer": 450, "weighted": 700}[model]  # branches start with outputs near zero and learn later
     config = compose_run(

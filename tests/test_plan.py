@@ -136,7 +136,15 @@ def test_rows_are_listed_in_the_order_of_the_paper() -> None:
     found = [row for _, row in all_rows(("attention_table3",))]
     assert (found[0], found[1], found[5], found[-1], len(found)) == ("base", "A_h1", "B_dk16", "big", 20)
     assert next(row for _, row in all_rows(("quickstart",))) == "transformer"
-    ours = {"quickstart", "weighted_readings", "babi_ours", "babi_memn2n_1k", "babi_memn2n_10k", "babi_dmn"}
+    ours = {
+        "quickstart",
+        "weighted_readings",
+        "babi_ours",
+        "babi_memn2n_1k",
+        "babi_memn2n_10k",
+        "babi_dmn",
+        "parsing_small",
+    }
     assert {table for table, _ in all_rows()} == {*PAPERS, *ours}
 
 

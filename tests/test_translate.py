@@ -24,7 +24,7 @@ from variations.commands.translate import (
     read,
     search_config,
 )
-from variations.errors import UserError
+from variations.errors import ExitCode, UserError
 from variations.tasks.translation.config import DecodeConfig, TranslationConfig
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,6 +40,8 @@ SCRIPT = textwrap.dedent(
     run.load_model = fakes.load_model
     sys.modules["variations.commands.trained"] = run
     from variations.commands.translate import TranslateConfig, translate
+    from variations.streams import prepare
+    prepare(work_goes_on=False)
     translate(TranslateConfig(run=sys.argv[2]))
     """
 )
@@ -282,7 +284,7 @@ def test_slow_pipe_is_answered_at_once_and_a_closed_reader_is_no_fault(tmp_path)
         process.stdout.close()
         process.stdin.write(b"third\n")
         process.stdin.flush()
-        assert process.wait(timeout=60) == 0  # ends although standard input is still open
+        assert process.wait(timeout=60) == ExitCode.UNREAD  # ends although standard input is still open
         assert process.stderr.read() == b""
 
 

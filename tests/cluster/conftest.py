@@ -12,7 +12,7 @@ import pytest
 HERE = Path(__file__).parent
 sys.path += [str(HERE), str(HERE.parent / "sweeping")]  # for the modules beside this one, and the drill
 
-from sweeps import Place  # noqa: E402
+from cluster_sweeps import Place  # noqa: E402
 
 SIZES = {"train": 203, "valid": 21, "test": 11}
 

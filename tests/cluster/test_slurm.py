@@ -8,8 +8,8 @@ from pathlib import Path
 
 import one_host_slurm
 import pytest
+from cluster_sweeps import STEPS, Place, assert_same, starts, steps, wait_for
 from drill import Drill
-from sweeps import STEPS, Place, assert_same, starts, steps, wait_for
 
 from variations.store.lease import read
 from variations.store.ledger import RunFolder

@@ -207,23 +207,29 @@ REPRESENTATIVE = {CASES[0].name, "model.norm=pre", "model.kind=weighted", "branc
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """`case`: all of them, rows marked slow; `branched`: those with branches.
 
-    `learner`: all, all but a few marked slow, for tests that train.
-
-    `copier`: those that the test's module names in `COPIERS`.
+    `learner`: all, all but a few marked slow, for tests that train. `copier`: those that the test's module names in
+    `COPIERS`. Rows, whose choices the other cases have one by one, meet all checks in `make torture`, and in the test
+    suite an update by their recipe.
     """
-    if "copier" in metafunc.fixturenames:
-        named = [case for case in CASES if case.name in metafunc.module.COPIERS]
-        assert len(named) == len(metafunc.module.COPIERS)
-        metafunc.parametrize("copier", named, ids=[case.name for case in named])
     branched = [case for case in OPTIONS if case.config.model.kind == "weighted"]
     branched += [case for case in FILES if case.name.startswith("conf/branch/")]
-    for name, cases in (("case", CASES), ("branched", branched)):
-        if name in metafunc.fixturenames:
-            marks = [pytest.mark.slow if case in ROWS else () for case in cases]
-            metafunc.parametrize(name, [pytest.param(c, id=c.name, marks=m) for c, m in zip(cases, marks, strict=True)])
-    if "learner" in metafunc.fixturenames:
-        marked = [pytest.param(c, id=c.name, marks=() if c.name in REPRESENTATIVE else pytest.mark.slow) for c in CASES]
-        metafunc.parametrize("learner", marked)
+    copiers = [case for case in CASES if case.name in getattr(metafunc.module, "COPIERS", ())]
+    fixtures = {"case": CASES, "branched": branched, "learner": CASES, "copier": copiers}
+    for name in fixtures.keys() & set(metafunc.fixturenames):
+        parameters = [pytest.param(case, id=case.name, marks=_marks(case, name, metafunc)) for case in fixtures[name]]
+        assert parameters
+        metafunc.parametrize(name, parameters)
+
+
+def _marks(case: Case, fixture: str, metafunc: pytest.Metafunc) -> list[pytest.MarkDecorator]:
+    if fixture == "copier":
+        return [] if case.name in metafunc.module.COPIERS_OF_THE_SUITE else [pytest.mark.exhaustive]
+    if fixture == "learner" and case.name not in REPRESENTATIVE:
+        return [pytest.mark.slow, pytest.mark.exhaustive] if case in ROWS else [pytest.mark.slow]
+    if case not in ROWS:
+        return []
+    by_recipe = "recipe" in metafunc.function.__name__
+    return [pytest.mark.slow] if by_recipe else [pytest.mark.slow, pytest.mark.exhaustive]
 
 
 @pytest.fixture(autouse=True)

@@ -29,6 +29,8 @@ COPIERS = {
     "branch.gate.kind=topk",
     "branch.gate.kind=topk_input",
 }
+COPIERS_OF_THE_SUITE = {"model.kind=transformer", "model.kind=weighted", "branch.ffn=split"}
+"""The others learn in `make torture`."""
 
 
 def batch(generator, rows=32):

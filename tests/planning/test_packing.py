@@ -177,7 +177,7 @@ def test_those_who_meet_wait_for_the_last(tmp_path: Path, monkeypatch: pytest.Mo
     assert sorted(came) == ["first", "second"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(processes.cores() < 2, reason="one core: nothing to choose")
 def test_a_sweep_measures_first_and_then_runs_so_many_at_once(tmp_path: Path) -> None:

@@ -86,5 +86,7 @@ def test_wandbs_own_schema_holds(name: str) -> None:
     if not path.is_file():  # a module of ours may bear the package's name
         pytest.skip("W&B's package `sweeps`, which holds the schema, is not installed")
     schema = json.loads(path.read_text())
-    faults = [error.message for error in jsonschema.Draft7Validator(schema).iter_errors(written(f"sweep={name}"))]
+    sweep = written(f"sweep={name}")
+    sweep.pop("run_cap", None)  # the service takes it, and the package's schema has not heard of it
+    faults = [error.message for error in jsonschema.Draft7Validator(schema).iter_errors(sweep)]
     assert faults == []

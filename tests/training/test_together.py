@@ -34,7 +34,7 @@ def compiler() -> str | None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("model", ["transformer", "weighted"])
+@pytest.mark.parametrize("model", [pytest.param("transformer", marks=pytest.mark.exhaustive), "weighted"])
 def test_they_work_together_and_the_loss_falls(model: str, small: Any, made: Any) -> None:
     if reason := compiler():
         pytest.skip(reason)

@@ -265,8 +265,11 @@ def test_the_built_in_corpus_is_cut_to_the_wanted_pairs_and_read_in_both_directi
     ("changes", "message"),
     [
         ({"target": "fr"}, "data=toy has no pair en-fr"),
-        ({"seed": 2}, "data=toy holds 20,000 training pairs, made with data.seed=1: to have others"),
-        ({"train_pairs": 20_001}, "data=toy holds 20,000 training pairs, made with data.seed=1: to have others"),
+        ({"seed": 2}, "data=toy holds 20,000 training pairs, made with data.seed=1: for others"),
+        (
+            {"train_pairs": 20_001},
+            "data=toy holds 20,000 training pairs, made with data.seed=1: for others",
+        ),
     ],
 )
 def test_what_the_built_in_corpus_does_not_have_is_said_before_any_work(
@@ -379,7 +382,7 @@ def test_sgm_gives_its_segments(tmp_path: Path) -> None:
     (tmp_path / "set.sgm").write_text(SGM)
     assert wmt14.read_sgm(tmp_path / "set.sgm") == ["R&D at Standard & Poor's: 3 < 4", "Two lines"]
     (tmp_path / "none.sgm").write_text("<p>no segments</p>")
-    with pytest.raises(DataError, match=r"none\.sgm holds no <seg>"):
+    with pytest.raises(DataError, match=r"none\.sgm contains no <seg>"):
         wmt14.read_sgm(tmp_path / "none.sgm")
 
 
