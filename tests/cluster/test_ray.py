@@ -126,7 +126,7 @@ def test_what_ray_cannot_do_is_told_in_one_sentence(place: Place) -> None:
     assert nowhere.returncode == 2
 
 
-@pytest.mark.exhaustive  # the drill itself runs on this machine and on Slurm
+@pytest.mark.exhaustive  # the drill itself runs on this machine
 @pytest.mark.timeout(900)
 def test_the_whole_drill(tmp_path: Path) -> None:
     drill = Drill(tmp_path, ["hydra/launcher=ray", "hydra.launcher.num_cpus=4"])

@@ -190,6 +190,7 @@ def test_a_job_asks_for_what_the_settings_say(slurm: None, tmp_path: Path) -> No
     assert again.alive("another-cluster/0123456789_0") is None
 
 
+@pytest.mark.exhaustive  # the drill itself runs on this machine; kills and preemption on Slurm have a test above
 @pytest.mark.timeout(900)
 def test_the_whole_drill(slurm: None, words: list[str], tmp_path: Path) -> None:
     drill = Drill(tmp_path, words, cut_off=1)  # jobs outlive their sweep

@@ -17,7 +17,7 @@ from variations.store.run_folder import RunFolder
 from .conftest import QuickPool
 
 Make = Callable[..., Definition]
-SHORT = {"sweep__lease_seconds": 3}
+SHORT = {"sweep__lease_seconds": 10}  # long enough for a process that a busy machine is slow to start
 
 
 def states(definition: Definition) -> list[str]:
