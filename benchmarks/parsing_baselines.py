@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from variations.errors import UserError
 from variations.store.atomic import write_json
+from variations.system.errors import UserError
 from variations.tables.significance import paired_bootstrap
 from variations.tasks.parsing import scores
 from variations.tasks.parsing.linearise import Repairs

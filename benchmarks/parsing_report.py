@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from variations.config import SweepConfig
 from variations.configuration.compose import compose_run
-from variations.errors import DataError, UserError
+from variations.configuration.schema import SweepConfig
 from variations.store.atomic import write_text
 from variations.store.rows import define
+from variations.system.errors import DataError, UserError
 from variations.tables.collect import Row, collect
 from variations.tables.significance import Comparison, Items, across_seeds
 from variations.tasks.parsing import scores, stored

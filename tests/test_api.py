@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import variations
-from variations import api
-from variations.errors import ConfigError, UserError
+from variations.commands import api
 from variations.store.ledger import RunFolder
+from variations.system.errors import ConfigError, UserError
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOK = ROOT / "examples" / "first_steps.ipynb"

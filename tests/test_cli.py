@@ -22,7 +22,7 @@ FAKE_VERB = """
 import sys
 from dataclasses import dataclass
 from variations.commands.cli import command
-from variations.errors import DataError
+from variations.system.errors import DataError
 
 @dataclass
 class VerbConfig:
@@ -344,7 +344,7 @@ def test_a_mistyped_flag_is_one_sentence(typed: list[str], told: str, tmp_path: 
 
 def console(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"}
-    line = [sys.executable, "-m", "variations", *arguments]
+    line = [sys.executable, "-m", "variations.commands.console", *arguments]
     return subprocess.run(line, cwd=cwd, capture_output=True, text=True, env=environment, timeout=60, check=False)
 
 

@@ -10,10 +10,10 @@ from variations.configuration.compose import compose_run, from_dict, load, to_di
 from variations.configuration.faults import faults
 from variations.configuration.places import CONF
 from variations.configuration.tasks import DEFAULT, names
-from variations.errors import ConfigError
 from variations.store.identity import changed_keys
 from variations.store.ledger import config_hash
 from variations.store.naming import run_folder, run_name, safe_name
+from variations.system.errors import ConfigError
 from variations.tasks.translation.config import TranslationConfig
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from sacrebleu import corpus_bleu
 
+from variations.commands.run import execute
 from variations.configuration.compose import compose_run
-from variations.run import execute
 from variations.tasks.translation.baselines import copy_baseline, dictionary_baseline
 from variations.tasks.translation.data import corpora
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from variations.commands import new
-from variations.errors import UserError
+from variations.system.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -16,10 +16,10 @@ from variations.commands.plan import PlanConfig, render
 from variations.configuration.compose import compose_run
 from variations.configuration.faults import faults
 from variations.configuration.places import CONF, SWEEPS
-from variations.errors import ConfigError
 from variations.planning.rows import PAPERS, all_rows, plan_rows
 from variations.store.rows import load_row
 from variations.sweeping.jobs import expand
+from variations.system.errors import ConfigError
 from variations.tasks.translation.task import TASK
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -157,7 +157,7 @@ def test_the_tour_has_seven_stops_in_order() -> None:
     assert [number for number, _ in stops] == ["1", "2", "3", "4", "5", "6", "7"]
     assert [path for _, path in stops[:6]] == [
         "src/train.py",
-        "src/variations/run.py",
+        "src/variations/commands/run.py",
         "src/variations/training/step.py",
         "src/variations/tasks/base.py",
         "src/variations/models/transformer/transformer.py",

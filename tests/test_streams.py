@@ -10,8 +10,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = """
 import sys
-from variations import streams
-from variations.errors import UserError
+from variations.system import streams
+from variations.system.errors import UserError
 streams.prepare(work_goes_on={goes_on})
 try:
     sys.stdout.write("κ é\\n" * 20_000)

@@ -24,7 +24,7 @@ from variations.commands.translate import (
     read,
     search_config,
 )
-from variations.errors import ExitCode, UserError
+from variations.system.errors import ExitCode, UserError
 from variations.tasks.translation.config import DecodeConfig, TranslationConfig
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,7 +40,7 @@ SCRIPT = textwrap.dedent(
     run.load_model = fakes.load_model
     sys.modules["variations.commands.trained"] = run
     from variations.commands.translate import TranslateConfig, translate
-    from variations.streams import prepare
+    from variations.system.streams import prepare
     prepare(work_goes_on=False)
     translate(TranslateConfig(run=sys.argv[2]))
     """

@@ -148,7 +148,7 @@ def help_of(verb: str) -> str:
 
 def configuration() -> Iterator[str]:
     """Every key of a run: those that all tasks have, then those of each task."""
-    from variations.config import RunConfig
+    from variations.configuration.schema import RunConfig
     from variations.configuration.tasks import BUILT_IN, schema_of
 
     yield from ["## Every run", "", *key_table(keys(RunConfig)), ""]

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from variations.errors import UserError
 from variations.store.process_identity import Process
 from variations.sweeping import slurm_queue
 from variations.sweeping.pool import Ended, Task
 from variations.sweeping.settings import RaySettings, SlurmSettings
 from variations.sweeping.slurm import _setup
+from variations.system.errors import UserError
 
 TRAIN = Path(__file__).parents[2] / "src" / "train.py"
 

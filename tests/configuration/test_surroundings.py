@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from variations.commands.run import execute
 from variations.configuration.compose import compose_run, to_dict
-from variations.errors import ConfigError, UserError
-from variations.run import execute
 from variations.store import naming
 from variations.store.ledger import RunFolder
+from variations.system.errors import ConfigError, UserError
 
 
 def test_a_missing_folder_and_a_missing_gpu_are_told_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

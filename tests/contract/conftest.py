@@ -15,9 +15,9 @@ import pytest
 import torch
 import yaml
 
-from variations.config import BranchConfig, GateConfig, ModelConfig, PositionsConfig
 from variations.configuration.compose import compose_run
 from variations.configuration.places import CONF
+from variations.configuration.schema import BranchConfig, GateConfig, ModelConfig, PositionsConfig
 from variations.models import MODELS, Transformer, build
 from variations.tasks.translation.config import TranslationConfig
 

@@ -29,7 +29,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def verb(name: str, *words: str, cwd: Path, site: Path | None = None) -> subprocess.CompletedProcess[str]:
     paths = [str(ROOT / "src"), *([str(site)] if site else [])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "COLUMNS": "200"}
-    command = [sys.executable, "-m", "variations", name, *words]
+    command = [sys.executable, "-m", "variations.commands.console", name, *words]
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 

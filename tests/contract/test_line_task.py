@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def verb(name: str, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return python("-m", "variations", name, *words, cwd=cwd)
+    return python("-m", "variations.commands.console", name, *words, cwd=cwd)
 
 
 def python(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from variations.config import RunConfig, SearchConfig, SweepConfig
 from variations.configuration import tasks
-from variations.errors import DataError
+from variations.configuration.schema import RunConfig, SearchConfig, SweepConfig
 from variations.searching.objectives import objective_faults
 from variations.store.atomic import write_json, write_yaml
 from variations.store.rows import RowDefinition, SweepDefinition
+from variations.system.errors import DataError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.grid import lay_out
 from variations.tables.table import Table, build, document

@@ -15,7 +15,7 @@ from variations.commands.dashboard import DashboardConfig, show
 from variations.dashboard.api import Api
 from variations.dashboard.export import page
 from variations.dashboard.store import Store
-from variations.errors import UserError
+from variations.system.errors import UserError
 
 HOSTILE = "</script><script>alert(1)</script><!-- <img src=x onerror=alert(2)> &amp; \u2028"
 

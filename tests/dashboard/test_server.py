@@ -18,7 +18,7 @@ from variations.dashboard.api import Api
 from variations.dashboard.assets import BOKEH, bokeh_file
 from variations.dashboard.server import Server
 from variations.dashboard.store import Store
-from variations.errors import UserError
+from variations.system.errors import UserError
 
 PROJECT = Path(__file__).resolve().parents[2]
 

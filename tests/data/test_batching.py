@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from variations.data.batching import TokenBatchSampler, _split, collate
 from variations.data.special import EOS, PAD
-from variations.errors import UserError
+from variations.system.errors import UserError
 from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data.subwords import subwords_for
 from variations.tasks.translation.data.tokens import tokens_for

@@ -18,7 +18,7 @@ import pytest
 from variations.data import transfer
 from variations.data.archives import extract
 from variations.data.download import Patience, fetch, origin
-from variations.errors import UserError
+from variations.system.errors import UserError
 
 BODY = bytes(range(256)) * 1200  # 307,200 bytes
 SHA256 = "a7d8881521cbb1e4a5ca960198c7907b45625b39d3a7a86368fc8b4ecad01014"

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from variations.errors import UserError
 from variations.figures.attention import (
     AttentionMap,
     chosen_heads,
@@ -14,6 +13,7 @@ from variations.figures.attention import (
     query_words,
     readable,
 )
+from variations.system.errors import UserError
 
 WORDS = ("the", "un", "·kind", "Its", "⟨end⟩")
 WEIGHTS = np.zeros((3, 5, 5), dtype=np.float32)

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from variations.commands.figures import FiguresConfig, draw
-from variations.config import SweepConfig
-from variations.errors import UserError
+from variations.configuration.schema import SweepConfig
 from variations.figures.canvas import COLOURS, colour, linestyle, unit_of
 from variations.figures.learning import learning_curves, loss_against_loss
 from variations.figures.traces import Row
 from variations.figures.weights import branch_weights, sublayers, words
+from variations.system.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 Q = SweepConfig(name="q", rows=["a", "w"], seeds=[1, 2])

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from variations.errors import UserError
 from variations.models import Network, SequenceToSequence, Transformer, build
 from variations.models.doors import lacking
 from variations.models.flops import Tokens, training_flops
 from variations.models.transformer.attention import Heads
 from variations.models.transformer.positions import Positions
+from variations.system.errors import UserError
 from variations.tasks.translation.config import TranslationConfig
 
 SOURCE, TARGET = torch.tensor([[5, 9, 7, 2], [8, 2, 0, 0]]), torch.tensor([[4, 6, 2], [3, 2, 0]])

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from variations.commands.complexity import ComplexityConfig, complexity, faults, same_command
-from variations.errors import ConfigError, UserError
 from variations.planning.complexity.measure import Point
 from variations.planning.complexity.report import crossing
+from variations.system.errors import ConfigError, UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = {"n": [4, 8, 16], "d": [8, 16, 32], "heads": 2, "repeats": 2, "limit": 20.0}

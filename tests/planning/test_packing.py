@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from variations import processes
 from variations.configuration.compose import compose_run
 from variations.planning import measuring, packing
 from variations.planning.measuring import Measured
@@ -20,6 +19,7 @@ from variations.planning.probe import wait_for_all
 from variations.planning.rows import plan_rows
 from variations.planning.shape import Shape
 from variations.store.ledger import RunFolder
+from variations.system import processes
 from variations.tasks.translation.config import TranslationConfig
 
 TRAIN = Path(__file__).resolve().parents[2] / "src" / "train.py"

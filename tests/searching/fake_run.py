@@ -1,4 +1,4 @@
-"""A run in the place of `python -m variations.run FOLDER`: takes a moment; its scores follow from its values.
+"""A run in the place of `python -m variations.commands.run FOLDER`: takes a moment; its scores follow from its values.
 
 BLEU is 40 - 100 (dropout - 0.2)², so the best dropout is 0.2; parameters are N. `model.N` of 6 kills the process,
 5 raises, and a file `hold` beside the study keeps runs from ending.

@@ -7,9 +7,9 @@ import pytest
 
 from variations.configuration.compose import compose_run
 from variations.configuration.places import SWEEPS
-from variations.errors import ConfigError
 from variations.searching.definition import Definition, define, is_search
 from variations.store.naming import run_folder
+from variations.system.errors import ConfigError
 
 SEARCHES = sorted(path.stem for path in SWEEPS.glob("search_*.yaml"))
 

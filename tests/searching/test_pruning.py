@@ -11,8 +11,8 @@ from typing import Any
 import optuna
 import pytest
 
+from variations.commands.run import run
 from variations.configuration.compose import to_dict
-from variations.run import run
 from variations.searching.definition import Definition
 from variations.searching.pruning import Pruning, Reporter
 from variations.searching.study import Study
@@ -67,7 +67,10 @@ def test_a_run_behind_the_median_ends_early_and_says_so(defined: Make) -> None:
         trial(study, 1.0, {3: 1.5, 6: 1.2})
     folder = begin(study)
     done = subprocess.run(
-        [sys.executable, "-m", "variations.run", str(folder.path)], env=_environment(), capture_output=True, check=False
+        [sys.executable, "-m", "variations.commands.run", str(folder.path)],
+        env=_environment(),
+        capture_output=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr.decode()
     status = json.loads((folder.path / "status.json").read_text())

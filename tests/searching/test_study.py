@@ -8,9 +8,9 @@ from typing import Any
 import optuna
 import pytest
 
-from variations.errors import ConfigError, UserError
 from variations.searching.definition import Definition
 from variations.searching.study import Study
+from variations.system.errors import ConfigError, UserError
 
 Make = Callable[..., Definition]
 

@@ -11,10 +11,10 @@ import yaml
 
 from variations.commands.preflight import preflight
 from variations.configuration.compose import compose_run
-from variations.errors import ConfigError
-from variations.planning.wandb_sweep import sweep_yaml
+from variations.searching.wandb_sweep import sweep_yaml
 from variations.store.naming import run_folder
 from variations.sweeping.jobs import expand
+from variations.system.errors import ConfigError
 from variations.tasks.translation.config import TranslationConfig
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from variations.errors import RunFailedError, TakenOverError
 from variations.store import fence
 from variations.store.atomic import replaced, write_text
 from variations.store.lease import hold, read
 from variations.store.ledger import RunFolder
+from variations.system.errors import RunFailedError, TakenOverError
 from variations.training import checkpoints
 
 SRC = str(Path(__file__).parents[2] / "src")

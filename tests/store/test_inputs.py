@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from variations.errors import UserError
 from variations.store import inputs
 from variations.store.reuse import trained_in
 from variations.store.run_folder import RunFolder
+from variations.system.errors import UserError
 
 
 @pytest.fixture

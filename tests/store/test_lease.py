@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from variations.errors import InUseError
 from variations.store.lease import Lease, Watch, hold, read
 from variations.store.process_identity import Process
+from variations.system.errors import InUseError
 
 SRC = str(Path(__file__).parents[2] / "src")
 
@@ -36,7 +36,7 @@ def elsewhere(folder: Path, **changes: object) -> Lease:
 def test_a_second_process_is_refused_with_the_holders_name(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from variations.store.lease import hold\n"
-        "from variations.errors import UserError\n"
+        "from variations.system.errors import UserError\n"
         "try:\n    with hold(Path(sys.argv[1])): print('held')\nexcept UserError as error: print(error)\n"
     )
     with hold(tmp_path):

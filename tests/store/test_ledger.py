@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from variations.errors import InUseError, UserError
 from variations.store.lease import Lease, hold, read
 from variations.store.ledger import (
     RunFolder,
@@ -24,6 +23,7 @@ from variations.store.ledger import (
     workplace,
 )
 from variations.store.process_identity import Process
+from variations.system.errors import InUseError, UserError
 
 Configure = Callable[..., dict[str, Any]]
 

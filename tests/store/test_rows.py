@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from variations.config import SweepConfig
-from variations.errors import UserError
+from variations.configuration.schema import SweepConfig
 from variations.store.rows import RowDefinition, changes, define, differences, load_row, told_apart
+from variations.system.errors import UserError
 
 Configure = Callable[..., dict[str, Any]]
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from variations.configuration.compose import compose_run, to_dict
-from variations.errors import UserError
 from variations.store.ledger import RunFolder
 from variations.sweeping.control import Control
 from variations.sweeping.jobs import Job
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.overview import Overview
 from variations.sweeping.pool import Ended, Task
+from variations.system.errors import UserError
 
 sys.path.append(str(Path(__file__).parent))  # for drill.py
 

@@ -59,7 +59,7 @@ TIMED = ("seconds", "decoding_seconds", "speed", "flops_paper_rule", "hardware")
 WAIT = 600.0
 ALONE = """
 import sys
-from variations.run import execute
+from variations.commands.run import execute
 from variations.sweeping.jobs import expand
 for job in expand(sys.argv[2:], sys.argv[1]):
     execute(job.config)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from variations.configuration.compose import compose_run, to_dict
-from variations.errors import ConfigError
 from variations.store import inputs
 from variations.store.ledger import RunFolder
 from variations.store.naming import run_folder
 from variations.sweeping.jobs import expand
 from variations.sweeping.outcomes import Outcome, other_inputs
+from variations.system.errors import ConfigError
 from variations.tasks.translation.data.fingerprints import present
 
 ROOT = Path(__file__).resolve().parents[2]

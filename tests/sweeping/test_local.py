@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from variations import processes
-from variations.errors import UserError
 from variations.store.process_identity import Process
 from variations.sweeping.local import LocalPool
 from variations.sweeping.pool import Ended, Task
+from variations.system import processes
+from variations.system.errors import UserError
 
 CHILD = textwrap.dedent(
     """
@@ -35,7 +35,7 @@ def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the interpreter be a program that runs the text above instead of a run."""
     script, program = tmp_path / "child.py", tmp_path / "program"
     script.write_text(CHILD)
-    program.write_text(f'#!/bin/sh\n[ "$3" = variations.run ] && exec {sys.executable} {script} "$4"\n')
+    program.write_text(f'#!/bin/sh\n[ "$3" = variations.commands.run ] && exec {sys.executable} {script} "$4"\n')
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
 

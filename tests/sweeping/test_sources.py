@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from variations import run
+from variations.commands import run
 from variations.configuration.compose import compose_run, to_dict
-from variations.errors import UserError
 from variations.store.ledger import RunFolder
 from variations.store.reuse import hindrances
 from variations.sweeping.jobs import Job, expand
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.sources import Sources
+from variations.system.errors import UserError
 from variations.tasks.translation.config import TranslationConfig
 from variations.training.weights import load_network
 

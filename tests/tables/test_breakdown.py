@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from variations.config import SweepConfig
+from variations.configuration.schema import SweepConfig
 from variations.store.atomic import write_json, write_yaml
 from variations.store.rows import define
 from variations.tables.breakdown import break_down

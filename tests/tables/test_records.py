@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from variations.config import SweepConfig
+from variations.configuration.schema import SweepConfig
 from variations.store.ledger import RunFolder
 from variations.store.rows import SweepDefinition, define
 from variations.tables.chance import SignificanceConfig

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from variations.config import SweepConfig
+from variations.configuration.schema import SweepConfig
 from variations.store.atomic import write_json, write_yaml
 from variations.store.ledger import RunFolder
 from variations.store.rows import define

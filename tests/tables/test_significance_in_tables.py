@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from variations.config import SweepConfig
-from variations.errors import UserError
+from variations.configuration.schema import SweepConfig
 from variations.store.rows import define
+from variations.system.errors import UserError
 from variations.tables import significance
 from variations.tables.agreement import Agreement, ranks, spearman
 from variations.tables.chance import SignificanceConfig

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from variations.config import SweepConfig
+from variations.configuration.schema import SweepConfig
 from variations.store.rows import define
 from variations.tables.collect import Summary, paired, summary
 from variations.tables.formats import FORMATS, _fitting, latex_escape, render, terminal

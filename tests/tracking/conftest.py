@@ -18,7 +18,7 @@ RUN = """
 import os, sys
 import variations.training.loop as loop
 from variations.configuration.compose import compose_run
-from variations.run import execute
+from variations.commands.run import execute
 
 last, how = int(sys.argv[1]), sys.argv[2]
 measure = loop.Loop._measure

@@ -9,7 +9,7 @@ from variations.configuration.compose import compose_run, to_dict
 from variations.store.ledger import RunFolder
 from variations.tasks.base import Samples
 from variations.tasks.translation.config import TranslationConfig
-from variations.tracking.final import Final
+from variations.training.tracking.final import Final
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,7 @@ def read(folder: RunFolder) -> Any:
 def test_a_continued_run_shows_each_step_once_and_with_the_later_value(
     run: tuple[TranslationConfig, RunFolder],
 ) -> None:
-    from variations.tracking.event_files import EventFiles
+    from variations.training.tracking.event_files import EventFiles
 
     killed = EventFiles(*run)
     killed.start([])
@@ -67,7 +67,7 @@ def test_a_continued_run_shows_each_step_once_and_with_the_later_value(
 def test_branch_weights_are_histograms_and_what_is_not_finite_is_left_out(
     run: tuple[TranslationConfig, RunFolder],
 ) -> None:
-    from variations.tracking.event_files import EventFiles
+    from variations.training.tracking.event_files import EventFiles
 
     files = EventFiles(*run)
     files.start([])
@@ -88,7 +88,7 @@ def test_hparams_hold_what_the_row_changes_and_its_final_scores(
     from PIL import Image
     from tensorboard.plugins.hparams import plugin_data_pb2
 
-    from variations.tracking.event_files import EventFiles
+    from variations.training.tracking.event_files import EventFiles
 
     picture = tmp_path / "attention-cross.png"
     Image.new("RGB", (8, 6), "white").save(picture)

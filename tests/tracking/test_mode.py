@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from variations.config import LoggerConfig
+from variations.configuration.schema import LoggerConfig
 from variations.store.ledger import RunFolder
 from variations.tasks.translation.config import TranslationConfig
-from variations.tracking import trackers, weights_and_biases
-from variations.tracking.mode import chosen_mode, without_key
-from variations.tracking.weights_and_biases import tags
+from variations.training.tracking import trackers, weights_and_biases
+from variations.training.tracking.mode import chosen_mode, without_key
+from variations.training.tracking.weights_and_biases import tags
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,8 @@ def test_disabled_means_no_logger_at_all(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 def test_choosing_a_logger_imports_neither_wandb_nor_tensorboard() -> None:
     code = (
-        "import sys; from variations.tracking import trackers; from variations.tracking.mode import chosen_mode; "
+        "import sys; from variations.training.tracking import trackers; "
+        "from variations.training.tracking.mode import chosen_mode; "
         "chosen_mode(None); print([m for m in ('wandb', 'tensorboard', 'torch', 'matplotlib') if m in sys.modules])"
     )
     env = {"PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src")}

@@ -10,11 +10,11 @@ import pytest
 from wandb_service import ENTITY, Service
 from wandb_user import KEY, ROOT, environment, no_key_below
 
-from variations.config import SweepConfig
 from variations.configuration.compose import compose_run, to_dict
-from variations.errors import UserError
+from variations.configuration.schema import SweepConfig
 from variations.store.ledger import RunFolder
 from variations.store.naming import run_folder
+from variations.system.errors import UserError
 
 pytestmark = pytest.mark.slow
 

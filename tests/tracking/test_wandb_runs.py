@@ -18,8 +18,8 @@ import os, sys
 from variations.configuration.compose import load
 from variations.store.ledger import RunFolder
 from variations.configuration.tasks import named
-from variations.tracking.final import Final
-from variations.tracking.weights_and_biases import WeightsAndBiases
+from variations.training.tracking.final import Final
+from variations.training.tracking.weights_and_biases import WeightsAndBiases
 
 folder = RunFolder(sys.argv[1])
 tracker = WeightsAndBiases(load(folder.path / "config.yaml"), folder, sys.argv[2])

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from variations.configuration.faults import faults
-from variations.errors import ConfigError, Interrupted
 from variations.store.ledger import RunFolder
+from variations.system.errors import ConfigError, Interrupted
 from variations.training.callbacks import configured
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
@@ -49,7 +49,7 @@ def test_a_continued_run_has_as_much_patience_left(
 
 
 def test_loggers_of_lightning_hear_every_line(small: Any, tmp_path: Path) -> None:
-    from variations import run
+    from variations.commands import run
 
     target = "pytorch_lightning.loggers.CSVLogger"
     further = f"logger.further.csv={{_target_: {target}, save_dir: {tmp_path / 'csv'}, name: a, version: b}}"

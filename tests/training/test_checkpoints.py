@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import torch
 
-from variations import run
+from variations.commands import run
 from variations.configuration.compose import compose_run, to_dict
-from variations.errors import Interrupted, RunFailedError, UserError
 from variations.store import naming
 from variations.store.ledger import RunFolder
+from variations.system.errors import Interrupted, RunFailedError, UserError
 from variations.training import checkpoints
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt

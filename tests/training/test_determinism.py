@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from variations import run
+from variations.commands import run
 from variations.store import naming
 from variations.store.ledger import RunFolder
 

@@ -13,11 +13,11 @@ from typing import Any
 import faulty_disk
 import pytest
 
-from variations import run
-from variations.config import RunConfig
+from variations.commands import run
 from variations.configuration.compose import to_dict
-from variations.errors import UserError
+from variations.configuration.schema import RunConfig
 from variations.store.ledger import RunFolder
+from variations.system.errors import UserError
 
 _SPEC = importlib.util.spec_from_file_location("torture", Path(__file__).parents[1] / "torture.py")
 assert _SPEC is not None and _SPEC.loader is not None

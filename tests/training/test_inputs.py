@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from variations import run
+from variations.commands import run
 from variations.commands.trained import load_model
-from variations.config import RunConfig
-from variations.errors import UserError
+from variations.configuration.schema import RunConfig
 from variations.store import inputs
 from variations.store.ledger import RunFolder
+from variations.system.errors import UserError
 from variations.training.step import Step
 
 

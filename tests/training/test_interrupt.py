@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from variations import run
+from variations.commands import run
 from variations.configuration.compose import to_dict
-from variations.errors import ExitCode, Interrupted
 from variations.store import naming
 from variations.store.ledger import RunFolder
+from variations.system.errors import ExitCode, Interrupted
 from variations.training import checkpoints
 from variations.training.interrupt import Interrupt
 from variations.training.step import Step

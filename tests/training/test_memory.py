@@ -9,8 +9,8 @@ from torch import Tensor
 
 from variations.data import batching
 from variations.data.batching import Batch
-from variations.errors import RunFailedError
 from variations.models.transformer.transformer import Transformer
+from variations.system.errors import RunFailedError
 from variations.training import checkpoints
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt

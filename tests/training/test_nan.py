@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from variations.errors import RunFailedError
 from variations.store.ledger import RunFolder
+from variations.system.errors import RunFailedError
 from variations.tasks.translation.experiment import TranslationExperiment
 from variations.training import checkpoints
 from variations.training.finite import Guard, Seen
@@ -57,7 +57,7 @@ def test_the_run_fails_and_names_step_and_batch(factor: float, small: Any, made:
 
 
 def test_a_failed_run_is_marked_and_says_why(small: Any, spoilt: Any) -> None:
-    from variations import run
+    from variations.commands import run
     from variations.store import naming
 
     spoilt(float("nan"), 2)

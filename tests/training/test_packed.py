@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch._dynamo.testing import CompileCounter
 
-from variations.errors import Interrupted
 from variations.models import build
 from variations.models.kernels import FusedGPU, varlen
 from variations.models.kernels.segments import Packed, Segments, pack
+from variations.system.errors import Interrupted
 from variations.tasks.translation.data.module import TranslationData
 from variations.tasks.translation.experiment import TranslationExperiment
 from variations.training.fit import fit

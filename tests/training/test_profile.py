@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from variations import run
+from variations.commands import run
 from variations.store.ledger import RunFolder
 
 DROPOUT = ("model.dropout=0", "model.attention_dropout=0", "model.relu_dropout=0")

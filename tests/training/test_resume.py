@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from variations.errors import Interrupted, UserError
+from variations.system.errors import Interrupted, UserError
 from variations.training import checkpoints
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
@@ -130,7 +130,7 @@ def test_a_run_killed_before_its_first_checkpoint_starts_afresh(
 
 
 def test_totals_are_exact_through_a_resume_and_stand_in_the_result(small: Any, stopped_at: Any) -> None:
-    from variations import run
+    from variations.commands import run
     from variations.configuration.compose import to_dict
     from variations.store import naming
     from variations.store.ledger import RunFolder
@@ -153,7 +153,7 @@ def test_totals_are_exact_through_a_resume_and_stand_in_the_result(small: Any, s
 
 
 def test_a_run_stopped_after_training_only_tests(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from variations import run
+    from variations.commands import run
     from variations.configuration.compose import to_dict
     from variations.store import naming
     from variations.store.ledger import RunFolder
@@ -185,7 +185,7 @@ def test_a_run_stopped_after_training_only_tests(small: Any, monkeypatch: pytest
 def test_a_finished_run_whose_result_is_lost_is_tested_again(
     small: Any, monkeypatch: pytest.MonkeyPatch, result: str | None
 ) -> None:
-    from variations import run
+    from variations.commands import run
     from variations.store.ledger import RunFolder
 
     folder = RunFolder(run.execute(small()))
@@ -209,7 +209,7 @@ def test_a_finished_run_whose_result_is_lost_is_tested_again(
 
 def test_a_run_that_another_process_has_finished_meanwhile_is_left_alone(small: Any) -> None:
     """As after waiting for its lease: the other one has tested it."""
-    from variations import run
+    from variations.commands import run
     from variations.store.ledger import RunFolder
 
     folder = RunFolder(run.execute(small()))
@@ -235,7 +235,7 @@ def test_metrics_without_a_checkpoint_are_begun_anew_and_that_is_said(small: Any
 def test_without_checkpoints_it_is_trained_again(small: Any) -> None:
     import shutil
 
-    from variations import run
+    from variations.commands import run
     from variations.store.ledger import RunFolder
 
     folder = RunFolder(run.execute(small()))
@@ -249,7 +249,7 @@ def test_without_checkpoints_it_is_trained_again(small: Any) -> None:
 
 
 def test_a_changed_configuration_is_refused_with_the_list_of_differences(small: Any, stopped_at: Any) -> None:
-    from variations import run
+    from variations.commands import run
     from variations.configuration.compose import to_dict
     from variations.store import naming
     from variations.store.ledger import RunFolder

@@ -9,7 +9,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 if TYPE_CHECKING:
-    from variations.config import RunConfig
+    from variations.configuration.schema import RunConfig
     from variations.sweeping.pool import Pool
 
 
@@ -37,8 +37,8 @@ class PoolLauncher(Launcher):
         Raises:
             ConfigError: It is asked for.
         """
-        from variations.config import AUTO
-        from variations.errors import ConfigError
+        from variations.configuration.schema import AUTO
+        from variations.system.errors import ConfigError
 
         if configs[0].sweep.at_once == AUTO:
             name = type(self).__name__.lower()
@@ -51,7 +51,7 @@ class PoolLauncher(Launcher):
         Raises:
             UserError: Always.
         """
-        from variations.errors import UserError
+        from variations.system.errors import UserError
 
         name = type(self).__name__.lower()
         raise UserError(f"hydra/launcher={name} works with hydra/sweeper=variations only: leave hydra/sweeper out.")

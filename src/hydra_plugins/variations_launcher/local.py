@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 from hydra.core.config_store import ConfigStore
 
 from hydra_plugins.variations_launcher.base import PoolLauncher
-from variations.config import AUTO, number_or_auto
+from variations.configuration.schema import AUTO, number_or_auto
 
 if TYPE_CHECKING:
-    from variations.config import RunConfig
+    from variations.configuration.schema import RunConfig
     from variations.sweeping.local import LocalPool
 
 
@@ -39,8 +39,8 @@ class Local(PoolLauncher):
         """See `PoolLauncher`."""
         from variations.configuration import surroundings
         from variations.configuration.rules import value_fault
-        from variations.errors import ConfigError
         from variations.sweeping.local import LocalPool, visible_gpus
+        from variations.system.errors import ConfigError
 
         found = list(dict.fromkeys(fault for config in configs for fault in surroundings.faults(config)))
         bounds = LocalConf.__dataclass_fields__["per_gpu"].metadata

@@ -10,7 +10,7 @@ from hydra_plugins.variations_launcher.base import PoolLauncher
 from variations.sweeping.settings import RaySettings
 
 if TYPE_CHECKING:
-    from variations.config import RunConfig
+    from variations.configuration.schema import RunConfig
     from variations.sweeping.ray import RayPool
 
 
@@ -36,8 +36,8 @@ class Ray(PoolLauncher):
         from pathlib import Path
 
         from variations.configuration.extras import need
-        from variations.errors import ConfigError
         from variations.sweeping.ray import RayPool
+        from variations.system.errors import ConfigError
 
         need("ray", "hydra/launcher=ray")
         self.refuse_auto(configs)

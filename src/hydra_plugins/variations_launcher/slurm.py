@@ -10,7 +10,7 @@ from hydra_plugins.variations_launcher.base import PoolLauncher
 from variations.sweeping.settings import SlurmSettings
 
 if TYPE_CHECKING:
-    from variations.config import RunConfig
+    from variations.configuration.schema import RunConfig
     from variations.sweeping.slurm import SlurmPool
 
 

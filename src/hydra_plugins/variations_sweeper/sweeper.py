@@ -53,13 +53,13 @@ class VariationsSweeper(Sweeper):
             KeyboardInterrupt: The user stopped the sweep; the summary is printed first.
         """
         from hydra_plugins.variations_launcher.base import PoolLauncher
-        from variations.errors import ConfigError, ExitCode
         from variations.searching.definition import is_search
         from variations.searching.verb import search
         from variations.sweeping.control import Control
         from variations.sweeping.jobs import expand
         from variations.sweeping.outcomes import Outcome, other_inputs
         from variations.sweeping.overview import Overview, summary
+        from variations.system.errors import ConfigError, ExitCode
         from variations.training.interrupt import Interrupt
 
         if not isinstance(self.launcher, PoolLauncher):

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from variations.commands.cli import command
-from variations.errors import UserError
 from variations.store.atomic import refuse_unwritable, write_text
+from variations.system.errors import UserError
 from variations.tables.claims.claim import CLAIMS, read_papers
 from variations.tables.claims.evidence import Evidence
 from variations.tables.claims.page import page

@@ -21,7 +21,6 @@ from hydra.errors import ConfigCompositionException
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from variations import streams
 from variations.commands.help import help_text
 from variations.commands.preflight import preflight
 from variations.configuration.compose import (
@@ -37,7 +36,8 @@ from variations.configuration.overrides import is_axis
 from variations.configuration.places import CONF
 from variations.configuration.spelling import same_line, spelled
 from variations.configuration.suggestions import did_you_mean, switched_off
-from variations.errors import ConfigError, ExitCode, UserError
+from variations.system import streams
+from variations.system.errors import ConfigError, ExitCode, UserError
 
 
 def command(

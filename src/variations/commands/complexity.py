@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from variations.commands.cli import command
-from variations.config import choice, number
 from variations.configuration.extras import need
-from variations.errors import ConfigError, UserError
+from variations.configuration.schema import choice, number
 from variations.store.atomic import refuse_unwritable
+from variations.system.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
     from variations.planning.complexity.report import Report

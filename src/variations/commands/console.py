@@ -5,7 +5,7 @@ import sys
 
 from variations.configuration.spelling import PROGRAM
 from variations.configuration.suggestions import did_you_mean
-from variations.errors import ExitCode
+from variations.system.errors import ExitCode
 
 VERBS = {
     "train": "train, test and score one run, or a whole sweep",
@@ -63,3 +63,7 @@ def overview() -> str:
             "",
         ]
     )
+
+
+if __name__ == "__main__":
+    main()

@@ -7,13 +7,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 from variations.commands.cli import command
-from variations.config import SweepConfig, number
 from variations.configuration.extras import need
+from variations.configuration.schema import SweepConfig, number
 from variations.dashboard.api import Api
 from variations.dashboard.server import Server
 from variations.dashboard.store import Store
 from variations.dashboard.sweeps import index
-from variations.errors import UserError
+from variations.system.errors import UserError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 

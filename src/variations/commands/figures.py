@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from variations.commands.cli import command
-from variations.config import AUTO, SweepConfig, choice, number
 from variations.configuration.extras import need
+from variations.configuration.schema import AUTO, SweepConfig, choice, number
 from variations.configuration.tasks import named
-from variations.errors import UserError
+from variations.system.errors import UserError
 
 OF_RUNS = ("learning_curves", "loss_against_loss", "branch_weights", "convergence", "parts")
 

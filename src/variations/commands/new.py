@@ -9,8 +9,8 @@ from variations.commands.cli import fail
 from variations.configuration.places import CONF, IN_CHECKOUT
 from variations.configuration.places import SWEEPS as LINK
 from variations.configuration.spelling import spelled
-from variations.errors import UserError
 from variations.store.atomic import write_text
+from variations.system.errors import UserError
 
 SWEEPS = LINK.resolve()
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")

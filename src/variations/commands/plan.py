@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from variations.commands.cli import command, typed
-from variations.config import RunConfig, choice, number
 from variations.configuration.compose import loader
 from variations.configuration.overrides import is_axis
-from variations.errors import ConfigError
+from variations.configuration.schema import RunConfig, choice, number
+from variations.system.errors import ConfigError
 
 if TYPE_CHECKING:
     from variations.planning.price import Bill
@@ -64,7 +64,7 @@ def render(overrides: list[str], extra_folder: str | None, config: PlanConfig) -
         raise ConfigError([f"{text}: the plan itself takes one value." for text in found])
     wanted = [text for text, key in keys.items() if key not in OWN_KEYS]
     if config.format == "wandb":
-        from variations.planning.wandb_sweep import sweep_yaml
+        from variations.searching.wandb_sweep import sweep_yaml
 
         return sweep_yaml(wanted, extra_folder)
     from variations.planning.rows import plan_rows

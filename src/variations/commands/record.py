@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from variations.commands.cli import command
-from variations.config import SweepConfig
 from variations.configuration import doors
-from variations.errors import UserError
+from variations.configuration.schema import SweepConfig
 from variations.store.rows import define
+from variations.system.errors import UserError
 from variations.tables.records import LARGEST, record
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from variations.commands.cli import command
-from variations.config import choice
-from variations.errors import DataError, UserError
+from variations.configuration.schema import choice
+from variations.system.errors import DataError, UserError
 from variations.tasks.translation.scoring.bleu import moses_languages
 from variations.tasks.translation.scoring.ladder import remarks, score_all
 from variations.tasks.translation.scoring.score import Score, as_dict

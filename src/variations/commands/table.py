@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from variations.commands.cli import command
-from variations.config import SweepConfig, choice
 from variations.configuration import doors
 from variations.configuration.extras import need
-from variations.errors import UserError
+from variations.configuration.schema import SweepConfig, choice
 from variations.store.atomic import refuse_unwritable, write_text
 from variations.store.rows import define
+from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.difference import compare
 from variations.tables.formats import render, terminal

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from variations.commands.cli import command
-from variations.config import RunConfig
+from variations.configuration.schema import RunConfig
 
 
 def train(config: RunConfig) -> Path:
@@ -12,7 +12,7 @@ def train(config: RunConfig) -> Path:
     The last line printed is the run's folder. The same line again continues an interrupted run and leaves a finished
     one alone.
     """
-    from variations.run import execute
+    from variations.commands.run import execute
 
     folder: Path = execute(config)
     return folder

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from variations.errors import UserError
 from variations.store.ledger import RunFolder
+from variations.system.errors import UserError
 from variations.tasks.translation.task import subwords_of
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from queue import Empty, Queue
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from variations.commands.cli import command
-from variations.config import choice, number
 from variations.configuration.extras import need
-from variations.errors import UserError
+from variations.configuration.schema import choice, number
+from variations.system.errors import UserError
 from variations.tasks.translation.config import DecodeConfig, TranslationConfig
 
 if TYPE_CHECKING:

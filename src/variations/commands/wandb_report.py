@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from variations.commands.cli import command
-from variations.config import SweepConfig
 from variations.configuration import doors
 from variations.configuration.extras import need
-from variations.errors import UserError
+from variations.configuration.schema import SweepConfig
 from variations.store.atomic import write_json
 from variations.store.rows import define
+from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.formats import markdown
 from variations.tables.table import Table, build
-from variations.tracking.mode import logged_in, without_key
+from variations.training.tracking.mode import logged_in, without_key
 
 
 @dataclass
@@ -79,7 +79,7 @@ def report(config: ReportConfig) -> None:
 
 def specification(config: ReportConfig, table: Table) -> dict[str, Any]:
     """What `report` would save, in wandb-workspaces' own form."""
-    from variations.tables.wandb_panels import report_of, workspace_of
+    from variations.commands.wandb_panels import report_of, workspace_of
 
     entity = config.entity or ""
     with _quiet():
@@ -98,7 +98,7 @@ def _save(config: ReportConfig, table: Table, remembered: Path) -> dict[str, str
     """Save both, over what was saved before, and return their addresses."""
     import wandb
 
-    from variations.tables.wandb_panels import report_of, workspace_of
+    from variations.commands.wandb_panels import report_of, workspace_of
 
     name = config.sweep.name or ""
     before = _before(remembered)

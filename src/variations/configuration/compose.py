@@ -29,14 +29,14 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from variations.config import RunConfig
 from variations.configuration import doors, hydra_door, tasks
 from variations.configuration.doors import package_folder
 from variations.configuration.hydra_door import Loader, loader_of
 from variations.configuration.overrides import leaf_keys
 from variations.configuration.places import CONF
+from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import did_you_mean, switched_off
-from variations.errors import ConfigError
+from variations.system.errors import ConfigError
 
 T = TypeVar("T")
 _SCHEMAS: dict[str, type[Any]] = {}

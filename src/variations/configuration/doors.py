@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 
 from variations.configuration.places import CONF
-from variations.errors import ConfigError
+from variations.system.errors import ConfigError
 
 GROUPS = ("variations.models", "variations.tasks")
 SEARCHPATH = "hydra.searchpath="

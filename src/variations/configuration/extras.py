@@ -3,7 +3,7 @@
 import importlib.util
 
 from variations.configuration.places import IN_CHECKOUT
-from variations.errors import UserError
+from variations.system.errors import UserError
 
 EXTRAS = {
     "wandb": ("wandb", "wandb_workspaces", "matplotlib"),

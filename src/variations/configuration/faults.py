@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from variations.config import LARGEST_SEED, RunConfig, TransformerConfig, class_named
 from variations.configuration.foreign import option_faults
 from variations.configuration.rules import Fault, Rules, value_fault
+from variations.configuration.schema import LARGEST_SEED, RunConfig, TransformerConfig, class_named
 from variations.configuration.suggestions import did_you_mean
 from variations.configuration.tasks import named
-from variations.errors import ConfigError
+from variations.system.errors import ConfigError
 
 LONGEST_NAME = 200
 """Bytes of a run's, a row's or a sweep's name; file systems take 255, and some of ours have endings."""

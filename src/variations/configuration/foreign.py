@@ -1,8 +1,8 @@
 """Classes of other packages that a configuration names as `package.module:Class`, and the keys that they declare.
 
 A class says which keys it takes by a flat dataclass called `Options` inside it, with the types, choices and bounds of
-our own schema (`choice` and `number` of `variations.config`). They are typed as `model.options.KEY=VALUE`, and checked
-as ours are.
+our own schema (`choice` and `number` of `variations.configuration.schema`). They are typed as
+`model.options.KEY=VALUE`, and checked as ours are.
 """
 
 import dataclasses

@@ -16,7 +16,7 @@ from hydra.core.utils import setup_globals
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from variations.errors import ConfigError
+from variations.system.errors import ConfigError
 
 VERSION_BASE = "1.3"
 

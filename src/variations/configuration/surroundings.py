@@ -4,8 +4,8 @@ Faults of the configuration alone are found in `faults.py`, on any machine; thes
 before its folder is made.
 """
 
-from variations.config import RunConfig
 from variations.configuration.extras import EXTRAS, lacking
+from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
 
 

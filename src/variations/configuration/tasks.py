@@ -12,10 +12,10 @@ from functools import cache
 from importlib import metadata
 from typing import Any, Protocol
 
-from variations.config import RunConfig
 from variations.configuration.rules import Fault, Rules
+from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import did_you_mean
-from variations.errors import ConfigError
+from variations.system.errors import ConfigError
 
 DEFAULT = "translation"
 BUILT_IN = {

@@ -8,8 +8,8 @@ from urllib.parse import unquote
 
 from variations.dashboard import sweeps
 from variations.dashboard.store import Found, Store, revision
-from variations.errors import UserError
 from variations.store.atomic import plain
+from variations.system.errors import UserError
 
 MOST_COMPARED = 12
 """Runs beside one another: more fit on no screen."""

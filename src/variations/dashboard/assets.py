@@ -4,7 +4,7 @@ import importlib.util
 from functools import cache
 from pathlib import Path
 
-from variations.errors import UserError
+from variations.system.errors import UserError
 
 STATIC = Path(__file__).resolve().parent / "static"
 TYPES = {

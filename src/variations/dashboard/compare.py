@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from variations.config import SweepConfig
+from variations.configuration.schema import SweepConfig
 from variations.configuration.tasks import task_of
 from variations.dashboard import payload
 from variations.dashboard.runs import flat
 from variations.dashboard.sentences import NAME, sentence_scores
 from variations.dashboard.store import Found, Store
-from variations.errors import DataError, UserError
 from variations.store.hidden import clean
 from variations.store.identity import covered, is_incidental
+from variations.system.errors import DataError, UserError
 from variations.tables.significance import Items, paired_bootstrap
 from variations.tasks.base import Measure, Task, TestedRun
 

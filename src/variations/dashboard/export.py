@@ -14,8 +14,8 @@ from urllib.parse import quote
 from variations.dashboard import assets, runs, sweeps
 from variations.dashboard.api import Api, MissingError, document
 from variations.dashboard.store import Found
-from variations.errors import UserError
 from variations.store.atomic import write_text
+from variations.system.errors import UserError
 
 LIMIT = 2_900_000
 """Bytes that a file may have: small enough for a letter. Payloads are thinned until they fit."""

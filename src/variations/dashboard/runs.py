@@ -9,9 +9,9 @@ from variations.dashboard import payload
 from variations.dashboard.metrics import Metrics, rounded, thinned
 from variations.dashboard.store import Found, Store
 from variations.dashboard.sweeps import log_tail
-from variations.errors import UserError
 from variations.store.hidden import clean, without_secrets
 from variations.store.identity import flatten
+from variations.system.errors import UserError
 
 SAMPLES = 20
 DIFF = 20_000

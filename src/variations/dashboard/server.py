@@ -22,7 +22,7 @@ from urllib.parse import unquote_plus
 
 from variations.dashboard import assets
 from variations.dashboard.api import Api, MissingError, document, segment
-from variations.errors import UserError
+from variations.system.errors import UserError
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "

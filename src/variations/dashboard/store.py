@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from variations.dashboard.metrics import Metrics
-from variations.errors import UserError
 from variations.store.atomic import read_stored, stored_path
 from variations.store.ledger import RunFolder
 from variations.store.run_folder import SEED_FOLDER
+from variations.system.errors import UserError
 from variations.tables.collect import NO_RESULT, Stored, misfit
 
 METRICS = ("metrics.jsonl", "metrics.jsonl.gz")

@@ -4,17 +4,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from variations.config import SweepConfig
+from variations.configuration.schema import SweepConfig
 from variations.configuration.tasks import DEFAULT, named, task_of
 from variations.dashboard import payload
 from variations.dashboard.metrics import NO_METRICS, glance, ordered
 from variations.dashboard.store import METRICS, Found, Store, Summary, revision
 from variations.dashboard.tables import agreement, table_document
-from variations.errors import UserError
 from variations.store.atomic import stored_path
 from variations.store.hidden import clean
 from variations.store.ledger import RunFolder
 from variations.store.rows import RowDefinition, SweepDefinition, define
+from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.collect import Stored
 from variations.tables.table import Table, build

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from variations.data.transfer import SPARE, require_space
-from variations.errors import UserError
+from variations.system.errors import UserError
 
 Member = tuple[str, int, Callable[[], IO[bytes] | None]]
 """Name, size in bytes, and how to open it."""

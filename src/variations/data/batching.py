@@ -21,7 +21,7 @@ from torch.utils.data import Sampler
 
 from variations.data.packing import Packing
 from variations.data.special import PAD
-from variations.errors import UserError
+from variations.system.errors import UserError
 
 Indices = NDArray[np.int64]
 LAST_ROWS = 64

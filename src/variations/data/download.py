@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from variations.data.bars import download_bar
 from variations.data.transfer import Broken, Remote, beside, discard, receive, record, size_of
-from variations.errors import UserError
 from variations.store.atomic import write_json
+from variations.system.errors import UserError
 
 MOST_ATTEMPTS = 100
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from variations.errors import UserError
+from variations.system.errors import UserError
 
 META = "meta.json"
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
-from variations.errors import UserError
 from variations.store.atomic import write_json
+from variations.system.errors import UserError
 
 if TYPE_CHECKING:
     import requests

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from variations.errors import UserError
 from variations.figures.canvas import COLOURS, INK, linestyle, new, plain
+from variations.system.errors import UserError
 
 WEAKEST = 0.03
 """Lines of less weight are left out: they would be invisible, and there are many."""

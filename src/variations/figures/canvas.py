@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from variations.errors import UserError
+from variations.system.errors import UserError
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#8C7A00")
 """Okabe and Ito's palette for colour-blind readers, ordered so that neighbours differ most."""

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from variations.errors import UserError
 from variations.figures.canvas import colour, dress, linestyle, new, plain, unit_of
 from variations.figures.traces import is_number, mean_filter
+from variations.system.errors import UserError
 
 KEY = re.compile(r"branch/((encoder|decoder)\.(\d+)(?:\.(\w+))?)\.(kappa|alpha)")
 Trace = tuple[list[float], list[list[float]]]

@@ -5,8 +5,8 @@ from typing import TypeVar
 
 from torch import nn
 
-from variations.config import class_named
-from variations.errors import UserError
+from variations.configuration.schema import class_named
+from variations.system.errors import UserError
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from variations.config import RunConfig
+from variations.configuration.schema import RunConfig
 
 FULL, BEST = 2, 2
 """Checkpoints that stay: the newest two, and the best weights at each of them (training/checkpoints.py)."""

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from variations import processes
-from variations.config import RunConfig, default_cache
 from variations.configuration.compose import to_dict
+from variations.configuration.schema import RunConfig, default_cache
 from variations.configuration.tasks import named
-from variations.errors import UserError
 from variations.planning.shape import Shape, machine_bytes
 from variations.store.atomic import write_json
+from variations.system import processes
+from variations.system.errors import UserError
 
 PATIENCE = 900.0
 """Seconds beyond the limit that a measurement may take: imports, the preparation of data, decoding."""

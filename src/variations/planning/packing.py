@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from variations.config import RunConfig
+from variations.configuration.schema import RunConfig
 from variations.planning.cost import Cost, run_cost
 from variations.planning.measuring import Measured, measured
 from variations.planning.shape import Shape, machine_bytes
-from variations.processes import cores
+from variations.system.processes import cores
 
 LIMIT = 5.0
 """Seconds of updates for each number of runs; start and decoding come on top."""

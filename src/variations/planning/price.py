@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from variations.config import AUTO
+from variations.configuration.schema import AUTO
 from variations.planning.cost import Cost, preparation, run_cost
 from variations.planning.measuring import Measured, measured
 from variations.planning.packing import packed

@@ -20,20 +20,20 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import pytorch_lightning as pl
 import torch
 
-from variations import processes, tracking
-from variations.config import RunConfig
 from variations.configuration.compose import from_dict
+from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
-from variations.errors import UserError
-from variations.lightning import pl
 from variations.models import count_parameters
 from variations.store.atomic import write_json
 from variations.store.environment import environment
 from variations.store.ledger import RunFolder
+from variations.system import processes
+from variations.system.errors import UserError
 from variations.tasks.counting import kept_bytes, state_bytes
-from variations.training import checkpoints, memory, performance
+from variations.training import checkpoints, memory, performance, tracking
 from variations.training.fit import device_type, make_trainer
 from variations.training.step import Step
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import yaml
 
-from variations.config import RunConfig
 from variations.configuration.compose import compose_run, loader, to_dict
 from variations.configuration.faults import check
 from variations.configuration.overrides import is_axis
 from variations.configuration.places import CONF, SWEEPS
+from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import options
-from variations.errors import ConfigError, UserError
 from variations.store.ledger import config_hash, latest
 from variations.store.naming import run_folder
 from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition
+from variations.system.errors import ConfigError, UserError
 
 PAPERS = {
     "attention_table2": "Vaswani et al. 2017, Table 2",

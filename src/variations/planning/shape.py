@@ -9,12 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from variations.config import RunConfig
 from variations.configuration.compose import to_dict
+from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
-from variations.processes import cores, threads_each
 from variations.store.environment import cpu_model, gpu_names, versions
 from variations.store.identity import covered, flatten, identity
+from variations.system.processes import cores, threads_each
 
 IDLE = (
     "seed",

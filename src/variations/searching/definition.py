@@ -12,18 +12,18 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import OmegaConf
 
-from variations.config import RunConfig, SearchConfig, TrialConfig, VariationConfig
 from variations.configuration.compose import compose_node, compose_run, loader, to_config, to_dict
 from variations.configuration.faults import check
 from variations.configuration.overrides import leaf_keys
+from variations.configuration.schema import RunConfig, SearchConfig, TrialConfig, VariationConfig
 from variations.configuration.spelling import spelled
 from variations.configuration.suggestions import did_you_mean, options
 from variations.configuration.tasks import named
-from variations.errors import ConfigError
 from variations.searching.objectives import Objective, objective_faults, unmeasured_faults
 from variations.searching.space import Dimension, from_override, read_space, value_faults
 from variations.store.identity import identity
 from variations.store.rows import load_row
+from variations.system.errors import ConfigError
 
 PLUGIN = "hydra/sweeper=optuna"
 TRIAL = "trial"

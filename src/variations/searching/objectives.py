@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from variations.config import SearchConfig
+from variations.configuration.schema import SearchConfig
 from variations.tasks.base import Measure, Task
 
 COSTS = ("parameters", "flops", "seconds", "decoding_seconds")

@@ -4,9 +4,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from variations.config import RunConfig
+import pytorch_lightning as pl
+
+from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
-from variations.lightning import pl
 from variations.training.loop import PRUNED
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from variations.errors import ConfigError, UserError
 from variations.searching.definition import Definition
 from variations.searching.show import Show
 from variations.searching.study import Study
@@ -21,6 +20,7 @@ from variations.sweeping.control import POLL, Control
 from variations.sweeping.jobs import Job
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.pool import Pool
+from variations.system.errors import ConfigError, UserError
 
 SEARCHES = ".searches"
 """Folder of the leases by which searches show that they live."""

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from variations.config import PrunerConfig, RunConfig, SearchConfig
-from variations.errors import ConfigError, UserError
+from variations.configuration.schema import PrunerConfig, RunConfig, SearchConfig
 from variations.searching.definition import TRIAL, Definition
 from variations.searching.objectives import Objective
+from variations.system.errors import ConfigError, UserError
 
 DEFINED = "variations"
 """User attribute of a study: what it was begun with."""

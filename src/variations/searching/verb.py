@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from variations.configuration.extras import need
-from variations.errors import ConfigError, ExitCode
 from variations.searching.definition import define
+from variations.system.errors import ConfigError, ExitCode
 
 
 def search(arguments: Sequence[str], launcher: Any, extra_folder: str | None = None) -> None:

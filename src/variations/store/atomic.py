@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from variations.errors import RunFailedError, UserError
 from variations.store import fence
+from variations.system.errors import RunFailedError, UserError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 LARGEST = 64 << 20

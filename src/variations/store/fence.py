@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from variations.errors import RunFailedError, TakenOverError
+from variations.system.errors import RunFailedError, TakenOverError
 
 PLACES = ("", "hypotheses", "checkpoints")
 """Folders of a run in which files are replaced."""

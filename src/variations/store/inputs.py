@@ -10,9 +10,9 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from variations.errors import UserError
 from variations.store.atomic import replaced, write_json
 from variations.store.run_folder import RunFolder
+from variations.system.errors import UserError
 
 FILE = "inputs.json"
 

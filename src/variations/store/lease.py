@@ -25,10 +25,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from variations.errors import ExitCode, InUseError, TakenOverError, UserError
 from variations.store import fence
 from variations.store.atomic import flush, json_text, make_folder, read_regular, write_json
 from variations.store.process_identity import Process
+from variations.system.errors import ExitCode, InUseError, TakenOverError, UserError
 
 SECONDS = 60.0
 """So long a holder may be silent before its lease is free; it beats six times as often."""

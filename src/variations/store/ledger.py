@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from variations.errors import UserError
 from variations.store.identity import config_hash
 from variations.store.run_folder import STATES, RunFolder, Status
+from variations.system.errors import UserError
 
 __all__ = [
     "STATES",

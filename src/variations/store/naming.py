@@ -4,8 +4,8 @@ import dataclasses
 import re
 from pathlib import Path
 
-from variations.config import RunConfig
 from variations.configuration.compose import to_dict
+from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
 from variations.store.ledger import config_hash, run_home
 

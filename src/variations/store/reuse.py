@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from variations.configuration.tasks import DEFAULT, named
-from variations.errors import UserError
 from variations.store import inputs
 from variations.store.identity import changed_keys, covered
 from variations.store.run_folder import RunFolder
+from variations.system.errors import UserError
 
 
 def hindrances(config: dict[str, Any], source: dict[str, Any]) -> list[str]:

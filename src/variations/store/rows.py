@@ -9,15 +9,15 @@ from typing import Any
 
 import yaml
 
-from variations.config import SweepConfig
 from variations.configuration import doors
 from variations.configuration.places import CONF
+from variations.configuration.schema import SweepConfig
 from variations.configuration.spelling import spelled
 from variations.configuration.tasks import task_of
-from variations.errors import UserError
 from variations.store.atomic import read_yaml
 from variations.store.identity import covered, defaults, flatten, is_incidental
 from variations.store.run_folder import SEED_FOLDER
+from variations.system.errors import UserError
 
 
 @dataclass(frozen=True)

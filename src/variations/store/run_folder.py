@@ -32,7 +32,6 @@ from typing import Any, Self
 
 import yaml
 
-from variations.errors import TakenOverError, UserError
 from variations.store import fence, lease
 from variations.store.atomic import (
     json_text,
@@ -48,6 +47,7 @@ from variations.store.atomic import (
 )
 from variations.store.identity import changed_keys, config_hash, covered
 from variations.store.process_identity import Process, answers
+from variations.system.errors import TakenOverError, UserError
 
 STATES = ("running", "finished", "failed", "interrupted", "pruned")
 SEED_FOLDER = re.compile(r"seed(\d+)(?:-attempt(\d+))?")

@@ -8,12 +8,12 @@ import signal
 import time
 from collections.abc import Sequence
 
-from variations.errors import ExitCode, UserError
 from variations.store.lease import Lease, Watch, read
 from variations.sweeping.outcomes import DONE, Outcome
 from variations.sweeping.overview import Overview
 from variations.sweeping.pool import Ended, Pool
 from variations.sweeping.sources import Sources
+from variations.system.errors import ExitCode, UserError
 
 POLL = 0.1
 LOOK = 1.0

@@ -13,18 +13,18 @@ from typing import Any
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override
 
-from variations.config import RunConfig, VariationConfig
 from variations.configuration.compose import compose_run, loader
 from variations.configuration.faults import check
 from variations.configuration.overrides import values_of
 from variations.configuration.rules import Fault
+from variations.configuration.schema import RunConfig, VariationConfig
 from variations.configuration.spelling import spelled
 from variations.configuration.suggestions import did_you_mean, options
 from variations.configuration.tasks import named
-from variations.errors import ConfigError
 from variations.store.identity import is_incidental
 from variations.store.naming import GRID, LONGEST, run_folder, safe_name
 from variations.store.rows import crossed_label, crossed_name
+from variations.system.errors import ConfigError
 
 MOST_JOBS = 1000
 OWN_KEYS = ("sweep", "rows", "seeds", "seed")

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from variations.errors import UserError
-from variations.processes import PARENT, environment, threads_each
 from variations.store.ledger import RunFolder
 from variations.store.process_identity import Process
 from variations.sweeping.pool import Ended, Task
+from variations.system.errors import UserError
+from variations.system.processes import PARENT, environment, threads_each
 
 PLACES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK")
 """Variables that would make a run take itself for one of several ranks."""
@@ -79,7 +79,7 @@ class LocalPool:
         with RunFolder(task.folder).log.open("ab") as log:
             # A session of its own: Ctrl-C reaches it through `stop`, once.
             popen = subprocess.Popen(
-                [sys.executable, "-P", "-m", "variations.run", str(task.folder)],
+                [sys.executable, "-P", "-m", "variations.commands.run", str(task.folder)],
                 env=variables,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

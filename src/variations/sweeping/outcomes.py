@@ -7,12 +7,12 @@ from typing import Self
 
 from variations.configuration.compose import to_dict
 from variations.configuration.tasks import named
-from variations.errors import UserError
 from variations.store.identity import changed_keys
 from variations.store.lease import Lease
 from variations.store.ledger import RunFolder, Status, workplace
 from variations.sweeping.jobs import Job
 from variations.sweeping.pool import Task
+from variations.system.errors import UserError
 
 DONE = ("finished", "pruned")
 """States of a run that need no further work; searches prune."""

@@ -1,10 +1,10 @@
 """Where the runs of a sweep are done: what a sweep asks of this machine, of Slurm or of Ray.
 
-Whatever the pool, a run is `python -m variations.run FOLDER`, in the sweep's working directory (data may be named from
-there), with all it prints added to the folder's `log.txt`. On several nodes it is started on each, with NODE_RANK,
-MASTER_ADDR and MASTER_PORT in the environment; it starts its own processes, one a device. The folder holds the frozen
-configuration, and what the run leaves there (`status.json` before all) is the only truth about how it ended. A pool
-merely starts processes and notices that they are gone.
+Whatever the pool, a run is `python -m variations.commands.run FOLDER`, in the sweep's working directory (data may be
+named from there), with all it prints added to the folder's `log.txt`. On several nodes it is started on each, with
+NODE_RANK, MASTER_ADDR and MASTER_PORT in the environment; it starts its own processes, one a device. The folder holds
+the frozen configuration, and what the run leaves there (`status.json` before all) is the only truth about how it
+ended. A pool merely starts processes and notices that they are gone.
 """
 
 from dataclasses import dataclass

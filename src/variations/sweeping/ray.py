@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from variations.configuration.extras import need
-from variations.errors import ConfigError, UserError
 from variations.store.process_identity import Process
 from variations.sweeping.pool import Ended, Task
 from variations.sweeping.settings import RaySettings
 from variations.sweeping.supervise import read_note, uses_gpus
+from variations.system.errors import ConfigError, UserError
 
 NAMESPACE = "variations"
 LOOK = 1.0

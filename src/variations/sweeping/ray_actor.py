@@ -1,4 +1,4 @@
-"""What Ray starts for a run: an actor that supervises `python -m variations.run FOLDER` and ends with it."""
+"""What Ray starts for a run: an actor that supervises `python -m variations.commands.run FOLDER` and ends with it."""
 
 import signal
 import subprocess

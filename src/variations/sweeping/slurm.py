@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from variations.errors import ConfigError, ExitCode, UserError
 from variations.store.atomic import write_json
 from variations.sweeping import slurm_job
 from variations.sweeping.pool import Ended, Task
 from variations.sweeping.settings import SlurmSettings
 from variations.sweeping.slurm_queue import MARK, Queue, Seen, cluster
 from variations.sweeping.supervise import read_note, uses_gpus
+from variations.system.errors import ConfigError, ExitCode, UserError
 
 MOST_WAITING = 1000
 """Runs in the queue at once; Slurm's default MaxArraySize allows no larger array."""

@@ -1,4 +1,4 @@
-"""What Slurm starts for a run, once on each of its machines: the supervisor of `python -m variations.run FOLDER`.
+"""What Slurm starts for a run, once on each of its machines: the supervisor of `variations.commands.run`.
 
 Ahead of a job's end Slurm sends SIGUSR2. The run then saves at the end of the update, on all ranks, and ends; the
 supervisor keeps the run's lease in the name of the job and asks Slurm to queue the job again. It then starts where it
@@ -12,12 +12,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from variations import processes
-from variations.errors import ExitCode
 from variations.store import lease
 from variations.store.atomic import write_json
 from variations.store.ledger import RunFolder
 from variations.sweeping import supervise
+from variations.system import processes
+from variations.system.errors import ExitCode
 
 FRUITLESS = 3
 """So many times a run may be preempted one after the other without a new checkpoint before it counts as failed."""

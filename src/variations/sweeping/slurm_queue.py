@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from variations.errors import UserError
+from variations.system.errors import UserError
 
 MARK = "variations:"
 """Comments of our jobs begin with this."""

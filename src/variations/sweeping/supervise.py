@@ -16,9 +16,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from variations import processes
-from variations.errors import ExitCode
 from variations.store.ledger import RunFolder
+from variations.system import processes
+from variations.system.errors import ExitCode
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
 RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
@@ -55,7 +55,7 @@ def start(folder: Path, changes: Mapping[str, str] | None = None, *, log: str = 
     """Start the run in `folder`; on Linux it ends with the thread that calls this."""
     place = {processes.PARENT: str(os.getpid()), "PYTHONUNBUFFERED": "1", **(changes or {})}
     variables = {key: value for key, value in processes.environment(place).items() if key not in RANK}
-    command = [sys.executable, "-P", "-m", "variations.run", str(folder)]
+    command = [sys.executable, "-P", "-m", "variations.commands.run", str(folder)]
     with (folder / log).open("ab") as output:
         return subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 

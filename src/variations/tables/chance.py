@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from variations.config import number
-from variations.errors import DataError
+from variations.configuration.schema import number
 from variations.store.ledger import RunFolder
+from variations.system.errors import DataError
 from variations.tables.collect import Row, SeedRun
 from variations.tables.significance import (
     SEED,

@@ -3,8 +3,8 @@
 from statistics import fmean
 from typing import Any
 
-from variations.errors import UserError
 from variations.store.ledger import RunFolder
+from variations.system.errors import UserError
 from variations.tables.collect import Row, SeedRun
 
 

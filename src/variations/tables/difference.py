@@ -6,10 +6,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from variations.config import SweepConfig
-from variations.errors import ConfigError, UserError
+from variations.configuration.schema import SweepConfig
 from variations.store.atomic import json_text
 from variations.store.rows import changes, define, differences
+from variations.system.errors import ConfigError, UserError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.grid import delta
 from variations.tables.table import Line, Table, build

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from variations.errors import DataError, UserError
 from variations.store.ledger import RunFolder
+from variations.system.errors import DataError, UserError
 from variations.tasks.base import Drawing, Measure, Published, Recorded, Restarts, TestedRun
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ checkpoint, so that a continued run goes on with it.
 from collections.abc import Mapping
 from typing import Any
 
+import pytorch_lightning as pl
+
 from variations.configuration.hydra_door import instantiate
-from variations.errors import ConfigError
-from variations.lightning import pl
+from variations.system.errors import ConfigError
 
 
 class EarlyStopping(pl.callbacks.EarlyStopping):

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pytorch_lightning.plugins.io import CheckpointIO
 from torch import Tensor
 
-from variations.errors import RunFailedError, UserError
-from variations.lightning import CheckpointIO
 from variations.store import fence
 from variations.store.atomic import flush, replaced, write_text
+from variations.system.errors import RunFailedError, UserError
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from variations.errors import RunFailedError
+from variations.system.errors import RunFailedError
 from variations.training.ranks import Ranks
 
 log = logging.getLogger(__name__)

@@ -8,19 +8,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pytorch_lightning as pl
 import torch
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 
-from variations import processes, tracking
-from variations.config import RunConfig
+from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
-from variations.errors import Interrupted, Pruned, UserError
-from variations.lightning import LightningEnvironment, pl
 from variations.store import inputs
 from variations.store.environment import environment
 from variations.store.ledger import RunFolder
 from variations.store.reuse import trained_in
+from variations.system import processes
+from variations.system.errors import Interrupted, Pruned, UserError
 from variations.tasks.base import Experiment
-from variations.training import checkpoints, memory, performance
+from variations.training import checkpoints, memory, performance, tracking
 from variations.training.callbacks import Saving, configured
 from variations.training.interrupt import Interrupt
 from variations.training.loop import PRUNED, Loop
@@ -124,7 +125,7 @@ def make_trainer(config: RunConfig, loop: Loop, *further: pl.Callback) -> pl.Tra
         max_steps=trainer.max_steps,
         max_epochs=-1,
         callbacks=[loop, *further],
-        # Processes are started by `processes.py`, also within a cluster's job.
+        # Processes are started by `system/processes.py`, also within a cluster's job.
         plugins=[checkpoints.SafeIO(), LightningEnvironment()],
         logger=False,  # `tracking` mirrors what the run measures
         deterministic=config.deterministic,  # False undoes what an earlier run of this process has set

@@ -10,7 +10,7 @@ import signal
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from variations.errors import Interrupted
+from variations.system.errors import Interrupted
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
 

@@ -5,13 +5,14 @@ import signal
 import time
 from typing import Any
 
-from variations.config import RunConfig
-from variations.errors import RunFailedError
-from variations.lightning import pl
+import pytorch_lightning as pl
+
+from variations.configuration.schema import RunConfig
 from variations.store.ledger import RunFolder
-from variations.tracking import Trackers
+from variations.system.errors import RunFailedError
 from variations.training import checkpoints
 from variations.training.interrupt import Interrupt
+from variations.training.tracking import Trackers
 from variations.training.weights import averaged_steps
 
 Metrics = dict[str, Any]

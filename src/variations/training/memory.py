@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from variations.errors import RunFailedError
+from variations.system.errors import RunFailedError
 from variations.tasks.base import Experiment
 
 log = logging.getLogger(__name__)

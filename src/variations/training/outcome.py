@@ -4,14 +4,14 @@ from typing import Any
 
 import torch
 
-from variations.config import RunConfig
+from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
 from variations.models import count_parameters
 from variations.store.environment import cpu_model
 from variations.store.ledger import RunFolder
-from variations.tracking.final import Final
 from variations.training.budget import paper_cost
 from variations.training.fit import Trained
+from variations.training.tracking.final import Final
 from variations.training.weights import final_weights
 
 

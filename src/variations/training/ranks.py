@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import pytorch_lightning as pl
 import torch
 from torch import Tensor, distributed
-
-from variations.lightning import pl
 
 
 class Ranks:

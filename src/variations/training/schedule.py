@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from variations.config import RunConfig
+from variations.configuration.schema import RunConfig
 from variations.tasks.base import ParameterGroup
 
 

@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
+import pytorch_lightning as pl
 import torch
 
-from variations.config import RunConfig
-from variations.errors import UserError
-from variations.lightning import pl
+from variations.configuration.schema import RunConfig
+from variations.system.errors import UserError
 from variations.tasks.base import Experiment, Task
 from variations.training import memory, schedule
 from variations.training.budget import Budget

@@ -6,12 +6,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from variations.config import RunConfig
 from variations.configuration.compose import load
+from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
-from variations.errors import UserError
 from variations.store.ledger import RunFolder
 from variations.store.reuse import trained_in
+from variations.system.errors import UserError
 from variations.training import checkpoints
 
 log = logging.getLogger(__name__)

@@ -40,5 +40,5 @@ def arm(faults: Path) -> None:
     RunFolder.append_metrics = watched
 
 
-if "variations.run" in sys.orig_argv and "VARIATIONS_TEST_FAULTS" in os.environ:
+if "variations.commands.run" in sys.orig_argv and "VARIATIONS_TEST_FAULTS" in os.environ:
     arm(Path(os.environ["VARIATIONS_TEST_FAULTS"]))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from variations.errors import ConfigError
+from variations.system.errors import ConfigError
 from variations.tables.claims.claim import read_papers
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -7,7 +7,7 @@ import pytest
 
 from variations.data.batching import collate
 from variations.data.special import EOS
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.parsing.corpus import Corpus, Encoding, TreePairs
 from variations.tasks.parsing.linearise import Repairs, delinearise
 from variations.tasks.parsing.trees_toy import generate

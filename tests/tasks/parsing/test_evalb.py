@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.parsing import evalb
 from variations.tasks.parsing.parameters import COLLINS, Parameters, read_parameters
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.parsing.linearise import Bracketed, Form, Repairs, Tagged, delinearise, linearise
 from variations.tasks.parsing.trees import Tree, parse_trees, read_trees
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.parsing.scoring import document, score_files, shown
 from variations.tasks.parsing.trees_toy import generate
 

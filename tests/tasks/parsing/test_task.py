@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from variations import models
+from variations.commands.run import execute
 from variations.configuration.compose import compose_run
 from variations.configuration.faults import faults
-from variations.errors import DataError, UserError
 from variations.models.network import Tokens
-from variations.run import execute
 from variations.store.ledger import RunFolder
+from variations.system.errors import DataError, UserError
 from variations.tasks.base import TestedRun
 from variations.tasks.parsing import measures
 from variations.tasks.parsing.module import ParsingData, changed_files

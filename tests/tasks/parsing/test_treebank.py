@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.parsing.treebank import extra_files, find
 
 TREE = "(S (NN a))"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.parsing.trees import Tree, parse_trees, plain_label, read_trees
 
 CAT = "(S (NP (DT The) (NN cat)) (VP (VBD sat) (PP (IN on) (NP (DT the) (NN mat)))) (. .))"

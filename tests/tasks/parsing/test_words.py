@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from variations.data.special import EOS, UNK
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.parsing.words import SPECIAL, Vocabulary, signature
 
 SENTENCES = [["the", "cat", "saw", "Ada"], ["the", "cat", "walked"], ["the", "dog", "walked"]]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from variations.errors import DataError, UserError
+from variations.system.errors import DataError, UserError
 from variations.tasks.question_answering.corpus import TASKS, fingerprint, hold_out, load
 from variations.tasks.question_answering.encoding import Vocabulary, encode
 from variations.tasks.question_answering.reader import Question

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.question_answering import download as module
 from variations.tasks.question_answering.config import DataConfig
 from variations.tasks.question_answering.corpus import TASKS

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from variations.commands.run import execute
 from variations.configuration.compose import compose_run, to_dict
-from variations.errors import Interrupted, UserError
-from variations.run import execute
 from variations.store.ledger import RunFolder
+from variations.system.errors import Interrupted, UserError
 from variations.tasks.base import TestedRun
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.data import QuestionAnsweringData

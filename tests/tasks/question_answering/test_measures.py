@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import yaml
 
-from variations.errors import UserError
 from variations.store.ledger import RunFolder
+from variations.system.errors import UserError
 from variations.tasks.question_answering import measures
 from variations.tasks.question_answering.task import TASK
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.question_answering.reader import Question, parse, read
 
 FILE = """\

@@ -2,7 +2,7 @@
 
 import pytest
 
-from variations.errors import UserError
+from variations.system.errors import UserError
 from variations.tasks.question_answering.reader import Question
 from variations.tasks.question_answering.toy import KINDS, PLACES, PUT, STORIES, THINGS, WENT, generate
 

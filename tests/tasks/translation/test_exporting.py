@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from variations.errors import UserError
 from variations.models import build
+from variations.system.errors import UserError
 from variations.tasks.translation.config import DecodeConfig, TranslationConfig
 from variations.tasks.translation.decoding.translator import Translator
 from variations.tasks.translation.exporting import LONGEST, ExportedTranslator

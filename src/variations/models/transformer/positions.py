@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from variations.config import PositionsConfig
+from variations.configuration.schema import PositionsConfig
 from variations.models.doors import resolve
 
 

@@ -9,7 +9,7 @@ import yaml
 
 from variations.configuration.places import CONF
 from variations.configuration.tasks import DEFAULT, names
-from variations.errors import ConfigError
+from variations.system.errors import ConfigError
 from variations.tables.claims.rule import EXPECTATIONS, MARGINS, VERDICTS, Expectation, Verdict
 
 CLAIMS = CONF / "claims"

@@ -7,10 +7,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from variations.config import SweepConfig
-from variations.errors import UserError
+from variations.configuration.schema import SweepConfig
 from variations.store.ledger import RunFolder
 from variations.store.rows import SweepDefinition, define
+from variations.system.errors import UserError
 from variations.tables.agreement import spearman
 from variations.tables.chance import RowTest, SignificanceConfig, Tester
 from variations.tables.claims.claim import Claim, Contrast, Paper, Scale

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from variations.data.entry import text_sha256
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.parsing.config import DataConfig
 from variations.tasks.parsing.linearise import Bracketed, Form, Tagged, linearise
 from variations.tasks.parsing.treebank import extra_files, find

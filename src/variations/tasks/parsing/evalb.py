@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.parsing.parameters import COLLINS, Parameters
 
 OK, ERROR, SKIPPED = 0, 1, 2

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.parsing.trees import Tree
 
 NO_TAG = "XX"

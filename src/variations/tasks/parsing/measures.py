@@ -7,8 +7,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from variations.configuration.suggestions import did_you_mean
-from variations.errors import DataError, UserError
 from variations.store.ledger import RunFolder
+from variations.system.errors import DataError, UserError
 from variations.tasks.base import Measure, Published
 from variations.tasks.parsing import scores, stored
 from variations.tasks.parsing.treebank import DESCRIBED, find

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from html import escape
 from itertools import accumulate
 
-from variations.errors import DataError
 from variations.store.ledger import RunFolder
+from variations.system.errors import DataError
 from variations.tasks.base import Drawing
 from variations.tasks.parsing import stored
 from variations.tasks.parsing.parameters import COLLINS

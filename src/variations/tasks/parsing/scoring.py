@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.parsing.evalb import ERROR, Sentence, Summary, report, score_lines
 from variations.tasks.parsing.parameters import COLLINS, Parameters, read_parameters
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from variations.errors import DataError
 from variations.store.atomic import read_stored, stored_path
 from variations.store.ledger import RunFolder
+from variations.system.errors import DataError
 from variations.tasks.parsing import scores
 from variations.tasks.parsing.evalb import score_lines
 from variations.tasks.parsing.parameters import COLLINS

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 
 FILE = re.compile(r"wsj_(\d\d)(\d\d)\.mrg", re.IGNORECASE)
 """A file of the Penn Treebank: section, number."""

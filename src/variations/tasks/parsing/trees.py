@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 
 ROOTS = frozenset({"", "TOP", "ROOT", "S1"})
 """Labels of the bracket around a whole sentence. It says nothing, and is taken off when it has a single child."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from variations.data.special import BOS, EOS, PAD, UNK
-from variations.errors import DataError
+from variations.system.errors import DataError
 
 SUFFIXES = ("ing", "ed", "ly", "s", "ion", "er", "est", "al", "able", "y")
 SPECIAL = max(PAD, BOS, EOS, UNK) + 1

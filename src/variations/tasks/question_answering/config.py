@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from variations.config import RecipeConfig, RunConfig, choice, default_cache, number
+from variations.configuration.schema import RecipeConfig, RunConfig, choice, default_cache, number
 
 
 @dataclass

@@ -6,7 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 from random import Random
 
-from variations.errors import DataError, UserError
+from variations.system.errors import DataError, UserError
 from variations.tasks.question_answering.reader import Question, read
 
 TASKS = (

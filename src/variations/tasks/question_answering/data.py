@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytorch_lightning as pl
 import torch
 
-from variations.errors import DataError
-from variations.lightning import pl
 from variations.models.memory.stories import Stories
 from variations.store.atomic import write_json
 from variations.store.ledger import RunFolder
+from variations.system.errors import DataError
 from variations.tasks.question_answering import corpus, toy
 from variations.tasks.question_answering.batching import Draws
 from variations.tasks.question_answering.config import DataConfig, QuestionAnsweringConfig

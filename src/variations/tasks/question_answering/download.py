@@ -5,7 +5,7 @@ from pathlib import Path
 
 from variations.data.archives import extract
 from variations.data.download import fetch
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.question_answering.corpus import FOLDERS, TASKS, path_of
 from variations.tasks.question_answering.reader import lines
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.question_answering.reader import Question
 
 NIL = 0

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from variations.configuration.suggestions import did_you_mean
-from variations.errors import DataError, UserError
 from variations.store.ledger import RunFolder
+from variations.system.errors import DataError, UserError
 from variations.tasks.base import Measure, Published, Restarts, TestedRun
 from variations.tasks.question_answering.corpus import TASKS
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from variations.errors import UserError
+from variations.system.errors import UserError
 
 LONGEST = 12
 """Sentences of a story that is drawn unasked."""

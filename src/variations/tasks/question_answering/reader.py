@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 
 LINE = re.compile(r"([1-9][0-9]*) (\S.*)")
 WORDS = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*", re.UNICODE)

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from variations.config import RunConfig
 from variations.configuration.rules import Fault, Rules
-from variations.errors import DataError, UserError
+from variations.configuration.schema import RunConfig
 from variations.store.ledger import RunFolder
+from variations.system.errors import DataError, UserError
 from variations.tasks.base import Measure, Published, Recorded, Restarts, Samples, Size, TestedRun
 from variations.tasks.measured import Measured
 from variations.tasks.planned import Planned

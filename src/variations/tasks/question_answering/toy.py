@@ -7,7 +7,7 @@ nobody takes the one for the other. Results on it stand beside no published figu
 from collections.abc import Callable
 from random import Random
 
-from variations.errors import UserError
+from variations.system.errors import UserError
 from variations.tasks.question_answering.corpus import Split, hold_out
 from variations.tasks.question_answering.reader import Question
 

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from typing import Any, Protocol, cast
 
 import numpy as np
+import pytorch_lightning as pl
 import torch
+from lightning_fabric.utilities.seed import pl_worker_init_function
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
 
-from variations.config import TransformerConfig
+from variations.configuration.schema import TransformerConfig
 from variations.data.batching import Batch, Indices, TokenBatchSampler, collate
-from variations.lightning import pl, pl_worker_init_function
 
 
 class Pairs(Protocol):

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from variations.config import BranchConfig, ModelConfig
 from variations.configuration.rules import Fault
+from variations.configuration.schema import BranchConfig, ModelConfig
 from variations.tasks.base import Size
 from variations.tasks.planned import Planned
 

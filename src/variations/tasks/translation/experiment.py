@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from variations.errors import UserError
 from variations.store.atomic import write_text
 from variations.store.ledger import RunFolder
+from variations.system.errors import UserError
 from variations.tasks.base import Place
 from variations.tasks.sequences.experiment import SequenceExperiment
 from variations.tasks.translation.config import TranslationConfig

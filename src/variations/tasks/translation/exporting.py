@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from variations.data.special import BOS, EOS, PAD, UNK
-from variations.errors import UserError
 from variations.models.transformer.layers import DecoderLayer, EncoderLayer
 from variations.models.transformer.positions import Sinusoidal, sinusoids
 from variations.models.transformer.transformer import Transformer
+from variations.system.errors import UserError
 from variations.tasks.translation.decoding.hypothesis import Hypothesis, length_penalty
 from variations.tasks.translation.decoding.step import output_limits
 from variations.tasks.translation.decoding.translator import Translator, pad_sources

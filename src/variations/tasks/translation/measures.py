@@ -6,8 +6,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from variations.configuration.suggestions import did_you_mean
-from variations.errors import DataError
 from variations.store.ledger import RunFolder
+from variations.system.errors import DataError
 from variations.tasks.base import Measure, Published, TestedRun
 from variations.tasks.measured import Measured
 

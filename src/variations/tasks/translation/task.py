@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from variations.config import RunConfig
 from variations.configuration.rules import Fault, Rules
+from variations.configuration.schema import RunConfig
 from variations.store import inputs
 from variations.store.ledger import RunFolder
 from variations.tasks.base import Place, Recorded, Rehearsal, Samples, TestedRun

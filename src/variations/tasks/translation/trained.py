@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from variations.errors import DataError, UserError
 from variations.store.atomic import read_stored
 from variations.store.ledger import RunFolder
+from variations.system.errors import DataError, UserError
 from variations.tasks.base import TestedRun
 from variations.tasks.translation.measures import STEEP, measure
 

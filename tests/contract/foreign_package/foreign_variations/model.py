@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from variations.config import choice, number
+from variations.configuration.schema import choice, number
 
 
 class MeanModel(nn.Module):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from variations.config import RunConfig, number
+from variations.configuration.schema import RunConfig, number
 from variations.tasks.base import Measure, Recorded
 from variations.tasks.usual import Usual
 

@@ -15,7 +15,7 @@ from variations.commands.preflight import preflight
 from variations.configuration.faults import faults
 from variations.data.download import Patience
 from variations.data.transfer import Remote
-from variations.errors import DataError, UserError
+from variations.system.errors import DataError, UserError
 from variations.tasks.translation.config import DataConfig, TranslationConfig
 from variations.tasks.translation.data import corpora, multi30k, wmt14
 from variations.tasks.translation.data.corpora import Corpus, TextPair, load

@@ -12,10 +12,10 @@ from lightning_fabric.utilities.apply_func import move_data_to_device
 from pytorch_lightning.callbacks import ModelCheckpoint
 from torch.utils.data._utils.pin_memory import pin_memory
 
-from variations.config import SequenceRecipe, SequenceTrainer
 from variations.configuration.compose import compose_run
+from variations.configuration.schema import SequenceRecipe, SequenceTrainer
 from variations.data.batching import Batch
-from variations.errors import UserError
+from variations.system.errors import UserError
 from variations.tasks.translation.config import DataConfig, TranslationConfig
 from variations.tasks.translation.data import module
 from variations.tasks.translation.data.module import TranslationData

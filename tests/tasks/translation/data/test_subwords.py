@@ -13,7 +13,7 @@ import pytest
 
 from variations.data.entry import META
 from variations.data.special import BOS, EOS, PAD, UNK
-from variations.errors import DataError, UserError
+from variations.system.errors import DataError, UserError
 from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data import subwords as module
 from variations.tasks.translation.data.subwords import Subwords, subwords_for

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from variations.data.special import EOS
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data import tokens as module
 from variations.tasks.translation.data.subwords import Subwords, subwords_for

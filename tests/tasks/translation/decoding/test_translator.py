@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from variations.errors import ConfigError
+from variations.system.errors import ConfigError
 from variations.tasks.translation.config import DecodeConfig
 from variations.tasks.translation.decoding.translator import Translator, batches, clean, pad_sources
 

@@ -11,10 +11,10 @@ import torch
 from variations.commands import translate as translating
 from variations.commands.figures import FiguresConfig, draw
 from variations.commands.translate import TranslateConfig
-from variations.config import ModelConfig
-from variations.errors import UserError
+from variations.configuration.schema import ModelConfig
 from variations.models import build
 from variations.store.ledger import RunFolder
+from variations.system.errors import UserError
 from variations.tasks.translation.config import TranslationConfig
 
 EOS, OFFSET = 2, 4

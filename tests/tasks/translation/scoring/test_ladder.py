@@ -8,7 +8,7 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.translation.scoring.bleu import moses, multi30k_tokens
 from variations.tasks.translation.scoring.ladder import as_dict, perplexity, remarks, score_all
 

@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from variations.commands.score import ScoreConfig, score
-from variations.errors import DataError, UserError
+from variations.system.errors import DataError, UserError
 
 
 @pytest.fixture

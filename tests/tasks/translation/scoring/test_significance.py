@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.significance import PairedTest
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tables import significance
 from variations.tasks.translation.scoring.counts import bleu, bleu_counts
 

@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.translation.scoring.textfiles import read_lines
 
 

@@ -13,8 +13,8 @@ from typing import Any
 from variations.data.bars import status_line
 from variations.data.download import origin
 from variations.data.entry import entry, key_of, text_sha256
-from variations.errors import DataError, UserError
 from variations.store.atomic import write_json
+from variations.system.errors import DataError, UserError
 from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data import multi30k, wmt14
 from variations.tasks.translation.data.textfiles import (

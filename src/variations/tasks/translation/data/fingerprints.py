@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from variations.data.entry import key_of
-from variations.errors import UserError
 from variations.store import inputs
 from variations.store.run_folder import RunFolder
+from variations.system.errors import UserError
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.data import corpora
 from variations.tasks.translation.data.corpora import Corpus

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from variations.errors import UserError
 from variations.store import inputs
 from variations.store.atomic import write_json
 from variations.store.ledger import RunFolder
+from variations.system.errors import UserError
 from variations.tasks.sequences.data import PairsData
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.data import corpora, fingerprints

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from variations.data.download import fetch
 from variations.data.transfer import Remote
-from variations.errors import DataError
+from variations.system.errors import DataError
 
 LANGUAGES = ("en", "de", "fr")
 URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from variations.data.bars import status_line
 from variations.data.entry import entry, file_sha256, key_of, text_sha256
 from variations.data.special import BOS, EOS, PAD, UNK
-from variations.errors import DataError, UserError
+from variations.system.errors import DataError, UserError
 from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data.textfiles import iterate_pairs
 

@@ -16,7 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 
 BLOCK = 1 << 20
 QUICK = 200 << 20

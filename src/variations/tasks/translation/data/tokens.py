@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from variations.data.entry import entry, key_of, text_sha256
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data.subwords import Subwords, cache_folder
 from variations.tasks.translation.data.textfiles import iterate_pairs

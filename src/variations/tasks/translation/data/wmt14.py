@@ -22,8 +22,8 @@ from variations.data.archives import extract
 from variations.data.bars import status_line
 from variations.data.download import fetch, origin
 from variations.data.transfer import Remote, require_space
-from variations.errors import DataError, UserError
 from variations.store.atomic import write_json
+from variations.system.errors import DataError, UserError
 from variations.tasks.translation.data.textfiles import iterate, zipped
 
 STATMT = "http://www.statmt.org/"

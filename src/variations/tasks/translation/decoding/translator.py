@@ -14,7 +14,7 @@ from unicodedata import category
 import torch
 from torch import Tensor, nn
 
-from variations.errors import ConfigError
+from variations.system.errors import ConfigError
 from variations.tasks.translation.config import DecodeConfig
 from variations.tasks.translation.decoding.beam import Hypothesis, beam_search
 from variations.tasks.translation.decoding.protocol import EOS, PAD, Decodable

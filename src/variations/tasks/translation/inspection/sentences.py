@@ -8,9 +8,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from variations.errors import UserError
 from variations.figures.attention import AttentionMap, readable
 from variations.models import SequenceToSequence
+from variations.system.errors import UserError
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.data.subwords import Subwords
 from variations.tasks.translation.decoding.protocol import EOS

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.translation.scoring.gleu import MAX_ORDER, ngrams
 
 Counts = NDArray[np.int64]

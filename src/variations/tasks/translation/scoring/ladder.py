@@ -6,7 +6,7 @@ tokenised and lower-cased, today's custom is sacreBLEU. Each score here states w
 
 from collections.abc import Sequence
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 from variations.tasks.translation.scoring.bleu import Tokenise, chrf, moses, multi30k_tokens, multi_bleu, sacre_bleu
 from variations.tasks.translation.scoring.compounds import replace_unicode_punctuation, split_compounds
 from variations.tasks.translation.scoring.gleu import corpus_gleu

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from variations.errors import DataError
 from variations.store.atomic import read_stored, stored_path
+from variations.system.errors import DataError
 from variations.tasks.translation.scoring.counts import Counts, bleu_counts
 from variations.tasks.translation.scoring.ladder import preparation
 

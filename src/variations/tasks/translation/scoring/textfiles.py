@@ -4,7 +4,7 @@ import gzip
 import zlib
 from pathlib import Path
 
-from variations.errors import DataError
+from variations.system.errors import DataError
 
 
 def read_lines(path: Path, what: str) -> list[str]:

@@ -18,15 +18,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from variations.config import RunConfig
 from variations.configuration.compose import to_dict
+from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
-from variations.errors import UserError
 from variations.store.atomic import write_json, write_text
 from variations.store.identity import config_hash
 from variations.store.ledger import RunFolder
-from variations.tracking.final import Final
-from variations.tracking.mode import without_key
+from variations.system.errors import UserError
+from variations.training.tracking.final import Final
+from variations.training.tracking.mode import without_key
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from variations.errors import ExitCode, RunFailedError
+from variations.system.errors import ExitCode, RunFailedError
 
 
 class Output(io.TextIOWrapper):

@@ -12,9 +12,9 @@ import yaml
 from variations.configuration.places import IN_CHECKOUT
 from variations.configuration.spelling import spelled
 from variations.configuration.tasks import named
-from variations.errors import ConfigError
 from variations.searching.definition import Definition, define, is_search
 from variations.searching.space import Dimension
+from variations.system.errors import ConfigError
 
 METHODS = {"grid": "grid", "random": "random", "tpe": "bayes", "gp": "bayes"}
 

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from variations.config import RunConfig
 from variations.configuration.compose import to_dict
+from variations.configuration.schema import RunConfig
 from variations.store.identity import flatten
 from variations.store.ledger import RunFolder
 from variations.store.rows import changes
 from variations.tasks.base import Samples
-from variations.tracking.final import Final
+from variations.training.tracking.final import Final
 
 ALWAYS = (
     "model.kind",

@@ -4,7 +4,7 @@ import importlib
 from typing import Any
 
 from variations.tables.table import Table
-from variations.tracking.weights_and_biases import STEP
+from variations.training.tracking.weights_and_biases import STEP
 
 COSTS = {"parameters": "parameters", "flops": "training FLOPs", "seconds": "training seconds"}
 """Keys of the summary that scores are drawn against."""

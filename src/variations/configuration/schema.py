@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from variations.errors import ConfigError
+from variations.system.errors import ConfigError
 
 
 def choice(default: str | None, *choices: str) -> Any:

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from variations import processes
-from variations.config import RunConfig
 from variations.configuration.extras import lacking
+from variations.configuration.schema import RunConfig
 from variations.store.ledger import RunFolder
-from variations.tracking.final import Final
+from variations.system import processes
+from variations.training.tracking.final import Final
 
 Line = Mapping[str, Any]
 """A line of metrics.jsonl."""
@@ -98,24 +98,24 @@ def _opened(config: RunConfig, folder: RunFolder) -> Sequence[Tracker]:
     own = _own(config, folder)
     if not config.logger.further:
         return own
-    from variations.tracking.lightning_loggers import LightningLogger
+    from variations.training.tracking.lightning_loggers import LightningLogger
 
     return [*own, *(LightningLogger(name, settings, config) for name, settings in config.logger.further.items())]
 
 
 def _own(config: RunConfig, folder: RunFolder) -> Sequence[Tracker]:
     if config.logger.kind == "tensorboard":
-        from variations.tracking.event_files import EventFiles
+        from variations.training.tracking.event_files import EventFiles
 
         return [EventFiles(config, folder)]
     if config.logger.kind in ("auto", "wandb"):
-        from variations.tracking.mode import chosen_mode
+        from variations.training.tracking.mode import chosen_mode
 
         if (mode := chosen_mode(config.logger.mode)) != "disabled":
             if config.logger.kind == "auto" and (missing := lacking("wandb", "W&B")):
                 print(f"Metrics are kept in the run's folder only: {missing[0]}", file=sys.stderr)
                 return []
-            from variations.tracking.weights_and_biases import WeightsAndBiases
+            from variations.training.tracking.weights_and_biases import WeightsAndBiases
 
             return [WeightsAndBiases(config, folder, mode)]
     return []

@@ -4,12 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from variations.config import RunConfig
+import pytorch_lightning as pl
+
 from variations.configuration.compose import to_dict
 from variations.configuration.hydra_door import instantiate
-from variations.errors import ConfigError
-from variations.lightning import pl
-from variations.tracking.final import Final
+from variations.configuration.schema import RunConfig
+from variations.system.errors import ConfigError
+from variations.training.tracking.final import Final
 
 
 class LightningLogger:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from variations.config import RunConfig
+    from variations.configuration.schema import RunConfig
     from variations.tasks.translation.decoding.translator import Translator
 
 
@@ -90,14 +90,14 @@ def load(run: str | Path) -> TrainedRun:
         >>> variations.load("nowhere")
         Traceback (most recent call last):
         ...
-        variations.errors.UserError: ...
+        variations.system.errors.UserError: ...
 
     Raises:
         UserError: There is no run, or it is not finished.
     """
     from variations.configuration import compose
-    from variations.errors import UserError
     from variations.store.ledger import RunFolder
+    from variations.system.errors import UserError
 
     folder = RunFolder.open(Path(run).expanduser())
     if not folder.finished():
@@ -115,10 +115,10 @@ def train(*overrides: str) -> TrainedRun:
         UserError: The run cannot be started, or failed.
     """
     from variations.commands.preflight import preflight
-    from variations.config import RunConfig
+    from variations.commands.run import execute
     from variations.configuration.compose import compose_run
-    from variations.errors import ConfigError
-    from variations.run import execute
+    from variations.configuration.schema import RunConfig
+    from variations.system.errors import ConfigError
 
     if found := preflight(overrides, RunConfig, "train", runs_models=True):
         raise ConfigError(found)
@@ -147,8 +147,8 @@ def table(
     Raises:
         UserError: The sweep has no rows, or `rows` names an unknown one.
     """
-    from variations.config import SweepConfig
     from variations.configuration.compose import compose_run, loader
+    from variations.configuration.schema import SweepConfig
     from variations.configuration.suggestions import options
     from variations.store.rows import define
     from variations.tables.chance import SignificanceConfig

@@ -1,7 +1,7 @@
 """The processes of one run on several devices: started together, watched, and ended together.
 
-Each process runs `python -m variations.run FOLDER` and finds its place (rank) in the environment, as `torchrun` would
-tell it. This module imports no torch.
+Each process runs `python -m variations.commands.run FOLDER` and finds its place (rank) in the environment, as
+`torchrun` would tell it. This module imports no torch.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from variations.errors import RunFailedError, UserError
+from variations.system.errors import RunFailedError, UserError
 
 GRACE_SECONDS = 15.0
 """How long the others may take to end by themselves after one has ended with an error."""
@@ -42,7 +42,7 @@ def run_ranks(folder: Path, devices: int, nodes: int, lease: int = 0) -> int:
     """
     shared = _meeting_place(nodes) | {"WORLD_SIZE": str(devices * nodes), PARENT: str(os.getpid()), LEASE: str(lease)}
     first = int(os.environ.get("NODE_RANK", 0)) * devices
-    command = [sys.executable, "-P", "-m", "variations.run", str(folder)]
+    command = [sys.executable, "-P", "-m", "variations.commands.run", str(folder)]
     processes: list[subprocess.Popen[bytes]] = []
     with _passed_on(processes):
         try:
@@ -84,8 +84,8 @@ def _passed_on(processes: list[subprocess.Popen[bytes]]) -> Iterator[None]:
 
 
 def environment(place: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment, changed by `place`, in which `python -m variations.run` finds the package."""
-    source = str(Path(__file__).resolve().parents[1])
+    """This process's environment, changed by `place`, in which `python -m variations...` finds the package."""
+    source = str(Path(__file__).resolve().parents[2])
     paths = [source, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **place}
 

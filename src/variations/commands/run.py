@@ -1,7 +1,8 @@
 """One run, from a frozen configuration to scores: read it from top to bottom.
 
 `execute` finds the run's folder and freezes the configuration in it; `run` does the work of the folder and needs
-nothing but the folder, so that any launcher, on any machine that sees it, can do it: `python -m variations.run FOLDER`.
+nothing but the folder, so that any launcher can do it on any machine that sees the folder:
+`python -m variations.commands.run FOLDER`.
 """
 
 import os
@@ -14,16 +15,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from variations import processes, streams
-from variations.config import RunConfig
 from variations.configuration import surroundings
 from variations.configuration.compose import load, to_dict
+from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
-from variations.errors import ConfigError, ExitCode, Interrupted, Pruned, TakenOverError, UserError
 from variations.store import fence, ledger, naming
 from variations.store.atomic import disk_refusals_told
 from variations.store.lease import hold
 from variations.store.ledger import RunFolder
+from variations.system import processes, streams
+from variations.system.errors import ConfigError, ExitCode, Interrupted, Pruned, TakenOverError, UserError
 
 
 def execute(config: RunConfig) -> Path:
@@ -146,7 +147,7 @@ def _set_failed(folder: RunFolder, error: BaseException) -> None:
 
 
 def _train_and_test(config: RunConfig, folder: RunFolder, interrupt: Any) -> dict[str, Any]:
-    from variations import tracking
+    from variations.training import tracking
     from variations.training.outcome import outcome
 
     code: int = ExitCode.FAILED
@@ -194,7 +195,7 @@ def _begin_log(path: Path) -> None:
 
 
 def main() -> int:
-    """`python -m variations.run FOLDER`: how a pool starts a run, and a run its ranks."""
+    """`python -m variations.commands.run FOLDER`: how a pool starts a run, and a run its ranks."""
     processes.die_with_parent()
     streams.prepare(work_goes_on=True)
     path = Path(sys.argv[1])
