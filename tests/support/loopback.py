@@ -1,7 +1,9 @@
 """A web server on loopback that misbehaves as told, as a fixture."""
 
 import hashlib
+import io
 import re
+import tarfile
 import threading
 import time
 from collections.abc import Iterator
@@ -9,6 +11,17 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+
+
+def packed(members: dict[str, bytes]) -> bytes:
+    """A `.tar.gz` of these files, by their names in it."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return stream.getvalue()
 
 
 @dataclass

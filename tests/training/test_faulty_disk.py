@@ -108,7 +108,8 @@ def differences(config: RunConfig, place: Path, expected: dict[str, Any]) -> lis
     return [*found, *(f"left over: {path}" for path in left)]
 
 
-def cut_and_continue(undisturbed: Any, place: Path, points: int) -> None:
+def faults_after_power_cuts(undisturbed: Any, place: Path, points: int) -> list[str]:
+    """What is wrong after a continuation from each of `points` moments at which the power fails."""
     config, expected, events, root = undisturbed
     assert {event.kind for event in events} >= {"write", "flush", "added", "gone"}
     rng, wrong = random.Random(1), []
@@ -118,20 +119,21 @@ def cut_and_continue(undisturbed: Any, place: Path, points: int) -> None:
         disk.mkdir()
         faulty_disk.rebuild(events[:moment], root, disk, rng)
         wrong += [f"after {moment} of {len(events)}: {line}" for line in differences(config, disk, expected)]
-    assert wrong == []
+    return wrong
 
 
 def test_after_a_power_cut_the_run_continues_as_if_there_had_been_none(undisturbed: Any, tmp_path: Path) -> None:
-    cut_and_continue(undisturbed, tmp_path, 8)
+    assert faults_after_power_cuts(undisturbed, tmp_path, 8) == []
 
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(3600)
 def test_after_a_power_cut_at_any_of_200_moments(undisturbed: Any, tmp_path: Path) -> None:
-    cut_and_continue(undisturbed, tmp_path, 200)
+    assert faults_after_power_cuts(undisturbed, tmp_path, 200) == []
 
 
-def refuse_and_continue(undisturbed: Any, place: Path, error: int, every: int, first: int) -> None:
+def faults_after_refusals(undisturbed: Any, place: Path, error: int, every: int, first: int) -> list[str]:
+    """What is wrong when the disk refuses from each `every`-th operation on, and after the run is continued."""
     config, expected, _, _ = undisturbed
     at, wrong = first, list[str]()
     while True:
@@ -155,18 +157,18 @@ def refuse_and_continue(undisturbed: Any, place: Path, error: int, every: int, f
         wrong += [f"{where}, then: {line}" for line in differences(config, disk, expected)]
         at += every
     assert at > first
-    assert wrong == []
+    return wrong
 
 
 @pytest.mark.parametrize(("error", "first"), [(errno.ENOSPC, 30), (errno.EIO, 60), (errno.EROFS, 90)])
 def test_a_disk_that_refuses_is_told_of_in_a_sentence_and_the_run_continues(
     error: int, first: int, undisturbed: Any, tmp_path: Path
 ) -> None:
-    refuse_and_continue(undisturbed, tmp_path, error, 150, first)
+    assert faults_after_refusals(undisturbed, tmp_path, error, 150, first) == []
 
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EROFS])
 def test_a_disk_that_refuses_at_any_write(error: int, undisturbed: Any, tmp_path: Path) -> None:
-    refuse_and_continue(undisturbed, tmp_path, error, 1, 1)
+    assert faults_after_refusals(undisturbed, tmp_path, error, 1, 1) == []

@@ -1,12 +1,11 @@
 """bAbI's archive from a server on loopback: resumed, unpacked in part, checked by contents, asked for once."""
 
-import io
 import os
-import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from loopback import packed
 
 from variations.system.errors import DataError
 from variations.tasks.question_answering import download as module
@@ -21,17 +20,11 @@ STORY = "1 Mary went to the {place}.\n2 Where is Mary? \t{place}\t1\n"
 
 def archive(folder: str, *, wrong: tuple[int, ...] = ()) -> bytes:
     """The forty files of a folder, each a story in Windows' line ends, and one file that nobody asks for."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as opened:
-        names = {f"{TOP}/LICENSE.txt": b"free"}
-        for task, title in enumerate(TASKS, 1):
-            text = STORY.format(place="attic" if task in wrong else "garden").replace("\n", "\r\n") * task
-            names |= {f"{TOP}/{folder}/qa{task}_{title}_{part}.txt": text.encode() for part in ("train", "test")}
-        for name, content in names.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            opened.addfile(member, io.BytesIO(content))
-    return packed.getvalue()
+    members = {f"{TOP}/LICENSE.txt": b"free"}
+    for task, title in enumerate(TASKS, 1):
+        text = STORY.format(place="attic" if task in wrong else "garden").replace("\n", "\r\n") * task
+        members |= {f"{TOP}/{folder}/qa{task}_{title}_{part}.txt": text.encode() for part in ("train", "test")}
+    return packed(members)
 
 
 @pytest.fixture

@@ -2,14 +2,13 @@
 
 import gzip
 import hashlib
-import io
 import logging
 import os
-import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from loopback import packed
 
 from variations.commands.preflight import preflight
 from variations.configuration.faults import faults
@@ -384,16 +383,6 @@ def test_sgm_gives_its_segments(tmp_path: Path) -> None:
     (tmp_path / "none.sgm").write_text("<p>no segments</p>")
     with pytest.raises(DataError, match=r"none\.sgm contains no <seg>"):
         wmt14.read_sgm(tmp_path / "none.sgm")
-
-
-def packed(members: dict[str, bytes]) -> bytes:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
-        for name, content in members.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return stream.getvalue()
 
 
 @pytest.fixture
