@@ -27,11 +27,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import torch
 
+from variations.commands import run
 from variations.configuration.compose import compose_run, to_dict
 from variations.store import naming
 from variations.store.ledger import RunFolder
 from variations.tasks.translation.config import TranslationConfig
-from variations.training import checkpoints, outcome, run  # noqa: F401 - `run` imports it when it needs it
+from variations.training import checkpoints, outcome  # noqa: F401 - `run` imports it when it needs it
 
 STEPS = 60
 STEPS_DONE = list(range(1, STEPS + 1))

@@ -131,8 +131,7 @@ def test_a_report_that_failed_leaves_one_workspace_however_often_it_is_tried(
 ) -> None:
     import wandb
 
-    from variations.commands import wandb_report
-    from variations.tables import wandb_panels
+    from variations.commands import wandb_panels, wandb_report
 
     workspaces, reports = [Saved(number) for number in range(3)], [Saved(number) for number in range(3)]
     reports[0].fails = reports[1].fails = True
