@@ -6,21 +6,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-SWEEP = "toy_weighted_readings"
-ROWS = ["learned", "uniform", "random"]
-COLUMNS = ("row", "published.dev_bleu", "published_delta.dev_bleu", "test.bleu", "delta", "ci", "p", "seeds")
+SWEEP = "babi_memn2n_1k"
+COLUMNS = ("row", "published.mean_error", "test.error", "published_delta.mean_error", "delta", "ci", "p")
 START, END = "<!-- table: tools/readme_table.py -->\n", "<!-- end of table -->\n"
 
 
 def text() -> str:
-    """The table in Markdown: published figures, ours, and how far chance reaches."""
+    """The rows that have recorded runs, as a table in Markdown: published, ours, and how far chance reaches."""
     from variations.configuration.compose import compose_run
     from variations.store.rows import define
     from variations.tables.grid import lay_out
     from variations.tables.table import build
 
     store = Path("records")
-    grid = lay_out(build(define(compose_run([f"sweep={SWEEP}"]).sweep, rows=ROWS, store=store), store))
+    sweep = compose_run([f"sweep={SWEEP}"]).sweep
+    rows = [row for row in sweep.rows if (store / SWEEP / row).is_dir()]
+    grid = lay_out(build(define(sweep, rows=rows, store=store), store))
     keys = [column.key for column in grid.columns]
     shown = [keys.index(key) for key in COLUMNS if key in keys]
     lines = ["| " + " | ".join(grid.columns[i].title for i in shown) + " |"]

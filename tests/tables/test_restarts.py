@@ -56,6 +56,14 @@ def test_without_chance_in_items_it_is_students_t_of_one_restart_on_each_side() 
     assert found.low == pytest.approx(-found.high, rel=0.14)
 
 
+def test_a_comparison_has_one_interval_and_one_p_in_both_directions() -> None:
+    rng = np.random.default_rng(2)
+    ours, theirs = (one_group(rng.random((10, 300)) < share, list(range(10))) for share in (0.3, 0.2))
+    found, other = across_restarts(ours, theirs, mean), across_restarts(theirs, ours, mean)
+    assert (found.difference, found.low, found.high) == pytest.approx((-other.difference, -other.high, -other.low))
+    assert found.p == other.p
+
+
 def test_variances_of_groups_add_up() -> None:
     """Two groups of as many items: each restart of one moves the mean by half of its own error."""
     one = np.zeros((4, 100), dtype=bool)

@@ -9,6 +9,7 @@ Random draws are those of `sacrebleu.significance` with the same seed, so that i
 effect one-sided and calls twice as many chance differences significant as the level says; we compare |d* - mean d*|.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -193,8 +194,7 @@ def across_restarts(
     )
     if uncertain > 0:
         freedom = (known + added) ** 2 / uncertain  # Satterthwaite 1946
-        draws = draws + rng.normal(0.0, np.sqrt(added), n)
-        draws = draws / np.sqrt(rng.chisquare(freedom, n) / freedom)
+        draws = _widened(draws, difference, added, freedom, rng)
     low, high = _interval(difference + draws, level)
     p = _share(np.abs(draws) >= abs(difference) - TIE)
     counts = (len(system.items), len(base.items))
@@ -253,5 +253,15 @@ def _with_seeds(
     if uncertain == 0:
         return draws
     freedom = max((known + added) ** 2 / uncertain, degrees)
-    wider = draws + rng.normal(0.0, np.sqrt(added), len(draws))
-    return np.asarray(wider / np.sqrt(rng.chisquare(freedom, len(draws)) / freedom))
+    difference = float(observed[0].mean() - observed[1].mean())
+    return _widened(draws, difference, added, freedom, rng)
+
+
+def _widened(draws: Floats, difference: float, added: float, freedom: float, rng: np.random.Generator) -> Floats:
+    """(n,) draws around zero with a normal deviation of variance `added`, divided by √(χ²_ν/ν), ν = `freedom`.
+
+    The deviations have the sign of the difference. So the draws of `base` against `system` are these with the other
+    sign, and a comparison has one interval and one p, in whichever direction it is asked for.
+    """
+    deviation = math.copysign(1.0, difference) * rng.normal(0.0, np.sqrt(added), len(draws))
+    return np.asarray((draws + deviation) / np.sqrt(rng.chisquare(freedom, len(draws)) / freedom))

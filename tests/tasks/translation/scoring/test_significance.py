@@ -180,6 +180,21 @@ def test_spread_between_seeds_widens_the_interval():
     assert (wide.seeds, wide.variance) == ((3, 3), ("items", "seeds"))
 
 
+def mirrored(found, other):
+    """Whether two comparisons are one, asked for in both directions."""
+    return (found.difference, found.low, found.high, found.p) == pytest.approx(
+        (-other.difference, -other.high, -other.low, other.p), abs=1e-12
+    )
+
+
+def test_a_comparison_has_one_interval_and_one_p_in_both_directions():
+    rng = np.random.default_rng(6)
+    references, ease = simulated_references(rng, 150)
+    system, base = ([simulated_system(rng, references, ease, rng.normal(0, 0.1)) for _ in range(3)] for _ in range(2))
+    assert mirrored(across_seeds(system, base), across_seeds(base, system))
+    assert mirrored(paired_bootstrap(system[0], base[0]), paired_bootstrap(base[0], system[0]))
+
+
 def test_single_seeds_say_that_seeds_were_not_accounted_for():
     rng = np.random.default_rng(4)
     references, ease = simulated_references(rng, 100)
