@@ -18,34 +18,20 @@ from variations.tables.chance import SignificanceConfig
 from variations.tables.grid import lay_out
 from variations.tables.table import Table, build, document
 from variations.tasks.base import Measure, TestedRun
-from variations.tasks.measured import Measured
+from variations.tasks.task import Task
 
 MSE = Measure("test.mse", "test MSE", False, "mean squared error", items="points", digits=4)
 X = np.linspace(-1, 1, 200)
 
 
 @dataclass
-class Line(Measured):
+class Line(Task):
     """Regression on a line."""
 
     name: str = "line"
     schema: type[RunConfig] = RunConfig
     metrics: Sequence[str] = ("test.mse",)
     incidental: Sequence[str] = ()
-    silent: Sequence[str] = ()
-
-    def effective(self, flat: dict[str, Any]) -> dict[str, Any]:
-        return flat
-
-    def without_effect(self, flat: Any) -> Sequence[str]:
-        return ()
-
-    @property
-    def symbols(self) -> dict[str, str]:
-        return {}
-
-    def own_text(self, config: Any) -> bool:
-        return False
 
     def measure(self, key: str) -> Measure:
         return MSE if key == MSE.key else super().measure(key)
@@ -126,11 +112,11 @@ def test_missing_items_are_told(table: Table) -> None:
 def test_a_search_takes_the_tasks_measures_and_directions(line: Line) -> None:
     found, faults = objective_faults(SearchConfig(metrics=["test.mse", "parameters"]), line)
     assert faults == []
-    assert [(each.key, each.direction, each.label) for each in found] == [
+    assert [(each.key, each.direction, each.measure.label) for each in found] == [
         ("test.mse", "minimize", "test MSE"),
         ("parameters", "minimize", "parameters"),
     ]
-    assert found[0].of({"scores": {"test": {"mse": {"value": 0.25}}}}) == 0.25
+    assert found[0].measure.value({"scores": {"test": {"mse": {"value": 0.25}}}}) == 0.25
     _, faults = objective_faults(SearchConfig(metrics=["test.bleu"]), line)
     assert faults == ["search.metrics: There is no measure 'test.bleu'. Valid: test.mse."]
     assert SweepConfig().metric == "bleu"

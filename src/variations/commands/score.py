@@ -9,11 +9,12 @@ from typing import Any
 
 from variations.commands.cli import command
 from variations.configuration.schema import choice
+from variations.store.identity import flatten
+from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
-from variations.tasks.translation.scoring.bleu import moses_languages
+from variations.tasks.translation.data.textfiles import read_lines
+from variations.tasks.translation.scoring.bleu import Score, as_dict, moses_languages
 from variations.tasks.translation.scoring.ladder import remarks, score_all
-from variations.tasks.translation.scoring.score import Score, as_dict
-from variations.tasks.translation.scoring.textfiles import read_lines
 
 DEFAULT_LANGUAGE = "de"
 
@@ -96,7 +97,7 @@ def read_texts(config: ScoreConfig) -> Texts:
     files = _files(config)
     if config.lang is not None and not re.fullmatch("[a-z]{2,3}", config.lang):
         raise UserError(f"lang={config.lang} is no language code: give two or three small letters, such as lang=de.")
-    lines = {what: read_lines(path, f"{what} file") for what, path in files.items()}
+    lines = {what: read_lines(path) for what, path in files.items()}
     for what, others in lines.items():
         if len(others) != len(lines["reference"]):
             raise DataError(
@@ -141,16 +142,8 @@ def _nothing_stored(config: ScoreConfig, folder: Path) -> str:
 
 def _of_run(config: ScoreConfig, key: str) -> str | None:
     """A key of the run's frozen configuration, where there is one."""
-    from omegaconf import OmegaConf
-    from yaml import YAMLError
-
-    path = Path(config.run or "").expanduser() / "config.yaml"
-    if config.run is None or not path.is_file():
-        return None
-    try:
-        found = OmegaConf.select(OmegaConf.load(path), key)
-    except (YAMLError, OSError, UnicodeDecodeError) as error:
-        raise DataError(f"The run's configuration {path} cannot be read ({error}): give lang=LANGUAGE.") from None
+    folder = RunFolder(Path(config.run or "").expanduser())
+    found = flatten(folder.config()).get(key) if config.run is not None and folder.exists() else None
     return str(found) if found else None
 
 
@@ -162,16 +155,10 @@ def _file_language(path: Path) -> str | None:
 
 def stored_perplexities(run: Path, name: str) -> list[Score]:
     """Perplexities of the set `name` that the run itself measured (`loss` in its result.json)."""
-    path = run.expanduser() / "result.json"
-    if not path.is_file():
-        return []
-    try:
-        loss = json.loads(path.read_text(encoding="utf-8")).get("loss", {})
-    except (ValueError, AttributeError) as error:
-        raise DataError(f"The run's {path} is damaged ({error}).") from None
+    loss = (RunFolder(run.expanduser()).result() or {}).get("loss") or {}
     sentences = {
         "ppl": "Perplexity per target sub-word, end of sentence included, from the loss without label smoothing.",
-        "ppl_word": "Perplexity per target word, from the loss without label smoothing.",
+        "ppl_per_word": "Perplexity per target word, from the loss without label smoothing.",
     }
     found = {key: loss.get(f"{name}_{key}") for key in sentences}
     return [Score(key, float(value), sentences[key]) for key, value in found.items() if value is not None]

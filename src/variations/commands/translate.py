@@ -4,6 +4,7 @@ Lines are translated in groups: a group is closed when it is full, or when no fu
 that a file goes through quickly and a slow pipe is still answered at once. On a terminal each line is answered alone.
 """
 
+import dataclasses
 import io
 import json
 import math
@@ -20,10 +21,14 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 from variations.commands.cli import command
 from variations.configuration.extras import need
 from variations.configuration.schema import choice, number
+from variations.store.ledger import RunFolder
 from variations.system.errors import UserError
 from variations.tasks.translation.config import DecodeConfig, TranslationConfig
+from variations.tasks.translation.task import subwords_of
 
 if TYPE_CHECKING:
+    from variations.models import SequenceToSequence
+    from variations.tasks.translation.data.subwords import Subwords
     from variations.tasks.translation.decoding.translator import Translation, Translator
     from variations.tasks.translation.inspection.sentences import Alignment
 
@@ -131,13 +136,11 @@ def load(config: TranslateConfig) -> "Translator":
     folder = Path(config.run).expanduser()
     if not folder.is_dir():
         raise UserError(f"The run folder {config.run} does not exist: give the folder that training printed last.")
-    from variations.commands.trained import load_model
-
     model, subwords, run_config = load_model(folder)
     decode = search_config(config, run_config)
     import torch
 
-    from variations.tasks.translation.decoding.translator import Translator
+    from variations.tasks.translation.decoding.translator import Translator, limits
 
     has_gpu = torch.cuda.is_available()
     if config.accelerator == "gpu" and not has_gpu:
@@ -145,14 +148,25 @@ def load(config: TranslateConfig) -> "Translator":
     device = "cuda" if has_gpu and config.accelerator != "cpu" else "cpu"
     if isinstance(model, torch.nn.Module):
         model.to(device).eval()
-    rows = run_config.positions.max_length if run_config.positions.kind == "learned" else None
-    max_source = min(run_config.data.max_length, rows or run_config.data.max_length)
-    limits = {"max_source": max_source, "max_target": rows}
     if config.decoder == "ctranslate2":
         from variations.tasks.translation.exporting import ExportedTranslator
 
-        return ExportedTranslator(cast(Any, model), subwords, decode, device="cpu", **limits)
-    return Translator(cast(Any, model), subwords, decode, device=device, **limits)
+        return ExportedTranslator(cast(Any, model), subwords, decode, device="cpu", **limits(run_config))
+    return Translator(cast(Any, model), subwords, decode, device=device, **limits(run_config))
+
+
+def load_model(path: Path) -> "tuple[SequenceToSequence, Subwords, TranslationConfig]":
+    """The network of a run as it was tested, its vocabulary and its configuration.
+
+    Raises:
+        UserError: There is no such run, it is none of translation, it has no checkpoint, or its vocabulary is gone.
+    """
+    from variations.training.weights import load_network
+
+    network, config = load_network(path)
+    if config.task != "translation":
+        raise UserError(f"{path} is a run of task={config.task}: give one of task=translation.")
+    return cast("SequenceToSequence", network), subwords_of(config, RunFolder.open(path)), config
 
 
 def search_config(config: TranslateConfig, run: TranslationConfig) -> DecodeConfig:
@@ -161,20 +175,14 @@ def search_config(config: TranslateConfig, run: TranslationConfig) -> DecodeConf
     Raises:
         UserError: nbest is more than the beam.
     """
-    asked, own = config.decode, run.decode
-    beam = own.beam if asked.beam is None else asked.beam
-    if config.nbest > beam:
+    asked = {key: value for key, value in dataclasses.asdict(config.decode).items() if value is not None}
+    found = dataclasses.replace(run.decode, **asked, nbest=config.nbest)
+    if found.nbest > found.beam:
         raise UserError(
-            f"nbest={config.nbest} is more than decode.beam={beam}: set nbest to at most {beam}, "
-            f"or decode.beam={config.nbest}."
+            f"nbest={found.nbest} is more than decode.beam={found.beam}: set nbest to at most {found.beam}, "
+            f"or decode.beam={found.nbest}."
         )
-    return DecodeConfig(
-        beam=beam,
-        alpha=own.alpha if asked.alpha is None else asked.alpha,
-        max_extra=own.max_extra if asked.max_extra is None else asked.max_extra,
-        batch_tokens=own.batch_tokens if asked.batch_tokens is None else asked.batch_tokens,
-        nbest=config.nbest,
-    )
+    return found
 
 
 def read(stream: Iterable[bytes]) -> Iterator[Line]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from variations.figures.canvas import COLOURS, INK, linestyle, new, plain
+from variations.figures.canvas import COLOURS, INK, legend, linestyle, new, plain
 from variations.system.errors import UserError
 
 WEAKEST = 0.03
@@ -95,11 +95,8 @@ def heat_maps(found: AttentionMap, heads: Sequence[int]) -> Any:
     figure, panels = new(1.6 + columns * side, 1.6 + rows * side * ratio, rows, columns, **options)
     image = None
     for panel, head in zip(panels, heads, strict=False):
-        image = panel.imshow(found.weights[head], cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+        image = _shaded(panel, found.weights[head], found.queries, found.keys, size)
         panel.set_title(f"head {head + 1}")
-        panel.set_xticks(range(S), found.keys, rotation=90, fontsize=size, parse_math=False)
-        panel.set_yticks(range(T), found.queries, fontsize=size, parse_math=False)
-        panel.tick_params(length=0)
     for panel in panels[len(heads) :]:
         panel.set_visible(False)
     for panel in panels[max(0, len(heads) - columns) : len(heads)]:
@@ -113,10 +110,7 @@ def alignment_map(weights: NDArray[np.float32], target: Sequence[str], source: S
     """One averaged cross-attention (T, S) as a heat map; `where` says over what the mean was taken."""
     side = 0.22 * max(len(target), len(source)) + 1.2
     figure, panels = new(side + 1.2, 0.22 * len(target) + 2.2)
-    image = panels[0].imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-    panels[0].set_xticks(range(len(source)), source, rotation=90, fontsize=8, parse_math=False)
-    panels[0].set_yticks(range(len(target)), target, fontsize=8, parse_math=False)
-    panels[0].tick_params(length=0)
+    image = _shaded(panels[0], weights, target, source, 8)
     figure.colorbar(image, ax=panels, label="attention weight", pad=0.02)
     _words_around(figure, f"{PARTS['cross']}, {where}", "cross")
     return figure
@@ -133,10 +127,7 @@ def overview(maps: Sequence[AttentionMap]) -> Any:
             if head >= len(item.weights):
                 panel.set_visible(False)
                 continue
-            image = panel.imshow(
-                item.weights[head], cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest"
-            )
-            panel.set(xticks=[], yticks=[])
+            image = _shaded(panel, item.weights[head], (), (), 8)
             if i == 0:
                 panel.set_title(f"head {head + 1}", fontsize=8)
             if head == 0:
@@ -144,6 +135,15 @@ def overview(maps: Sequence[AttentionMap]) -> Any:
     figure.colorbar(image, ax=panels, label="attention weight", shrink=min(1.0, 3 / (1.3 * len(maps))), pad=0.02)
     _words_around(figure, f"{PARTS[maps[0].part]}, all layers and heads", maps[0].part)
     return figure
+
+
+def _shaded(panel: Any, weights: NDArray[np.float32], queries: Sequence[str], keys: Sequence[str], size: float) -> Any:
+    """Weights (T, S) as shades of blue, with their words at the axes, or without any."""
+    image = panel.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    panel.set_xticks(range(len(keys)), keys, rotation=90, fontsize=size, parse_math=False)
+    panel.set_yticks(range(len(queries)), queries, fontsize=size, parse_math=False)
+    panel.tick_params(length=0)
+    return image
 
 
 def lines(found: AttentionMap, heads: Sequence[int], queries: Sequence[int] | None = None) -> Any:
@@ -173,9 +173,9 @@ def lines(found: AttentionMap, heads: Sequence[int], queries: Sequence[int] | No
             _boxes(panel, found.weights[head][asked].mean(axis=0), 1.02 + 0.045 * order, head)
     panel.text(-0.03, -0.8, "query", ha="right", va="center", fontsize=8, color="#777777")
     panel.text(1.03 + boxes, -0.8, "key", ha="left", va="center", fontsize=8, color="#777777")
-    _head_legend(figure, heads)
-    note = f"lines of weight below {WEAKEST:g} are left out"
-    figure.supxlabel(f"{found.title}; {note}", fontsize=8, color="#555555")
+    looks = [(f"head {head + 1}", {"color": _colour(head), "ls": _dashes(head), "lw": 2.4}) for head in heads]
+    note = f"{found.title}; lines of weight below {WEAKEST:g} are left out"
+    legend(figure, looks, min(4, len(heads)), note, fontsize=8, handlelength=2.5)
     return figure
 
 
@@ -215,14 +215,6 @@ def _boxes(panel: Any, weights: NDArray[np.float32], x: float, head: int) -> Non
 
     for j, value in enumerate(weights):
         panel.add_patch(Rectangle((x, j - 0.4), 0.04, 0.8, color=_colour(head), alpha=min(1.0, float(value)), lw=0))
-
-
-def _head_legend(figure: Any, heads: Sequence[int]) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], color=_colour(head), ls=_dashes(head), lw=2.4) for head in heads]
-    names = [f"head {head + 1}" for head in heads]
-    figure.legend(handles, names, loc="outside upper center", ncols=min(4, len(heads)), fontsize=8, handlelength=2.5)
 
 
 def _words_around(figure: Any, title: str, part: str) -> None:

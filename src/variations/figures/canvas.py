@@ -2,14 +2,13 @@
 
 import io
 import math
-import os
-import secrets
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from variations.store.atomic import replaced
 from variations.system.errors import UserError
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#8C7A00")
@@ -71,6 +70,16 @@ def linestyle(number: int) -> Any:
     return (0, pattern) if pattern else "-"
 
 
+def legend(figure: Any, lines: Sequence[tuple[str, dict[str, Any]]], columns: int, note: str, **options: Any) -> None:
+    """Names of lines with their looks above the panels, and a note below."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], **look) for _, look in lines]
+    names = [name for name, _ in lines]
+    figure.legend(handles, names, loc="outside upper center", ncols=columns, **options)
+    figure.supxlabel(note, fontsize=8, color="#555555")
+
+
 def plain(text: str) -> str:
     """Text of a user or of a corpus without the dollar signs that would be read as formulas."""
     return text.replace("$", r"\$")
@@ -112,18 +121,8 @@ def save(figure: Any, path: Path) -> Path:
     with rc_context({"svg.hashsalt": path.stem}):
         figure.savefig(buffer, format=kind, dpi=160, facecolor="white", metadata=metadata)
     try:
-        _replace(path, buffer.getvalue())
+        with replaced(path) as temporary:
+            temporary.write_bytes(buffer.getvalue())
     except OSError as error:
         raise UserError(f"Cannot write {path}: {error.strerror}; choose another folder with out=DIR.") from error
     return path
-
-
-def _replace(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 
 from variations.configuration.schema import RunConfig
 from variations.planning.cost import Cost, run_cost
-from variations.planning.measuring import Measured, measured
-from variations.planning.shape import Shape, machine_bytes
+from variations.planning.measuring import Measured, Shape, machine_bytes, measured
 from variations.system.processes import cores
 
 LIMIT = 5.0

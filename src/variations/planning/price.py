@@ -1,15 +1,62 @@
 """The cost of every row of a plan, the total of what is left, and how long that takes on so many devices."""
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from variations.configuration.schema import AUTO
 from variations.planning.cost import Cost, preparation, run_cost
-from variations.planning.measuring import Measured, measured
+from variations.planning.measuring import Measured, Shape, machine_bytes, measured
 from variations.planning.packing import packed
 from variations.planning.rows import Planned
-from variations.planning.schedule import Path, Piece, longest_first
-from variations.planning.shape import Shape, machine_bytes
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A run to be done."""
+
+    name: str
+    seconds: float
+    first: bool = False
+    """A base row's run: it is started before the others."""
+    after: str | None = None
+    """Name of the run whose checkpoint it needs; a name that is not among the pieces is done already."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """A way to do all pieces."""
+
+    seconds: float
+    """From the first start to the last end."""
+    critical: list[str]
+    """The pieces, first to last, that the end waited for without a pause."""
+
+
+def longest_first(pieces: Sequence[Piece], places: int) -> Path:
+    """Give each free place the longest piece that can start (Graham's LPT rule: at most a third over the optimum).
+
+    Args:
+        pieces: What there is to do; `after` must not go in circles.
+        places: Pieces at the same time, at least 1.
+    """
+    undone = {piece.name for piece in pieces}
+    waiting = sorted(pieces, key=lambda piece: (not piece.first, -piece.seconds))
+    running: list[tuple[float, str]] = []  # when it ends, and its name
+    before: dict[str, str | None] = {}  # the piece at whose end it started
+    now, last = 0.0, None
+    while undone:
+        for piece in [p for p in waiting if p.after not in undone][: places - len(running)]:
+            waiting.remove(piece)
+            heapq.heappush(running, (now + piece.seconds, piece.name))
+            before[piece.name] = last
+        now, last = heapq.heappop(running)
+        undone.remove(last)
+    chain: list[str] = []
+    while last is not None:
+        chain.append(last)
+        last = before[last]
+    return Path(now, chain[::-1])
 
 
 @dataclass(frozen=True)
@@ -53,7 +100,7 @@ def bill(rows: Sequence[Planned], places: int | None, limit: float, *, fresh: bo
         fresh: Measure again what is known.
     """
     rows = _packed(rows, limit, fresh=fresh)
-    shapes = {row.name: Shape(row.config, row.at_once) for row in rows if row.config is not None and row.trainable}
+    shapes = {row.name: Shape(row.config, row.at_once) for row in rows if row.config is not None}
     found = measured(shapes, limit, fresh=fresh)
     answers = [found[shapes[row.name].key()] if row.name in shapes else None for row in rows]
     prices = [_price(row, answer) for row, answer in zip(rows, answers, strict=True)]
@@ -78,13 +125,15 @@ def bill(rows: Sequence[Planned], places: int | None, limit: float, *, fresh: bo
         preparation=max((preparation(answer.values or {}) for answer in answers if answer), default=0.0),
         places=places,
         path=longest_first(pieces, places),
-        unknown=[row.name for row, price in zip(rows, prices, strict=True) if row.trainable and price.cost is None],
+        unknown=[
+            row.name for row, price in zip(rows, prices, strict=True) if row.config is not None and price.cost is None
+        ],
     )
 
 
 def _packed(rows: Sequence[Planned], limit: float, *, fresh: bool) -> Sequence[Planned]:
     """The rows with as many at once as the launch would choose by measuring, where it is to."""
-    base = next((row.config for row in rows if row.trainable), None)
+    base = next((row.config for row in rows if row.config is not None), None)
     if base is None or base.sweep.at_once != AUTO or base.trainer.accelerator != "cpu":
         return rows
     chosen = packed(base, sum(len(row.launches) for row in rows), limit=limit, fresh=fresh)

@@ -1,10 +1,12 @@
 """A search as its sweep file and command line define it, checked as a whole before anything is started."""
 
 import dataclasses
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,12 @@ from omegaconf import OmegaConf
 from variations.configuration.compose import compose_node, compose_run, loader, to_config, to_dict
 from variations.configuration.faults import check
 from variations.configuration.overrides import leaf_keys
+from variations.configuration.places import spelled
 from variations.configuration.schema import RunConfig, SearchConfig, TrialConfig, VariationConfig
-from variations.configuration.spelling import spelled
 from variations.configuration.suggestions import did_you_mean, options
 from variations.configuration.tasks import named
 from variations.searching.objectives import Objective, objective_faults, unmeasured_faults
-from variations.searching.space import Dimension, from_override, read_space, value_faults
+from variations.searching.space import Dimension, from_override, read_space, takes_whole_numbers, value_faults
 from variations.store.identity import identity
 from variations.store.rows import load_row
 from variations.system.errors import ConfigError
@@ -68,9 +70,7 @@ class Definition:
         wanted = self.settings.trials
         if self.settings.sampler != "grid" or None in cells:
             return wanted or 0
-        count = 1
-        for number in cells:
-            count *= number or 1
+        count = math.prod(number or 1 for number in cells)
         return count if wanted is None else min(wanted, count)
 
     def trial_overrides(self, values: Mapping[str, Any]) -> list[str]:
@@ -121,10 +121,7 @@ def is_search(arguments: Sequence[str], extra_folder: str | None = None) -> bool
 
 @lru_cache(maxsize=8)
 def _file_is_search(choice: str, extra_folder: str | None) -> bool:
-    return _is_on(compose_run([choice], extra_folder=extra_folder).sweep.search)
-
-
-def _is_on(settings: SearchConfig) -> bool:
+    settings: SearchConfig = compose_run([choice], extra_folder=extra_folder).sweep.search
     return settings.trials is not None or bool(settings.space)
 
 
@@ -151,10 +148,8 @@ def define(arguments: tuple[str, ...], extra_folder: str | None = None) -> Defin
     keys = leaf_keys(type(head))
     for key, override in given.items():
         if override.is_sweep_override() and key not in ("seed", "sweep", "variation"):
-            item = keys.get(key)
-            whole = item is not None and item.type in (int, int | None)
-            unreadable: list[str] = []
-            dimension = from_override(override, whole, unreadable)
+            item, unreadable = keys.get(key), list[str]()
+            dimension = from_override(override, takes_whole_numbers(item), unreadable)
             if dimension is not None and not (unreadable := list(value_faults(dimension, item, found))):
                 dimensions.append(dimension)
             problems += unreadable
@@ -182,8 +177,10 @@ def _composed(
     extra_folder: str | None,
 ) -> Definition:
     settings = head.sweep.search
-    if settings.baseline is not None and (fault := baseline_fault(settings.baseline, extra_folder)):
-        raise ConfigError([*problems, fault])
+    valid = options(loader(extra_folder), "variation")
+    if (name := settings.baseline) is not None and name not in valid:
+        text = f"there is no such row.{did_you_mean(name, valid)} Write TABLE/ROW, as for variation=."
+        raise ConfigError([*problems, f"search.baseline={name}: {text}"])
     typed = {line.partition("=")[0] for line in shared}
     own = [line for line in head.sweep.overrides if line.partition("=")[0] not in typed]
     start = [f"variation={settings.baseline}"] if settings.baseline is not None else []
@@ -285,23 +282,14 @@ def _baseline_values(
     values: dict[str, Any] = {}
     found = []
     for dimension in dimensions:
-        if dimension.key in choices:
-            value: Any = choices[dimension.key]
-        else:
-            value = _get(base, dimension.key)
-        values[dimension.key] = value
+        key = dimension.key
+        values[key] = value = choices[key] if key in choices else attrgetter(key)(base)
         if not dimension.holds(value):
             found.append(
                 f"search.baseline={name} has {dimension.key}={value}, which is not in its space ({dimension.text()}): "
                 "widen the space, or start from another row."
             )
     return values, found
-
-
-def _get(config: Any, key: str) -> Any:
-    for part in key.split("."):
-        config = getattr(config, part)
-    return config
 
 
 def _trial_faults(
@@ -324,16 +312,6 @@ def _trial_faults(
                 continue
             found += [fault.text for fault in check(config)]
     return found
-
-
-def baseline_fault(name: str, extra_folder: str | None) -> str | None:
-    """Say that a baseline is no row; None if it is one."""
-    valid = options(loader(extra_folder), "variation")
-    if name in valid:
-        return None
-    return (
-        f"search.baseline={name}: there is no such row.{did_you_mean(name, valid)} Write TABLE/ROW, as for variation=."
-    )
 
 
 def again(arguments: Sequence[str]) -> str:

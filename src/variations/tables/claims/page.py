@@ -6,7 +6,7 @@ from variations.configuration.tasks import DEFAULT, named
 from variations.tables.claims.claim import Contrast, Paper
 from variations.tables.claims.evidence import Effort, Evidence, Judged, Outcome
 from variations.tables.claims.rule import LEVEL, POWER, SEEDS, VERDICTS, detectable
-from variations.tasks.base import Task
+from variations.tasks.task import Task
 
 HEAD = f"""# What the papers claim, and what we found
 
@@ -100,7 +100,7 @@ def _compared(test: Contrast, task: Task) -> str:
     rows = f"`{test.row}` v. `{test.base}`"
     if test.expect == "sooner":
         return f"{rows}, {test.unit.replace('_', ' ')}s saved".replace("secondss", "seconds").replace("flopss", "FLOPs")
-    label = "parameters" if test.measure == "parameters" else task.measure(test.measure).label
+    label = test.measure if test.measure == "parameters" else task.measure(test.measure).label
     return f"{rows}, {label}"
 
 

@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from variations.models.memory.memn2n import MemN2N
 from variations.store.atomic import json_text, write_text
 from variations.store.ledger import RunFolder
-from variations.tasks.base import ParameterGroup, Place
+from variations.tasks.base import Experiment, ParameterGroup, Place
 from variations.tasks.question_answering import measures
 from variations.tasks.question_answering.batching import gather
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
@@ -21,7 +21,7 @@ from variations.tasks.question_answering.pictures import readings, stored
 from variations.tasks.question_answering.training import answers, best, clip, is_linear, rate
 
 
-class QuestionAnsweringExperiment:
+class QuestionAnsweringExperiment(Experiment):
     """The networks, their losses and their tests (see `tasks/base.py` for each member).
 
     Args:
@@ -46,9 +46,6 @@ class QuestionAnsweringExperiment:
         """All weights, under the recipe's rate."""
         rated = functools.partial(rate, batches=self.batches, recipe=self.config.recipe)
         return [ParameterGroup("weights", list(self.network.parameters()), rated)]
-
-    def start(self, place: Place) -> None:
-        """There is nothing to see."""
 
     def losses(self, batch: Batch) -> tuple[Tensor]:
         """What the networks minimise, summed over questions, restarts and groups."""
@@ -101,10 +98,6 @@ class QuestionAnsweringExperiment:
         for net in self.network.values():
             if isinstance(net, MemN2N):
                 net.linear.fill_(linear)
-
-    def metrics(self) -> dict[str, Any]:
-        """Nothing is recorded of the weights."""
-        return {}
 
     def validate(self, place: Place) -> dict[str, float]:
         """Loss in nats and error in percent of the questions held out, over all groups and restarts."""

@@ -2,28 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from variations.configuration.rules import Fault
 from variations.configuration.schema import BranchConfig, ModelConfig
 from variations.tasks.base import Size
-from variations.tasks.planned import Planned
+from variations.tasks.task import Task
 
 
-class SequenceTask(Planned):
-    """A sequence becomes another by a network of `models/` (see `tasks/base.py` for each member)."""
+class SequenceTask(Task):
+    """A sequence becomes another by a network of `models/` (see `tasks/task.py` for each member)."""
 
-    other_names: Mapping[str, str] = {
-        "beam_size": "decode.beam",
-        "length_penalty": "decode.alpha",
-        "lenpen": "decode.alpha",
-        "vocab_size": "data.vocabulary",
-    }
     test_only: Sequence[str] = ("branch.eval_mode", "branch.eval_seed")
 
     symbols: Mapping[str, str] = {
         "model.kind": "model",
+        "model.N": "N",
+        "model.d_model": "d_model",
+        "model.d_ff": "d_ff",
         "model.h": "heads",
         "model.dropout": "P_drop",
         "recipe.label_smoothing": "ε_ls",
@@ -67,13 +63,6 @@ class SequenceTask(Planned):
             if line.startswith(("branch=", "branch."))
         ]
 
-    def missing(self, config: Any) -> list[str]:
-        """The folder of the data, if one is named and is not there."""
-        root = config.data.root
-        if root is None or Path(root).expanduser().is_dir():
-            return []
-        return [f"data.root={root}: there is no such folder ({Path(root).expanduser().absolute()})."]
-
     losses: Sequence[str] = ("loss", "nll")
     units: Sequence[str] = ("pairs", "source_tokens", "target_tokens", "padded_tokens", "flops")
     loss_unit = "target_tokens"
@@ -109,7 +98,9 @@ class SequenceTask(Planned):
         "branch.eval_seed",
     )
     switches: Sequence[str] = ("model.dropout", "model.attention_dropout", "model.relu_dropout")
-    smaller = "lower trainer.tokens_per_batch"
+    smaller = (
+        "lower trainer.tokens_per_batch (the update stays the same: its batches are accumulated), or the model's size"
+    )
     lengths: tuple[int, int] = (30, 30)
     """Tokens of a source and of a target, where sizes are counted."""
 

@@ -1,6 +1,6 @@
 """Translation as a task: what it owns, and where to find it. Importing it imports no torch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +8,7 @@ from variations.configuration.rules import Fault, Rules
 from variations.configuration.schema import RunConfig
 from variations.store import inputs
 from variations.store.ledger import RunFolder
-from variations.tasks.base import Place, Recorded, Rehearsal, Samples, TestedRun
+from variations.tasks.base import Asked, Place, Recorded, Rehearsal, Samples, TestedRun
 from variations.tasks.sequences.task import SequenceTask
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.faults import RULES
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Translation(SequenceTask, Measures):
-    """Text in one language becomes text in another (see `tasks/base.py` for each member)."""
+    """Text in one language becomes text in another (see `tasks/task.py` for each member)."""
 
     name = "translation"
     schema: type[RunConfig] = TranslationConfig
@@ -90,6 +90,14 @@ class Translation(SequenceTask, Measures):
 
         return attention_pictures(folder, experiment.network, experiment.data.subwords)
 
+    def attended(
+        self, folder: RunFolder, config: TranslationConfig, network: Any, asked: Asked
+    ) -> Iterator[tuple[str, Any]]:
+        """Every layer and head for one sentence."""
+        from variations.tasks.translation.inspection.drawn import attention_figures
+
+        return attention_figures(folder, network, subwords_of(config, folder), config, asked)
+
     def rehearsal(self, config: TranslationConfig) -> Rehearsal:
         """The corpus, its first pairs, or invented lengths where it is not here."""
         from variations.tasks.translation.rehearsal import rehearsal
@@ -121,7 +129,7 @@ class Translation(SequenceTask, Measures):
 
     def record(self, run: TestedRun) -> Mapping[str, Any]:
         """Texts, or sums over sentences where the text is not ours to publish, and the BLEU of baselines."""
-        from variations.tasks.translation.recorded import record
+        from variations.tasks.translation.trained import record
 
         return record(run.folder, run.config)
 

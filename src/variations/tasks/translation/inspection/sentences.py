@@ -14,7 +14,7 @@ from variations.system.errors import UserError
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.data.subwords import Subwords
 from variations.tasks.translation.decoding.protocol import EOS
-from variations.tasks.translation.decoding.translator import Translation, Translator, clean
+from variations.tasks.translation.decoding.translator import Translation, Translator, clean, limits
 from variations.tasks.translation.inspection.attention import attention_weights
 
 
@@ -66,9 +66,8 @@ def run_maps(
     Raises:
         UserError: The sentence has no sub-words, or too many.
     """
-    rows = config.positions.max_length if config.positions.kind == "learned" else None
-    longest = min(config.data.max_length, rows or config.data.max_length)
-    translator = Translator(cast(Any, model), subwords, config.decode, max_source=longest, max_target=rows)
+    translator = Translator(cast(Any, model), subwords, config.decode, device="cpu", **limits(config))
+    longest, rows = translator.max_source or 0, translator.max_target
     source = subwords.encode([clean(sentence)])[0]
     if len(source) == 1:
         raise UserError("The sentence holds no sub-words: give sentence='SOME WORDS'.")
@@ -99,7 +98,8 @@ def alignments(translator: Translator, found: Translation, layer: int | None) ->
     Raises:
         UserError: The model has no such layer.
     """
-    source = list(translator.subwords.encode([clean(found.source)])[0])
+    subwords = cast(Subwords, translator.subwords)
+    source = subwords.encode([clean(found.source)])[0]
     if found.truncated:
         source = [*source[: found.translated_length - 1], EOS]
     results: list[Alignment | None] = []
@@ -108,7 +108,7 @@ def alignments(translator: Translator, found: Translation, layer: int | None) ->
         if len(source) == 1 or not ids or not isinstance(translator.model, SequenceToSequence):
             results.append(None)
             continue
-        crossed = [m for m in maps(translator.model, pieces_of(translator), source, ids) if m.part == "cross"]
+        crossed = [m for m in maps(translator.model, subwords.pieces, source, ids) if m.part == "cross"]
         if not crossed:
             results.append(None)
             continue
@@ -118,11 +118,6 @@ def alignments(translator: Translator, found: Translation, layer: int | None) ->
         mean = np.mean([item.weights.mean(axis=0) for item in chosen], axis=0).astype(np.float32)
         results.append(Alignment(chosen[0].keys, chosen[0].queries, mean))
     return results
-
-
-def pieces_of(translator: Translator) -> Any:
-    """The sub-words' own way to name identifiers."""
-    return translator.subwords.pieces  # type: ignore[attr-defined]
 
 
 def _identifiers(tokens: Sequence[int], *, finished: bool) -> list[int]:

@@ -2,20 +2,28 @@
 
 import hashlib
 import io
-import os
-import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from variations.store.atomic import read_stored, stored_path
+from variations.store.atomic import read_stored, replaced, stored_path
 from variations.system.errors import DataError
 from variations.tasks.translation.scoring.counts import Counts, bleu_counts
 from variations.tasks.translation.scoring.ladder import preparation
 
 _COUNTS_VERSION = "1"
 """To be raised when the counting of n-grams changes, so that old files are passed over."""
+
+
+def side_by_side(folder: Path, name: str, *sides: str) -> list[tuple[str, ...]]:
+    """Lines of a set's texts (`src`, `ref`, `hyp`) that belong together; none where one of the sides is not stored."""
+    files = [folder / f"{name}.{side}" for side in sides]
+    if not all(map(stored_path, files)):
+        return []
+    columns = [read_stored(file).decode("utf-8").removesuffix("\n").split("\n") for file in files]
+    return list(zip(*columns, strict=True))
 
 
 @dataclass(frozen=True)
@@ -106,17 +114,5 @@ def _read(path: Path) -> Counts | None:
 
 def _write(path: Path, counts: Counts) -> None:
     """Keep counts if the place allows it: they can always be counted again."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            np.save(file, counts, allow_pickle=False)
-        temporary.replace(path)
-    except OSError:
-        _discard(temporary)
-
-
-def _discard(path: Path) -> None:
-    from contextlib import suppress
-
-    with suppress(OSError):
-        path.unlink(missing_ok=True)
+    with suppress(OSError), replaced(path) as temporary, temporary.open("xb") as file:
+        np.save(file, counts, allow_pickle=False)
