@@ -46,6 +46,8 @@ class Api:
             return self._compare(query.get("ids", ""))
         if name == "sweep" and rest:
             return self._sweep("/".join(rest), significance=query.get("significance", "") not in ("", "0", "false"))
+        if name == "importance" and rest:
+            return self._importance("/".join(rest))
         if name in _OF_RUNS and rest:
             return self._of_run(name, "/".join(rest), query)
         raise MissingError(f"There is no /api/{path}.")
@@ -60,6 +62,13 @@ class Api:
             revision(runs),
             lambda: document(sweeps.sweep(self.store, name, significance=significance)),
         )
+
+    def _importance(self, name: str) -> bytes:
+        from variations.dashboard.importance import importance
+
+        table = self._sweep(name, significance=False)
+        stamp = revision(self.store.sweep(name))
+        return self._cached(("importance", name), stamp, lambda: document(importance(json.loads(table))))
 
     def _of_run(self, name: str, identifier: str, query: Mapping[str, str]) -> bytes:
         run = self._find(identifier)

@@ -110,6 +110,8 @@ def _tables(api: Api, chosen: dict[str, list[Found]]) -> list[str]:
     for name in chosen:
         content = json.loads(api.answer(f"sweep/{quote(name, safe='')}", {"significance": "1"}))
         found.append(element(f"/api/sweep/{encoded(name)}", document(_public(api, content))))
+        if content["table"] and content["table"]["keys"]:
+            found.append(element(f"/api/importance/{encoded(name)}", api.answer(f"importance/{quote(name, safe='')}")))
     return found
 
 

@@ -138,16 +138,23 @@ window.V = window.V || {};
     return { fig, text: marks.map((mark, k) => `${names[k]} ${V.signed(mark.value)}, interval ${V.signed(mark.ci[0])} to ${V.signed(mark.ci[1])}`).join("; ") };
   };
 
-  function cividis(count) {
-    const stops = V.CIVIDIS.map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
-    return Array.from({ length: count }, (_, i) => {
-      const place = (i / (count - 1)) * (stops.length - 1);
-      const low = Math.min(Math.floor(place), stops.length - 2);
-      const mixed = stops[low].map((value, k) => Math.round(value + (stops[low + 1][k] - value) * (place - low)));
-      return `#${mixed.map((value) => value.toString(16).padStart(2, "0")).join("")}`;
-    });
+  const STOPS = V.CIVIDIS.map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
+
+  /** Red, green and blue of cividis at `share` of its length. */
+  function mixed(share) {
+    const place = Math.min(Math.max(share, 0), 1) * (STOPS.length - 1);
+    const low = Math.min(Math.floor(place), STOPS.length - 2);
+    return STOPS[low].map((value, k) => Math.round(value + (STOPS[low + 1][k] - value) * (place - low)));
   }
 
-  /** Black or white, whichever is read on cividis at `share` of its length. */
-  V.onCividis = (share) => (share > 0.52 ? "#111111" : "#ffffff");
+  V.cividisAt = (share) => `#${mixed(share).map((value) => value.toString(16).padStart(2, "0")).join("")}`;
+
+  const cividis = (count) => Array.from({ length: count }, (_, i) => V.cividisAt(i / (count - 1)));
+
+  /** Black or white, whichever has the higher contrast (WCAG 2) with cividis at `share` of its length. */
+  V.onCividis = (share) => {
+    const [red, green, blue] = mixed(share).map((value) => (value <= 10 ? value / 3294 : ((value / 255 + 0.055) / 1.055) ** 2.4));
+    const luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    return (luminance + 0.05) ** 2 > 0.05 * 1.05 ? "#000000" : "#ffffff";
+  };
 })();
