@@ -3,7 +3,7 @@
 window.V = window.V || {};
 
 (() => {
-  const ORDER = ["table", "curves", "compare", "branches", "attention", "sweep", "scatter", "drawings"];
+  const ORDER = ["table", "curves", "compare", "branches", "attention", "sweep", "scatter", "keys", "drawings"];
   const node = (id) => document.getElementById(id);
 
   const done = new Map(); // tests that have arrived, and of which version

@@ -20,18 +20,29 @@ window.V = window.V || {};
     return known.sort((a, b) => rank(a) - rank(b) || (typeof a === "number" ? a - b : V.value(a).localeCompare(V.value(b))));
   };
 
-  function continuous(title, values, ticks = 5) {
-    const numbers = values.filter(V.known);
-    const low = Math.min(...numbers);
-    const high = Math.max(...numbers);
-    const log = low > 0 && high / low >= 50;
+  /** Round numbers from `low` to `high`: 1, 2 or 5 times a power of ten. */
+  function round(low, high, log) {
+    if (log) {
+      const powers = Array.from({ length: 40 }, (_, k) => 10 ** (k - 20));
+      const all = powers.flatMap((power) => [power, 2 * power, 5 * power]).filter((value) => value >= low && value <= high);
+      return all.length > 7 ? all.filter((value) => powers.some((power) => Math.abs(value / power - 1) < 1e-9)) : all;
+    }
+    const rough = (high - low) / 5;
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].map((by) => by * power).find((by) => by >= rough);
+    const first = Math.ceil(low / step);
+    return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, k) => (first + k) * step);
+  }
+
+  function continuous(title, values) {
+    const numbers = values.filter(V.known).sort((a, b) => a - b);
+    const low = numbers[0];
+    const high = numbers.at(-1);
+    const log = low > 0 && high / low >= 30 && numbers[numbers.length >> 1] < low + 0.25 * (high - low); // most are small
     const f = log ? Math.log : (value) => value;
     const share = (value) => (high > low ? (f(value) - f(low)) / (f(high) - f(low)) : 0.5);
-    const at = Array.from({ length: ticks }, (_, k) => k / (ticks - 1)).map((part) => {
-      const value = f(low) + part * (f(high) - f(low));
-      return { share: part, text: V.any(log ? Math.exp(value) : value) };
-    });
-    return { title: log ? `${title} (log)` : title, share, ticks: high > low ? at : [{ share: 0.5, text: V.any(low) }], exact: true };
+    const ticks = high > low ? round(low, high, log) : [low];
+    return { title: log ? `${title} (log)` : title, share, ticks: ticks.map((value) => ({ share: share(value), text: V.any(value) })), exact: true };
   }
 
   function discrete(title, levels) {

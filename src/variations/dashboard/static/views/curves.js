@@ -35,7 +35,7 @@ V.views = V.views || {};
       V.check("logx", "log x", chosen.logX, (on) => V.state.set({ logx: on ? 1 : null })),
       V.check("logy", "log y", chosen.logY, (on) => V.state.set({ logy: on ? 1 : null })),
       V.choices("seeds", chosen.group ? "Runs" : "Seeds", [["band", "band"], ["each", "each"]], chosen.band ? "band" : "each", (value) => V.state.set({ seeds: value === "band" ? null : value })),
-      V.groupBy(sweep, "each row by itself"),
+      V.groupBy(sweep, "nothing"),
       V.select("panels", "Charts", PANELS, chosen.panels, (value) => V.state.set({ panels: value === "one" ? null : value })),
       chosen.panels === "measures" && sweep.metrics.length > MEASURES ? V.check("measures", `all ${sweep.metrics.length} measures`, V.state.get("measures") === "all", (on) => V.state.set({ measures: on ? "all" : null })) : null,
     );
@@ -146,20 +146,22 @@ V.views = V.views || {};
   /** One range for all small charts of one measure, so that heights can be compared. */
   function shared(all, chosen, factor) {
     const range = (values, log) => {
-      const low = Math.min(...values);
-      const high = Math.max(...values);
-      const room = log ? 1 : 0.05 * (high - low || 1);
-      return new Bokeh.Range1d(log ? { start: low / 1.1, end: high * 1.1 } : { start: low - room, end: high + room });
+      const low = values.reduce((a, b) => Math.min(a, b));
+      const high = values.reduce((a, b) => Math.max(a, b));
+      const room = 0.05 * (high - low || 1);
+      return log ? { start: low / 1.1, end: high * 1.1 } : { start: low - room, end: high + room };
     };
     const points = all.flatMap((line) => line.points);
-    return { xRange: range(points.map((point) => point.x / factor), chosen.logX), yRange: range(points.flatMap((point) => [point.low ?? point.y, point.high ?? point.y]), chosen.logY) };
+    const x = range(points.map((point) => point.x / factor), chosen.logX);
+    const y = range(points.flatMap((point) => [point.low ?? point.y, point.high ?? point.y]), chosen.logY);
+    return () => ({ xRange: new Bokeh.Range1d(x), yRange: new Bokeh.Range1d(y) }); // a range belongs to one chart
   }
 
   async function showGrid(list, chosen, axis, nodes, current) {
-    const ranges = chosen.panels === "rows" ? shared(list.flatMap((panel) => panel.all), chosen, axis.factor) : {};
+    const ranges = chosen.panels === "rows" ? shared(list.flatMap((panel) => panel.all), chosen, axis.factor) : () => ({});
     for (const [k, panel] of list.entries()) {
       if (!current()) return;
-      const { fig } = draw(panel.all, panel.chosen, axis, { rest: panel.rest, ...ranges });
+      const { fig } = draw(panel.all, panel.chosen, axis, { rest: panel.rest, ...ranges() });
       await V.chart.show(fig, nodes[k], `${panel.title}: ${ends(panel.all, panel.chosen)}`);
     }
   }
@@ -194,7 +196,7 @@ V.views = V.views || {};
       V.el(
         "div",
         { class: "split" },
-        V.picker(sweep, latest(rows, found, chosen)),
+        V.picker(sweep, latest(rows, found, chosen), chosen.group ? (row) => parts.find((part) => part.runs.some((item) => item.row === row))?.look : (row) => row.look),
         V.el(
           "section",
           {},

@@ -40,7 +40,7 @@ V.views = V.views || {};
       "tr",
       { class: kind },
       V.el("th", { scope: "row" }, head),
-      V.el("td", { class: "bar" }, V.el("span", { style: { width: `${100 * (value || 0)}%` } })),
+      V.el("td", { class: "share" }, V.el("span", { style: { width: `${100 * (value || 0)}%` } })),
       V.el("td", { class: "number", text: share(value) }),
       V.el("td", { class: "number", text: p }),
     );

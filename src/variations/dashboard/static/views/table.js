@@ -106,14 +106,33 @@ V.views = V.views || {};
     return [...rows].sort((a, b) => Number(has(b)) - Number(has(a)) || (has(a) ? (down ? -compare(a, b) : compare(a, b)) : 0) || a.index - b.index);
   }
 
-  function body(sweep, list, rows, sorted, open) {
-    const out = [];
-    let group = null;
+  /** Rows by the key that was chosen, else by the groups of the paper's table: [{title, rows}]. */
+  function sections(sweep, rows, sorted) {
+    const groups = V.grouped(sweep, rows);
+    if (groups) return groups.map((group) => ({ ...group, title: `${group.title}: ${mean(sweep, group.rows)}` }));
+    const found = [];
     for (const row of rows) {
-      if (!sorted && row.group && row.group !== group) {
-        out.push(V.el("tr", { class: "group" }, V.el("th", { colspan: list.length, scope: "colgroup", text: row.group })));
-      }
-      group = row.group;
+      const title = sorted ? null : row.group;
+      if (!found.length || found.at(-1).title !== title) found.push({ title, rows: [] });
+      found.at(-1).rows.push(row);
+    }
+    return found;
+  }
+
+  function mean(sweep, rows) {
+    const scores = rows.map((row) => row.score).filter(V.known);
+    const average = scores.reduce((sum, score) => sum + score, 0) / scores.length;
+    return `${V.count(rows.length, "row")}${scores.length ? `, mean ${sweep.primary.label} ${V.fixed(average)}` : ""}`;
+  }
+
+  function body(sweep, list, rows, sorted, open) {
+    const heading = (title) => V.el("tr", { class: "group" }, V.el("th", { colspan: list.length, scope: "colgroup", text: title }));
+    return sections(sweep, rows, sorted).flatMap((section) => [section.title ? heading(section.title) : null, ...lines(sweep, list, section.rows, open)]);
+  }
+
+  function lines(sweep, list, rows, open) {
+    const out = [];
+    for (const row of rows) {
       const expanded = open === row.name;
       const toggle = () => V.state.set({ open: expanded ? null : row.name }, true);
       out.push(
@@ -188,6 +207,7 @@ V.views = V.views || {};
           "div",
           { class: "bar" },
           V.el("h2", { text: hidden && rows.length ? `${V.verdict(sweep, rows)} ${V.count(hidden, "row")} hidden by the filter.` : sweep.verdict }),
+          V.groupBy(sweep, sweep.rows.some((row) => row.group) ? "as published" : "nothing"),
           sweep.rows.length > 8 || filter ? V.el("input", { type: "search", id: "filter", class: "inline", placeholder: "Filter rows  ( / )", "aria-label": "Filter rows", value: filter, on: { input: (event) => V.state.set({ filter: event.target.value }, true) } }) : null,
         ),
         V.el("div", { class: "scroll", "data-scroll": "table" }, V.arrows(table, "tr.line")),
