@@ -166,6 +166,15 @@ def quickstart(store: Path, seeds: int = 2) -> Path:
     return store
 
 
+def grid(store: Path) -> Path:
+    """Three learning rates and three depths, of which the first move BLEU by 5 and the second by 2."""
+    for at, lr in enumerate((0.25, 0.5, 1.0)):
+        for n in (1, 2, 3):
+            row = f"lr{lr}_N{n}"
+            write(store, row, sweep="grid", base=None, bleu=59.0 + 5 * at + 2 * n, recipe__lr=lr, model__N=n)
+    return store
+
+
 def many(store: Path, rows: int = 200) -> Path:
     """A sweep of `rows` rows of one seed each, the first written and the others made from its text."""
     first = write(store, "row000", sweep="many", label="Row 000", base="row000", bleu=70.0)

@@ -60,6 +60,8 @@ window.V = window.V || {};
         text: V.views[key].title,
       }))),
     );
+    const tab = node("nav").querySelector("[aria-current]");
+    if (tab) node("nav").scrollLeft = tab.offsetLeft - (node("nav").clientWidth - tab.offsetWidth) / 2; // on a phone the tabs scroll
   }
 
   async function render() {

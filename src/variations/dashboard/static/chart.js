@@ -42,7 +42,7 @@ window.V = window.V || {};
         outline_line_color: null,
       });
       fig.toolbar.logo = null;
-      if (tools === "") fig.toolbar_location = null;
+      if (tools === "" || window.innerWidth < 640) fig.toolbar_location = null; // on a phone it takes the room of the chart
       for (const wheel of fig.toolbar.tools.filter((tool) => tool.type === "WheelZoomTool")) {
         wheel.modifiers = { ctrl: true }; // the wheel alone scrolls the page
         fig.toolbar.active_scroll = wheel;
@@ -116,12 +116,13 @@ window.V = window.V || {};
   /** Differences with their intervals around zero: marks {name, look, value, ci}. Null of none. */
   V.forest = (marks, x) => {
     if (!marks.length) return null;
-    const names = marks.map(({ name }, k) => (marks.findIndex((mark) => mark.name === name) === k ? name : `${name} (${k + 1})`));
+    const wrapped = (name) => V.wrap(name, 34).join("\n");
+    const names = marks.map(({ name }, k) => wrapped(marks.findIndex((mark) => mark.name === name) === k ? name : `${name} (${k + 1})`));
     const low = Math.min(0, ...marks.map((mark) => mark.ci[0]));
     const high = Math.max(0, ...marks.map((mark) => mark.ci[1]));
     const room = 0.06 * (high - low || 1);
     const fig = V.chart.figure({
-      height: 72 + 30 * marks.length, x, y: "", tools: "",
+      height: 72 + 16 * names.reduce((sum, name) => sum + 1 + name.split("\n").length, 0), x, y: "", tools: "",
       xRange: new Bokeh.Range1d({ start: low - room, end: high + room }),
       yRange: new Bokeh.FactorRange({ factors: [...names].reverse() }),
     });
@@ -135,7 +136,7 @@ window.V = window.V || {};
       return fig.scatter({ field: "x" }, { field: "y" }, { source, marker: look.marker, size: 11, fill_color: look.marker === "plus" ? null : look.colour, line_color: look.colour });
     });
     V.chart.hover(fig, shown, [["", "@y"], ["difference", "@x{+0.00}"], ["interval", "@low{+0.00} to @high{+0.00}"]]);
-    return { fig, text: marks.map((mark, k) => `${names[k]} ${V.signed(mark.value)}, interval ${V.signed(mark.ci[0])} to ${V.signed(mark.ci[1])}`).join("; ") };
+    return { fig, text: marks.map((mark) => `${mark.name} ${V.signed(mark.value)}, interval ${V.signed(mark.ci[0])} to ${V.signed(mark.ci[1])}`).join("; ") };
   };
 
   const STOPS = V.CIVIDIS.map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));

@@ -5,8 +5,6 @@ window.V = window.V || {};
 (() => {
   const TOP = 46;
   const HEIGHT = 340;
-  const SIDE = 70;
-  const GAP = 128;
   const CONTINUOUS = 8; // numbers that take more values than this have a scale; fewer stand evenly spaced
   const FORK = 11; // px by which lines through one value are spread, so that they can be told apart
 
@@ -58,14 +56,15 @@ window.V = window.V || {};
   };
 
   /** Colour of a score: cividis without the end that the page's ground swallows. */
-  V.ramp = (share) => V.cividisAt(V.theme() === "dark" ? 0.22 + 0.78 * share : 0.86 * share);
+  V.ramp = (share) => V.cividisAt(V.theme() === "dark" ? 0.36 + 0.64 * share : 0.86 * share);
 
   const path = (points) => points.map(([x, y], k) => (k ? `C${(points[k - 1][0] + x) / 2},${points[k - 1][1]} ${(points[k - 1][0] + x) / 2},${y} ${x},${y}` : `M${x},${y}`)).join("");
 
   /** Draws `lines` {name, text, values, score} across `axes`; the last axis is the score's. `brushes` by axis: [low, high] as
       shares of its height; a line outside one of them fades. `change` is told the brushes, `point` the line under the pointer. */
   V.parallel = (axes, lines, { brushes, change, point, wide }) => {
-    const gap = Math.max(GAP, (wide - 2 * SIDE) / Math.max(1, axes.length - 1));
+    const SIDE = wide < 500 ? 48 : 70;
+    const gap = Math.max(wide < 500 ? 88 : 128, (wide - 2 * SIDE) / Math.max(1, axes.length - 1));
     const width = 2 * SIDE + gap * (axes.length - 1);
     const x = (k) => SIDE + gap * k;
     const y = (share) => TOP + (HEIGHT - TOP - 22) * (1 - share);

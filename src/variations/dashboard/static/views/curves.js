@@ -202,7 +202,7 @@ V.views = V.views || {};
           {},
           V.el("h2", { text: title }),
           controls(sweep, chosen),
-          chosen.group && drawn.length ? V.el("ul", { class: "legend", "aria-label": "Groups" }, parts.map((part) => V.el("li", {}, V.swatch(part.look), `${part.label} (${V.count(part.runs.length, "run")})`))) : null,
+          chosen.group && chosen.panels !== "rows" && drawn.length ? V.el("ul", { class: "legend", "aria-label": "Groups" }, parts.map((part) => V.el("li", {}, V.swatch(part.look), `${part.label} (${V.count(part.runs.length, "run")})`))) : null,
           !drawn.length ? V.empty(names.length ? "Nothing measured" : "No row is selected", names.length ? `The selected rows have no ${V.metricName(chosen.metric)}.` : "Select rows in the list.") : null,
           drawn.length && !grid.length ? node : null,
           grid.length ? V.el("div", { class: "small" }, grid.map((panel, k) => V.el("section", {}, V.el("h4", {}, chosen.panels === "rows" ? [V.swatch(parts.find((part) => part.label === panel.title).look), " "] : null, panel.title), nodes[k]))) : null,

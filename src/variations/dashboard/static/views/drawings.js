@@ -14,7 +14,7 @@ V.views = V.views || {};
     if (!names) return null;
     const kept = [...node.attributes].filter(({ name, value }) => names.includes(name) && !LINK.test(value));
     const children = [...node.childNodes].map((child) => (child.nodeType === Node.TEXT_NODE ? child.data : child.nodeType === Node.ELEMENT_NODE ? taken(child) : null));
-    return V.svg(node.localName, Object.fromEntries(kept.map(({ name, value }) => [name, value])), children);
+    return V.svg(node.localName, Object.fromEntries(kept.map(({ name, value }) => [name, V.themed(value)])), children);
   }
 
   /** The elements of an SVG text that a drawing may have. */

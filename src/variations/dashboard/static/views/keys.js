@@ -35,7 +35,7 @@ V.views = V.views || {};
   const name = (sweep, key) => sweep.keys.find((item) => item.key === key)?.symbol || key;
 
   function bars(sweep, found) {
-    const share = (value) => (V.known(value) ? `${Math.round(100 * value)} %` : "–");
+    const share = (value) => (!V.known(value) ? "–" : value > 0 && value < 0.01 ? "< 1 %" : `${Math.round(100 * value)} %`);
     const line = (head, value, p, kind) => V.el(
       "tr",
       { class: kind },

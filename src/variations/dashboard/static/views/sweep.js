@@ -57,10 +57,10 @@ V.views = V.views || {};
         V.el("th", { scope: "row" }, V.swatch(run.color_index), " ", run.title),
         V.el("td", {}, V.stateMark(state(run))),
         V.el("td", {}, progress(run)),
-        V.el("td", { class: "number", text: run.state === "running" ? V.duration(run.eta_seconds) : "" }),
-        V.el("td", { class: "number", text: V.known(run.score) ? V.fixed(run.score) : V.known(run.live_score) ? `dev ${V.fixed(run.live_score)}` : "" }),
-        V.el("td", { class: "number", text: V.known(run.seconds) ? V.duration(run.seconds) : "" }),
-        V.el("td", { class: "number", text: V.known(run.flops) ? V.short(run.flops) : "" }),
+        V.el("td", { class: "number", "data-label": "time left", text: run.state === "running" ? V.duration(run.eta_seconds) : "" }),
+        V.el("td", { class: "number", "data-label": "score", text: V.known(run.score) ? V.fixed(run.score) : V.known(run.live_score) ? `dev ${V.fixed(run.live_score)}` : "" }),
+        V.el("td", { class: "number", "data-label": "trained", text: V.known(run.seconds) ? V.duration(run.seconds) : "" }),
+        V.el("td", { class: "number", "data-label": "FLOPs", text: V.known(run.flops) ? V.short(run.flops) : "" }),
       ),
       run.reason || open
         ? V.el(

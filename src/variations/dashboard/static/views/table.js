@@ -8,7 +8,7 @@ V.views = V.views || {};
   function columns(sweep) {
     const out = [{ key: "label", head: "Row", sort: (row) => row.label.toLowerCase(), cell: (row) => label(row), text: true }];
     for (const key of sweep.publishedKeys) {
-      out.push({ key: `published.${key}`, head: [V.publishedName(sweep, key).replace(/^published /i, ""), "published"], sort: (row) => row.published[key]?.value, cell: (row) => published(row.published[key]) });
+      out.push({ key: `published.${key}`, head: [V.publishedName(sweep, key).replace(/^published /i, "").replace(/, published$/i, ""), "published"], sort: (row) => row.published[key]?.value, cell: (row) => published(row.published[key]) });
     }
     for (const [at, measure] of sweep.measures.entries()) {
       out.push({ key: measure.key, head: [measure.label, "ours"], hint: measure.convention, sort: (row) => row.measured[measure.key]?.mean, cell: (row) => measured(row, measure, at === 0) });
@@ -194,7 +194,7 @@ V.views = V.views || {};
       const table = V.el(
         "table",
         { class: "results" },
-        V.el("caption", { text: caption(sweep) }),
+        V.el("caption", {}, V.el("span", { text: caption(sweep) })),
         V.el("thead", {}, V.el("tr", {}, list.map((item) => head(item, sorted, down)))),
         V.el("tbody", {}, body(sweep, list, rows, Boolean(column), V.state.get("open"))),
       );
@@ -222,9 +222,8 @@ V.views = V.views || {};
   /** Differences from the base row with their intervals, in the order of the table. */
   function effects(sweep, rows) {
     const marks = rows.filter((row) => row.ci && row.delta[sweep.primary.key]).slice(0, 40);
-    const label = (row) => V.clip(row.label, 46);
     return V.forest(
-      marks.map((row) => ({ name: label(row), look: row.color_index, value: row.delta[sweep.primary.key].mean, ci: row.ci })),
+      marks.map((row) => ({ name: row.label, look: row.color_index, value: row.delta[sweep.primary.key].mean, ci: row.ci })),
       `${sweep.primary.label}: difference from the base row (points, ${Math.round(100 * sweep.level)} % interval)`,
     );
   }
