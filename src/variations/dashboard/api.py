@@ -12,7 +12,7 @@ from variations.store.atomic import plain
 from variations.system.errors import UserError
 
 MOST_COMPARED = 12
-"""Runs beside one another: more fit on no screen."""
+"""Runs beside one another: more do not fit on a screen."""
 KEPT = 32
 """Payloads that are kept."""
 
@@ -96,7 +96,7 @@ class Api:
         return self._cached(("compare", *names), stamp, lambda: document(compare(self.store, runs)))
 
     def _cached(self, key: tuple[str, ...], stamp: str, make: Callable[[], bytes]) -> bytes:
-        """What `make` made for this stamp; two that ask at once wait for one."""
+        """The result of `make` for this stamp, cached; concurrent requests wait for the first."""
         with self._lock:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
@@ -122,7 +122,7 @@ def segment(text: str) -> str:
 
 
 def document(value: Any) -> bytes:
-    """JSON without needless blanks, in UTF-8; what is not finite is null."""
+    """Compact JSON in UTF-8; non-finite numbers become null."""
     text = json.dumps(plain(value, finite=True), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.encode("utf-8", "replace")
 

@@ -18,7 +18,7 @@ from variations.dashboard import payload
 
 PERMUTATIONS = 1999
 CELLS = 4_000_000
-"""Numbers that are permuted at most: of 10,000 runs, 400 permutations."""
+"""Most numbers that are permuted: for 10,000 runs, 400 permutations."""
 MANY = 5
 """Numbers that take more values than this, as in a search, are compared in thirds."""
 FEW = 5

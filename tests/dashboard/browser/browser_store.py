@@ -120,6 +120,7 @@ def write(
     folder.metrics.write_text(text)
     if state == "finished":
         scores = {"bleu": {"value": bleu, "convention": "sacreBLEU", "signature": "nrefs:1|tok:13a"}}
+        scores["bleu_lc"] = {"value": bleu + 0.04, "convention": "sacreBLEU, lower-cased"}
         scores["exact_match"] = {"value": bleu / 2, "convention": "percent of lines"}
         result = {"schema": 1, "scores": {"test": scores}, "loss": {"dev_nll": 0.5, "dev_ppl": 1.65}}
         result |= {

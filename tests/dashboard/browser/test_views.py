@@ -116,6 +116,8 @@ def test_two_runs_are_compared_by_what_differs(tab: Any, url: str) -> None:
     keys = tab.texts("#config tbody th")
     assert "model.kind" in keys
     assert not any(key.startswith("trainer") for key in keys)
+    assert tab.texts("#scores .same") == ["The same within 0.1: lower-cased"]
+    assert tab.page.locator("main h3").first.inner_text().startswith("Sentences that differ most")
     scores = tab.page.locator("#scores").inner_text()
     assert "88.40" in scores and "83.40" in scores and "−5.00" in scores
     assert tab.page.locator(".sample").count() >= 5
@@ -188,6 +190,7 @@ def test_the_scatter_names_its_front(tab: Any, url: str) -> None:
     tab.open(url, view="scatter")
     front = tab.page.locator("#front").inner_text()
     assert "Weighted Transformer → Transformer." in front
+    assert tab.page.locator("#zero").is_checked()
     tab.page.locator("#cost-flops").click()
     tab.page.locator("h2", has_text="test BLEU against FLOPs: 4 rows").wait_for()
 
@@ -219,7 +222,7 @@ def test_curves_are_a_grid_of_one_chart_for_each_line_or_measure(tab: Any, url: 
 
 def test_keys_are_ranked_and_a_range_of_an_axis_keeps_its_rows(tab: Any, serve: Any, tmp_path: Path) -> None:
     tab.open(serve(browser_store.grid(tmp_path)), view="keys")
-    assert tab.page.locator("h2").inner_text().startswith("recipe.lr matters most: ")
+    assert tab.page.locator("h2").inner_text().startswith("What matters most: recipe.lr, ")
     assert tab.texts("#importance tbody th")[:2] == ["recipe.lr", "N"]
     lines = tab.page.locator("svg.parallel .line")
     assert lines.count() == 9

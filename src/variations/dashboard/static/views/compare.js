@@ -106,7 +106,7 @@ V.views = V.views || {};
   function folded(rows) {
     const found = [];
     for (const row of rows) {
-      const near = (other) => row.values.every((value, k) => value === other.values[k] || Math.abs(value - other.values[k]) < AGREE);
+      const near = (other) => row.values.every((value, k) => value === other.values[k] || (V.known(value) && V.known(other.values[k]) && Math.abs(value - other.values[k]) < AGREE));
       const kept = found.find((other) => row.label.startsWith(`${other.label} (`) && near(other));
       if (kept) kept.same.push(row.label.slice(kept.label.length + 2, -1));
       else found.push({ ...row, same: [] });
@@ -123,7 +123,10 @@ V.views = V.views || {};
         { class: "results", id: "scores" },
         V.el("caption", {}, V.el("span", { text: `Δ: difference from ${runs[0].title}, with the 95 % interval and p of a paired bootstrap over sentences where it was tested.` })),
         V.el("thead", {}, V.el("tr", {}, V.el("th", { scope: "col", text: "score" }), runs.map((run, at) => [V.el("th", { scope: "col", class: "number", text: run.title }), at ? V.el("th", { scope: "col", class: "number", text: "Δ" }) : null]))),
-        V.el("tbody", {}, folded(rows).map((row) => V.el("tr", {}, V.el("th", { scope: "row" }, row.label, row.same.length ? V.el("div", { class: "soft interval", text: `the same within ${AGREE}: ${row.same.join("; ")}` }) : null), runs.map((_, at) => [V.el("td", { class: "number", text: V.fixed(row.values[at]) }), at ? V.el("td", { class: "number" }, change(row, at)) : null])))),
+        V.el("tbody", {}, folded(rows).map((row) => [
+          V.el("tr", { class: row.same.length ? "kept" : "" }, V.el("th", { scope: "row", text: row.label }), runs.map((_, at) => [V.el("td", { class: "number", text: V.fixed(row.values[at]) }), at ? V.el("td", { class: "number" }, change(row, at)) : null])),
+          row.same.length ? V.el("tr", {}, V.el("td", { class: "soft same", colspan: 2 * runs.length, text: `The same within ${AGREE}: ${row.same.join("; ")}` })) : null,
+        ])),
       ),
     );
   }

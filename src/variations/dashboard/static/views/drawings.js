@@ -26,7 +26,7 @@ V.views = V.views || {};
   async function render(root, { sweep, current }) {
     const { runs, run } = V.oneRun(sweep, (item) => item.drawings);
     if (!run) {
-      V.replace(root, V.empty("Nothing to draw", "Items are drawn where the task draws any (task=parsing: trees) and the run has been tested; a record without sentences has none."));
+      V.replace(root, V.empty("Nothing to draw", "This view draws test items of tested runs, such as predicted trees (task=parsing). Records that hold no sentences have none."));
       return;
     }
     const found = await V.api.get(V.api.path.drawings(run.id), run.revision);
@@ -35,7 +35,7 @@ V.views = V.views || {};
     const line = Number(V.state.get("line"));
     const shown = found.drawings.find((item) => item.line === line) || found.drawings[0];
     if (!shown) {
-      V.replace(root, V.el("div", { class: "controls" }, controls), V.empty("No mistake to draw", "No short item of the test set went wrong."));
+      V.replace(root, V.el("div", { class: "controls" }, controls), V.empty("No mistake to draw", "This run made no mistake on the short items of the test set."));
       return;
     }
     controls.push(V.select("line", "Item", found.drawings.map((item) => [item.line, `${item.line}: ${V.clip(item.title, 60)}`]), shown.line, (value) => V.state.set({ line: value })));

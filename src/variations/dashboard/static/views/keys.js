@@ -59,10 +59,10 @@ V.views = V.views || {};
 
   function verdict(sweep, found) {
     if (found.reason) return `${sweep.keys.length === 1 ? "One key differs" : `${sweep.keys.length} keys differ`} between the rows`;
-    const sure = found.effects.filter((effect) => effect.p < 0.05 && effect.share > 0);
-    if (!sure.length) return `No key changes ${found.label} by more than chance`;
-    const first = sure[0];
-    return `${first.keys.map((key) => name(sweep, key)).join(" with ")} matters most: ${Math.round(100 * first.share)} % of the variance of ${found.label}`;
+    const share = (effect) => `${effect.keys.map((key) => name(sweep, key)).join(" with ")}, ${Math.round(100 * effect.share)} % of the variance of ${found.label}`;
+    const sure = found.effects.find((effect) => effect.p < 0.05 && effect.share > 0);
+    if (sure) return `What matters most: ${share(sure)}`;
+    return `No effect of a key is beyond chance in ${found.runs} runs; the largest is that of ${share(found.effects[0])}`;
   }
 
   async function importance(sweep) {
