@@ -40,7 +40,7 @@ class Factor:
     @property
     def columns(self) -> Floats:
         """(n, groups - 1), one column for each group but the first."""
-        return (self.groups[:, None] == np.arange(1, self.groups.max() + 1)).astype(np.float64)
+        return np.asarray(self.groups[:, None] == np.arange(1, self.groups.max() + 1), dtype=np.float64)
 
 
 def importance(sweep: payload.Sweep) -> payload.Importance:
