@@ -51,11 +51,11 @@ class Picture:
 
 
 PICTURES = {
+    "dashboard-sweep": Picture("sweep", height=900),
     "readme-table": Picture("table", READINGS, height=560),
     "dashboard-compare": Picture(
         "compare", READINGS, {"ids": [f"{READINGS}/{row}/seed1" for row in ("learned", "uniform")]}
     ),
-    "dashboard-sweep": Picture("sweep", height=900),
     "dashboard-table": Picture("table", keys={"group": "model.N"}),
     "dashboard-curves": Picture("curves", keys={"group": "recipe.lr"}),
     "dashboard-panels": Picture("curves", keys={"group": "recipe.lr", "panels": "rows"}),
@@ -64,7 +64,7 @@ PICTURES = {
     "dashboard-scatter": Picture("scatter", keys={"cost": "flops"}),
     "dashboard-keys": Picture("keys", height=860),
 }
-"""By the names of their files; that of the running row comes early, while it runs."""
+"""By the names of their files; that of the running row comes first."""
 
 
 def main() -> None:
@@ -183,8 +183,9 @@ def shot(context: Any, url: str, picture: Picture) -> bytes:
     keys = {"sweep": picture.sweep, "view": picture.view, **picture.keys}
     page.goto(f"{url}#{urlencode(keys, doseq=True)}", wait_until="commit")
     page.wait_for_selector(f'html[data-shown^="{picture.view}:"]', state="attached")
-    if picture.view not in ("sweep", "keys"):
+    if picture.view not in ("table", "sweep", "keys"):
         page.wait_for_selector(".chart[data-drawn]")
+    page.wait_for_function("() => !document.body.innerText.includes('being tested')")
     page.wait_for_timeout(1500)
     found: bytes = page.screenshot()
     page.close()
