@@ -3,8 +3,8 @@ r"""Makes the pictures of the dashboard in docs/images, light and dark.
     python docs/screenshots.py
 
 Tables and comparisons show recorded runs (`records/`). What records do not hold (attention maps, κ and α, a grid, a row
-that is running and one that failed) comes from a small grid on the built-in corpus, which this script trains first: nine
-runs of 300 updates, some minutes on two cores. They are kept in `--store`, and finished ones are not run again.
+that is running and one that failed) comes from a small grid on the built-in corpus, which this script trains first:
+nine runs of 300 updates, some minutes on two cores. They are kept in `--store`, and finished ones are not run again.
 
 `--pictures NAME …` makes some of them. Needs Chromium and the Python package playwright.
 """
@@ -31,6 +31,7 @@ sys.path.insert(0, str(ROOT / "src"))
 GRID = "quickstart"
 SHARED = ["model.d_model=64", "model.d_ff=128", "trainer.max_steps=300", "logger=none"]
 AXES = ["model.N=1,2", "recipe.lr=0.25,0.5,1"]
+CELLS = [f"transformer,model.N={n},recipe.lr={lr}" for n in (1, 2) for lr in (0.25, 0.5, 1)]
 FAILING = "recipe.lr=1e30"
 """A learning rate at which the loss is soon not finite: a row that fails as rows do."""
 BEST = f"{GRID}/transformer,model.N=2,recipe.lr=1/seed1"
@@ -57,12 +58,12 @@ PICTURES = {
         "compare", READINGS, {"ids": [f"{READINGS}/{row}/seed1" for row in ("learned", "uniform")]}
     ),
     "dashboard-table": Picture("table", keys={"group": "model.N"}),
-    "dashboard-curves": Picture("curves", keys={"group": "recipe.lr"}),
-    "dashboard-panels": Picture("curves", keys={"group": "recipe.lr", "panels": "rows"}),
+    "dashboard-curves": Picture("curves", keys={"group": "recipe.lr", "rows": CELLS}),
+    "dashboard-panels": Picture("curves", keys={"panels": "measures", "rows": CELLS[3:]}, height=800),
     "dashboard-branches": Picture("branches", keys={"run": BRANCHED}),
     "dashboard-attention": Picture("attention", keys={"run": BEST}),
     "dashboard-scatter": Picture("scatter", keys={"cost": "flops"}),
-    "dashboard-keys": Picture("keys", height=860),
+    "dashboard-keys": Picture("keys", height=900),
 }
 """By the names of their files; that of the running row comes first."""
 
@@ -198,7 +199,9 @@ def smaller(png: bytes) -> bytes:
 
     out = io.BytesIO()
     image = Image.open(io.BytesIO(png)).convert("RGB")
-    image.quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
+    image.quantize(256, method=Image.Quantize.MEDIANCUT, kmeans=2, dither=Image.Dither.NONE).save(
+        out, "PNG", optimize=True
+    )
     return out.getvalue()
 
 

@@ -85,7 +85,7 @@ window.V = window.V || {};
         { for: id, title: row.changes.join(", ") || row.label },
         V.el("input", { type: "checkbox", id, checked: on, on: { change: (event) => change(event.target.checked) } }),
         on && look !== undefined ? V.swatch(look) : V.el("span", { class: "swatch" }),
-        V.el("span", { class: "name", text: row.label }),
+        V.el("span", { class: "name", text: row.label.replace(/,(?=\S)/g, ",\u200b") }), // a line may break after a comma
         running ? V.el("span", { class: "state running", title: "running", text: "▶" }) : null,
         V.el("span", { class: "value", text: value ?? "–" }),
       ),

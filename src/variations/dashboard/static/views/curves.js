@@ -178,7 +178,7 @@ V.views = V.views || {};
     const rows = names.map((name) => sweep.rows.find((row) => row.name === name));
     const { found, lost } = await load(sweep, rows);
     if (!current()) return;
-    const parts = series(sweep, rows, found).filter((part) => part.runs.length);
+    const parts = series(sweep, rows, found).filter((part) => lines(part, chosen).length || chosen.panels === "measures");
     const all = parts.flatMap((part) => lines(part, chosen));
     const grid = chosen.panels === "one" ? [] : panels(sweep, parts, chosen, all);
     const drawn = chosen.panels === "measures" ? grid.flatMap((panel) => panel.all) : all;
@@ -190,7 +190,7 @@ V.views = V.views || {};
     const node = keep ? drawing.node : V.el("div", { class: "plot" });
     const nodes = grid.map(() => V.el("div", { class: "plot" }));
     const several = parts.some((part) => part.runs.length > 1);
-    const band = `${chosen.group ? "The line of a group is the mean over its runs" : "The line of a row is the mean over its seeds"}; a band reaches from the lowest to the highest.`;
+    const band = `${chosen.group ? "The line of a group is the mean over its runs" : "The line of a row is the mean over its seeds"}, as far as all of them have been measured; a band reaches from the lowest to the highest.`;
     V.replace(
       root,
       V.el(

@@ -24,12 +24,13 @@ V.views = V.views || {};
     return found;
   }
 
-  function chosen(sweep, effects) {
+  /** Keys that differ between `rows`, most important first; of keys that always changed together only one, unless all are wanted. */
+  function chosen(sweep, rows, effects) {
     const order = effects.flatMap((effect) => effect.keys);
     const rank = (key) => (order.includes(key.key) ? order.indexOf(key.key) : order.length);
-    const all = [...sweep.keys].sort((a, b) => rank(a) - rank(b));
-    const wanted = V.state.list("keys");
-    return wanted ? all.filter((key) => wanted.includes(key.key)) : all.slice(0, MOST);
+    const all = sweep.keys.filter((key) => V.levels(rows.map(({ row }) => key.values[row.index] ?? null)).length > 1).sort((a, b) => rank(a) - rank(b));
+    const first = all.filter((key) => effects.some((effect) => effect.keys[0] === key.key) || !order.includes(key.key)).slice(0, MOST);
+    return { all, drawn: V.state.get("keys") === "all" ? all : first };
   }
 
   const name = (sweep, key) => sweep.keys.find((item) => item.key === key)?.symbol || key;
@@ -59,10 +60,10 @@ V.views = V.views || {};
 
   function verdict(sweep, found) {
     if (found.reason) return `${sweep.keys.length === 1 ? "One key differs" : `${sweep.keys.length} keys differ`} between the rows`;
-    const share = (effect) => `${effect.keys.map((key) => name(sweep, key)).join(" with ")}, ${Math.round(100 * effect.share)} % of the variance of ${found.label}`;
-    const sure = found.effects.find((effect) => effect.p < 0.05 && effect.share > 0);
-    if (sure) return `What matters most: ${share(sure)}`;
-    return `No effect of a key is beyond chance in ${found.runs} runs; the largest is that of ${share(found.effects[0])}`;
+    const [first] = found.effects;
+    const along = first.keys.length > 1 ? ` (with ${V.count(first.keys.length - 1, "key")} that changed along with it)` : "";
+    const share = `${name(sweep, first.keys[0])}${along}, ${Math.round(100 * first.share)} % of the variance of ${found.label}`;
+    return first.p < 0.05 && first.share > 0 ? `What matters most: ${share}` : `Largest share: ${share}, but ${V.count(found.runs, "run")} cannot exclude chance (p ${V.p(first.p)})`;
   }
 
   async function importance(sweep) {
@@ -83,7 +84,7 @@ V.views = V.views || {};
     if (!current()) return;
     const measure = sweep.measures.find((item) => item.key === V.state.get("measure")) || sweep.primary;
     const rows = scored(sweep, measure);
-    const keys = chosen(sweep, found.effects);
+    const { all, drawn: keys } = chosen(sweep, rows, found.effects);
     const names = [...keys.map((key) => key.key), measure.key];
     const brushes = ranges(names);
     const set = (at, range) => {
@@ -92,8 +93,8 @@ V.views = V.views || {};
     };
     const told = V.el("p", { class: "hint", id: "pointed", role: "status" });
     const node = V.el("div", { class: "scroll plot", "data-scroll": "parallel" });
-    const axes = [...keys.map((key) => V.coordinate(key.symbol, rows.map(({ row }) => key.values[row.index]))), V.coordinate(measure.label, rows.map((item) => item.score), true)];
-    const lines = rows.map(({ row, score }) => ({ name: row.name, text: `${row.label}: ${measure.label} ${V.fixed(score)}`, score, values: [...keys.map((key) => key.values[row.index]), score] }));
+    const axes = [...keys.map((key) => V.coordinate(key.symbol, rows.map(({ row }) => key.values[row.index] ?? null))), V.coordinate(measure.label, rows.map((item) => item.score), true)];
+    const lines = rows.map(({ row, score }) => ({ name: row.name, text: `${row.label}: ${measure.label} ${V.fixed(score)}`, score, values: [...keys.map((key) => key.values[row.index] ?? null), score] }));
     const summary = (kept) => `${kept.length === lines.length ? `All ${V.count(lines.length, "row")}` : `${V.whole(kept.length)} of ${V.count(lines.length, "row")}`}${kept.length ? `: ${measure.label} ${V.fixed(Math.min(...kept.map((line) => line.score)))} to ${V.fixed(Math.max(...kept.map((line) => line.score)))}` : ""}.`;
     V.replace(
       root,
@@ -104,7 +105,7 @@ V.views = V.views || {};
         V.select("measure", "Score", sweep.measures.map((item) => [item.key, item.label]), measure.key, (value) => V.state.set({ measure: value, range: null })),
         V.el("input", { type: "search", id: "filter", placeholder: "Filter rows  ( / )", "aria-label": "Filter rows", value: V.state.get("filter", ""), on: { input: (event) => V.state.set({ filter: event.target.value }, true) } }),
         Object.keys(brushes).length ? V.el("button", { type: "button", id: "clear", text: "Clear ranges", on: { click: () => V.state.set({ range: null }) } }) : null,
-        sweep.keys.length > MOST ? V.check("keys", `all ${sweep.keys.length} keys`, keys.length > MOST, (on) => V.state.set({ keys: on ? sweep.keys.map((key) => key.key) : null })) : null,
+        all.length > keys.length || V.state.get("keys") ? V.check("keys", `all ${all.length} keys`, keys.length === all.length, (on) => V.state.set({ keys: on ? "all" : null })) : null,
       ),
       rows.length ? node : V.empty("No score yet", V.state.get("filter") ? "No row with a score matches the filter." : "A row appears here when its first run has been tested."),
       told,

@@ -93,7 +93,7 @@ V.views = V.views || {};
       const right = across(point) + width + 20 < wide;
       const [x, y] = [across(point) + (right ? 12 + width / 2 : -12 - width / 2), up(point)];
       const near = points.filter((item) => item !== point && Math.abs(across(item) - across(point)) < 60).map(up);
-      const shifts = front.includes(point) ? (right ? [-15, 15, 0] : [15, 0, -15]) : [0, 16, -16];
+      const shifts = front.includes(point) ? (right ? [-15, 15, 0] : [15, 0, -15]) : [0, 16, -16, 24, -24, 34, -34];
       const others = [...drawn, ...points.filter((item) => item !== point).map((item) => boxes.get(item))];
       const free = shifts.find((shift) => near.every((other) => Math.abs(y + shift - other) >= Math.abs(shift)) && others.every((other) => apart(box(x, y + shift, width, height), other)));
       if (free === undefined) continue;

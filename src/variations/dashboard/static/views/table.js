@@ -122,7 +122,7 @@ V.views = V.views || {};
   function mean(sweep, rows) {
     const scores = rows.map((row) => row.score).filter(V.known);
     const average = scores.reduce((sum, score) => sum + score, 0) / scores.length;
-    return `${V.count(rows.length, "row")}${scores.length ? `, mean ${sweep.primary.label} ${V.fixed(average)}` : ""}`;
+    return `${V.count(rows.length, "row")}${scores.length ? `, mean ${sweep.primary.label} ${V.fixed(average)}${scores.length < rows.length ? ` of ${scores.length}` : ""}` : ""}`;
   }
 
   function body(sweep, list, rows, sorted, open) {
