@@ -1,5 +1,5 @@
 "use strict";
-/* A sweep's payload (payload.py: Sweep) as the views want it: rows with their runs, scores, tests and states. */
+/* A sweep's payload (payload/sweeps.py: Sweep) as the views want it: rows with their runs, scores, tests and states. */
 window.V = window.V || {};
 
 (() => {
