@@ -1,23 +1,26 @@
-r"""Makes the pictures of the dashboard in docs/images: every view, light and dark, of a stored sweep.
+r"""Makes the pictures of the dashboard in docs/images, light and dark.
 
-    python src/train.py --multirun sweep=quickstart 'seeds=[1,2]'
-    python docs/screenshots.py runs
+    python docs/screenshots.py
 
-The picture of the README is the table of recorded runs, and so needs no training:
+Tables and comparisons show recorded runs (`records/`). What records do not hold (attention maps, κ and α, a grid, a row
+that is running and one that failed) comes from a small grid on the built-in corpus, which this script trains first:
+nine runs of 300 updates, some minutes on two cores. They are kept in `--store`, and finished ones are not run again.
 
-    python docs/screenshots.py records --sweep toy_weighted_readings --rows learned random uniform \
-        --views table --name readme --height 560
-
-Needs Chromium and the Python package playwright. The store is only read.
+`--pictures NAME …` makes some of them. Needs Chromium and the Python package playwright.
 """
 
 import argparse
+import contextlib
 import io
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -25,84 +28,166 @@ from urllib.parse import urlencode
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-SCREEN: Any = {"width": 1366, "height": 768}
-"""A laptop's."""
-SWEEP = "quickstart"
-SHOWN = 'html[data-shown^="{}:"]'
-VIEWS: dict[str, dict[str, Any]] = {
-    "table": {"open": "weighted"},
-    "curves": {},
-    "compare": {"ids": [f"{SWEEP}/transformer/seed1", f"{SWEEP}/weighted/seed1"]},
-    "sentences": {"view": "compare", "ids": [f"{SWEEP}/transformer/seed1", f"{SWEEP}/weighted/seed1"]},
-    "branches": {"run": f"{SWEEP}/weighted/seed1"},
-    "attention": {"run": f"{SWEEP}/transformer/seed1"},
-    "sweep": {},
-    "scatter": {"cost": "flops"},
+GRID = "quickstart"
+SHARED = ["model.d_model=64", "model.d_ff=128", "trainer.max_steps=300", "logger=none"]
+AXES = ["model.N=1,2", "recipe.lr=0.25,0.5,1"]
+CELLS = [f"transformer,model.N={n},recipe.lr={lr}" for n in (1, 2) for lr in (0.25, 0.5, 1)]
+FAILING = "recipe.lr=1e30"
+"""A learning rate at which the loss is soon not finite: a row that fails as rows do."""
+BEST = f"{GRID}/transformer,model.N=2,recipe.lr=1/seed1"
+BRANCHED = f"{GRID}/weighted/seed1"
+RECORDED = ROOT / "records" / "toy_weighted_readings"
+READINGS = "readings"
+"""The sweep of the rows of RECORDED that have been run, without the others of their table."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One view of a store, and what is chosen in it."""
+
+    view: str
+    sweep: str = GRID
+    keys: dict[str, Any] = field(default_factory=dict)
+    height: int = 768
+
+
+PICTURES = {
+    "dashboard-sweep": Picture("sweep", height=900),
+    "readme-table": Picture("table", READINGS, height=560),
+    "dashboard-compare": Picture(
+        "compare", READINGS, {"ids": [f"{READINGS}/{row}/seed1" for row in ("learned", "uniform")]}
+    ),
+    "dashboard-table": Picture("table", keys={"group": "model.N"}),
+    "dashboard-curves": Picture("curves", keys={"group": "recipe.lr", "rows": CELLS}),
+    "dashboard-panels": Picture("curves", keys={"panels": "measures", "rows": CELLS[3:]}, height=800),
+    "dashboard-branches": Picture("branches", keys={"run": BRANCHED}),
+    "dashboard-attention": Picture("attention", keys={"run": BEST}),
+    "dashboard-scatter": Picture("scatter", keys={"cost": "flops"}),
+    "dashboard-keys": Picture("keys", height=900),
 }
-"""Each view, and what is chosen in it; `sentences` is further down in `compare`."""
+"""By the names of their files; that of the running row comes first."""
 
 
 def main() -> None:
-    """Serve the store, and take every picture."""
+    """Train what is missing, serve both stores, and take every picture."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", type=Path, help="a run store that holds the sweep")
-    parser.add_argument("--sweep", default=SWEEP)
-    parser.add_argument("--rows", nargs="*", help="show only these rows of the sweep")
-    parser.add_argument("--views", nargs="*", choices=list(VIEWS), default=list(VIEWS))
-    parser.add_argument("--name", default="dashboard", help="how the files' names begin")
-    parser.add_argument("--height", type=int, default=SCREEN["height"])
+    parser.add_argument("--store", type=Path, default=ROOT / "build" / "pictures", help="where the small grid is kept")
+    parser.add_argument("--pictures", nargs="*", choices=list(PICTURES), default=list(PICTURES))
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "images")
     arguments = parser.parse_args()
-    sweep = arguments.sweep
-    if not (arguments.runs / sweep).is_dir():
-        parser.error(f"{arguments.runs} holds no sweep {sweep}: train it with src/train.py --multirun sweep={sweep}")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         parser.error("there is no Chromium on this machine")
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    wanted = {name: picture for name, picture in PICTURES.items() if name in arguments.pictures}
+    with contextlib.ExitStack() as stack:
+        urls = {READINGS: stack.enter_context(served(recorded(stack)))}
+        if any(picture.sweep == GRID for picture in wanted.values()):
+            train(arguments.store, "rows=[transformer]", *AXES)
+            train(arguments.store, "rows=[weighted]")
+            train(arguments.store, "rows=[uniform]", FAILING, fails=True)
+            if "dashboard-sweep" in wanted:
+                stack.enter_context(running(arguments.store, "rows=[learned_positions]"))
+            urls[GRID] = stack.enter_context(served(arguments.store))
+        take(chromium, wanted, urls, arguments.out)
 
-    from playwright.sync_api import sync_playwright
 
+# Stores ---------------------------------------------------------------------------------------------------------------
+
+
+def recorded(stack: contextlib.ExitStack) -> Path:
+    """A store with a copy of RECORDED."""
+    store = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    shutil.copytree(RECORDED, store / READINGS)
+    return store
+
+
+def command(store: Path, *keys: str) -> list[str]:
+    """Train rows of the grid's sweep."""
+    return [
+        sys.executable,
+        str(ROOT / "src" / "train.py"),
+        "--multirun",
+        f"sweep={GRID}",
+        f"runs={store}",
+        *SHARED,
+        *keys,
+    ]
+
+
+def train(store: Path, *keys: str, fails: bool = False) -> None:
+    """Run what is not finished; a row that is to fail is not tried again."""
+    if fails and (store / GRID / "uniform").exists():
+        return
+    code = subprocess.run(command(store, *keys), check=False).returncode
+    if code != int(fails):
+        sys.exit(f"training ended with exit code {code}, and {int(fails)} was expected")
+
+
+@contextlib.contextmanager
+def running(store: Path, *keys: str) -> Iterator[None]:
+    """A row under way, from its hundredth update on; stopped at the end."""
+    home = store / GRID / "learned_positions"
+    shutil.rmtree(home, ignore_errors=True)
+    process = subprocess.Popen(command(store, *keys))
+    try:
+        while not any('"step": 100' in path.read_text() for path in home.glob("*/metrics.jsonl")):
+            if process.poll() is not None:
+                sys.exit("the row that was to be running has ended")
+            time.sleep(0.5)
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextlib.contextmanager
+def served(store: Path) -> Iterator[str]:
+    """The address of a dashboard of `store`."""
     from variations.dashboard.api import Api
     from variations.dashboard.server import Server
     from variations.dashboard.store import Store
 
-    runs = arguments.runs
-    if arguments.rows:
-        runs = Path(tempfile.mkdtemp())
-        for row in arguments.rows:
-            shutil.copytree(arguments.runs / sweep / row, runs / f"{sweep}_rows" / row)
-        sweep = f"{sweep}_rows"
-    server = Server(Api(Store(runs), sweep=sweep))
+    server = Server(Api(Store(store)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    arguments.out.mkdir(parents=True, exist_ok=True)
+    try:
+        yield server.url
+    finally:
+        server.shutdown()
+
+
+# Pictures -------------------------------------------------------------------------------------------------------------
+
+
+def take(chromium: str, wanted: dict[str, Picture], urls: dict[str, str], out: Path) -> None:
+    """Every picture in both themes."""
+    from playwright.sync_api import sync_playwright
+
     root = hasattr(os, "geteuid") and os.geteuid() == 0  # Chromium's sandbox does not work for root
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"] if root else [])
-        for theme in ("light", "dark"):
-            screen = {**SCREEN, "height": arguments.height}
-            context = browser.new_context(viewport=screen, color_scheme=theme, reduced_motion="reduce")
-            for view in arguments.views:
-                keys = VIEWS[view] if sweep == SWEEP else {}
-                path = arguments.out / f"{arguments.name}-{view}-{theme}.png"
-                path.write_bytes(smaller(picture(context, server.url, sweep, view, keys)))
+        for name, picture in wanted.items():
+            for theme in ("light", "dark"):
+                screen: Any = {"width": 1366, "height": picture.height}
+                context = browser.new_context(viewport=screen, color_scheme=theme, reduced_motion="reduce")
+                path = out / f"{name}-{theme}.png"
+                path.write_bytes(smaller(shot(context, urls[picture.sweep], picture)))
                 print(path, flush=True)
-            context.close()
+                context.close()
         browser.close()
-    server.shutdown()
 
 
-def picture(context: Any, url: str, sweep: str, view: str, keys: dict[str, Any]) -> bytes:
+def shot(context: Any, url: str, picture: Picture) -> bytes:
     """One view as PNG, after its charts and the tests of significance have come."""
-    keys = {"view": view, **keys}
     page = context.new_page()
     page.set_default_timeout(120_000)
-    page.goto(f"{url}#{urlencode({'sweep': sweep, **keys}, doseq=True)}", wait_until="commit")
-    page.wait_for_selector(SHOWN.format(keys["view"]), state="attached")
-    if view != "sweep":
+    keys = {"sweep": picture.sweep, "view": picture.view, **picture.keys}
+    page.goto(f"{url}#{urlencode(keys, doseq=True)}", wait_until="commit")
+    page.wait_for_selector(f'html[data-shown^="{picture.view}:"]', state="attached")
+    if picture.view not in ("table", "sweep", "keys"):
         page.wait_for_selector(".chart[data-drawn]")
+    page.wait_for_function("() => !document.body.innerText.includes('being tested')")
     page.wait_for_timeout(1500)
-    if view == "sentences":
-        page.locator("h3", has_text="Sentences").evaluate("node => node.scrollIntoView()")
     found: bytes = page.screenshot()
     page.close()
     return found
@@ -114,7 +199,9 @@ def smaller(png: bytes) -> bytes:
 
     out = io.BytesIO()
     image = Image.open(io.BytesIO(png)).convert("RGB")
-    image.quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
+    image.quantize(256, method=Image.Quantize.MEDIANCUT, kmeans=2, dither=Image.Dither.NONE).save(
+        out, "PNG", optimize=True
+    )
     return out.getvalue()
 
 

@@ -67,7 +67,7 @@ def test_the_file_holds_every_payload_of_the_sweep_and_no_other(
     ids = ["q/base/seed1", "q/base/seed2", "q/wide/seed1", "q/wide/seed2"]
     wanted = {"/api/index", "/api/sweep/q"} | {f"/api/{kind}/{one}" for kind in ("run", "curves") for one in ids}
     wanted |= {f"/api/{kind}/{one}" for kind in ("branches", "attention") for one in ids[2:]}
-    assert set(found.payloads) == wanted
+    assert set(found.payloads) == wanted | {"/api/importance/q"}
     assert [entry["name"] for entry in found.payloads["/api/index"]["sweeps"]] == ["q"]
     assert found.payloads["/api/index"]["live"] is False
     assert found.payloads["/api/sweep/q"]["table"]["tested"] is True

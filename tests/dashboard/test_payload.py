@@ -52,6 +52,7 @@ def test_every_payload_has_the_type_that_was_agreed(client: Any) -> None:
         "index": payload.Index,
         "sweep/q": payload.Sweep,
         "sweep/q?significance=1": payload.Sweep,
+        "importance/q": payload.Importance,
         f"run/{one}": payload.Run,
         f"curves/{one}": payload.Curves,
         f"branches/{one}": payload.Branches,

@@ -1,1 +1,1 @@
-"""The local dashboard: a run store as JSON, the server that gives it out, and the export as one file."""
+"""The local dashboard: a run store as JSON, the server that serves it, and the export as one file."""

@@ -12,7 +12,7 @@ from variations.store.atomic import plain
 from variations.system.errors import UserError
 
 MOST_COMPARED = 12
-"""Runs beside one another: more fit on no screen."""
+"""Runs beside one another: more do not fit on a screen."""
 KEPT = 32
 """Payloads that are kept."""
 
@@ -46,6 +46,8 @@ class Api:
             return self._compare(query.get("ids", ""))
         if name == "sweep" and rest:
             return self._sweep("/".join(rest), significance=query.get("significance", "") not in ("", "0", "false"))
+        if name == "importance" and rest:
+            return self._importance("/".join(rest))
         if name in _OF_RUNS and rest:
             return self._of_run(name, "/".join(rest), query)
         raise MissingError(f"There is no /api/{path}.")
@@ -60,6 +62,13 @@ class Api:
             revision(runs),
             lambda: document(sweeps.sweep(self.store, name, significance=significance)),
         )
+
+    def _importance(self, name: str) -> bytes:
+        from variations.dashboard.importance import importance
+
+        table = self._sweep(name, significance=False)
+        stamp = revision(self.store.sweep(name))
+        return self._cached(("importance", name), stamp, lambda: document(importance(json.loads(table))))
 
     def _of_run(self, name: str, identifier: str, query: Mapping[str, str]) -> bytes:
         run = self._find(identifier)
@@ -87,7 +96,7 @@ class Api:
         return self._cached(("compare", *names), stamp, lambda: document(compare(self.store, runs)))
 
     def _cached(self, key: tuple[str, ...], stamp: str, make: Callable[[], bytes]) -> bytes:
-        """What `make` made for this stamp; two that ask at once wait for one."""
+        """The result of `make` for this stamp, cached; concurrent requests wait for the first."""
         with self._lock:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
@@ -113,7 +122,7 @@ def segment(text: str) -> str:
 
 
 def document(value: Any) -> bytes:
-    """JSON without needless blanks, in UTF-8; what is not finite is null."""
+    """Compact JSON in UTF-8; non-finite numbers become null."""
     text = json.dumps(plain(value, finite=True), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.encode("utf-8", "replace")
 

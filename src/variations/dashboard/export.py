@@ -18,12 +18,12 @@ from variations.store.atomic import write_text
 from variations.system.errors import UserError
 
 LIMIT = 2_900_000
-"""Bytes that a file may have: small enough for a letter. Payloads are thinned until they fit."""
+"""Largest size of a file in bytes, small enough for an e-mail. Payloads are thinned until they fit."""
 _SCRIPT = re.compile(r'<script src="(/static/|/bokeh/)([^"?]+)"[^>]*></script>')
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"?]+)"[^>]*>')
 _BULK = re.compile(r"scores\..*\.(?:details\..*|convention|signature)|deterministic\..*|averaged_steps")
 _PRIVATE = ("git.diff", "git.untracked", "git.remote", "host", "command")
-"""What a colleague does not need and a letter should not hold."""
+"""Details of this machine that a recipient does not need."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,8 @@ def _tables(api: Api, chosen: dict[str, list[Found]]) -> list[str]:
     for name in chosen:
         content = json.loads(api.answer(f"sweep/{quote(name, safe='')}", {"significance": "1"}))
         found.append(element(f"/api/sweep/{encoded(name)}", document(_public(api, content))))
+        if content["table"] and content["table"]["keys"]:
+            found.append(element(f"/api/importance/{encoded(name)}", api.answer(f"importance/{quote(name, safe='')}")))
     return found
 
 

@@ -46,7 +46,7 @@ class Metrics:
         return len(self.costs["step"])
 
     def update(self) -> None:
-        """Read what is new. A file that is not there has no lines."""
+        """Read the lines appended since the last call; a missing file has none."""
         path = stored_path(self.path) or self.path
         try:
             with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else raw as file:

@@ -41,7 +41,7 @@ JSON = "application/json; charset=utf-8"
 LOOK = 1.0
 """Seconds between two looks at the store for those who follow it."""
 BEAT = 15.0
-"""Seconds after which a silent stream says that it is alive."""
+"""Seconds between keep-alive comments on a silent stream."""
 HOST = re.compile(r"(\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(:\d{1,5})?")
 """A Host header: a name or an address, and perhaps a port."""
 NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -105,7 +105,7 @@ class Server(ThreadingHTTPServer):
         self.server_name, self.server_port = self.bound, self.server_address[1]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that went away is no news."""
+        """A browser that disconnects is not an error."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             traceback.print_exc()
 
@@ -137,7 +137,9 @@ class Handler(BaseHTTPRequestHandler):
         hosts = self.headers.get_all("Host") or []
         if len(hosts) != 1 or not self.server.knows(hosts[0]):
             self.close_connection = True
-            self._fault(HTTPStatus.FORBIDDEN, "This host name is not one of this server: use the address it printed.")
+            self._fault(
+                HTTPStatus.FORBIDDEN, "This host name does not belong to this server: use the address that it printed."
+            )
             return
         try:
             self._route()
@@ -225,7 +227,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name.replace("_", "-"), value)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer what is no request at all."""
+        """Answer a request that cannot be parsed."""
         self.close_connection = True
         self._fault(HTTPStatus(code), HTTPStatus(code).phrase)
 

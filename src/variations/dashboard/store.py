@@ -23,11 +23,11 @@ from variations.tables.collect import NO_RESULT, Stored, misfit
 METRICS = ("metrics.jsonl", "metrics.jsonl.gz")
 """As a run appends to it, and as a record keeps it."""
 WATCHED = ("config.yaml", "status.json", "result.json", "environment.json", *METRICS, "attention.json")
-"""Files of a run whose change is news."""
+"""Files of a run that are watched for changes."""
 DEPTH = 6
 """Folders below the root in which runs are looked for."""
 FRESH = 0.5
-"""Seconds for which a walk stays good."""
+"""Seconds for which a walk is reused."""
 TEXT = ("src", "ref", "hyp")
 
 
@@ -72,7 +72,7 @@ class Snapshot:
 
     runs: dict[str, Found]
     broken: tuple[tuple[str, str], ...]
-    """Folders that look like runs and are none: path below the root, and why."""
+    """Folders that look like runs but are not: path below the root, and the reason."""
     revision: str
 
     def sweeps(self) -> dict[str, list[Found]]:

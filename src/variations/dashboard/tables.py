@@ -5,7 +5,7 @@ from typing import Any
 
 from variations.dashboard import payload
 from variations.store.hidden import clean, without_secrets
-from variations.store.rows import changes, symbol
+from variations.store.rows import symbol, varied
 from variations.tables.footnotes import convention
 from variations.tables.grid import lay_out
 from variations.tables.line import Agreement, Line, Table
@@ -46,6 +46,7 @@ def table_document(table: Table, colours: dict[str, int], *, tested: bool) -> pa
             _line(line, table, cells, colours)
             for line, cells in zip(table.lines, _cells(grid.rows, shown), strict=True)
         ],
+        "keys": _keys(table),
         "notes": [{"mark": mark, "text": text} for mark, text in grid.notes],
         "footnotes": [note for note in table.remarks if tested or "significance.show" not in note],
         "missing": [clean(gap) for gap in table.gaps],
@@ -63,7 +64,7 @@ def _line(line: Line, table: Table, cells: list[payload.Cell], colours: dict[str
     definition, test = line.row.definition, line.test
     size = line.published.get("params_millions")
     marks = ["*"] if test and test.significant else []
-    words, keys = _changes(line, table)
+    words, keys = _changes(line)
     return {
         "row": definition.row,
         "label": definition.label,
@@ -94,22 +95,28 @@ def _line(line: Line, table: Table, cells: list[payload.Cell], colours: dict[str
     }
 
 
-def _changes(line: Line, table: Table) -> tuple[list[str], list[payload.Change]]:
+def _changes(line: Line) -> tuple[list[str], list[payload.Change]]:
     """What a row changes in its base row: in the table's words, and key by key."""
-    base = next((other for other in table.lines if other.row.definition.row == line.base), None)
-    if base is None or not base.row.config or not line.row.config:
-        return [], []
-    found = changes(base.row.config, line.row.config)
     config = line.row.config
     text = (line.changes or "").partition("; parameters ")[0]
-    return (text.split(", ") if found else []), [
+    return (text.split(", ") if line.changed else []), [
         {
             "key": key,
             "symbol": symbol(key, config),
             "old": without_secrets(old, key),
             "new": without_secrets(new, key),
         }
-        for key, (old, new) in found.items()
+        for key, (old, new) in line.changed.items()
+    ]
+
+
+def _keys(table: Table) -> list[payload.VariedKey]:
+    """What rows can be grouped by."""
+    configs = [line.row.config for line in table.lines]
+    one = next((config for config in configs if config), {})
+    return [
+        {"key": key, "symbol": symbol(key, one), "values": [without_secrets(value, key) for value in values]}
+        for key, values in varied(configs).items()
     ]
 
 

@@ -216,6 +216,28 @@ def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tup
     return found
 
 
+def varied(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Keys that have several values among `configs`: `{"model.h": [8, 16, None], …}`, a value for each of them.
+
+    As for `changes`, with None where a configuration is empty or a key has no effect. A default that follows from other
+    keys is no value of its own: `model.d_k` is among the keys only where some configuration sets it.
+    """
+    flats = [{**defaults(config), **flatten(config)} if config else {} for config in configs]
+    stated = [flat for flat in flats if flat]
+    keys = dict.fromkeys(key for flat in stated for key in flat)
+    columns: dict[str, list[Any]] = {
+        key: [] for key in keys if any(flat.get(key) != stated[0].get(key) for flat in stated)
+    }
+    for config, flat in zip(configs, flats, strict=True):
+        task = task_of(config)
+        values = task.effective(flat)
+        silent = (*_SILENT, *task.silent, *task.without_effect(values))
+        for key, column in columns.items():
+            counts = not covered(key, silent) and not is_incidental(key, config)
+            column.append(values.get(key) if counts else None)
+    return {key: found for key, found in columns.items() if len({str(each) for each in found if each is not None}) > 1}
+
+
 def differences(
     base: Mapping[str, Any], config: Mapping[str, Any], parameters: tuple[int | None, int | None] = (None, None)
 ) -> str:
@@ -226,7 +248,16 @@ def differences(
         config: Configuration of the row.
         parameters: Trainable parameters of both, where known.
     """
-    found = changes(base, config)
+    return in_words(changes(base, config), config, parameters)
+
+
+def in_words(
+    changed: Mapping[str, tuple[Any, Any]],
+    config: Mapping[str, Any],
+    parameters: tuple[int | None, int | None] = (None, None),
+) -> str:
+    """What `changes` found in `config`, as `differences` says it."""
+    found = dict(changed)
     if found.get("model.d_v") == found.get("model.d_k"):
         found.pop("model.d_v", None)  # d_k speaks for both, as in the papers' tables
     words = [_change(symbol(key, config), old, new) for key, (old, new) in found.items()]

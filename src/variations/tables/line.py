@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from variations.store.rows import SweepDefinition
 from variations.tables.chance import RowTest, SignificanceConfig
@@ -58,8 +59,10 @@ class Line:
 
     row: Row
     base: str | None
+    changed: dict[str, tuple[Any, Any]]
+    """Keys that it changes in its base row: (there, here)."""
     changes: str | None
-    """What it changes in its base row."""
+    """The same in the table's words."""
     measured: dict[str, Summary]
     delta: dict[str, Summary]
     """Difference from the base row over the seeds both have."""

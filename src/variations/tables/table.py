@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from variations.store.rows import SweepDefinition, differences
+from variations.store.rows import SweepDefinition, changes, in_words
 from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
 from variations.tables.collect import Reader, Row, collect, paired, row_hours, stored, summary, table_task
 from variations.tables.footnotes import convention, remarks
@@ -124,10 +124,13 @@ def _line(
     untrained: Mapping[str, str | None],
 ) -> Line:
     values = {measure.key: row.values(measure) for measure in measures}
-    notes, delta, changes, why = [], {}, None, untrained[row.definition.row]
+    notes, delta, why = [], {}, untrained[row.definition.row]
+    changed: dict[str, tuple[Any, Any]] = {}
+    words: str | None = None
     found: RowTest | str | None = None
     if base is not None and base.config and row.config:
-        changes = differences(base.config, row.config, (base.parameters, row.parameters))
+        changed = changes(base.config, row.config)
+        words = in_words(changed, row.config, (base.parameters, row.parameters))
         if other := _other_text(task, row, base, measures[0]):
             notes.append(other)
         elif why:
@@ -147,7 +150,8 @@ def _line(
     return Line(
         row,
         base.definition.row if base else None,
-        changes,
+        changed,
+        words,
         {key: mean for key, pairs in values.items() if (mean := summary(list(pairs.values())))},
         {key: mean for key, mean in delta.items() if mean},
         {key: _figure(task, key, value, row, why) for key, value in printed.items()},

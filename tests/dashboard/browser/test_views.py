@@ -9,7 +9,7 @@ from browser_store import ROWS
 
 pytestmark = pytest.mark.slow
 
-VIEWS = ["table", "curves", "compare", "branches", "attention", "sweep", "scatter"]
+VIEWS = ["table", "curves", "compare", "branches", "attention", "sweep", "scatter", "keys"]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -22,7 +22,7 @@ def test_every_view_is_drawn_in_both_themes_without_a_fault(browser: Any, fresh_
         assert tab.page.locator("html").get_attribute("data-theme") == theme
         assert tab.page.locator("nav a[aria-current=page]").inner_text().lower() == view
         assert tab.page.locator(".empty").count() == 0, tab.texts(".empty")
-        if view != "sweep":
+        if view not in ("sweep", "keys"):  # the one is a table, the other an SVG
             tab.page.wait_for_selector(".chart[data-drawn]")  # that of the table comes with the tests of significance
             charts = tab.page.locator(".chart[data-drawn]")
             assert all(charts.nth(k).get_attribute("aria-label") for k in range(charts.count()))
@@ -116,6 +116,8 @@ def test_two_runs_are_compared_by_what_differs(tab: Any, url: str) -> None:
     keys = tab.texts("#config tbody th")
     assert "model.kind" in keys
     assert not any(key.startswith("trainer") for key in keys)
+    assert tab.texts("#scores .same") == ["The same within 0.1: lower-cased"]
+    assert tab.page.locator("main h3").first.inner_text().startswith("Sentences that differ most")
     scores = tab.page.locator("#scores").inner_text()
     assert "88.40" in scores and "83.40" in scores and "−5.00" in scores
     assert tab.page.locator(".sample").count() >= 5
@@ -170,7 +172,7 @@ def test_attention_picks_layer_and_heads(tab: Any, url: str) -> None:
     tab.page.locator("h3", has_text="Heat map: head 1").wait_for()
     assert lines.count() == both // 2
     word = tab.page.locator("svg.bipartite text[data-side=q]").nth(1)
-    assert word.get_attribute("aria-label") == "Hund looks most at dog, weight 0.85"
+    assert word.get_attribute("aria-label") == "Hund attends most to dog, weight 0.85"
     word.hover()
     assert tab.page.locator("svg.bipartite line.off").count() == lines.count() * 3 // 4
     tab.page.locator("#layer").select_option("encoder.0")
@@ -186,10 +188,76 @@ def test_the_sweep_shows_failures_with_their_log(tab: Any, url: str) -> None:
 
 def test_the_scatter_names_its_front(tab: Any, url: str) -> None:
     tab.open(url, view="scatter")
-    front = tab.page.locator("p.hint").inner_text()
+    front = tab.page.locator("#front").inner_text()
     assert "Weighted Transformer → Transformer." in front
+    assert tab.page.locator("#zero").is_checked()
     tab.page.locator("#cost-flops").click()
     tab.page.locator("h2", has_text="test BLEU against FLOPs: 4 rows").wait_for()
+
+
+def test_rows_are_grouped_by_a_key_in_the_table_and_in_the_curves(tab: Any, url: str) -> None:
+    tab.open(url, view="table")
+    tab.page.locator("#group").select_option("model.kind")
+    headings = "tr.group th"
+    tab.page.locator(headings).first.wait_for()
+    assert tab.texts(headings) == [
+        "model = transformer: 2 rows, mean test BLEU 87.25",  # 88.60 and 85.90
+        "model = weighted: 2 rows, mean test BLEU 82.10",  # 83.60 and 80.60
+    ]
+    tab.go("curves")
+    tab.page.locator("h2", has_text="dev BLEU against updates: 2 groups").wait_for()
+    assert tab.texts(".legend li") == ["model = transformer (4 runs)", "model = weighted (4 runs)"]
+
+
+def test_curves_are_a_grid_of_one_chart_for_each_line_or_measure(tab: Any, url: str) -> None:
+    tab.open(url, view="curves", panels="rows")
+    tab.page.wait_for_selector(".small section:nth-child(4) .chart[data-drawn]")
+    assert tab.texts(".small h4") == [label for label, _, _ in ROWS.values()]
+    labels = tab.page.locator(".small .chart")
+    assert "Transformer, mean of 2 seeds ends at" in (labels.first.get_attribute("aria-label") or "")
+    tab.page.locator("#panels").select_option("measures")
+    tab.page.wait_for_selector(".small section:nth-child(5) .chart[data-drawn]")
+    assert tab.texts(".small h4")[:2] == ["dev BLEU", "dev loss (nats per sub-word)"]
+
+
+def test_keys_are_ranked_and_a_range_of_an_axis_keeps_its_rows(tab: Any, serve: Any, tmp_path: Path) -> None:
+    tab.open(serve(browser_store.grid(tmp_path)), view="keys")
+    assert tab.page.locator("h2").inner_text().startswith("What matters most: recipe.lr, ")
+    assert tab.texts("#importance tbody th")[:2] == ["recipe.lr", "N"]
+    lines = tab.page.locator("svg.parallel .line")
+    assert lines.count() == 9
+    assert tab.page.locator("#pointed").inner_text() == "All 9 rows: test BLEU 61.00 to 75.00."
+    axis = tab.page.locator("svg.parallel .axis .drag").first
+    box = axis.bounding_box()
+    tab.page.mouse.move(box["x"] + 10, box["y"] + 5)
+    tab.page.mouse.down()
+    tab.page.mouse.move(box["x"] + 10, box["y"] + 0.35 * box["height"], steps=3)
+    tab.page.mouse.up()
+    tab.page.locator("#pointed", has_text="3 of 9 rows: test BLEU 71.00 to 75.00.").wait_for()
+    assert tab.page.locator("svg.parallel .line.off").count() == 6
+    assert "range=recipe.lr" in tab.page.url
+    tab.page.locator("#clear").click()
+    tab.page.locator("#pointed", has_text="All 9 rows").wait_for()
+
+
+def test_keys_are_no_view_where_nothing_differs(tab: Any, serve: Any, tmp_path: Path) -> None:
+    browser_store.write(tmp_path, "one", sweep="single", label="One")
+    tab.open(serve(tmp_path), view="table")
+    assert tab.page.locator("#nav-keys").count() == 0
+    tab.open(tab.page.url.split("#")[0], view="keys")
+    assert "No key differs" in tab.page.locator(".empty").inner_text()
+
+
+def test_every_view_fits_a_phone(browser: Any, fresh_tab: Any, url: str) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="light")
+    tab = fresh_tab(context)
+    tab.open(url)
+    for view in VIEWS:
+        tab.go(view)
+        wide = tab.page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, f"{view} is wider than a phone"
+    context.close()
+    assert tab.faults == []
 
 
 def test_everything_is_reached_by_keyboard(tab: Any, url: str) -> None:

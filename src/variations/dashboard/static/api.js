@@ -55,6 +55,7 @@ window.V = window.V || {};
       branches: (id) => `/api/branches/${encode(id)}`,
       attention: (id) => `/api/attention/${encode(id)}`,
       drawings: (id) => `/api/drawings/${encode(id)}`,
+      importance: (name) => `/api/importance/${encode(name)}`,
       export: (name) => `/api/export?sweep=${encodeURIComponent(name)}`,
       compare: (ids) => `/api/compare?ids=${ids.map((id) => encodeURIComponent(id)).join(",")}`,
     },

@@ -3,7 +3,7 @@
 window.V = window.V || {};
 
 (() => {
-  const ORDER = ["table", "curves", "compare", "branches", "attention", "sweep", "scatter", "drawings"];
+  const ORDER = ["table", "curves", "compare", "branches", "attention", "sweep", "scatter", "keys", "drawings"];
   const node = (id) => document.getElementById(id);
 
   const done = new Map(); // tests that have arrived, and of which version
@@ -60,6 +60,8 @@ window.V = window.V || {};
         text: V.views[key].title,
       }))),
     );
+    const tab = node("nav").querySelector("[aria-current]");
+    if (tab) node("nav").scrollLeft = tab.offsetLeft - (node("nav").clientWidth - tab.offsetWidth) / 2; // on a phone the tabs scroll
   }
 
   async function render() {

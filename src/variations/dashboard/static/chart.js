@@ -42,7 +42,7 @@ window.V = window.V || {};
         outline_line_color: null,
       });
       fig.toolbar.logo = null;
-      if (tools === "") fig.toolbar_location = null;
+      if (tools === "" || window.innerWidth < 640) fig.toolbar_location = null; // on a phone it takes the room of the chart
       for (const wheel of fig.toolbar.tools.filter((tool) => tool.type === "WheelZoomTool")) {
         wheel.modifiers = { ctrl: true }; // the wheel alone scrolls the page
         fig.toolbar.active_scroll = wheel;
@@ -116,12 +116,13 @@ window.V = window.V || {};
   /** Differences with their intervals around zero: marks {name, look, value, ci}. Null of none. */
   V.forest = (marks, x) => {
     if (!marks.length) return null;
-    const names = marks.map(({ name }, k) => (marks.findIndex((mark) => mark.name === name) === k ? name : `${name} (${k + 1})`));
+    const wrapped = (name) => V.wrap(name, 34).join("\n");
+    const names = marks.map(({ name }, k) => wrapped(marks.findIndex((mark) => mark.name === name) === k ? name : `${name} (${k + 1})`));
     const low = Math.min(0, ...marks.map((mark) => mark.ci[0]));
     const high = Math.max(0, ...marks.map((mark) => mark.ci[1]));
     const room = 0.06 * (high - low || 1);
     const fig = V.chart.figure({
-      height: 72 + 30 * marks.length, x, y: "", tools: "",
+      height: 72 + 16 * names.reduce((sum, name) => sum + 1 + name.split("\n").length, 0), x, y: "", tools: "",
       xRange: new Bokeh.Range1d({ start: low - room, end: high + room }),
       yRange: new Bokeh.FactorRange({ factors: [...names].reverse() }),
     });
@@ -135,19 +136,26 @@ window.V = window.V || {};
       return fig.scatter({ field: "x" }, { field: "y" }, { source, marker: look.marker, size: 11, fill_color: look.marker === "plus" ? null : look.colour, line_color: look.colour });
     });
     V.chart.hover(fig, shown, [["", "@y"], ["difference", "@x{+0.00}"], ["interval", "@low{+0.00} to @high{+0.00}"]]);
-    return { fig, text: marks.map((mark, k) => `${names[k]} ${V.signed(mark.value)}, interval ${V.signed(mark.ci[0])} to ${V.signed(mark.ci[1])}`).join("; ") };
+    return { fig, text: marks.map((mark) => `${mark.name} ${V.signed(mark.value)}, interval ${V.signed(mark.ci[0])} to ${V.signed(mark.ci[1])}`).join("; ") };
   };
 
-  function cividis(count) {
-    const stops = V.CIVIDIS.map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
-    return Array.from({ length: count }, (_, i) => {
-      const place = (i / (count - 1)) * (stops.length - 1);
-      const low = Math.min(Math.floor(place), stops.length - 2);
-      const mixed = stops[low].map((value, k) => Math.round(value + (stops[low + 1][k] - value) * (place - low)));
-      return `#${mixed.map((value) => value.toString(16).padStart(2, "0")).join("")}`;
-    });
+  const STOPS = V.CIVIDIS.map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));
+
+  /** Red, green and blue of cividis at `share` of its length. */
+  function mixed(share) {
+    const place = Math.min(Math.max(share, 0), 1) * (STOPS.length - 1);
+    const low = Math.min(Math.floor(place), STOPS.length - 2);
+    return STOPS[low].map((value, k) => Math.round(value + (STOPS[low + 1][k] - value) * (place - low)));
   }
 
-  /** Black or white, whichever is read on cividis at `share` of its length. */
-  V.onCividis = (share) => (share > 0.52 ? "#111111" : "#ffffff");
+  V.cividisAt = (share) => `#${mixed(share).map((value) => value.toString(16).padStart(2, "0")).join("")}`;
+
+  const cividis = (count) => Array.from({ length: count }, (_, i) => V.cividisAt(i / (count - 1)));
+
+  /** Black or white, whichever has the higher contrast (WCAG 2) with cividis at `share` of its length. */
+  V.onCividis = (share) => {
+    const [red, green, blue] = mixed(share).map((value) => (value <= 10 ? value / 3294 : ((value / 255 + 0.055) / 1.055) ** 2.4));
+    const luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+    return (luminance + 0.05) ** 2 > 0.05 * 1.05 ? "#000000" : "#ffffff";
+  };
 })();

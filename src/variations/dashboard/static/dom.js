@@ -10,8 +10,18 @@ window.V = window.V || {};
   const TURNS = /[\u202a-\u202e\u2066-\u2069]/g;
   const plain = (text) => String(text).replace(TURNS, "\ufffd");
 
-  /** Text of at most `length` signs, for labels in charts. */
+  /** Text of at most `length` signs, for choices in a list whose whole text stands elsewhere. */
   V.clip = (text, length) => (text.length > length ? `${plain(text).slice(0, length - 1)}…` : plain(text));
+
+  /** Lines of `text` of at most `width` signs where it can be broken: after a blank or a comma. For labels that must not be cut. */
+  V.wrap = (text, width) => {
+    const lines = [""];
+    for (const part of plain(text).split(/(?<=[\s,])/)) {
+      if (lines.at(-1) && `${lines.at(-1)}${part}`.trimEnd().length > width) lines.push("");
+      lines[lines.length - 1] += part;
+    }
+    return lines.map((line) => line.trim());
+  };
 
   function fill(node, attributes, children) {
     for (const [name, value] of Object.entries(attributes || {})) {

@@ -4,7 +4,7 @@ window.V = window.V || {};
 
 (() => {
   const KEYS = [
-    ["1 … 8", "table, curves, compare, branches, attention, sweep, scatter, drawings"],
+    ["1 … 9", "table, curves, compare, branches, attention, sweep, scatter, keys, drawings"],
     ["/", "go to the filter box"],
     ["[ and ]", "previous and next sweep"],
     ["↑ ↓ Home End", "move through rows and lists"],

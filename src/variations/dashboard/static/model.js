@@ -1,10 +1,10 @@
 "use strict";
-/* A sweep's payload (payload.py: Sweep) as the views want it: rows with their runs, scores, tests and states. */
+/* A sweep's payload (payload/sweeps.py: Sweep) as the views want it: rows with their runs, scores, tests and states. */
 window.V = window.V || {};
 
 (() => {
   const STATES = ["finished", "running", "failed", "interrupted", "pruned", "broken", "missing"];
-  const NO_TABLE = { metric: "test.bleu", measures: [], columns: [], rows: [], notes: [], footnotes: [], missing: [], level: 0.95, tested: true };
+  const NO_TABLE = { metric: "test.bleu", measures: [], columns: [], rows: [], keys: [], notes: [], footnotes: [], missing: [], level: 0.95, tested: true };
 
   V.model = (payload) => {
     const table = payload.table || NO_TABLE;
@@ -28,6 +28,7 @@ window.V = window.V || {};
       metrics: payload.metrics,
       measures,
       primary,
+      keys: table.keys,
       level: table.level,
       tested: table.tested,
       publishedKeys: [...new Set(rows.flatMap((item) => Object.keys(item.published)))].filter((key) => key !== "params_millions"),
@@ -117,6 +118,24 @@ window.V = window.V || {};
 
   /** Is `ours` better than `theirs` in `measure`? */
   V.better = (measure, ours, theirs) => (measure.higher_is_better ? ours > theirs : ours < theirs);
+
+  /** The configuration key by which rows are grouped, as the address has it. */
+  V.groupKey = (sweep) => sweep.keys.find((item) => item.key === V.state.get("group")) || null;
+
+  /** The control that chooses it; `none`: what it says where there are no groups. Nothing where no key differs. */
+  V.groupBy = (sweep, none) =>
+    sweep.keys.length
+      ? V.select("group", "Group by", [["", none], ...sweep.keys.map((item) => [item.key, item.symbol === item.key ? item.key : `${item.symbol} (${item.key})`])], V.groupKey(sweep)?.key ?? "", (value) => V.state.set({ group: value || null }))
+      : null;
+
+  /** `rows` by their value of that key: [{title, rows}]; null where no key is chosen. */
+  V.grouped = (sweep, rows) => {
+    const key = V.groupKey(sweep);
+    if (!key) return null;
+    const value = (row) => key.values[row.index] ?? null;
+    const groups = V.levels(rows.map(value)).map((level) => ({ title: `${key.symbol} = ${V.value(level)}`, rows: rows.filter((row) => V.value(value(row)) === V.value(level)) }));
+    return groups;
+  };
 
   /** What a published figure is called. */
   V.publishedName = (sweep, key) => sweep.publishedTitles[key] || key.replace(/_/g, " ");

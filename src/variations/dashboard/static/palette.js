@@ -59,6 +59,9 @@ window.V = window.V || {};
     };
   };
 
+  /** A colour of the light palette as the theme has it; any other stays as it is. */
+  V.themed = (colour) => (V.theme() === "dark" && LIGHT.includes(colour) ? DARK[LIGHT.indexOf(colour)] : colour);
+
   const SHAPES = {
     circle: ["circle", { cx: 14, cy: 6, r: 3.6 }],
     square: ["rect", { x: 10.6, y: 2.6, width: 6.8, height: 6.8 }],

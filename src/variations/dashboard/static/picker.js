@@ -21,12 +21,12 @@ window.V = window.V || {};
     const chosen = V.state.list("rows");
     const known = ranked(sweep).map((row) => row.name);
     if (chosen) return chosen.filter((name) => known.includes(name));
-    const first = known.slice(0, FIRST);
-    return first;
+    return V.groupKey(sweep) ? known.slice(0, LIMIT) : known.slice(0, FIRST); // the mean of a group is that of all its rows
   };
 
-  /** `values`: what stands beside each row that is drawn, by its name; another measure would be taken for the same. */
-  V.picker = (sweep, values) => {
+  /** `values`: what stands beside each row that is drawn, by its name; another measure would be taken for the same.
+      `look`: the number of the line that a row is drawn by. */
+  V.picker = (sweep, values, look) => {
     const selected = new Set(V.selected(sweep));
     const best = ranked(sweep);
     const filter = V.state.get("filter", "");
@@ -36,7 +36,7 @@ window.V = window.V || {};
     const list = V.el(
       "ul",
       { class: "rows", "data-scroll": "picker", "aria-label": "Rows to draw" },
-      shown.slice(0, LIMIT).map((row) => item(row, selected, values[row.name], (on) => {
+      shown.slice(0, LIMIT).map((row) => item(row, selected, values[row.name], look(row), (on) => {
         if (on) selected.add(row.name);
         else selected.delete(row.name);
         choose(inOrder(selected));
@@ -73,7 +73,7 @@ window.V = window.V || {};
 
   V.matches = matches;
 
-  function item(row, selected, value, change) {
+  function item(row, selected, value, look, change) {
     const on = selected.has(row.name);
     const id = `row-${row.name}`;
     const running = row.runs.some((run) => run.state === "running");
@@ -84,8 +84,8 @@ window.V = window.V || {};
         "label",
         { for: id, title: row.changes.join(", ") || row.label },
         V.el("input", { type: "checkbox", id, checked: on, on: { change: (event) => change(event.target.checked) } }),
-        on ? V.swatch(row.look) : V.el("span", { class: "swatch" }),
-        V.el("span", { class: "name", text: row.label }),
+        on && look !== undefined ? V.swatch(look) : V.el("span", { class: "swatch" }),
+        V.el("span", { class: "name", text: row.label.replace(/,(?=\S)/g, ",\u200b") }), // a line may break after a comma
         running ? V.el("span", { class: "state running", title: "running", text: "▶" }) : null,
         V.el("span", { class: "value", text: value ?? "–" }),
       ),

@@ -14,10 +14,10 @@ V.views = V.views || {};
   /** What a task other than translation calls the two texts and axes. */
   const words = (found) => found.words || { source: "source", target: "translation" };
 
-  function ticks(axis, tokens, most = 16) {
+  function ticks(axis, tokens) {
     const at = tokens.map((_, k) => k);
     axis.ticker = new Bokeh.FixedTicker({ ticks: at });
-    axis.major_label_overrides = new Map(tokens.map((token, k) => [k, V.clip(token, most)]));
+    axis.major_label_overrides = new Map(tokens.map((token, k) => [k, V.wrap(token, 48).join("\n")]));
   }
 
   function heat(layer, tokens, heads, named) {
@@ -26,15 +26,15 @@ V.views = V.views || {};
     const values = mean(layer.weights, heads);
     const fig = V.chart.figure({
       height: Math.max(300, Math.min(named.looking ? 1400 : 560, 120 + 26 * queries.length)),
-      x: named.looked_at || `looked at: ${AXES[layer.keys]}`,
-      y: named.looking || `looking: ${AXES[layer.queries]}`,
+      x: named.looked_at || `key: ${AXES[layer.keys]}`,
+      y: named.looking || `query: ${AXES[layer.queries]}`,
       xRange: new Bokeh.Range1d({ start: -0.5, end: keys.length - 0.5 }),
       yRange: new Bokeh.Range1d({ start: queries.length - 0.5, end: -0.5 }),
       tools: "",
       grid: false,
     });
     ticks(fig.xaxis, keys);
-    ticks(fig.yaxis, queries, named.looking ? 60 : 16);
+    ticks(fig.yaxis, queries);
     fig.xaxis.major_label_orientation = Math.PI / 3;
     const cells = values.flatMap((row, q) => row.map((value, k) => ({ q, k, value })));
     const mapper = V.chart.colours(fig, 0, Math.max(...cells.map((cell) => cell.value), 1e-9), "weight");
@@ -46,7 +46,7 @@ V.views = V.views || {};
       key: cells.map((cell) => keys[cell.k]),
     });
     const shown = fig.rect({ field: "x" }, { field: "y" }, 1, 1, { source, fill_color: { field: "value", transform: mapper }, line_color: { field: "value", transform: mapper } });
-    V.chart.hover(fig, [shown], [["looking", "@query"], ["looked at", "@key"], ["weight", "@value{0.000}"]]);
+    V.chart.hover(fig, [shown], [["query", "@query"], ["key", "@key"], ["weight", "@value{0.000}"]]);
     return fig;
   }
 
@@ -98,7 +98,7 @@ V.views = V.views || {};
         "div",
         { class: "controls" },
         V.select("run", "Run", runs.map((item) => [item.id, item.title]), run.id, (id) => V.state.set({ run: id })),
-        V.select("sentence", named.looking ? "Question" : "Sentence", found.sentences.map((item, k) => [k + 1, `${k + 1}: ${V.clip(item.source, 36)}`]), number, (value) => V.state.set({ sentence: value })),
+        V.select("sentence", named.looking ? "Question" : "Sentence", found.sentences.map((item, k) => [k + 1, `${k + 1}: ${V.clip(item.source, 60)}`]), number, (value) => V.state.set({ sentence: value })),
         V.select("layer", "Layer", layers.map((item) => [item.name, item.label]), layer.name, (value) => V.state.set({ layer: value })),
         heads(layer, chosen),
       ),
@@ -110,9 +110,9 @@ V.views = V.views || {};
         named.looking ? null : V.el(
           "section",
           {},
-          V.el("h3", { text: "Queries and keys: one colour for each head, line strength is the attention weight" }),
+          V.el("h3", { text: "Lines from queries to keys: one colour for each head" }),
           V.el("div", { class: "scroll", "data-scroll": "bipartite" }, V.bipartite(tokens[layer.queries], tokens[layer.keys], layer.weights, chosen, { left: AXES[layer.queries], right: AXES[layer.keys] })),
-          V.el("p", { class: "hint", text: "Point at a sub-word, or move to it with Tab and the arrow keys, to see only its lines. Weights below 0.05 are not drawn." }),
+          V.el("p", { class: "hint", text: "The stronger the line, the larger the weight; weights below 0.05 are not drawn. Point at a sub-word, or move to it with Tab and the arrow keys, to see only its lines." }),
         ),
       ),
       found.note ? V.el("p", { class: "note", text: found.note }) : null,

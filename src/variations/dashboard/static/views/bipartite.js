@@ -1,17 +1,19 @@
 "use strict";
-/* Lines between the words that look and the words looked at (Vaswani et al. 2017, Figures 3 to 5), as SVG. */
+/* Lines from queries to keys (Vaswani et al. 2017, Figures 3 to 5), as SVG. */
 window.V = window.V || {};
 
 (() => {
   const WEAKEST = 0.05;
   const ROW = 25;
-  const TOP = 34;
-  const WIDTH = 520;
-  const LEFT = 150;
-  const RIGHT = 370;
+  const TOP = 48;
+  const LETTER = 7.6; // px of a letter at the size of .word
 
   /** Draws `weights` [head][query][key] of the chosen heads: queries on the left, keys on the right. */
   V.bipartite = (queries, keys, weights, heads, names) => {
+    const side = (texts, name) => Math.max(LETTER * Math.max(...texts.map((text) => text.length)), 6.6 * name.length) + 18;
+    const LEFT = side(queries, names.left);
+    const RIGHT = LEFT + (window.innerWidth < 640 ? 110 : 210);
+    const WIDTH = RIGHT + side(keys, names.right);
     const height = TOP + ROW * Math.max(queries.length, keys.length) + 8;
     const y = (k) => TOP + ROW * k + ROW / 2;
     const lines = [];
@@ -30,7 +32,7 @@ window.V = window.V || {};
     const strongest = (q) => {
       const sums = keys.map((_, k) => heads.reduce((sum, head) => sum + weights[head][q][k], 0) / heads.length);
       const best = sums.indexOf(Math.max(...sums));
-      return `${queries[q]} looks most at ${keys[best]}, weight ${sums[best].toFixed(2)}`;
+      return `${queries[q]} attends most to ${keys[best]}, weight ${sums[best].toFixed(2)}`;
     };
     const word = (side, text, at) => {
       const left = side === "q";
@@ -41,15 +43,18 @@ window.V = window.V || {};
           tabindex: left ? (at ? -1 : 0) : null, role: left ? "img" : null, "aria-label": left ? strongest(at) : null,
           on: { mouseenter: () => alone(side, at), mouseleave: () => alone(side, null), focus: () => alone(side, at), blur: () => alone(side, null) },
         },
-        V.clip(text, 18),
+        text,
       );
     };
-    const head = (text, x, anchor) => V.svg("text", { class: "axis", x, y: 16, "text-anchor": anchor }, text);
+    const head = (kind, text, x, anchor) => [
+      V.svg("text", { class: "axis kind", x, y: 16, "text-anchor": anchor }, kind),
+      V.svg("text", { class: "axis", x, y: 32, "text-anchor": anchor }, text),
+    ];
     const drawing = V.svg(
       "svg",
-      { class: "bipartite", viewBox: `0 0 ${WIDTH} ${height}`, width: WIDTH, height, role: "group", "aria-label": `Attention lines from ${names.left} to ${names.right}` },
-      head(`${names.left} →`, LEFT - 8, "end"),
-      head(`→ ${names.right}`, RIGHT + 8, "start"),
+      { class: "bipartite", viewBox: `0 0 ${WIDTH} ${height}`, width: WIDTH, height, role: "group", "aria-label": `Attention lines from queries (${names.left}) to keys (${names.right})` },
+      head("query", names.left, LEFT - 8, "end"),
+      head("key", names.right, RIGHT + 8, "start"),
       group,
       queries.map((text, at) => word("q", text, at)),
       keys.map((text, at) => word("k", text, at)),

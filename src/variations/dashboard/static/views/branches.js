@@ -5,7 +5,7 @@ V.views = V.views || {};
 
 (() => {
   const WEIGHTS = { kappa: "κ", alpha: "α" };
-  const MEANING = { kappa: "κ: how much of a branch enters its feed-forward layer", alpha: "α: how much of a branch enters the layer's sum" };
+  const MEANING = { kappa: "κ: scales a branch before its feed-forward layer", alpha: "α: weight of a branch in the layer's sum" };
 
   /** Runs with something to show, and the one that is shown. Shared with the view of attention. */
   V.oneRun = (sweep, has) => {
@@ -14,38 +14,44 @@ V.views = V.views || {};
     return { runs, run: runs.find((item) => item.id === wanted) || runs.find((item) => item.state === "finished") || runs[0] };
   };
 
-  function heat(found, weight, at, dead) {
+  /** The largest κ or α of a run: one scale of colours for both maps at every step. */
+  const largest = (found) => Math.max(1e-9, ...found.layers.flatMap((layer) => Object.keys(WEIGHTS).flatMap((name) => layer[name].flatMap((values) => values || []))));
+
+  /** `high`: end of the scale; `wide`: width of the chart in px. */
+  function heat(found, weight, at, dead, high, wide) {
     const layers = found.layers;
     const branches = Math.max(...layers.map((layer) => (layer[weight][at] || []).length));
-    const rows = layers.map((layer) => layer.label);
+    const narrow = wide < 480;
+    const row = (layer) => (narrow ? V.wrap(layer.label, 15).join("\n") : layer.label);
+    const room = (wide - (narrow ? 160 : 240)) / branches; // of one cell
+    const digits = room > 44 ? 3 : 2;
     const fig = V.chart.figure({
       height: 92 + 34 * layers.length,
       x: "branch",
       y: "",
       xRange: new Bokeh.FactorRange({ factors: Array.from({ length: branches }, (_, k) => String(k + 1)) }),
-      yRange: new Bokeh.FactorRange({ factors: [...rows].reverse() }),
+      yRange: new Bokeh.FactorRange({ factors: layers.map(row).reverse() }),
       tools: "",
       grid: false,
     });
     const cells = layers.flatMap((layer) => (layer[weight][at] || []).map((value, branch) => ({ layer, branch, value })));
-    const high = Math.max(...cells.map((cell) => cell.value), 1e-9);
-    const mapper = V.chart.colours(fig, 0, high, WEIGHTS[weight]);
+    const mapper = V.chart.colours(fig, 0, high, "κ, α");
     const gone = (cell) => dead.some((item) => item.layer === cell.layer.name && item.branch === cell.branch && (item.weight === weight || item.weight === "both")) || cell.value === 0;
     const source = V.chart.source({
       x: cells.map((cell) => String(cell.branch + 1)),
-      y: cells.map((cell) => cell.layer.label),
+      y: cells.map((cell) => row(cell.layer)),
       value: cells.map((cell) => cell.value),
-      text: cells.map((cell) => (gone(cell) ? "✕ dead" : cell.value.toFixed(3))),
+      text: cells.map((cell) => (gone(cell) ? (room > 56 ? "✕ dead" : "✕") : cell.value.toFixed(digits))),
       colour: cells.map((cell) => V.onCividis(cell.value / high)),
     });
     const shown = fig.rect({ field: "x" }, { field: "y" }, 0.96, 0.92, { source, fill_color: { field: "value", transform: mapper }, line_color: null });
-    fig.text({ field: "x" }, { field: "y" }, { field: "text" }, { source, text_align: "center", text_baseline: "middle", text_color: { field: "colour" }, text_font: V.chart.font, text_font_size: "12px" });
+    if (room > 28) fig.text({ field: "x" }, { field: "y" }, { field: "text" }, { source, text_align: "center", text_baseline: "middle", text_color: { field: "colour" }, text_font: V.chart.font, text_font_size: room > 60 ? "14px" : "12px" });
     V.chart.hover(fig, [shown], [["", "@y, branch @x"], [WEIGHTS[weight], "@value{0.0000}"]]);
     return fig;
   }
 
   function curve(found, layer, weight) {
-    const high = Math.max(...found.layers.flatMap((item) => item[weight].flatMap((values) => values || [0])));
+    const high = largest(found);
     const yRange = new Bokeh.Range1d({ start: -0.02 * high, end: 1.06 * high }); // one scale for all layers
     const fig = V.chart.figure({ height: 215, x: V.axis("step", found.steps[found.steps.length - 1]).label, y: WEIGHTS[weight], yRange, tools: "", wholeX: true });
     const ink = V.ink();
@@ -97,7 +103,7 @@ V.views = V.views || {};
         V.select("run", "Run", runs.map((item) => [item.id, `${item.title}${item.state === "finished" ? "" : ` (${item.state})`}`]), run.id, (id) => V.state.set({ run: id, at: null })),
         V.slider("at", "Step", { min: 0, max: last, step: 1, value: at, text: (value) => V.whole(found.steps[value]) }, (value) => V.state.set({ at: value === last ? null : value }, true)),
       ),
-      V.el("p", { class: found.dead.length ? "note" : "hint", text: `${deadText(found.dead, found, run)} All ${branches} branches alike would be ${V.fixed(1 / branches, 3)} each (dotted below).` }),
+      V.el("p", { class: found.dead.length ? "note" : "hint", text: `${deadText(found.dead, found, run)} Equal branches would have ${V.fixed(1 / branches, 3)} each (dotted below).` }),
       V.el("div", { class: "pair" }, maps.map(({ name, node }) => V.el("section", {}, V.el("h3", { text: `${MEANING[name]} (step ${V.whole(found.steps[at])})` }), node))),
       V.el(
         "div",
@@ -110,7 +116,7 @@ V.views = V.views || {};
       V.el("div", { class: "small" }, small.map(({ layer, node }) => V.el("section", {}, V.el("h4", { text: `${layer.label}: ${WEIGHTS[weight]} of each branch` }), node))),
     );
     for (const { name, node } of maps) {
-      await V.chart.show(heat(found, name, at, dead), node, `${WEIGHTS[name]} by layer and branch at step ${found.steps[at]}: ${found.layers.map((layer) => `${layer.label} ${(layer[name][at] || []).map((value) => value.toFixed(3)).join(", ")}`).join("; ")}`);
+      await V.chart.show(heat(found, name, at, dead, largest(found), node.clientWidth), node, `${WEIGHTS[name]} by layer and branch at step ${found.steps[at]}: ${found.layers.map((layer) => `${layer.label} ${(layer[name][at] || []).map((value) => value.toFixed(3)).join(", ")}`).join("; ")}`);
     }
     for (const { layer, node } of small) {
       if (!current()) return;

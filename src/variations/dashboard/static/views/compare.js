@@ -100,6 +100,20 @@ V.views = V.views || {};
     ];
   }
 
+  const AGREE = 0.1; // points within which variants of a score say the same
+
+  /** Scores with the variants that agree with them for all runs, such as lower-cased BLEU, folded into `same`. */
+  function folded(rows) {
+    const found = [];
+    for (const row of rows) {
+      const near = (other) => row.values.every((value, k) => value === other.values[k] || (V.known(value) && V.known(other.values[k]) && Math.abs(value - other.values[k]) < AGREE));
+      const kept = found.find((other) => row.label.startsWith(`${other.label} (`) && near(other));
+      if (kept) kept.same.push(row.label.slice(kept.label.length + 2, -1));
+      else found.push({ ...row, same: [] });
+    }
+    return found;
+  }
+
   function scores(rows, runs) {
     return V.el(
       "div",
@@ -107,9 +121,12 @@ V.views = V.views || {};
       V.el(
         "table",
         { class: "results", id: "scores" },
-        V.el("caption", { text: `Δ: difference from ${runs[0].title}, with the 95 % interval and p of a paired bootstrap over sentences where it was tested.` }),
+        V.el("caption", {}, V.el("span", { text: `Δ: difference from ${runs[0].title}, with the 95 % interval and p of a paired bootstrap over sentences where it was tested.` })),
         V.el("thead", {}, V.el("tr", {}, V.el("th", { scope: "col", text: "score" }), runs.map((run, at) => [V.el("th", { scope: "col", class: "number", text: run.title }), at ? V.el("th", { scope: "col", class: "number", text: "Δ" }) : null]))),
-        V.el("tbody", {}, rows.map((row) => V.el("tr", {}, V.el("th", { scope: "row", text: row.label }), runs.map((_, at) => [V.el("td", { class: "number", text: V.fixed(row.values[at]) }), at ? V.el("td", { class: "number" }, change(row, at)) : null])))),
+        V.el("tbody", {}, folded(rows).map((row) => [
+          V.el("tr", { class: row.same.length ? "kept" : "" }, V.el("th", { scope: "row", text: row.label }), runs.map((_, at) => [V.el("td", { class: "number", text: V.fixed(row.values[at]) }), at ? V.el("td", { class: "number" }, change(row, at)) : null])),
+          row.same.length ? V.el("tr", {}, V.el("td", { class: "soft same", colspan: 2 * runs.length, text: `The same within ${AGREE}: ${row.same.join("; ")}` })) : null,
+        ])),
       ),
     );
   }
@@ -126,8 +143,8 @@ V.views = V.views || {};
   function intervals(rows, runs) {
     const marks = rows.flatMap((row) => runs.map((run, at) => ({ run, row, at })).filter(({ at }) => at && row.ci[at])).slice(0, 24);
     return V.forest(
-      marks.map(({ run, row, at }) => ({ name: runs.length > 2 ? `${V.clip(run.title, 30)} · ${row.label}` : row.label, look: run.color_index, value: row.difference[at], ci: row.ci[at] })),
-      `difference from ${V.clip(runs[0].title, 40)} (points, 95 % interval)`,
+      marks.map(({ run, row, at }) => ({ name: runs.length > 2 ? `${run.title} · ${row.label}` : row.label, look: run.color_index, value: row.difference[at], ci: row.ci[at] })),
+      "difference from the first run (points, 95 % interval)",
     );
   }
 
@@ -172,14 +189,24 @@ V.views = V.views || {};
       V.el(
         "div",
         { class: "beside" },
-        V.el("section", {}, V.el("h3", { text: "Scores" }), found.scores.length ? scores(found.scores, runs) : V.el("p", { class: "hint", text: "None of these runs has been tested." })),
-        V.el("section", {}, chart ? [V.el("h3", { text: "Is the difference more than chance? Only if its interval excludes 0" }), node] : null, settings("config", "Configuration: only what differs", found.config, runs, "These runs have the same configuration.")),
+        V.el(
+          "section",
+          {},
+          V.el("h3", { text: `Sentences that differ most (${found.sentence_score})` }),
+          found.sentences.length ? V.el("p", { class: "hint" }, V.el("mark", { text: "Marked" }), " words are not in the reference.") : V.el("p", { class: "hint", text: "These runs have no stored sentences to compare, or all of them are equal." }),
+          found.sentences.slice(0, count).map((item) => sentence(item, runs, found.sentence_score)),
+          found.sentences.length > count ? V.el("button", { type: "button", id: "more", text: `Show ${found.sentences.length - count} more`, on: { click: () => V.state.set({ sentences: 1000 }, true) } }) : null,
+        ),
+        V.el(
+          "section",
+          {},
+          V.el("h3", { text: "Scores" }),
+          found.scores.length ? scores(found.scores, runs) : V.el("p", { class: "hint", text: "None of these runs has been tested." }),
+          chart ? [V.el("h3", { text: "Is the difference more than chance? Only if its interval excludes 0" }), node] : null,
+          settings("config", "Configuration: only what differs", found.config, runs, "These runs have the same configuration."),
+        ),
       ),
       settings("environment", "Environment: only what differs", found.environment, runs, "These runs had the same code, versions, data and hardware."),
-      V.el("h3", { text: `Sentences with the largest differences (${found.sentence_score})` }),
-      found.sentences.length ? V.el("p", { class: "hint" }, V.el("mark", { text: "Marked" }), " words are not in the reference.") : V.el("p", { class: "hint", text: "No translations to compare." }),
-      found.sentences.slice(0, count).map((item) => sentence(item, runs, found.sentence_score)),
-      found.sentences.length > count ? V.el("button", { type: "button", id: "more", text: `Show ${found.sentences.length - count} more`, on: { click: () => V.state.set({ sentences: 1000 }, true) } }) : null,
     );
     if (chart) await V.chart.show(chart.fig, node, `Differences with their intervals: ${chart.text}`);
   }

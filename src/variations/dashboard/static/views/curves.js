@@ -1,11 +1,13 @@
 "use strict";
-/* Any measure against steps, tokens, seconds or FLOPs; seeds as a band. */
+/* Any measure against steps, tokens, seconds or FLOPs; seeds as a band, rows joined by a key, one chart or a grid of small ones. */
 window.V = window.V || {};
 V.views = V.views || {};
 
 (() => {
   let drawing = null; // {key, node, fig, sources}: what is on the page, so that new points move it without a flicker
 
+  const PANELS = [["one", "one chart"], ["rows", "one for each line"], ["measures", "one for each measure"]];
+  const MEASURES = 9; // small charts of measures, unless all are asked for
   const AXES = [["step", "steps"], ["target_tokens", "target tokens"], ["tokens", "all tokens"], ["seconds", "seconds"], ["flops", "FLOPs"]];
 
   function options(sweep) {
@@ -17,6 +19,8 @@ V.views = V.views || {};
       logX: V.state.get("logx") === "1",
       logY: V.state.get("logy") === "1",
       band: V.state.get("seeds") !== "each",
+      panels: PANELS.some(([key]) => key === V.state.get("panels")) ? V.state.get("panels") : "one",
+      group: V.groupKey(sweep)?.key ?? null,
     };
   }
 
@@ -30,22 +34,35 @@ V.views = V.views || {};
       V.slider("smooth", "Smoothing", { min: 0, max: 0.95, step: 0.05, value: chosen.smoothing, text: (value) => value.toFixed(2) }, (value) => V.state.set({ smooth: value || null }, true)),
       V.check("logx", "log x", chosen.logX, (on) => V.state.set({ logx: on ? 1 : null })),
       V.check("logy", "log y", chosen.logY, (on) => V.state.set({ logy: on ? 1 : null })),
-      V.choices("seeds", "Seeds", [["band", "band"], ["each", "each"]], chosen.band ? "band" : "each", (value) => V.state.set({ seeds: value === "band" ? null : value })),
+      V.choices("seeds", chosen.group ? "Runs" : "Seeds", [["band", "band"], ["each", "each"]], chosen.band ? "band" : "each", (value) => V.state.set({ seeds: value === "band" ? null : value })),
+      V.groupBy(sweep, "nothing"),
+      V.select("panels", "Charts", PANELS, chosen.panels, (value) => V.state.set({ panels: value === "one" ? null : value })),
+      chosen.panels === "measures" && sweep.metrics.length > MEASURES ? V.check("measures", `all ${sweep.metrics.length} measures`, V.state.get("measures") === "all", (on) => V.state.set({ measures: on ? "all" : null })) : null,
     );
   }
 
-  /** The lines of one row: {row, points, band, thin, raw, name}. */
-  function lines(row, found, chosen) {
+  /** What is drawn as one line: a row, or all rows of a group: {name, label, look, runs: [{run, curves}]}. */
+  function series(sweep, rows, found) {
+    const mine = (row) => found.filter((item) => item.row === row);
+    const groups = V.grouped(sweep, rows);
+    if (!groups) return rows.map((row) => ({ name: row.name, label: row.label, look: row.look, runs: mine(row), of: "seeds" }));
+    return groups.map((group, look) => ({ name: group.title, label: group.title, look, runs: group.rows.flatMap(mine), of: "runs" }));
+  }
+
+  /** The lines of one series: {row, points, band, thin, raw, name}. */
+  function lines(row, chosen) {
+    const found = row.runs;
     const raw = found.map((item) => V.points(item.curves, chosen.metric, chosen.axis).filter((point) => (!chosen.logX || point.x > 0) && (!chosen.logY || point.y > 0)));
     const smooth = raw.map((points) => V.smooth(points, chosen.smoothing));
     if (!chosen.band || found.length === 1) {
-      return smooth.map((points, k) => ({ row, points, band: false, raw: chosen.smoothing > 0 ? raw[k] : null, name: found[k].run.title, marks: k === 0 }));
+      return smooth.map((points, k) => ({ row, points, band: false, raw: chosen.smoothing > 0 ? raw[k] : null, name: found[k].run.title })).filter((line) => line.points.length);
     }
     const { mean, band, tails } = V.joinSeeds(smooth);
-    return [
-      { row, points: mean, band, raw: null, name: `${row.label}, mean of ${found.length} seeds`, marks: true },
-      ...tails.map((points) => ({ row, points, band: false, raw: null, thin: true, name: `${row.label}, one seed` })),
+    const joined = [
+      { row, points: mean, band, raw: null, name: `${row.label}, mean of ${found.length} ${row.of}` },
+      ...tails.map((points) => ({ row, points, band: false, raw: null, thin: true, name: `${row.label}, one of its ${row.of}` })),
     ];
+    return joined.filter((line) => line.points.length);
   }
 
   const data = (line, factor) => ({
@@ -59,8 +76,13 @@ V.views = V.views || {};
 
   const columns = (points, factor) => ({ x: points.map((point) => point.x / factor), y: points.map((point) => point.y) });
 
-  function draw(all, chosen, { factor, label }) {
-    const fig = V.chart.figure({ height: 470, x: label, y: V.metricName(chosen.metric), xLog: chosen.logX, yLog: chosen.logY, wholeX: chosen.axis === "step" && factor === 1 });
+  /** A figure of the lines `all`. As one of a grid it is `small`: {rest: lines drawn faintly behind, xRange, yRange}. */
+  function draw(all, chosen, { factor, label }, small = null) {
+    const fig = V.chart.figure({
+      height: small ? 215 : 470, x: label, y: small ? "" : V.metricName(chosen.metric), xLog: chosen.logX, yLog: chosen.logY, wholeX: chosen.axis === "step" && factor === 1,
+      ...(small ? { tools: "", xRange: small.xRange, yRange: small.yRange } : {}),
+    });
+    for (const line of small ? small.rest : []) fig.line(columns(line.points, factor).x, columns(line.points, factor).y, { line_color: V.ink().soft, line_width: 1, line_alpha: 0.4 });
     const sources = [];
     const hovered = [];
     const add = (values) => {
@@ -75,10 +97,10 @@ V.views = V.views || {};
       if (line.raw) fig.line({ field: "x" }, { field: "y" }, { source: add(columns(line.raw, factor)), line_color: look.colour, line_width: 1, line_alpha: 0.3 });
       const glyph = fig.line({ field: "x" }, { field: "y" }, { source, line_color: look.colour, line_dash: look.dash, line_width: line.thin ? 1.2 : 2.2, line_alpha: line.thin ? 0.7 : 1 });
       hovered.push(glyph);
-      if (!line.thin) fig.scatter({ field: "x" }, { field: "y" }, { source: add(columns(V.some(line.points), factor)), marker: look.marker, size: 7, fill_color: look.marker === "plus" ? null : look.colour, line_color: look.colour });
+      if (!line.thin && !small) fig.scatter({ field: "x" }, { field: "y" }, { source: add(columns(V.some(line.points), factor)), marker: look.marker, size: 7, fill_color: look.marker === "plus" ? null : look.colour, line_color: look.colour });
     }
     const tips = [["", "@name"], ["step", "@step{0,0}"], [chosen.metric, "@y{0.0000}"]];
-    const spread = ["seeds from", "@low{0.0000} to @high{0.0000}"];
+    const spread = ["from", "@low{0.0000} to @high{0.0000}"];
     for (const band of [true, false]) {
       const mine = hovered.filter((_, k) => all[k].band === band);
       if (mine.length) V.chart.hover(fig, mine, band ? [...tips, spread] : tips, { line_policy: "nearest" });
@@ -99,11 +121,52 @@ V.views = V.views || {};
     };
   }
 
-  function latest(all, metric) {
+  /** The last value of each row that is drawn, for the list. */
+  function latest(rows, found, chosen) {
     const values = {};
-    for (const line of all) if (!line.thin && line.points.length) values[line.row.name] = V.measured(metric, line.points[line.points.length - 1].y);
+    for (const row of rows) {
+      const line = lines({ label: row.label, runs: found.filter((item) => item.row === row) }, chosen).find((item) => !item.thin);
+      if (line) values[row.name] = V.measured(chosen.metric, line.points[line.points.length - 1].y);
+    }
     return values;
   }
+
+  const end = (all) => Math.max(0, ...all.map((line) => line.points[line.points.length - 1].x));
+
+  /** The small charts of a grid: {title, all, chosen, rest}. */
+  function panels(sweep, parts, chosen, all) {
+    if (chosen.panels === "rows") return parts.map((part) => ({ title: part.label, chosen, all: all.filter((line) => line.row === part), rest: all.filter((line) => line.row !== part && !line.thin) })).filter((panel) => panel.all.length);
+    const metrics = V.state.get("measures") === "all" ? sweep.metrics : sweep.metrics.slice(0, MEASURES);
+    return metrics.map((metric) => {
+      const own = { ...chosen, metric };
+      return { title: V.metricName(metric), chosen: own, all: parts.flatMap((part) => lines(part, own)), rest: [] };
+    }).filter((panel) => panel.all.length);
+  }
+
+  /** One range for all small charts of one measure, so that heights can be compared. */
+  function shared(all, chosen, factor) {
+    const range = (values, log) => {
+      const low = values.reduce((a, b) => Math.min(a, b));
+      const high = values.reduce((a, b) => Math.max(a, b));
+      const room = 0.05 * (high - low || 1);
+      return log ? { start: low / 1.1, end: high * 1.1 } : { start: low - room, end: high + room };
+    };
+    const points = all.flatMap((line) => line.points);
+    const x = range(points.map((point) => point.x / factor), chosen.logX);
+    const y = range(points.flatMap((point) => [point.low ?? point.y, point.high ?? point.y]), chosen.logY);
+    return () => ({ xRange: new Bokeh.Range1d(x), yRange: new Bokeh.Range1d(y) }); // a range belongs to one chart
+  }
+
+  async function showGrid(list, chosen, axis, nodes, current) {
+    const ranges = chosen.panels === "rows" ? shared(list.flatMap((panel) => panel.all), chosen, axis.factor) : () => ({});
+    for (const [k, panel] of list.entries()) {
+      if (!current()) return;
+      const { fig } = draw(panel.all, panel.chosen, axis, { rest: panel.rest, ...ranges() });
+      await V.chart.show(fig, nodes[k], `${panel.title}: ${ends(panel.all, panel.chosen)}`);
+    }
+  }
+
+  const ends = (all, chosen) => all.filter((line) => !line.thin).map((line) => `${line.name} ends at ${V.measured(chosen.metric, line.points[line.points.length - 1].y)}`).join("; ");
 
   async function render(root, { sweep, current }) {
     if (!sweep.metrics.length) {
@@ -115,33 +178,44 @@ V.views = V.views || {};
     const rows = names.map((name) => sweep.rows.find((row) => row.name === name));
     const { found, lost } = await load(sweep, rows);
     if (!current()) return;
-    const all = rows.flatMap((row) => {
-      const mine = found.filter((item) => item.row === row);
-      return mine.length ? lines(row, mine, chosen) : [];
-    }).filter((line) => line.points.length);
-    const axis = V.axis(chosen.axis, Math.max(0, ...all.map((line) => line.points[line.points.length - 1].x)));
+    const parts = series(sweep, rows, found).filter((part) => lines(part, chosen).length || chosen.panels === "measures");
+    const all = parts.flatMap((part) => lines(part, chosen));
+    const grid = chosen.panels === "one" ? [] : panels(sweep, parts, chosen, all);
+    const drawn = chosen.panels === "measures" ? grid.flatMap((panel) => panel.all) : all;
+    const axis = V.axis(chosen.axis, end(drawn));
     const key = JSON.stringify([V.theme(), axis, sweep.name, chosen, all.map((line) => [line.name, line.band, Boolean(line.raw)])]);
-    const title = `${V.metricName(chosen.metric)} against ${V.AXES[chosen.axis][0]}: ${V.count(rows.length, "row")}`;
-    const keep = drawing && drawing.key === key && drawing.node.isConnected;
+    const what = chosen.panels === "measures" ? V.count(grid.length, "measure") : V.metricName(chosen.metric);
+    const title = `${what} against ${V.AXES[chosen.axis][0]}: ${chosen.group ? V.count(parts.length, "group") : V.count(rows.length, "row")}`;
+    const keep = !grid.length && drawing && drawing.key === key && drawing.node.isConnected;
     const node = keep ? drawing.node : V.el("div", { class: "plot" });
-    const best = chosen.band ? "a band reaches from the lowest to the highest seed" : "one line for each seed";
+    const nodes = grid.map(() => V.el("div", { class: "plot" }));
+    const several = parts.some((part) => part.runs.length > 1);
+    const band = `${chosen.group ? "The line of a group is the mean over its runs" : "The line of a row is the mean over its seeds"}, as far as all of them have been measured; a band reaches from the lowest to the highest.`;
     V.replace(
       root,
       V.el(
         "div",
         { class: "split" },
-        V.picker(sweep, latest(all, chosen.metric)),
+        V.picker(sweep, latest(rows, found, chosen), chosen.group ? (row) => parts.find((part) => part.runs.some((item) => item.row === row))?.look : (row) => row.look),
         V.el(
           "section",
           {},
           V.el("h2", { text: title }),
           controls(sweep, chosen),
-          all.length ? node : V.empty(names.length ? "Nothing measured" : "No row is selected", names.length ? `The selected rows have no ${V.metricName(chosen.metric)}.` : "Select rows in the list on the left."),
-          all.length ? V.el("p", { class: "hint", text: `Figures in the list: the last value of each line. ${sweep.runs.length > sweep.rows.length ? `With several seeds ${best}.` : ""} ${chosen.smoothing ? "Thin lines: as measured, before smoothing." : ""}` }) : null,
+          chosen.group && chosen.panels !== "rows" && drawn.length ? V.el("ul", { class: "legend", "aria-label": "Groups" }, parts.map((part) => V.el("li", {}, V.swatch(part.look), `${part.label} (${V.count(part.runs.length, "run")})`))) : null,
+          !drawn.length ? V.empty(names.length ? "Nothing measured" : "No row is selected", names.length ? `The selected rows have no ${V.metricName(chosen.metric)}.` : "Select rows in the list.") : null,
+          drawn.length && !grid.length ? node : null,
+          grid.length ? V.el("div", { class: "small" }, grid.map((panel, k) => V.el("section", {}, V.el("h4", {}, chosen.panels === "rows" ? [V.swatch(parts.find((part) => part.label === panel.title).look), " "] : null, panel.title), nodes[k]))) : null,
+          drawn.length ? V.el("p", { class: "hint", text: [several && chosen.band ? band : "", chosen.smoothing ? "Thin lines are unsmoothed." : "", chosen.panels === "rows" ? "All charts have the same axes; the other lines are grey." : "", "The list shows the last value of each row."].filter(Boolean).join(" ") }) : null,
           lost.length ? V.el("details", { class: "lost", id: "lost" }, V.el("summary", { text: `${V.count(lost.length, "curve")} could not be read` }), V.el("ul", {}, lost.map((text) => V.el("li", { text })))) : null,
         ),
       ),
     );
+    if (grid.length) {
+      drawing = null;
+      await showGrid(grid, chosen, axis, nodes, current);
+      return;
+    }
     if (!all.length) return;
     if (keep) {
       values(all, axis.factor).forEach((next, k) => { drawing.sources[k].data = next; });
@@ -149,7 +223,7 @@ V.views = V.views || {};
     }
     const { fig, sources } = draw(all, chosen, axis);
     drawing = { key, node, fig, sources };
-    await V.chart.show(fig, node, `${title}: ${all.filter((line) => !line.thin).map((line) => `${line.name} ends at ${V.measured(chosen.metric, line.points[line.points.length - 1].y)}`).join("; ")}`);
+    await V.chart.show(fig, node, `${title}: ${ends(all, chosen)}`);
   }
 
   V.views.curves = { title: "Curves", hint: "Any measure while training", render };

@@ -14,7 +14,7 @@ V.views = V.views || {};
     if (!names) return null;
     const kept = [...node.attributes].filter(({ name, value }) => names.includes(name) && !LINK.test(value));
     const children = [...node.childNodes].map((child) => (child.nodeType === Node.TEXT_NODE ? child.data : child.nodeType === Node.ELEMENT_NODE ? taken(child) : null));
-    return V.svg(node.localName, Object.fromEntries(kept.map(({ name, value }) => [name, value])), children);
+    return V.svg(node.localName, Object.fromEntries(kept.map(({ name, value }) => [name, V.themed(value)])), children);
   }
 
   /** The elements of an SVG text that a drawing may have. */
@@ -26,7 +26,7 @@ V.views = V.views || {};
   async function render(root, { sweep, current }) {
     const { runs, run } = V.oneRun(sweep, (item) => item.drawings);
     if (!run) {
-      V.replace(root, V.empty("Nothing to draw", "Items are drawn where the task draws any (task=parsing: trees) and the run has been tested; a record without sentences has none."));
+      V.replace(root, V.empty("Nothing to draw", "This view draws test items of tested runs, such as predicted trees (task=parsing). Records that hold no sentences have none."));
       return;
     }
     const found = await V.api.get(V.api.path.drawings(run.id), run.revision);
@@ -35,7 +35,7 @@ V.views = V.views || {};
     const line = Number(V.state.get("line"));
     const shown = found.drawings.find((item) => item.line === line) || found.drawings[0];
     if (!shown) {
-      V.replace(root, V.el("div", { class: "controls" }, controls), V.empty("No mistake to draw", "No short item of the test set went wrong."));
+      V.replace(root, V.el("div", { class: "controls" }, controls), V.empty("No mistake to draw", "This run made no mistake on the short items of the test set."));
       return;
     }
     controls.push(V.select("line", "Item", found.drawings.map((item) => [item.line, `${item.line}: ${V.clip(item.title, 60)}`]), shown.line, (value) => V.state.set({ line: value })));

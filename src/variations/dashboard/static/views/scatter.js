@@ -4,6 +4,7 @@ window.V = window.V || {};
 V.views = V.views || {};
 
 (() => {
+  const HEIGHT = 500;
   const COSTS = {
     parameters: { name: "parameters", of: (row) => row.parameters },
     flops: { name: "FLOPs", of: (row) => row.cost.flops },
@@ -19,14 +20,27 @@ V.views = V.views || {};
     return front;
   };
 
-  function draw(points, front, chosen) {
+  /** Ends of both axes: costs from 0 or as they are, scores with room for labels. */
+  function ranges(points, factor, { logX, zero }) {
+    const xs = points.map((point) => point.x / factor);
+    const [low, high] = [Math.min(...xs), Math.max(...xs)];
+    const room = 0.12 * (high - low || high || 1);
+    const x = logX ? { start: low / 1.6, end: high * 1.6 } : { start: zero ? 0 : low - room, end: high + (zero ? 0.08 * high : room) };
+    const ys = points.flatMap((point) => [point.y - (point.sd || 0), point.y + (point.sd || 0)]);
+    const [least, most] = [Math.min(...ys), Math.max(...ys)];
+    const above = 0.12 * (most - least || Math.abs(most) || 1);
+    return { x, y: { start: least - above, end: most + above } };
+  }
+
+  function draw(points, front, chosen, wide) {
     const { key, cost, measure, logX } = chosen;
     const { factor, label: xLabel } = V.axis(key, Math.max(...points.map((point) => point.x)));
-    const fig = V.chart.figure({ height: 500, x: xLabel, y: `${measure.label} (mean over seeds)`, xLog: logX, room: 0.16 });
+    const ends = ranges(points, factor, chosen);
+    const fig = V.chart.figure({ height: HEIGHT, x: xLabel, y: `${measure.label} (mean over seeds)`, xLog: logX, xRange: new Bokeh.Range1d(ends.x), yRange: new Bokeh.Range1d(ends.y) });
     const ink = V.ink();
+    stairs(fig, front, factor, ends, measure, ink, wide);
     const spread = points.filter((point) => V.known(point.sd));
     if (spread.length) fig.segment({ x0: spread.map((p) => p.x / factor), x1: spread.map((p) => p.x / factor), y0: spread.map((p) => p.y - p.sd), y1: spread.map((p) => p.y + p.sd), line_color: ink.soft, line_width: 1.2 });
-    if (front.length > 1) fig.step(front.map((p) => p.x / factor), front.map((p) => p.y), "after", { line_color: ink.ink, line_width: 1.5, line_dash: [6, 4] });
     const shown = points.map((point) => {
       const look = V.look(point.row.look);
       const best = front.includes(point);
@@ -44,37 +58,47 @@ V.views = V.views || {};
       );
     });
     V.chart.hover(fig, shown, [["", "@name"], [measure.label, "@score @sd"], [cost.name, "@cost"], ["", "@front"]]);
-    label(fig, points, front, ink, logX, factor);
+    label(fig, points, front, ink, { logX, factor, ends, wide });
     return fig;
   }
 
+  /** The Pareto front as stairs to the right edge, and what lies behind it shaded. */
+  function stairs(fig, front, factor, ends, measure, ink, wide) {
+    const corners = front.flatMap((point, k) => [...(k ? [[point.x / factor, front[k - 1].y]] : []), [point.x / factor, point.y]]);
+    corners.push([ends.x.end, front[front.length - 1].y]);
+    const [xs, ys] = [corners.map(([x]) => x), corners.map(([, y]) => y)];
+    const worst = measure.higher_is_better ? ends.y.start : ends.y.end;
+    fig.varea(xs, ys, ys.map(() => worst), { fill_color: ink.ink, fill_alpha: 0.05 });
+    fig.line(xs, ys, { line_color: ink.ink, line_width: 1.5, line_dash: [6, 4] });
+    if (wide < 500) return; // the text below the chart says it
+    const last = ys[ys.length - 1];
+    fig.add_layout(new Bokeh.Label({ x: ends.x.end, y: last, x_offset: -8, y_offset: measure.higher_is_better ? 4 : -4, text: "Pareto front", text_align: "right", text_baseline: measure.higher_is_better ? "bottom" : "top", text_color: ink.soft, text_font: V.chart.font, text_font_size: "12px" }));
+    fig.add_layout(new Bokeh.Label({
+      x: ends.x.end, y: worst, x_offset: -8, y_offset: measure.higher_is_better ? 6 : -6, text: "shaded: some row is at least as good at no higher cost", text_align: "right",
+      text_baseline: measure.higher_is_better ? "bottom" : "top", text_color: ink.soft, text_font: V.chart.font, text_font_size: "12px",
+    }));
+  }
+
   /** Names beside the points, those of the front first; none where it would stand upon another, or nearer to another point. */
-  function label(fig, points, front, ink, logX, factor) {
-    const place = (value, all, log) => {
-      const f = log ? Math.log : (v) => v;
-      const low = Math.min(...all.map(f));
-      const high = Math.max(...all.map(f));
-      return high > low ? (f(value) - low) / (high - low) : 0.5;
-    };
-    const xs = points.map((point) => point.x);
-    const ys = points.map((point) => point.y);
-    const boxes = points.map((point) => box(place(point.x, xs, logX) * 820, place(point.y, ys, false) * 360, 16, 16));
+  function label(fig, points, front, ink, { logX, factor, ends, wide }) {
+    const f = logX ? Math.log : (value) => value;
+    const across = (point) => ((f(point.x / factor) - f(ends.x.start)) / (f(ends.x.end) - f(ends.x.start))) * wide;
+    const up = (point) => ((point.y - ends.y.start) / (ends.y.end - ends.y.start)) * (HEIGHT - 60);
+    const boxes = new Map(points.map((point) => [point, box(across(point), up(point), 16, 16)]));
     const drawn = [];
-    for (const point of [...front, ...points.filter((item) => !front.includes(item))]) {
-      const text = V.clip(point.row.label, 34);
-      const width = 7 * text.length;
-      const x = place(point.x, xs, logX) * 820;
-      const y = place(point.y, ys, false) * 360;
-      const right = place(point.x, xs, logX) < 0.6;
-      const own = boxes[points.indexOf(point)];
-      const near = points.filter((item) => item !== point && Math.abs(place(item.x, xs, logX) * 820 - x) < 60).map((item) => place(item.y, ys, false) * 360);
-      const free = (!front.includes(point) ? [0, 16, -16] : right ? [-15, 15, 0] : [15, 0, -15]).find((shift) => {
-        const mine = box(x + (right ? 12 + width / 2 : -12 - width / 2), y + shift, width, 15);
-        return near.every((other) => Math.abs(y + shift - other) >= Math.abs(shift)) && [...drawn, ...boxes.filter((item) => item !== own)].every((other) => apart(mine, other));
-      });
+    for (const point of [...front, ...(wide < 500 ? [] : points.filter((item) => !front.includes(item)))]) {
+      const lines = V.wrap(point.row.label, wide < 500 ? 20 : 34);
+      const width = 6.6 * Math.max(...lines.map((line) => line.length));
+      const height = 15 * lines.length;
+      const right = across(point) + width + 20 < wide;
+      const [x, y] = [across(point) + (right ? 12 + width / 2 : -12 - width / 2), up(point)];
+      const near = points.filter((item) => item !== point && Math.abs(across(item) - across(point)) < 60).map(up);
+      const shifts = front.includes(point) ? (right ? [-15, 15, 0] : [15, 0, -15]) : [0, 16, -16, 24, -24, 34, -34];
+      const others = [...drawn, ...points.filter((item) => item !== point).map((item) => boxes.get(item))];
+      const free = shifts.find((shift) => near.every((other) => Math.abs(y + shift - other) >= Math.abs(shift)) && others.every((other) => apart(box(x, y + shift, width, height), other)));
       if (free === undefined) continue;
-      drawn.push(box(x + (right ? 12 + width / 2 : -12 - width / 2), y + free, width, 15));
-      fig.add_layout(new Bokeh.Label({ x: point.x / factor, y: point.y, x_offset: right ? 11 : -11, y_offset: free, text, text_align: right ? "left" : "right", text_baseline: "middle", text_color: ink.ink, text_font: V.chart.font, text_font_size: "12px", background_fill_color: ink.page, background_fill_alpha: 0.8 }));
+      drawn.push(box(x, y + free, width, height));
+      fig.add_layout(new Bokeh.Label({ x: point.x / factor, y: point.y, x_offset: right ? 11 : -11, y_offset: free, text: lines.join("\n"), text_align: right ? "left" : "right", text_baseline: "middle", text_color: ink.ink, text_font: V.chart.font, text_font_size: "12px" }));
     }
   }
 
@@ -84,7 +108,7 @@ V.views = V.views || {};
   async function render(root, { sweep }) {
     const key = COSTS[V.state.get("cost")] ? V.state.get("cost") : "parameters";
     const measure = sweep.measures.find((item) => item.key === V.state.get("measure")) || sweep.primary;
-    const chosen = { key, cost: COSTS[key], measure, logX: V.state.get("logx") === "1" };
+    const chosen = { key, cost: COSTS[key], measure, logX: V.state.get("logx") === "1", zero: V.state.get("zero") !== "0" };
     const points = sweep.rows
       .map((row) => ({ row, x: chosen.cost.of(row), y: row.measured[measure.key]?.mean, sd: row.measured[measure.key]?.sd }))
       .filter((point) => V.known(point.x) && V.known(point.y) && (!chosen.logX || point.x > 0));
@@ -103,12 +127,13 @@ V.views = V.views || {};
         { class: "controls" },
         V.select("measure", "Score", sweep.measures.map((item) => [item.key, item.label]), measure.key, (value) => V.state.set({ measure: value })),
         V.choices("cost", "against", Object.entries(COSTS).map(([name, item]) => [name, item.name]), key, (value) => V.state.set({ cost: value })),
+        chosen.logX ? null : V.check("zero", `${chosen.cost.name} from 0`, chosen.zero, (on) => V.state.set({ zero: on ? null : 0 })),
         V.check("logx", "log x", chosen.logX, (on) => V.state.set({ logx: on ? 1 : null })),
       ),
       node,
-      V.el("p", { class: "hint" }, "Pareto front (dashed; large marks): ", front.map((point) => point.row.label).join(" → "), `. No other row has a better ${measure.label} at the same or less cost. ${points.some((point) => V.known(point.sd)) ? "Vertical bars: ± standard deviation over seeds." : ""}`),
+      V.el("p", { class: "hint", id: "front" }, `Pareto front (dashed line, large marks): ${front.map((point) => point.row.label).join(" → ")}. No other row has a better ${measure.label} at the same or lower cost; in the shaded area some row is at least as good. ${points.some((point) => V.known(point.sd)) ? "Vertical bars: ± one standard deviation over seeds." : ""}`),
     );
-    await V.chart.show(draw(points, front, chosen), node, `${title}. Pareto front: ${front.map((point) => `${point.row.label} ${V.fixed(point.y)} at ${V.short(point.x)}`).join("; ")}`);
+    await V.chart.show(draw(points, front, chosen, node.clientWidth - (window.innerWidth < 640 ? 70 : 130)), node, `${title}. Pareto front: ${front.map((point) => `${point.row.label} ${V.fixed(point.y)} at ${V.short(point.x)}`).join("; ")}`);
   }
 
   V.views.scatter = { title: "Scatter", hint: "Scores against what they cost", render };

@@ -49,7 +49,8 @@ V.views = V.views || {};
   }
 
   function line(run) {
-    const open = run.log_tail.length > 0;
+    const log = run.log_tail[0] === run.reason ? run.log_tail.slice(1) : run.log_tail; // the reason stands above it
+    const open = log.length > 0;
     return [
       V.el(
         "tr",
@@ -57,16 +58,16 @@ V.views = V.views || {};
         V.el("th", { scope: "row" }, V.swatch(run.color_index), " ", run.title),
         V.el("td", {}, V.stateMark(state(run))),
         V.el("td", {}, progress(run)),
-        V.el("td", { class: "number", text: run.state === "running" ? V.duration(run.eta_seconds) : "" }),
-        V.el("td", { class: "number", text: V.known(run.score) ? V.fixed(run.score) : V.known(run.live_score) ? `dev ${V.fixed(run.live_score)}` : "" }),
-        V.el("td", { class: "number", text: V.known(run.seconds) ? V.duration(run.seconds) : "" }),
-        V.el("td", { class: "number", text: V.known(run.flops) ? V.short(run.flops) : "" }),
+        V.el("td", { class: "number", "data-label": "time left", text: run.state === "running" ? V.duration(run.eta_seconds) : "" }),
+        V.el("td", { class: "number", "data-label": "score", text: V.known(run.score) ? V.fixed(run.score) : V.known(run.live_score) ? `dev ${V.fixed(run.live_score)}` : "" }),
+        V.el("td", { class: "number", "data-label": "trained", text: V.known(run.seconds) ? V.duration(run.seconds) : "" }),
+        V.el("td", { class: "number", "data-label": "FLOPs", text: V.known(run.flops) ? V.short(run.flops) : "" }),
       ),
       run.reason || open
         ? V.el(
             "tr",
             { class: "detail" },
-            V.el("td", { colspan: 7 }, run.reason ? V.el("p", { class: "reason", text: run.reason }) : null, open ? V.el("details", { id: `log-${run.id}`, open: state(run) === "failed" || undefined }, V.el("summary", { text: `Log, last ${V.count(run.log_tail.length, "line")}` }), V.el("pre", { class: "log", tabindex: 0, text: run.log_tail.join("\n") })) : null),
+            V.el("td", { colspan: 7 }, run.reason ? V.el("p", { class: "reason", text: run.reason }) : null, open ? V.el("details", { id: `log-${run.id}`, open: state(run) === "failed" || undefined }, V.el("summary", { text: `Log, last ${V.count(log.length, "line")}` }), V.el("pre", { class: "log", tabindex: 0, text: log.join("\n") })) : null),
           )
         : null,
     ];

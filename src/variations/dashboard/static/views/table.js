@@ -8,7 +8,7 @@ V.views = V.views || {};
   function columns(sweep) {
     const out = [{ key: "label", head: "Row", sort: (row) => row.label.toLowerCase(), cell: (row) => label(row), text: true }];
     for (const key of sweep.publishedKeys) {
-      out.push({ key: `published.${key}`, head: [V.publishedName(sweep, key).replace(/^published /i, ""), "published"], sort: (row) => row.published[key]?.value, cell: (row) => published(row.published[key]) });
+      out.push({ key: `published.${key}`, head: [V.publishedName(sweep, key).replace(/^published /i, "").replace(/, published$/i, ""), "published"], sort: (row) => row.published[key]?.value, cell: (row) => published(row.published[key]) });
     }
     for (const [at, measure] of sweep.measures.entries()) {
       out.push({ key: measure.key, head: [measure.label, "ours"], hint: measure.convention, sort: (row) => row.measured[measure.key]?.mean, cell: (row) => measured(row, measure, at === 0) });
@@ -106,14 +106,33 @@ V.views = V.views || {};
     return [...rows].sort((a, b) => Number(has(b)) - Number(has(a)) || (has(a) ? (down ? -compare(a, b) : compare(a, b)) : 0) || a.index - b.index);
   }
 
-  function body(sweep, list, rows, sorted, open) {
-    const out = [];
-    let group = null;
+  /** Rows by the key that was chosen, else by the groups of the paper's table: [{title, rows}]. */
+  function sections(sweep, rows, sorted) {
+    const groups = V.grouped(sweep, rows);
+    if (groups) return groups.map((group) => ({ ...group, title: `${group.title}: ${mean(sweep, group.rows)}` }));
+    const found = [];
     for (const row of rows) {
-      if (!sorted && row.group && row.group !== group) {
-        out.push(V.el("tr", { class: "group" }, V.el("th", { colspan: list.length, scope: "colgroup", text: row.group })));
-      }
-      group = row.group;
+      const title = sorted ? null : row.group;
+      if (!found.length || found.at(-1).title !== title) found.push({ title, rows: [] });
+      found.at(-1).rows.push(row);
+    }
+    return found;
+  }
+
+  function mean(sweep, rows) {
+    const scores = rows.map((row) => row.score).filter(V.known);
+    const average = scores.reduce((sum, score) => sum + score, 0) / scores.length;
+    return `${V.count(rows.length, "row")}${scores.length ? `, mean ${sweep.primary.label} ${V.fixed(average)}${scores.length < rows.length ? ` of ${scores.length}` : ""}` : ""}`;
+  }
+
+  function body(sweep, list, rows, sorted, open) {
+    const heading = (title) => V.el("tr", { class: "group" }, V.el("th", { colspan: list.length, scope: "colgroup", text: title }));
+    return sections(sweep, rows, sorted).flatMap((section) => [section.title ? heading(section.title) : null, ...lines(sweep, list, section.rows, open)]);
+  }
+
+  function lines(sweep, list, rows, open) {
+    const out = [];
+    for (const row of rows) {
       const expanded = open === row.name;
       const toggle = () => V.state.set({ open: expanded ? null : row.name }, true);
       out.push(
@@ -145,7 +164,7 @@ V.views = V.views || {};
     return V.el(
       "div",
       { class: "opened" },
-      V.el("p", {}, V.el("strong", { text: base ? `What it changes in ${base.label}: ` : "" }), row.changes.length ? V.el("span", { class: "changes" }, row.changes.map((change) => V.el("code", { text: change }))) : base ? "not known before it has run" : "Other rows are compared with this row."),
+      V.el("p", {}, V.el("strong", { text: base ? `Changes relative to ${base.label}: ` : "" }), row.changes.length ? V.el("span", { class: "changes" }, row.changes.map((change) => V.el("code", { text: change }))) : base ? "not known before it has run" : "Other rows are compared with this row."),
       row.not_tested ? V.el("p", { class: "soft", text: `Not tested: ${row.not_tested}` }) : null,
       row.notes.map((note) => V.el("p", { class: "soft", text: note })),
       Object.entries(row.published).flatMap(([key, figure]) => figure.notes.map((note) => V.el("p", { class: "soft", text: `${V.publishedName(sweep, key)}: ${note}` }))),
@@ -175,7 +194,7 @@ V.views = V.views || {};
       const table = V.el(
         "table",
         { class: "results" },
-        V.el("caption", { text: caption(sweep) }),
+        V.el("caption", {}, V.el("span", { text: caption(sweep) })),
         V.el("thead", {}, V.el("tr", {}, list.map((item) => head(item, sorted, down)))),
         V.el("tbody", {}, body(sweep, list, rows, Boolean(column), V.state.get("open"))),
       );
@@ -188,6 +207,7 @@ V.views = V.views || {};
           "div",
           { class: "bar" },
           V.el("h2", { text: hidden && rows.length ? `${V.verdict(sweep, rows)} ${V.count(hidden, "row")} hidden by the filter.` : sweep.verdict }),
+          V.groupBy(sweep, sweep.rows.some((row) => row.group) ? "as published" : "nothing"),
           sweep.rows.length > 8 || filter ? V.el("input", { type: "search", id: "filter", class: "inline", placeholder: "Filter rows  ( / )", "aria-label": "Filter rows", value: filter, on: { input: (event) => V.state.set({ filter: event.target.value }, true) } }) : null,
         ),
         V.el("div", { class: "scroll", "data-scroll": "table" }, V.arrows(table, "tr.line")),
@@ -202,9 +222,8 @@ V.views = V.views || {};
   /** Differences from the base row with their intervals, in the order of the table. */
   function effects(sweep, rows) {
     const marks = rows.filter((row) => row.ci && row.delta[sweep.primary.key]).slice(0, 40);
-    const label = (row) => V.clip(row.label, 46);
     return V.forest(
-      marks.map((row) => ({ name: label(row), look: row.color_index, value: row.delta[sweep.primary.key].mean, ci: row.ci })),
+      marks.map((row) => ({ name: row.label, look: row.color_index, value: row.delta[sweep.primary.key].mean, ci: row.ci })),
       `${sweep.primary.label}: difference from the base row (points, ${Math.round(100 * sweep.level)} % interval)`,
     );
   }

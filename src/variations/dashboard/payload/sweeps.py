@@ -1,22 +1,6 @@
-"""What the dashboard's server answers, as types: the agreement between it and the page in `static/`.
+"""The list of sweeps, one sweep with its table and runs, and which of its keys matter."""
 
-All numbers are finite or null. Text is as the runs wrote it: whoever puts it into a page escapes it. A run's identifier
-is its folder below the run store, `<sweep>/<row>/seed<k>[-attempt<n>]`; runs outside a sweep are those of "single".
-
-    GET /api/index                        Index
-    GET /api/sweep/<name>                 Sweep        ?significance=1: with tests (slow the first time)
-    GET /api/run/<id>                     Run
-    GET /api/curves/<id>                  Curves       ?points=N: at most N points of each metric
-    GET /api/compare?ids=<id>,<id>,…      Compare      the first is compared with; commas inside an id as %2C
-    GET /api/branches/<id>                Branches
-    GET /api/attention/<id>               Attention    404 where none is stored
-    GET /api/drawings/<id>                Drawings     empty where the task draws no items
-    GET /api/events                       text/event-stream; event "revision", data: the new Index.revision
-    GET /api/export?sweep=<name>          the page as one HTML file
-    any error                             Fault, with status 400, 404 or 500
-"""
-
-from typing import Any, NotRequired, TypedDict
+from typing import Any, TypedDict
 
 Key = str
 """A measure: `test.bleu`, `dev_ppl`; or a published figure: `dev_bleu`, `params_millions`."""
@@ -181,6 +165,17 @@ class Measure(TypedDict):
     higher_is_better: bool
 
 
+class VariedKey(TypedDict):
+    """A configuration key that has several values in a sweep."""
+
+    key: str
+    """`model.h`."""
+    symbol: str
+    """`heads`, as in the papers' tables."""
+    values: list[Any]
+    """One for each of `Table.rows`; null where a row has no run, or the key has no effect on it."""
+
+
 class Table(TypedDict):
     """Published figures beside measured ones."""
 
@@ -190,6 +185,8 @@ class Table(TypedDict):
     measures: list[Measure]
     columns: list[Column]
     rows: list[Row]
+    keys: list[VariedKey]
+    """In the order of the configuration."""
     notes: list[Note]
     footnotes: list[str]
     """Data, recipe, conventions, tests: one sentence each."""
@@ -272,213 +269,29 @@ class Sweep(TypedDict):
     broken: list[Broken]
 
 
-class Setting(TypedDict):
-    """A key with one value for each run, where they are not all equal; null where a run has no such key."""
+class Effect(TypedDict):
+    """How much one key matters; several where they always changed together."""
 
-    key: str
-    values: list[Any]
-
-
-class Sample(TypedDict):
-    """A sentence of the test set; `score` is its chrF."""
-
-    index: int
-    """From 0."""
-    source: str
-    reference: str
-    hypothesis: str
-    score: float
+    keys: list[str]
+    share: float | None
+    """ω²: its share of the variance of the scores, from 0 to 1; null where other keys decide its values."""
+    p: float | None
+    groups: int
+    """Values that were compared, or thirds where it has many."""
 
 
-class Run(TypedDict):
-    """All that is known of a run."""
+class Importance(TypedDict):
+    """Which configuration keys of a sweep matter for its measure."""
 
-    id: str
-    sweep: str
-    row: str
+    measure: Key
     label: str
-    seed: int
-    attempt: int
-    state: str
+    runs: int
+    """Finished runs that were counted."""
+    effects: list[Effect]
+    """Largest share first; empty where `reason` says why."""
+    rest: float | None
+    """The share that no key explains by itself."""
     reason: str | None
-    config: dict[str, Any]
-    """Dotted keys."""
-    environment: dict[str, Any]
-    """Dotted keys."""
-    result: dict[str, Any]
-    """Dotted keys."""
-    status: dict[str, Any]
-    samples: list[Sample]
-    """First 20 of the test set."""
-    log_tail: list[str]
-    revision: str
-
-
-class Curves(TypedDict):
-    """What a run measured while training, by columns. All of step … flops have one value for each line of metrics."""
-
-    id: str
-    step: list[float | None]
-    seconds: list[float | None]
-    target_tokens: list[float | None]
-    tokens: list[float | None]
-    """Source and target tokens together."""
-    flops: list[float | None]
-    metrics: dict[str, list[list[float]]]
-    """metric: [[i, …], [v, …]], where i counts the lines (from 0) at which it was measured."""
-    revision: str
-
-
-class Score(TypedDict):
-    """One score of one set. Differences, intervals and p are of each run from the first; null for the first itself."""
-
-    set: str
-    name: str
-    label: str
-    values: list[float | None]
-    difference: list[float | None]
-    ci: list[list[float] | None]
-    """[low, high] at 95 %, paired bootstrap over sentences; null where the score is not tested (only BLEU is)."""
-    p: list[float | None]
-    higher_is_better: bool
-
-
-class ComparedRun(TypedDict):
-    """A run that is compared, in the order asked for."""
-
-    id: str
-    label: str
-    row: str
-    seed: int
-    state: str
-
-
-class Sentence(TypedDict):
-    """A sentence of the test set under all runs; `scores` are its chrF. null for a run that cannot be compared."""
-
-    index: int
-    source: str
-    reference: str
-    hypotheses: list[str | None]
-    scores: list[float | None]
-    difference: float
-    """Of the score that is farthest from the first run's: positive where the other is better."""
-
-
-class Compare(TypedDict):
-    """Runs beside one another."""
-
-    runs: list[ComparedRun]
-    config: list[Setting]
-    """Only keys whose values differ; places and names left out."""
-    environment: list[Setting]
-    scores: list[Score]
-    sentences: list[Sentence]
-    """The 20 largest differences, larger first."""
-    sentence_score: str
-    """`chrF`."""
+    method: str
     notes: list[str]
-    """What could not be compared, and why."""
-
-
-class BranchLayer(TypedDict):
-    """κ and α of one branched sub-layer: one list of M values for each of `Branches.steps`, null where not recorded."""
-
-    name: str
-    """`encoder.0.self`, `decoder.1.cross`; layers count from 0."""
-    label: str
-    """`encoder layer 1, self`."""
-    kappa: list[list[float] | None]
-    alpha: list[list[float] | None]
-
-
-class DeadBranch(TypedDict):
-    """A branch that contributes nothing at the last recorded step: κ or α is 0."""
-
-    layer: str
-    branch: int
-    """From 0."""
-    weight: str
-    """`kappa`, `alpha`, or `both`."""
-
-
-class Branches(TypedDict):
-    """Branch weights of a run; `layers` is empty for a model without branches."""
-
-    id: str
-    steps: list[int]
-    layers: list[BranchLayer]
-    dead: list[DeadBranch]
-    dead_counts: list[int | None]
-    """For each step: dead branches as the run counted them."""
-    revision: str
-
-
-class AttentionLayer(TypedDict):
-    """Weights of one attention."""
-
-    name: str
-    """`encoder.0`, `decoder.0`, `cross.0`; layers count from 0."""
-    label: str
-    """`encoder self-attention, layer 1`."""
-    kind: str
-    """`encoder` or `decoder` (self-attention), or `cross`."""
-    heads: int
-    queries: str
-    """`source` or `target`: which tokens the q axis has."""
-    keys: str
-    """`source`, or `before`: the target tokens read so far, the start first."""
-    weights: list[list[list[float]]]
-    """[head][query][key], rounded to 3 decimals."""
-
-
-class AttentionSentence(TypedDict):
-    """Attention maps of one dev sentence and the run's translation of it."""
-
-    source: str
-    target: str
-    source_tokens: list[str]
-    target_tokens: list[str]
-    before_tokens: list[str]
-    """What the decoder read at each position: ⟨start⟩, then the target tokens but the last."""
-    layers: list[AttentionLayer]
-
-
-class AttentionWords(TypedDict):
-    """What another task than translation calls the two texts of an item and the two axes of its heat map."""
-
-    source: str
-    target: str
-    looking: str
-    looked_at: str
-
-
-class Attention(TypedDict):
-    """Stored attention maps of a run."""
-
-    id: str
-    sentences: list[AttentionSentence]
-    words: NotRequired[AttentionWords]
-    note: NotRequired[str]
-    """What was left out, if anything."""
-    revision: str
-
-
-class Drawing(TypedDict):
-    """A tested item, drawn."""
-
-    line: int
-    """In its set, from 1."""
-    title: str
-    svg: str
-    """For whoever reads it as hostile: only known elements and attributes are taken over into the page."""
-
-
-class Drawings(TypedDict):
-    """Tested items of a run: at most 20 that tell much."""
-
-    id: str
-    drawn: str
-    """What a drawing shows, in words."""
-    drawings: list[Drawing]
-    revision: str
+    """What the reader must know of these runs."""

@@ -1,0 +1,199 @@
+"""How much each configuration key matters for a sweep's score: an additive analysis of variance.
+
+Scores of runs are explained by their keys, each key a factor, without interactions. A key's sum of squares is what the
+fit loses without that key (type II), so keys that changed together in part are not counted twice. Its share of the
+variance is ω² (Hays 1963), which subtracts what a key without effect would explain by chance: at few runs, R² and the
+importances of random forests are mostly that. p is of a permutation test of the residuals without the key (Freedman and
+Lane 1983), which needs no normal distribution.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from variations.dashboard import payload
+
+PERMUTATIONS = 1999
+CELLS = 4_000_000
+"""Most numbers that are permuted: for 10,000 runs, 400 permutations."""
+MANY = 5
+"""Numbers that take more values than this, as in a search, are compared in thirds."""
+FEW = 5
+"""Residual degrees of freedom below which a reader is warned."""
+ALIKE = 1e-9
+"""Relative difference below which two sums of squares are equal."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Keys that split the runs in one way."""
+
+    keys: tuple[str, ...]
+    groups: NDArray[np.int64]
+    """(n), the group of each run, from 0."""
+
+    @property
+    def columns(self) -> Floats:
+        """(n, groups - 1), one column for each group but the first."""
+        return np.asarray(self.groups[:, None] == np.arange(1, self.groups.max() + 1), dtype=np.float64)
+
+
+def importance(sweep: payload.Sweep) -> payload.Importance:
+    """Which keys matter for the measure of a sweep, from its finished runs."""
+    table = sweep["table"]
+    if table is None:
+        return _none("test.bleu", "score", 0, "There is no table of this sweep.")
+    places = {row["row"]: k for k, row in enumerate(table["rows"])}
+    runs = [run for run in sweep["runs"] if run["latest"] and run["score"] is not None and run["row"] in places]
+    label = table["measures"][0]["label"]
+    at = [places[run["row"]] for run in runs]
+    factors = grouped({key["key"]: [key["values"][k] for k in at] for key in table["keys"]})
+    scores = np.array([run["score"] for run in runs], dtype=np.float64)
+    if reason := _refusal(scores, factors):
+        return _none(table["metric"], label, len(runs), reason)
+    effects, left, residual = analysis(scores, factors)
+    return {
+        "measure": table["metric"],
+        "label": label,
+        "runs": len(runs),
+        "effects": effects,
+        "rest": left,
+        "reason": None,
+        "method": _method(len(runs), table),
+        "notes": _notes(sweep, factors, residual),
+    }
+
+
+def grouped(values: dict[str, list[Any]]) -> list[Factor]:
+    """Factors from the values of keys, one for each run; keys that split the runs alike are one factor."""
+    found: dict[bytes, Factor] = {}
+    for key, column in values.items():
+        groups = _groups(column)
+        if groups.max(initial=0) == 0:
+            continue
+        mark = groups.tobytes()
+        keys = (*found[mark].keys, key) if mark in found else (key,)
+        found[mark] = Factor(keys, groups)
+    return list(found.values())
+
+
+def _numbers(column: Sequence[Any]) -> set[float]:
+    """The distinct values of a column of numbers; none where something else is among them."""
+    known = [value for value in column if value is not None]
+    return set(known) if all(isinstance(each, int | float) and not isinstance(each, bool) for each in known) else set()
+
+
+def _groups(column: Sequence[Any]) -> NDArray[np.int64]:
+    """Numbers of the groups in order of appearance; of many numbers thirds of equal count."""
+    names = [str(value) for value in column]
+    if len(_numbers(column)) > MANY:
+        edges = np.quantile([value for value in column if value is not None], [1 / 3, 2 / 3])
+        names = ["" if value is None else str(np.searchsorted(edges, value)) for value in column]
+    order = {name: k for k, name in enumerate(dict.fromkeys(names))}
+    return np.array([order[name] for name in names], dtype=np.int64)
+
+
+def analysis(scores: Floats, factors: Sequence[Factor]) -> tuple[list[payload.Effect], float, int]:
+    """Effects of the factors on the scores (n), largest first; the share that is left; residual degrees of freedom.
+
+    There must be a residual degree of freedom, and scores that differ.
+    """
+    centred = scores - scores.mean()
+    total = float(centred @ centred)
+    full = _basis(factors, len(scores))
+    residual = len(scores) - 1 - full.shape[1]
+    noise = max(total - _explained(centred, full), 0.0) / residual  # mean square of the residuals
+    rng = np.random.default_rng(0)
+    effects: list[payload.Effect] = []
+    for factor in factors:
+        without = _basis([other for other in factors if other is not factor], len(scores))
+        freedom = full.shape[1] - without.shape[1]
+        share, p = None, None
+        if freedom:
+            gain = _explained(centred, full) - _explained(centred, without)
+            share = min(max((gain - freedom * noise) / (total + noise), 0.0), 1.0)
+            p = _permuted(centred, full, without, rng)
+        effects.append({"keys": list(factor.keys), "share": share, "p": p, "groups": int(factor.groups.max()) + 1})
+    effects.sort(key=lambda effect: -1.0 if effect["share"] is None else effect["share"], reverse=True)
+    return effects, max(1 - sum(effect["share"] or 0 for effect in effects), 0.0), residual
+
+
+def _basis(factors: Sequence[Factor], n: int) -> Floats:
+    """(n, rank), an orthonormal basis of what the factors can fit beside the mean."""
+    if not factors:
+        return np.empty((n, 0))
+    design = np.hstack([factor.columns for factor in factors])
+    left, size, _ = np.linalg.svd(design - design.mean(axis=0), full_matrices=False)
+    return np.asarray(left[:, size > ALIKE * max(size.max(initial=0.0), 1.0) * n])
+
+
+def _explained(centred: Floats, basis: Floats) -> float:
+    fitted = centred @ basis
+    return float(fitted @ fitted)
+
+
+def _permuted(centred: Floats, full: Floats, without: Floats, rng: np.random.Generator) -> float:
+    """p of what `full` explains beyond `without`: the share of permuted residuals that gain as much, itself counted."""
+    rest = centred - without @ (without.T @ centred)
+    count = max(min(PERMUTATIONS, CELLS // len(rest)), 199)
+    draws = np.vstack([rest, rng.permuted(np.tile(rest, (count, 1)), axis=1)])  # (1 + count, n)
+    power = (draws**2).sum(axis=1)
+    fit, less = (((draws @ basis) ** 2).sum(axis=1) for basis in (full, without))
+    ratio = (fit - less) / np.maximum(power - fit, ALIKE * power[0])  # F, but for the degrees of freedom
+    return float((ratio >= ratio[0] * (1 - ALIKE)).mean())
+
+
+def _method(runs: int, table: payload.Table) -> str:
+    text = (
+        f"Additive analysis of variance over {runs} finished runs, each key adjusted for the others (type II). The "
+        "share is ω², corrected for chance; p comes from permuted residuals. Interactions count as not explained."
+    )
+    if not any(len(_numbers(key["values"])) > MANY for key in table["keys"]):
+        return text
+    return (
+        f"{text} Numbers with more than {MANY} values are compared in thirds. A search chooses values by earlier "
+        "scores, so its trials are no even sample of the space."
+    )
+
+
+def _refusal(scores: Floats, factors: Sequence[Factor]) -> str | None:
+    if not factors:
+        return "The finished runs have the same values of all keys."
+    if np.ptp(scores) == 0:
+        return "All finished runs have the same score."
+    wanted = _basis(factors, len(scores)).shape[1] + 2
+    if len(scores) < wanted:
+        return (
+            f"{len(scores)} finished runs cannot tell the effects of these keys from chance: at least {wanted} are "
+            "needed. More seeds or more rows would help."
+        )
+    return None
+
+
+def _notes(sweep: payload.Sweep, factors: Sequence[Factor], residual: int) -> list[str]:
+    notes = []
+    if residual < FEW:
+        notes.append("Few runs: read these shares as a hint. More seeds would make them reliable.")
+    if any(len(factor.keys) > 1 for factor in factors):
+        notes.append("Keys on one line always changed together: these runs cannot tell them apart.")
+    if left := sum(run["latest"] and run["state"] == "pruned" for run in sweep["runs"]):
+        notes.append(f"{left} pruned runs have no score and are not counted.")
+    return notes
+
+
+def _none(measure: str, label: str, runs: int, reason: str) -> payload.Importance:
+    return {
+        "measure": measure,
+        "label": label,
+        "runs": runs,
+        "effects": [],
+        "rest": None,
+        "reason": reason,
+        "method": "",
+        "notes": [],
+    }

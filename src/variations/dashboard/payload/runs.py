@@ -1,0 +1,215 @@
+"""Single runs, and runs beside one another."""
+
+from typing import Any, NotRequired, TypedDict
+
+
+class Setting(TypedDict):
+    """A key with one value for each run, where they are not all equal; null where a run has no such key."""
+
+    key: str
+    values: list[Any]
+
+
+class Sample(TypedDict):
+    """A sentence of the test set; `score` is its chrF."""
+
+    index: int
+    """From 0."""
+    source: str
+    reference: str
+    hypothesis: str
+    score: float
+
+
+class Run(TypedDict):
+    """All that is known of a run."""
+
+    id: str
+    sweep: str
+    row: str
+    label: str
+    seed: int
+    attempt: int
+    state: str
+    reason: str | None
+    config: dict[str, Any]
+    """Dotted keys."""
+    environment: dict[str, Any]
+    """Dotted keys."""
+    result: dict[str, Any]
+    """Dotted keys."""
+    status: dict[str, Any]
+    samples: list[Sample]
+    """First 20 of the test set."""
+    log_tail: list[str]
+    revision: str
+
+
+class Curves(TypedDict):
+    """What a run measured while training, by columns. All of step … flops have one value for each line of metrics."""
+
+    id: str
+    step: list[float | None]
+    seconds: list[float | None]
+    target_tokens: list[float | None]
+    tokens: list[float | None]
+    """Source and target tokens together."""
+    flops: list[float | None]
+    metrics: dict[str, list[list[float]]]
+    """metric: [[i, …], [v, …]], where i counts the lines (from 0) at which it was measured."""
+    revision: str
+
+
+class Score(TypedDict):
+    """One score of one set. Differences, intervals and p are of each run from the first; null for the first itself."""
+
+    set: str
+    name: str
+    label: str
+    values: list[float | None]
+    difference: list[float | None]
+    ci: list[list[float] | None]
+    """[low, high] at 95 %, paired bootstrap over sentences; null where the score is not tested (only BLEU is)."""
+    p: list[float | None]
+    higher_is_better: bool
+
+
+class ComparedRun(TypedDict):
+    """A run that is compared, in the order asked for."""
+
+    id: str
+    label: str
+    row: str
+    seed: int
+    state: str
+
+
+class Sentence(TypedDict):
+    """A sentence of the test set under all runs; `scores` are its chrF. null for a run that cannot be compared."""
+
+    index: int
+    source: str
+    reference: str
+    hypotheses: list[str | None]
+    scores: list[float | None]
+    difference: float
+    """Of the score that is farthest from the first run's: positive where the other is better."""
+
+
+class Compare(TypedDict):
+    """Runs beside one another."""
+
+    runs: list[ComparedRun]
+    config: list[Setting]
+    """Only keys whose values differ; places and names left out."""
+    environment: list[Setting]
+    scores: list[Score]
+    sentences: list[Sentence]
+    """The 20 largest differences, larger first."""
+    sentence_score: str
+    """`chrF`."""
+    notes: list[str]
+    """What could not be compared, and why."""
+
+
+class BranchLayer(TypedDict):
+    """κ and α of one branched sub-layer: one list of M values for each of `Branches.steps`, null where not recorded."""
+
+    name: str
+    """`encoder.0.self`, `decoder.1.cross`; layers count from 0."""
+    label: str
+    """`encoder layer 1, self`."""
+    kappa: list[list[float] | None]
+    alpha: list[list[float] | None]
+
+
+class DeadBranch(TypedDict):
+    """A branch that contributes nothing at the last recorded step: κ or α is 0."""
+
+    layer: str
+    branch: int
+    """From 0."""
+    weight: str
+    """`kappa`, `alpha`, or `both`."""
+
+
+class Branches(TypedDict):
+    """Branch weights of a run; `layers` is empty for a model without branches."""
+
+    id: str
+    steps: list[int]
+    layers: list[BranchLayer]
+    dead: list[DeadBranch]
+    dead_counts: list[int | None]
+    """For each step: dead branches as the run counted them."""
+    revision: str
+
+
+class AttentionLayer(TypedDict):
+    """Weights of one attention."""
+
+    name: str
+    """`encoder.0`, `decoder.0`, `cross.0`; layers count from 0."""
+    label: str
+    """`encoder self-attention, layer 1`."""
+    kind: str
+    """`encoder` or `decoder` (self-attention), or `cross`."""
+    heads: int
+    queries: str
+    """`source` or `target`: which tokens the q axis has."""
+    keys: str
+    """`source`, or `before`: the target tokens read so far, the start first."""
+    weights: list[list[list[float]]]
+    """[head][query][key], rounded to 3 decimals."""
+
+
+class AttentionSentence(TypedDict):
+    """Attention maps of one dev sentence and the run's translation of it."""
+
+    source: str
+    target: str
+    source_tokens: list[str]
+    target_tokens: list[str]
+    before_tokens: list[str]
+    """What the decoder read at each position: ⟨start⟩, then the target tokens but the last."""
+    layers: list[AttentionLayer]
+
+
+class AttentionWords(TypedDict):
+    """What another task than translation calls the two texts of an item and the two axes of its heat map."""
+
+    source: str
+    target: str
+    looking: str
+    looked_at: str
+
+
+class Attention(TypedDict):
+    """Stored attention maps of a run."""
+
+    id: str
+    sentences: list[AttentionSentence]
+    words: NotRequired[AttentionWords]
+    note: NotRequired[str]
+    """What was left out, if anything."""
+    revision: str
+
+
+class Drawing(TypedDict):
+    """A tested item, drawn."""
+
+    line: int
+    """In its set, from 1."""
+    title: str
+    svg: str
+    """For whoever reads it as hostile: only known elements and attributes are taken over into the page."""
+
+
+class Drawings(TypedDict):
+    """Tested items of a run: at most 20 that tell much."""
+
+    id: str
+    drawn: str
+    """What a drawing shows, in words."""
+    drawings: list[Drawing]
+    revision: str

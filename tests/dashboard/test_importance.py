@@ -1,0 +1,126 @@
+"""Importance of keys against scipy's analysis of variance, an exact permutation test and sums of squares by hand."""
+
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from variations.dashboard.importance import PERMUTATIONS, analysis, grouped
+from variations.dashboard.payload import Importance
+from variations.store.rows import varied
+
+from .test_payload import fits
+
+Maker = Callable[..., Path]
+SCORES = np.array([70.1, 71.3, 69.8, 74.9, 75.2, 73.1, 72.0, 71.1, 76.4])
+GROUPS = [8, 8, 8, 16, 16, 16, 4, 4, 4]
+
+
+def test_one_key_is_a_one_way_analysis_of_variance() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    samples = [SCORES[np.array(GROUPS) == group] for group in (4, 8, 16)]
+    f = stats.f_oneway(*samples).statistic
+    [effect], rest, residual = analysis(SCORES, grouped({"model.h": GROUPS}))
+    assert effect["share"] == pytest.approx(2 * (f - 1) / (2 * (f - 1) + 9))  # ω² of one factor by its F
+    assert rest == pytest.approx(1 - effect["share"])
+    assert (effect["groups"], residual) == (3, 6)
+
+
+def test_p_is_that_of_all_permutations() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    left, right = [1.0, 2.5, 3.1, 2.2], [2.9, 4.0, 5.3, 3.3]
+    exact = stats.permutation_test((left, right), lambda a, b: abs(np.mean(a) - np.mean(b)), alternative="greater")
+    [effect], _, _ = analysis(np.array(left + right), grouped({"k": [0] * 4 + [1] * 4}))
+    error = (exact.pvalue * (1 - exact.pvalue) / PERMUTATIONS) ** 0.5
+    assert abs(effect["p"] - exact.pvalue) < 4 * error + 1 / PERMUTATIONS
+
+
+def test_keys_of_a_grid_are_told_apart_by_hand() -> None:
+    """y = 2a + b + noise with a, b in ±1 and noise ±0.5 on the interaction: SS_a = 16, SS_b = 4, SS_rest = 1."""
+    cells = list(product((-1, 1), (-1, 1)))
+    y = np.array([2 * a + b + 0.5 * a * b for a, b in cells])
+    effects, rest, residual = analysis(y, grouped({"b": [b for _, b in cells], "a": [a for a, _ in cells]}))
+    assert residual == 1
+    assert [effect["keys"] for effect in effects] == [["a"], ["b"]]
+    assert effects[0]["share"] == pytest.approx((16 - 1) / (21 + 1))
+    assert effects[1]["share"] == pytest.approx((4 - 1) / (21 + 1))
+    assert rest == pytest.approx(1 - 18 / 22)
+
+
+def test_a_key_is_adjusted_for_one_that_changed_along_with_it() -> None:
+    """Scores depend on a alone; b mostly follows a, and has a large mean difference of its own."""
+    a = [0, 0, 0, 0, 1, 1, 1, 1]
+    b = [0, 0, 0, 1, 1, 1, 1, 0]
+    noise = np.array([0.1, -0.1, 0.0, 0.0, 0.1, -0.1, 0.0, 0.0])
+    effects, _, _ = analysis(10.0 * np.array(a) + noise, grouped({"a": a, "b": b}))
+    assert effects[0]["keys"] == ["a"] and effects[0]["share"] > 0.4
+    assert effects[1]["share"] < 0.01 and effects[1]["p"] > 0.2
+
+
+def test_keys_that_always_change_together_are_one_and_one_that_others_decide_has_no_share() -> None:
+    h, d_k, kind = (
+        [2, 2, 4, 4, 8, 8, 8],
+        [64, 64, 32, 32, 16, 16, 16],
+        ["few", "few", "many", "many", "many", "many", "many"],
+    )
+    scores = np.array([1.0, 1.2, 2.0, 2.1, 3.0, 3.3, 3.1])
+    effects, _, _ = analysis(scores, grouped({"model.h": h, "model.d_k": d_k, "kind": kind}))
+    assert [effect["keys"] for effect in effects] == [["model.h", "model.d_k"], ["kind"]]
+    assert effects[1]["share"] is None and effects[1]["p"] is None
+
+
+def test_a_key_without_effect_is_found_by_chance_as_often_as_p_says() -> None:
+    rng = np.random.default_rng(7)
+    factors = grouped({"a": [0, 0, 1, 1, 2, 2] * 2, "b": [0, 1] * 6})
+    found = [effect["p"] for _ in range(200) for effect in analysis(rng.normal(size=12), factors)[0]]
+    share = np.mean(np.array(found) <= 0.05)  # of 400: standard error 0.011
+    assert 0.05 - 4 * 0.011 <= share <= 0.05 + 4 * 0.011
+
+
+def test_many_numbers_are_compared_in_thirds_and_missing_ones_apart() -> None:
+    [factor] = grouped({"lr": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, None]})
+    assert factor.groups.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]
+    assert grouped({"same": [1, 1, 1], "list": [["a"], ["b"], ["a"]]})[0].groups.tolist() == [0, 1, 0]
+
+
+def test_a_grid_of_stored_runs_is_explained_by_the_key_that_moved_its_score(client: Any, run: Maker) -> None:
+    names = [f"h{h}_d{dropout}" for h in (4, 8) for dropout in (0, 1, 2)]
+    for (h, dropout), name in zip(product((4, 8), (0, 1, 2)), names, strict=True):
+        config = {"recipe": {"name": "r"}}
+        run("g", name, 1, score=70 + 2 * h + 0.1 * (dropout == 1), h=h, steps=100 + dropout, rows=names, config=config)
+    sweep = client.json("/api/sweep/g")
+    keys = {key["key"]: key for key in sweep["table"]["keys"]}
+    assert keys["model.h"]["values"] == [4, 4, 4, 8, 8, 8] and keys["model.h"]["symbol"] == "heads"
+    assert "seed" not in keys and not any(key.startswith("variation") for key in keys)
+    found = client.json("/api/importance/g")
+    assert fits(found, Importance) == []
+    assert found["effects"][0]["keys"] == ["model.h"] and found["effects"][0]["share"] > 0.99
+    assert found["runs"] == 6 and found["label"] == "test BLEU" and "interactions" in found["method"].lower()
+
+
+@pytest.mark.usefixtures("pair")
+def test_too_few_runs_are_refused_with_what_would_help(client: Any, run: Maker) -> None:
+    for seed in (1, 2):
+        run("one", f"row{seed}", 1, h=8 * seed, score=70.0 + seed, rows=["row1", "row2"])
+    found = client.json("/api/importance/one")
+    assert found["effects"] == [] and "at least 3 are needed" in found["reason"]
+    assert "no sweep 'none'" in client.fault("/api/importance/none", 404)
+    assert client.json("/api/importance/q")["effects"][0]["share"] > 0  # two seeds of two rows are enough
+
+
+def test_a_width_that_follows_from_others_is_no_key_of_its_own() -> None:
+    model = {"kind": "transformer", "d_model": 512, "h": 8, "d_k": None, "d_v": None}
+    found = varied([{"model": model}, {"model": model | {"h": 16}}, {}])
+    assert found == {"model.h": [8, 16, None]}
+    stated = varied([{"model": model}, {"model": model | {"d_k": 16}}])
+    assert stated == {"model.d_k": [64, 16]}
+
+
+def test_settings_of_branches_are_none_where_a_model_has_no_branches() -> None:
+    plain, weighted = {"kind": "transformer"}, {"kind": "weighted"}
+    found = varied([{"model": plain}, {"model": weighted, "branch": {"M": 4}}, {"model": weighted, "branch": {"M": 2}}])
+    assert found["branch.M"] == [None, 4, 2]
+    assert found["model.kind"] == ["transformer", "weighted", "weighted"]
