@@ -46,7 +46,10 @@ def work(order: Order) -> None:
     for stale in (note, *_notes_of_others(note, nodes)):
         stale.unlink(missing_ok=True)
     _rename_job(order.name)
-    keep_lease(folder.path, order.key)
+    if not keep_lease(folder.path, order.key) and _queued_for_another(folder.path, order.key):
+        reason = f"job {job_id()} came too late: the run was submitted again"
+        write_json(note, {"code": ExitCode.HELD, "reason": reason, "job": job_id()})
+        sys.exit(ExitCode.HELD)
     before = _newest(folder)
     code = supervise.run(folder.path, meeting_place(nodes), give_up=lambda: _other_failed(note, nodes) is not None)
     if code == ExitCode.TERMINATED and _runs_on():
@@ -96,6 +99,12 @@ def keep_lease(folder: Path, key: str) -> bool:
     if found is not None and found.state == "running" and found.key is None:
         return False  # somebody else's, or damaged: the run itself will wait for it and tell
     return lease.Lease.claim(folder, found, "queued", pool=POOL, key=key) is not None
+
+
+def _queued_for_another(folder: Path, key: str) -> bool:
+    """Return whether the run's lease is kept for another job."""
+    found = lease.read(folder)
+    return found is not None and found.state == "queued" and found.key not in (key, None)
 
 
 def _follow(order: Order, node: int, nodes: int) -> int:
