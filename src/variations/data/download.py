@@ -128,6 +128,8 @@ def _digest(path: Path, name: str) -> str:
 
 
 def _write_record(path: Path, remote: Remote) -> None:
+    """The last act of a download, and of the next process after one that was killed just before it."""
+    discard(beside(path, ".part"))
     checked = next((f"published {name}" for name in ("sha256", "md5") if getattr(remote, name)), "first use")
     status = path.stat()
     write_json(
@@ -163,7 +165,6 @@ def _download(remote: Remote, path: Path, manual: str, progress: bool, patience:
         os.fsync(file.fileno())
     part.replace(path)
     _write_record(path, remote)
-    discard(part)
 
 
 def _receive_all(remote: Remote, path: Path, manual: str, progress: bool, patience: Patience) -> None:
