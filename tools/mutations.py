@@ -27,7 +27,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 BUGS = Path(__file__).with_name("mutations.yaml")
-LIMIT = 600.0
+LIMIT = 1800.0
 """Seconds after which tests hang."""
 HEAVY = ("torch", "pytorch_lightning", "hydra", "sacrebleu", "scipy.stats", "hypothesis", "pytest", "sentencepiece")
 
@@ -64,11 +64,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
         copy(tree)
-        every = sorted({test for bug in bugs for test in bug.tests})
-        code, told, _ = tested(tree, every)
-        if code:
-            sys.exit(f"The tests fail without any bug:\n{told[-4000:]}")
-        rows = [_row(bug, *with_bug(tree, bug)) for bug in bugs]
+        rows, passing = [], set[str]()
+        for bug in bugs:
+            if new := [test for test in bug.tests if test not in passing]:
+                code, told, _ = tested(tree, new)
+                if code:
+                    sys.exit(f"Tests fail without any bug:\n{told[-4000:]}")
+                passing.update(new)
+            rows.append(_row(bug, *with_bug(tree, bug)))
     survived = sum(row.endswith("**survived** |") for row in rows)
     heading = f"{len(rows) - survived} of {len(rows)} bugs are caught."
     table = "\n".join([heading, "", "| where | bug | caught by |", "|---|---|---|", *rows])
@@ -80,8 +83,9 @@ def main() -> int:
 
 PREFACE = """# Bugs that the tests notice
 
-`python tools/mutations.py --output docs/results/mutations.md` puts each bug of `tools/mutations.yaml` into a copy of the
-tree, one at a time, and runs the tests that should fail. The bugs were written down before it was known which are caught.
+`python tools/mutations.py --output docs/results/mutations.md` puts each bug of `tools/mutations.yaml` into a copy of
+the tree, one at a time, and runs the tests that should fail. The bugs were written down before it was known which of
+them are caught.
 """
 
 
@@ -92,7 +96,8 @@ def faults(bugs: Sequence[Bug]) -> Iterator[str]:
         if count != 1:
             yield f"{bug.what}: {bug.old!r} stands {count} times in {bug.file}, not once; write the bug anew."
         for test in bug.tests:
-            if not (ROOT / test).is_file():
+            file, _, name = test.partition("::")
+            if not (ROOT / file).is_file() or f"def {name}" not in (ROOT / file).read_text(encoding="utf-8"):
                 yield f"{bug.what}: there is no {test}."
 
 

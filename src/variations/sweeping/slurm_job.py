@@ -136,8 +136,8 @@ def _with_others(folder: RunFolder, key: str, code: int, other: Path | None) -> 
 
 def _newest(folder: RunFolder) -> str:
     """Return the name of the newest checkpoint."""
-    found = sorted(folder.checkpoints.glob("step*.ckpt"), key=lambda path: path.stat().st_mtime)
-    return found[-1].name if found else ""
+    names = [path.name for path in folder.checkpoints.glob("step*.ckpt")]
+    return max(names, key=lambda name: (len(name), name), default="")  # step9 is before step10
 
 
 def _declare_failed(folder: RunFolder, key: str, reason: str) -> None:
