@@ -10,14 +10,12 @@ all that is needed.
 
 import argparse
 import hashlib
-import io
 import os
 import random
 import re
 import shutil
 import signal
 import sys
-import tarfile
 import tempfile
 import time
 from collections import Counter
@@ -65,19 +63,8 @@ def corpora() -> dict[str, bytes]:
             member = wmt14._member(part, "de" if side else "en", "de", side)
             mark = "<seg>{}</seg>\n" if member.endswith(".sgm") else "{}\n"
             members[member] = "".join(mark.format(line) for line in lines).encode()
-        archives[f"/{name}.tgz"] = packed(members)
+        archives[f"/{name}.tgz"] = loopback.packed(members)
     return archives
-
-
-def packed(members: dict[str, bytes]) -> bytes:
-    """A gzipped archive."""
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
-        for name, content in members.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return stream.getvalue()
 
 
 @contextmanager
