@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from variations.tables.chance import p_text
 from variations.tables.footnotes import star_text
 from variations.tables.table import NOT_TRAINED, Figure, Line, Table
 from variations.tasks.base import Measure
@@ -175,7 +176,7 @@ def _differences(table: Table, add: Callable[..., None], book: Notebook) -> None
     ]
     add("ci", f"{100 * level:g} % CI", intervals, rank=1)
     chances = [line.test.p if line.test else None for line in lines]
-    add("p", "p", [Cell("" if p is None else f"{p:.3f}", value=p) for p in chances], rank=1)
+    add("p", "p", [Cell("" if p is None else p_text(p), value=p) for p in chances], rank=1)
     if any(line.test and len(line.test.seeds) > 1 for line in lines):
         note = "seeds in which both paired bootstrap and approximate randomisation find this difference at this level"
         agreeing = [line.test.agreeing_seeds if line.test else None for line in lines]
