@@ -98,6 +98,7 @@ def test_a_process_killed_before_its_last_act_leaves_nothing(
         patch.setattr("variations.data.download.discard", killed)
         get(site, tmp_path / "file.bin")
     assert leftovers(tmp_path) == ["file.bin", "file.bin.part.json"]
+    (tmp_path / ".file.bin.json.123-abcd.tmp").touch()  # killed a little later, while it wrote
     get(site, tmp_path / "file.bin")
     assert leftovers(tmp_path) == ["file.bin", "file.bin.json"]
     assert len(site.log) == 1
