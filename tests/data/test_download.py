@@ -82,6 +82,27 @@ def test_next_call_continues_what_an_earlier_one_left(site: Any, tmp_path: Path)
     assert site.log == [("/file.bin", "bytes=200000-")]
 
 
+def test_a_process_killed_before_its_last_act_leaves_nothing(
+    site: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.files["/file.bin"] = BODY
+
+    class Killed(BaseException):
+        pass
+
+    def killed(path: Path) -> None:
+        raise Killed
+
+    with pytest.raises(Killed), monkeypatch.context() as patch:
+        patch.setattr("variations.data.download.discard", killed)
+        get(site, tmp_path / "file.bin")
+    assert leftovers(tmp_path) == ["file.bin", "file.bin.part.json"]
+    (tmp_path / ".file.bin.json.123-abcd.tmp").touch()  # killed a little later, while it wrote
+    get(site, tmp_path / "file.bin")
+    assert leftovers(tmp_path) == ["file.bin", "file.bin.json"]
+    assert len(site.log) == 1
+
+
 def test_changed_file_is_not_glued_to_the_old_half(site: Any, tmp_path: Path) -> None:
     site.files["/file.bin"], site.break_at = BODY, [200_000, 0, 0, 0, 0]
     with pytest.raises(UserError):

@@ -120,6 +120,16 @@ def test_additive_scores_are_u_tanh_of_query_plus_key():
             torch.testing.assert_close(found[0, head, t], weights @ v[0, head, :2], rtol=0, atol=1e-6)
 
 
+def test_additive_attention_looks_at_no_later_position():
+    additive = AdditiveHeads(config(attention="additive"), 4, Reference(), cross=False).eval()
+    q, k = torch.randn(1, 4, 2, 8), torch.randn(1, 4, 5, 8)  # the last two of five positions
+    weights = additive.weights(q, KeyValue(k, k), None, causal=True)
+    for t in range(2):
+        scores = torch.einsum("hsd,hd->hs", torch.tanh(q[0, :, t, None] + k[0]), additive.energy.detach())
+        torch.testing.assert_close(weights[0, :, t, : 4 + t], scores[:, : 4 + t].softmax(-1), rtol=0, atol=1e-6)
+        assert not weights[0, :, t, 4 + t :].any()
+
+
 def test_restricted_models_read_the_whole_source_and_additive_ones_are_additive_everywhere():
     restricted = config(attention="restricted", neighbourhood=2)
     assert type(heads(restricted, Reference(), cross=False)) is RestrictedHeads

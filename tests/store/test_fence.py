@@ -153,6 +153,25 @@ def test_a_fence_whose_lease_a_power_cut_has_taken_is_in_nobodys_way(tmp_path: P
     assert sorted(path.name for path in folder.path.rglob(".*")) == []
 
 
+def test_what_a_sweep_that_was_killed_in_a_beat_has_left_is_in_nobodys_way(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run").create({})
+    (folder.path / ".lease-1.json.123-abcd.tmp").touch()  # as `write_json` calls it before it is renamed
+    with hold(folder.path):
+        folder.set_status("running")
+    status = folder.status()
+    assert status is not None and status.state == "running"
+
+
+def test_a_failure_is_not_declared_of_a_run_that_another_process_has_finished_meanwhile(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run").create({})
+    with hold(folder.path):
+        folder.write_result({"scores": {}})
+        folder.set_status("finished")
+    before = (folder.path / "status.json").read_bytes()
+    assert not folder.declare_failed("its process is gone", read(folder.path))
+    assert (folder.path / "status.json").read_bytes() == before
+
+
 def test_a_failure_is_declared_under_a_lease_of_its_own(tmp_path: Path) -> None:
     """By a sweep whose row was killed; one that slept between its look and its word writes nothing."""
     folder = RunFolder(tmp_path / "run").create({})

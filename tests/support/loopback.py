@@ -12,6 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+PIECE = 1 << 13
+"""Bytes."""
+
 
 def packed(members: dict[str, bytes]) -> bytes:
     """A `.tar.gz` of these files, by their names in it."""
@@ -40,6 +43,8 @@ class Site:
     ranges: bool = True
     validator: bool = True
     delay: float = 0.0
+    pause: float = 0.0
+    """Seconds between two pieces of a body."""
     log: list[tuple[str, str | None]] = field(default_factory=list)
     """(path, Range header) of each request."""
     released: threading.Event = field(default_factory=threading.Event)
@@ -85,7 +90,9 @@ def handler(site: Site) -> type[BaseHTTPRequestHandler]:
             elif site.break_at:
                 self.wfile.write(body[start : start + site.break_at.pop(0)])
             else:
-                self.wfile.write(body[start:])
+                for place in range(start, len(body), PIECE if site.pause else len(body)):
+                    self.wfile.write(body[place : place + PIECE] if site.pause else body[start:])
+                    time.sleep(site.pause)
 
     return Handler
 

@@ -19,7 +19,7 @@ from variations.configuration.schema import SweepConfig
 from variations.store.rows import define
 from variations.system.errors import UserError
 from variations.tables import significance
-from variations.tables.chance import SignificanceConfig
+from variations.tables.chance import SignificanceConfig, p_text
 from variations.tables.collect import SeedRun, device_hours
 from variations.tables.difference import compare
 from variations.tables.formats import FORMATS, render, terminal
@@ -480,3 +480,10 @@ def test_nothing_is_compared_with_a_base_row_that_was_not_trained(
     assert table.lines[1].test is None
     assert cells(lay_out(table), "Δ base")[1].text == "its base row is not trained"
     assert table.agreements == []
+
+
+def test_one_p_is_printed_alike_in_tables_and_in_the_dashboard() -> None:
+    chances = (1 / 1001, 0.0124, 0.0005, 0.00049, 1 / 10_001)
+    assert [p_text(p) for p in chances] == ["0.001", "0.012", "0.001", "< 0.001", "< 0.001"]
+    script = (PROJECT / "src/variations/dashboard/static/format.js").read_text()
+    assert 'V.p = (value) => (known(value) ? (value < 0.0005 ? "< 0.001" : value.toFixed(3)) : NONE);' in script

@@ -6,6 +6,7 @@ its SHA-256, and how that was checked: against a checksum its publisher (or a we
 none is known, by trust on first use: the SHA-256 of the first download is recorded, and a later change is a fault.
 """
 
+import glob
 import hashlib
 import os
 import time
@@ -104,7 +105,7 @@ def fetch(
     from filelock import FileLock
 
     with told_if_unwritable(path):
-        if _sound(path, remote):
+        if _recorded(path, remote):
             return path
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(beside(path, ".lock")):
@@ -118,14 +119,22 @@ def origin(path: Path) -> dict[str, Any]:
     return {name: value for name, value in (record(path) or {}).items() if name != "mtime_ns" and value is not None}
 
 
-def _sound(path: Path, remote: Remote) -> bool:
-    """Whether `path` is there and right. Hashed only when it has changed since the last look."""
+def _recorded(path: Path, remote: Remote) -> bool:
+    """Whether `path` is there, and unchanged since it was found right."""
     if not path.is_file():
         return False
     status, known = path.stat(), record(path) or {}
     same = (known.get("size"), known.get("mtime_ns")) == (status.st_size, status.st_mtime_ns)
-    if same and remote.sha256 in (None, known.get("sha256")) and remote.md5 in (None, known.get("md5")):
+    return same and remote.sha256 in (None, known.get("sha256")) and remote.md5 in (None, known.get("md5"))
+
+
+def _sound(path: Path, remote: Remote) -> bool:
+    """Whether `path` is there and right; the caller holds its lock. Hashed only when it has changed since."""
+    if _recorded(path, remote):
         return True
+    if not path.is_file():
+        return False
+    known = record(path) or {}
     expected = remote if remote.sha256 or remote.md5 else Remote(remote.url, known.get("sha256"), remote.size)
     if fault := _wrong(path, expected):
         raise UserError(
@@ -153,6 +162,10 @@ def _digest(path: Path, name: str) -> str:
 
 
 def _write_record(path: Path, remote: Remote) -> None:
+    """The last act of a download, and of the next process after one that was killed just before it."""
+    discard(beside(path, ".part"))
+    for remnant in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):  # of a record that was being written
+        remnant.unlink(missing_ok=True)
     checked = next((f"published {name}" for name in ("sha256", "md5") if getattr(remote, name)), "first use")
     status = path.stat()
     write_json(
@@ -188,7 +201,6 @@ def _download(remote: Remote, path: Path, manual: str, progress: bool, patience:
         os.fsync(file.fileno())
     part.replace(path)
     _write_record(path, remote)
-    discard(part)
 
 
 def _receive_all(remote: Remote, path: Path, manual: str, progress: bool, patience: Patience) -> None:

@@ -37,7 +37,8 @@ def build(folder: Path, number: int) -> None:
     for place in _places(folder):
         for former in place.glob(f"{PREFIX}*"):
             # One of our own number is of a lease whose file a power cut has taken: numbers are given once.
-            if int(former.name.removeprefix(PREFIX)) > number:
+            given = former.name.removeprefix(PREFIX)
+            if not given.isdigit() or int(given) > number:  # else a lease's file in the making: `.lease-3.json.…`
                 continue
             former.replace(place / f".former{former.name}-{secrets.token_hex(4)}")  # this is what ends the right
         for former in place.glob(f".former{PREFIX}*"):

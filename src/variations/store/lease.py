@@ -239,7 +239,7 @@ class Watch:
     """Observes leases of others: remembers when each last beat, by this process's own clock."""
 
     alive: Alive = lambda pool, key: None
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = field(default_factory=lambda: time.monotonic)
     seen: dict[Path, tuple[str, int, float]] = field(default_factory=dict)
 
     def free(self, folder: Path, record: Record | None) -> bool | None:

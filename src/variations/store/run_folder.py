@@ -260,12 +260,14 @@ class RunFolder:
             seconds: As of `Lease.claim`.
 
         Returns:
-            False if another process was quicker: then nothing is written.
+            False if another process was quicker, or has done the run meanwhile: then nothing is written.
         """
         own = lease.Lease.claim(self.path, over, "running", seconds=seconds)
         if own is None:
             return False
         try:
+            if self.finished() or self.state() == "pruned":
+                return False
             self.set_status("failed", reason)
         except TakenOverError:
             return False

@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Sequence
 
-from variations.store.lease import Lease, Watch, read
+from variations.store.lease import Lease, Record, Watch, read
 from variations.sweeping.outcomes import DONE, Outcome
 from variations.sweeping.overview import Overview
 from variations.sweeping.pool import Ended, Pool
@@ -134,20 +134,17 @@ class Control:
         if pool == self.pool.name and key is not None and self.pool.alive(key):
             self.pool.adopt(outcome.task(), key)
             outcome.state, outcome.began = "submitted", time.monotonic()
-            record = read(outcome.folder.path)
-            if record is not None and record.state == "queued" and record.process.alive() is not True:
-                # The sweep that had queued it is gone (or on another machine, silent): its heart beats here now.
-                self._take_over(outcome, record.key)
+            self._take_over(outcome, read(outcome.folder.path))
         else:
             outcome.state = "elsewhere"
 
-    def _take_over(self, outcome: Outcome, key: str | None) -> None:
-        record = read(outcome.folder.path)
-        if record is None or record.process.alive() is None:  # a sweep on another machine may be at it
+    def _take_over(self, outcome: Outcome, record: Record | None) -> None:
+        """Let the heart of a queued run beat here if the sweep that had queued it, on this machine, is gone."""
+        if record is None or record.state != "queued" or record.process.alive() is not False:
             return
         seconds = outcome.job.config.sweep.lease_seconds
         outcome.lease = Lease.claim(
-            outcome.folder.path, record, "queued", pool=self.pool.name, key=key, seconds=seconds
+            outcome.folder.path, record, "queued", pool=self.pool.name, key=record.key, seconds=seconds
         )
 
     def _beat(self, now: float) -> None:

@@ -102,12 +102,15 @@ class SlurmPool:
         if any(batch.word == name for batch in self._open):
             return True
         if not self._queue.refresh(at_most=min(2.0, self.settings.poll_s)):
-            return None
+            return True  # as far as anybody knows: a job of a sweep that has ended may well wait and run
         if self._is_live((name, number)):
             return True
         # Another sweep may not have handed it over yet: then whether that sweep lives decides.
         known = (self._folder / name / JOB).exists() or self._note(name, number).exists()
-        return False if known else None
+        if not known:
+            return None
+        # Handed over since Slurm's last answer, maybe: the job is gone only if a later one does not name it.
+        return not self._queue.refresh(at_most=0.0) or self._is_live((name, number))
 
     def adopt(self, task: Task, key: str) -> None:
         """See `Pool`."""

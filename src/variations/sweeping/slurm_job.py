@@ -46,7 +46,10 @@ def work(order: Order) -> None:
     for stale in (note, *_notes_of_others(note, nodes)):
         stale.unlink(missing_ok=True)
     _rename_job(order.name)
-    keep_lease(folder.path, order.key)
+    if not keep_lease(folder.path, order.key) and _queued_for_another(folder.path, order.key):
+        reason = f"job {job_id()} came too late: the run was submitted again"
+        write_json(note, {"code": ExitCode.HELD, "reason": reason, "job": job_id()})
+        sys.exit(ExitCode.HELD)
     before = _newest(folder)
     code = supervise.run(folder.path, meeting_place(nodes), give_up=lambda: _other_failed(note, nodes) is not None)
     if code == ExitCode.TERMINATED and _runs_on():
@@ -98,6 +101,12 @@ def keep_lease(folder: Path, key: str) -> bool:
     return lease.Lease.claim(folder, found, "queued", pool=POOL, key=key) is not None
 
 
+def _queued_for_another(folder: Path, key: str) -> bool:
+    """Return whether the run's lease is kept for another job."""
+    found = lease.read(folder)
+    return found is not None and found.state == "queued" and found.key not in (key, None)
+
+
 def _follow(order: Order, node: int, nodes: int) -> int:
     """Do the part of a further machine; tell the first one of a failure."""
     note = _notes_of_others(Path(order.note), nodes)[node - 1]
@@ -127,8 +136,8 @@ def _with_others(folder: RunFolder, key: str, code: int, other: Path | None) -> 
 
 def _newest(folder: RunFolder) -> str:
     """Return the name of the newest checkpoint."""
-    found = sorted(folder.checkpoints.glob("step*.ckpt"), key=lambda path: path.stat().st_mtime)
-    return found[-1].name if found else ""
+    names = [path.name for path in folder.checkpoints.glob("step*.ckpt")]
+    return max(names, key=lambda name: (len(name), name), default="")  # step9 is before step10
 
 
 def _declare_failed(folder: RunFolder, key: str, reason: str) -> None:

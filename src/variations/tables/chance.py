@@ -45,6 +45,11 @@ class SignificanceConfig:
     """Keep what was counted of the items, such as n-grams, beside the run, where it can be written."""
 
 
+def p_text(p: float) -> str:
+    """`0.012`; `< 0.001` where three places would show none but zeros. The dashboard's `V.p` follows the same rule."""
+    return f"{p:.3f}" if p >= 0.0005 else "< 0.001"
+
+
 @dataclass(frozen=True)
 class RowTest:
     """A row against its base row."""

@@ -10,7 +10,7 @@ from variations.configuration.schema import SweepConfig
 from variations.store.atomic import json_text
 from variations.store.rows import changes, define, differences
 from variations.system.errors import ConfigError, UserError
-from variations.tables.chance import SignificanceConfig
+from variations.tables.chance import SignificanceConfig, p_text
 from variations.tables.grid import delta
 from variations.tables.line import Line, Table
 from variations.tables.table import build
@@ -78,7 +78,9 @@ class Difference:
         if self.line.test:
             test = self.line.test.across
             text += f", {100 * test.level:g} % CI [{delta(test.low)}, {delta(test.high)}]"
-            text += f", p = {test.p:.3f}" if self.line.test.counts_seeds else f" of {measure.items} alone"
+            chance = p_text(test.p)
+            equals = "" if chance.startswith("<") else "= "
+            text += f", p {equals}{chance}" if self.line.test.counts_seeds else f" of {measure.items} alone"
         return text + f"; {found.n} seed{'s' if found.n > 1 else ''}"
 
     def _notes(self) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
+from variations.tables.chance import p_text
 from variations.tables.footnotes import star_text
 from variations.tables.line import NOT_TRAINED, Figure, Line, Table
 from variations.tables.text import Cell, Column, Grid
@@ -140,7 +141,7 @@ class _Layout:
             for test in (line.test and line.test.across for line in lines)
         ]
         self.add("ci", f"{100 * level:g} % CI", intervals, rank=1)
-        self.values("p", "p", lambda p: f"{p:.3f}", lambda line: line.test and line.test.p, 1)
+        self.values("p", "p", p_text, lambda line: line.test and line.test.p, 1)
         if any(line.test and len(line.test.seeds) > 1 for line in lines):
             cells = [
                 Cell(f"{test.agreeing_seeds}/{len(test.seeds)}", value=test.agreeing_seeds) if test else Cell("")

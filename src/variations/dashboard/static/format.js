@@ -49,8 +49,8 @@ window.V = window.V || {};
     return `${Math.floor(hours / 24)} d ${hours % 24} h`;
   };
 
-  /** A p-value: 0.004, < 0.001. */
-  V.p = (value) => (known(value) ? (value < 0.001 ? "< 0.001" : value.toFixed(3)) : NONE);
+  /** A p-value, as tables print it: 0.004; < 0.001 where three places would show none but zeros. */
+  V.p = (value) => (known(value) ? (value < 0.0005 ? "< 0.001" : value.toFixed(3)) : NONE);
 
   /** Text that ends as a sentence does. */
   V.sentence = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
