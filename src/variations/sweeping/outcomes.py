@@ -1,5 +1,7 @@
 """What becomes of each run of a sweep."""
 
+import json
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +19,8 @@ from variations.system.errors import UserError
 DONE = ("finished", "pruned")
 """States of a run that need no further work; searches prune."""
 ENDED = ("skipped", *DONE, "failed", "interrupted")
+TAIL = 100_000
+"""Bytes at the end of metrics.jsonl in which the latest validation is looked for."""
 
 
 @dataclass
@@ -116,6 +120,25 @@ class Outcome:
         except UserError:
             return ""
         return "" if value is None else f"{value:.2f}"
+
+    def so_far(self) -> str:
+        """Return what the latest validation measured, as `dev BLEU 41.2`; nothing before the first one."""
+        task = named(self.job.config.task)
+        try:
+            with self.folder.metrics.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+                lines = file.read().split(b"\n")
+        except OSError:
+            return ""
+        for line in reversed(lines):
+            try:
+                measured = json.loads(line)
+            except ValueError:  # the first or last one, cut
+                continue
+            if isinstance(measured, dict) and task.monitor in measured:
+                found = [text.format(measured[key]) for key, text in task.shown.items() if key in measured]
+                return found[-1] if found else ""
+        return ""
 
 
 def other_inputs(outcomes: Iterable[Outcome]) -> Iterator[str]:

@@ -76,7 +76,7 @@ class Overview:
             self.live.update(self.picture(outcomes), refresh=True)
         else:
             at_work = [o for o in outcomes if o.state in ("submitted", "elsewhere")]
-            steps = "; ".join(f"{o.name}: {self.pace.progress(o)}" for o in at_work)
+            steps = "; ".join(f"{o.name}: {self.pace.words(o)}" for o in at_work)
             self.say(f"{_counts(outcomes)} · {steps}{self._left(outcomes)}")
 
     def picture(self, outcomes: Sequence[Outcome]) -> Table:
@@ -86,10 +86,12 @@ class Overview:
         for dull in ("skipped", "finished", "pending"):
             while len(shown) > room and (extra := [o for o in shown if o.state == dull]):
                 shown.remove(extra[0] if dull != "pending" else extra[-1])
-        table = Table("row", "seed", "state", "step", "score", "left", caption=_counts(outcomes) + self._left(outcomes))
+        table = Table(
+            "row", "seed", "state", "step", "score so far", "left", caption=_counts(outcomes) + self._left(outcomes)
+        )
         for o in shown:
             state = o.state if o.ended else self.pace.states.get(id(o), o.state)
-            score = o.score() if o.ended else ""
+            score = o.score() if o.ended else self.pace.scores.get(id(o), "")
             table.add_row(
                 escape(o.job.row),
                 str(o.job.seed),
@@ -102,7 +104,7 @@ class Overview:
 
     def _left(self, outcomes: Sequence[Outcome]) -> str:
         seconds = self.pace.sweep_left(outcomes)
-        return "" if seconds is None else f" · some {_time(seconds)} left"
+        return "" if seconds is None else f" · about {_time(seconds)} left"
 
 
 class Pace:
@@ -111,6 +113,8 @@ class Pace:
     def __init__(self) -> None:
         self.steps: dict[int, int] = {}
         self.states: dict[int, str] = {}
+        self.scores: dict[int, str] = {}
+        """What the latest validation of each run at work measured."""
         self._first: dict[int, tuple[float, int]] = {}
         self._last: dict[int, tuple[float, int]] = {}
 
@@ -132,11 +136,17 @@ class Pace:
             self._first.setdefault(id(o), (now, step))
             if step != self._last.get(id(o), (0.0, -1))[1]:
                 self._last[id(o)] = (now, step)
+                self.scores[id(o)] = o.so_far()
 
     def progress(self, o: Outcome) -> str:
         """Return `300/900`, or nothing."""
         step = self.steps.get(id(o))
         return "" if step is None else f"{step}/{o.job.config.trainer.max_steps}"
+
+    def words(self, o: Outcome) -> str:
+        """Return `step 300/900, dev BLEU 41.2`, or `starting`."""
+        progress, score = self.progress(o), self.scores.get(id(o), "")
+        return ", ".join(filter(None, (f"step {progress}" if progress else "starting", score)))
 
     def left(self, o: Outcome) -> float | None:
         """Return the seconds that a run at work will need; None: not known yet."""
@@ -160,7 +170,7 @@ class Pace:
 
 
 def _counts(outcomes: Sequence[Outcome]) -> str:
-    counts = Counter(o.state if o.ended else "pending" if o.state == "pending" else "at work" for o in outcomes)
+    counts = Counter(o.state if o.ended else "pending" if o.state == "pending" else "running" for o in outcomes)
     return ", ".join(f"{count} {state}" for state, count in counts.items())
 
 
