@@ -267,6 +267,8 @@ def _attention(config: FiguresConfig) -> Iterator[Path]:
     from variations.tasks.translation.inspection.sentences import run_maps
 
     maps, translation = run_maps(*load_model(run), sentence, config.target)
+    if not maps:
+        raise UserError("There is nothing to draw: the run's network has no attention that can be recorded.")
     sys.stderr.write(f"{sentence}\n→ {translation}\n")
     chosen = [item for item in maps if config.part in ("all", item.part)]
     if config.layer is not None:
