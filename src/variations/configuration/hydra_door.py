@@ -48,7 +48,7 @@ def keys_of(loader: Loader, group: str, option: str) -> set[str]:
     if found is None or not isinstance(found.config, DictConfig):
         return set()
     keys: set[str] = set()
-    pending = [("", OmegaConf.to_container(found.config, resolve=False))]
+    pending: list[tuple[str, Any]] = [("", OmegaConf.to_container(found.config, resolve=False))]
     while pending:
         prefix, node = pending.pop()
         if isinstance(node, dict):
