@@ -167,7 +167,7 @@ def test_a_run_of_another_configuration_in_the_folder_is_a_failure_with_the_keys
     outcomes = rows("a")
     control(outcomes).step()
     assert (states(outcomes), pool.submitted) == (["failed"], [])
-    assert "trainer.max_steps: 77 → 900" in outcomes[0].reason
+    assert "trainer.max_steps: 77 → 2400" in outcomes[0].reason
     assert read(outcomes[0].folder.path).state == "released"  # type: ignore[union-attr]
 
 
@@ -274,7 +274,7 @@ def test_a_finished_row_whose_result_is_lost_is_done_again(
     sweep = control(outcomes)
     sweep.step()
     assert pool.submitted == ["a-seed1"]
-    assert (folder.state(), folder.status().reason) == ("interrupted", "its result.json is lost: it is tested again")  # type: ignore[union-attr]
+    assert (folder.state(), folder.status().reason) == ("interrupted", "its result.json is missing: it is tested again")  # type: ignore[union-attr]
     pool.end("a-seed1", "finished")
     sweep.step()
     assert states(outcomes) == ["finished"]

@@ -257,7 +257,7 @@ def test_a_finished_run_of_another_configuration_is_not_taken_for_this_one(tmp_p
     RunFolder(tmp_path / "runs/quickstart/transformer/seed1").create(to_dict(config)).set_status("finished")
     done = sweep(tmp_path, "sweep=quickstart", "rows=[transformer]")
     assert done.returncode == 1
-    assert "trainer.max_steps: 77 → 900" in done.stdout
+    assert "trainer.max_steps: 77 → 2400" in done.stdout
     assert "sweep.name=…" in done.stdout
 
 

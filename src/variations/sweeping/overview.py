@@ -1,4 +1,4 @@
-"""What a sweep shows: a table that moves on a terminal, lines elsewhere, and a summary at the end."""
+"""What a sweep shows: a live table on a terminal, lines elsewhere, and a summary at the end."""
 
 import time
 from collections import Counter
@@ -15,18 +15,23 @@ from variations.sweeping.outcomes import Outcome
 
 COLOURS = {"finished": "green", "skipped": "green", "failed": "red", "interrupted": "yellow", "pending": "dim"}
 REDRAW = 1.0
-"""Seconds between pictures of the table."""
+"""Seconds between updates of the table."""
 LINE = 60.0
-"""Seconds between lines on what is running, where there is no terminal."""
+"""Seconds between lines about running rows, without a terminal."""
 
 
 class Overview:
-    """The sweep as it goes on, on standard error."""
+    """Shows the progress of a sweep on standard error.
 
-    def __init__(self, console: Console | None = None) -> None:
+    Args:
+        console: Where to write.
+        waiting: What to call a run that was submitted and has not begun: a cluster's is `queued`.
+    """
+
+    def __init__(self, console: Console | None = None, waiting: str = "starting") -> None:
         self.console = console or Console(stderr=True, highlight=False)
         self.live: Live | None = None
-        self.pace = Pace()
+        self.pace = Pace(waiting)
         self._drawn = 0.0
 
     def __enter__(self) -> Self:
@@ -53,7 +58,7 @@ class Overview:
             self.say(f"{place} {outcome.name}: started; log: {outcome.folder.log}")
 
     def ended(self, outcomes: Sequence[Outcome], outcome: Outcome) -> None:
-        """A run has ended, for this sweep."""
+        """A run has ended."""
         self._drawn = 0.0 if self.live is not None else self._drawn
         if self.live is not None and outcome.ok:
             return
@@ -66,7 +71,7 @@ class Overview:
         self.say(f"[{outcomes.index(outcome) + 1}/{len(outcomes)}] {outcome.name}: {', '.join(words)}{reason}")
 
     def refresh(self, outcomes: Sequence[Outcome]) -> None:
-        """Draw what has changed, if it is time."""
+        """Update the table or print a line, when one is due."""
         now = time.monotonic()
         if now - self._drawn < (REDRAW if self.live is not None else LINE):
             return
@@ -80,7 +85,7 @@ class Overview:
             self.say(f"{_counts(outcomes)} · {steps}{self._left(outcomes)}")
 
     def picture(self, outcomes: Sequence[Outcome]) -> Table:
-        """Return the table: runs at work first to be seen, as many others as the terminal has room for."""
+        """Return the table: all running rows, and as many others as the terminal has room for."""
         room = max(3, self.console.height - 6)
         shown = list(outcomes)
         for dull in ("skipped", "finished", "pending"):
@@ -108,25 +113,26 @@ class Overview:
 
 
 class Pace:
-    """How fast runs go on, from the steps that they report."""
+    """The speed of runs, from the steps that they report."""
 
-    def __init__(self) -> None:
+    def __init__(self, waiting: str = "starting") -> None:
+        self.waiting = waiting
         self.steps: dict[int, int] = {}
         self.states: dict[int, str] = {}
         self.scores: dict[int, str] = {}
-        """What the latest validation of each run at work measured."""
+        """The latest validation of each running row."""
         self._first: dict[int, tuple[float, int]] = {}
         self._last: dict[int, tuple[float, int]] = {}
 
     def look(self, outcomes: Sequence[Outcome], now: float) -> None:
-        """Read what the runs at work report."""
+        """Read what the running rows report."""
         for o in outcomes:
             self.states[id(o)] = o.state
             if o.state not in ("submitted", "elsewhere"):
                 continue
             status = o.status()
             running = status is not None and status.state == "running"
-            self.states[id(o)] = ("running" if running else "queued") if o.state == "submitted" else "elsewhere"
+            self.states[id(o)] = ("running" if running else self.waiting) if o.state == "submitted" else "elsewhere"
             step = status.step if status is not None and running else None
             if step is None:
                 continue
@@ -149,7 +155,7 @@ class Pace:
         return ", ".join(filter(None, (f"step {progress}" if progress else "starting", score)))
 
     def left(self, o: Outcome) -> float | None:
-        """Return the seconds that a run at work will need; None: not known yet."""
+        """Return the seconds that a running row still needs; None: not known yet."""
         first, last = self._first.get(id(o)), self._last.get(id(o))
         if first is None or last is None or last[1] <= first[1]:
             return None
@@ -158,7 +164,7 @@ class Pace:
         return max(0.0, (steps - last[1]) / rate - (time.monotonic() - last[0]))
 
     def sweep_left(self, outcomes: Sequence[Outcome]) -> float | None:
-        """Return the seconds that the sweep will need if what waits takes as long as what was done; None: not known."""
+        """Return the seconds left if each waiting run takes as long as the finished ones did; None: not known."""
         at_work = [o for o in outcomes if o.state in ("submitted", "elsewhere")]
         waiting = [o for o in outcomes if o.state == "pending"]
         known = [seconds for o in at_work if (seconds := self.left(o)) is not None]
@@ -182,10 +188,10 @@ def _time(seconds: float | None) -> str:
 
 
 def summary(outcomes: Sequence[Outcome]) -> None:
-    """Print a table of all runs with what their training took in all, then each failure's reason and log."""
+    """Print a table of all runs with the total time of their training, then the reason and log of each failure."""
     console = Console(highlight=False)
     metric = outcomes[0].job.config.sweep.metric if outcomes else "bleu"
-    # A row that is named by its keys is broken and not cut: what tells it apart may stand at its end.
+    # The name of a grid's row is wrapped, not cut: rows may differ only at its end.
     whole = [Column(title, no_wrap=True) for title in ("seed", "state", metric.upper(), "training, s", "device-hours")]
     table = Table(Column("row", overflow="fold"), *whole)
     for o in outcomes:
@@ -208,4 +214,4 @@ def summary(outcomes: Sequence[Outcome]) -> None:
             line = f"[{COLOURS.get(o.state, 'default')}]{o.state}[/] {escape(o.name)}{times}: {escape(o.reason)}"
             console.print(line + escape(log), soft_wrap=True)
     if any(not o.ok for o in outcomes):
-        console.print("The same line again runs only what is missing.")
+        console.print("The same command again runs only what is missing.")
