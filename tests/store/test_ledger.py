@@ -182,7 +182,9 @@ def test_status_keeps_start_and_command_through_later_words(folder: RunFolder) -
 @pytest.mark.parametrize("text", ['{"state": "fin\n', "[1]", '{"state": "done"}'])
 def test_a_damaged_status_says_what_to_do(folder: RunFolder, text: str) -> None:
     (folder.path / "status.json").write_text(text)
-    with pytest.raises(UserError, match=r"status\.json.*; delete it: the run's state is found from its other files\.$"):
+    with pytest.raises(
+        UserError, match=r"status\.json.*; delete it: the state of the run follows from its other files\.$"
+    ):
         folder.state()
 
 
