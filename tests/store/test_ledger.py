@@ -145,7 +145,7 @@ def test_what_a_run_has_left_is_never_given_to_another(folder: RunFolder, config
     with pytest.raises(UserError, match="these keys differ"):
         folder.create(configuration(model__h=16))
     (folder.path / "config.yaml").unlink()
-    with pytest.raises(UserError, match=r"but not its config\.yaml.*: put the file back"):
+    with pytest.raises(UserError, match=r"its config\.yaml is missing.*: restore the file"):
         folder.create(configuration())
     assert not folder.exists()
 

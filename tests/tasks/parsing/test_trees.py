@@ -84,7 +84,7 @@ def test_the_faults_of_all_files_come_at_once(tmp_path: Path) -> None:
         read_trees(names)
     first, second, third = str(caught.value).splitlines()
     assert "a.mrg, line 1, column 1" in first
-    assert "c.mrg: cannot be read (not a text in UTF-8)" in second
+    assert "c.mrg: cannot be read (it is not UTF-8 text)" in second
     assert "d.mrg: cannot be read (No such file or directory)" in third
     assert len(read_trees([tmp_path / "b.mrg"] * 2)) == 2
 
