@@ -55,7 +55,8 @@ class Overview:
         """A run was submitted."""
         if self.live is None:
             place = f"[{outcomes.index(outcome) + 1}/{len(outcomes)}]"
-            self.say(f"{place} {outcome.name}: started; log: {outcome.folder.log}")
+            did = "started" if self.pace.waiting == "starting" else "submitted"
+            self.say(f"{place} {outcome.name}: {did}; log: {outcome.folder.log}")
 
     def ended(self, outcomes: Sequence[Outcome], outcome: Outcome) -> None:
         """A run has ended."""
