@@ -28,7 +28,7 @@ def test_a_running_row_shows_its_latest_validation_and_the_time_left(rows: Calla
     assert outcomes[0].so_far() == "dev BLEU 41.2"
     assert outcomes[1].so_far() == ""
     assert show.pace.words(outcomes[0]) == "step 250/1000, dev BLEU 41.2"
-    assert show.pace.words(outcomes[1]) == "starting"
+    assert show.pace.words(outcomes[1]) == "pending"
     show.console.print(show.picture(outcomes))
     (line,) = [line for line in written.getvalue().splitlines() if "running" in line and "250/1000" in line]
     assert "dev BLEU 41.2" in line

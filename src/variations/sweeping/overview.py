@@ -151,9 +151,11 @@ class Pace:
         return "" if step is None else f"{step}/{o.job.config.trainer.max_steps}"
 
     def words(self, o: Outcome) -> str:
-        """Return `step 300/900, dev BLEU 41.2`, or `starting`."""
+        """Return `step 300/900, dev BLEU 41.2`, or the state of a run that has not reported a step."""
         progress, score = self.progress(o), self.scores.get(id(o), "")
-        return ", ".join(filter(None, (f"step {progress}" if progress else "starting", score)))
+        return ", ".join(
+            filter(None, (f"step {progress}" if progress else self.states.get(id(o), self.waiting), score))
+        )
 
     def left(self, o: Outcome) -> float | None:
         """Return the seconds that a running row still needs; None: not known yet."""
