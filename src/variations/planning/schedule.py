@@ -1,4 +1,4 @@
-"""How long many runs take on a few devices: the longest first, base rows before all, followers after their leaders."""
+"""The duration of many runs on a few devices: base rows first, then the longest; a row waits for one it depends on."""
 
 import heapq
 from collections.abc import Sequence
@@ -7,32 +7,32 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Piece:
-    """A run to be done."""
+    """A run to execute."""
 
     name: str
     seconds: float
     first: bool = False
-    """A base row's run: it is started before the others."""
+    """Whether it is the run of a base row, which starts before the others."""
     after: str | None = None
-    """Name of the run whose checkpoint it needs; a name that is not among the pieces is done already."""
+    """Name of the run whose checkpoint it needs; a name that is not among the pieces is finished."""
 
 
 @dataclass(frozen=True)
 class Path:
-    """A way to do all pieces."""
+    """A schedule of all pieces."""
 
     seconds: float
     """From the first start to the last end."""
     critical: list[str]
-    """The pieces, first to last, that the end waited for without a pause."""
+    """The critical path: pieces in order, each started when the one before it ended."""
 
 
 def longest_first(pieces: Sequence[Piece], places: int) -> Path:
-    """Give each free place the longest piece that can start (Graham's LPT rule: at most a third over the optimum).
+    """Give each free place the longest piece that can start (Graham's LPT rule: at most a third above the optimum).
 
     Args:
-        pieces: What there is to do; `after` must not go in circles.
-        places: Pieces at the same time, at least 1.
+        pieces: Runs; `after` must not be circular.
+        places: Pieces that run at the same time, at least 1.
     """
     undone = {piece.name for piece in pieces}
     waiting = sorted(pieces, key=lambda piece: (not piece.first, -piece.seconds))

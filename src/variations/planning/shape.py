@@ -1,4 +1,4 @@
-"""What a run's speed depends on, and what is measured once for all runs that share it."""
+"""The shape of a run: what its speed depends on, measured once for all runs that share it."""
 
 import contextlib
 import hashlib
@@ -40,11 +40,11 @@ IDLE = (
     "trainer.checkpoint_minutes",
     "trainer.log_every",
 )
-"""Keys of every task that change no update's time: names, rates, and how often something else happens."""
+"""Keys of every task that do not affect the time of an update: names, rates, and intervals."""
 SWITCHES = ("recipe.clip", "recipe.ema")
-"""Numbers of which only counts whether they are zero."""
+"""Numbers that matter only by being zero or not."""
 PLACES = ("data.root", "logger.kind")
-"""Keys that make no run another run, but may take another time."""
+"""Keys that do not identify a run, but may affect its time."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Shape:
     gpu: str | None = None
     """As CUDA_VISIBLE_DEVICES names it; None: the first, if the run uses any."""
     busy: int | None = None
-    """Runs on the whole machine, where other GPUs have theirs; None: `at_once`."""
+    """Runs on the whole machine, those of other GPUs included; None: `at_once`."""
 
     @property
     def threads(self) -> int | None:
@@ -65,13 +65,13 @@ class Shape:
         return threads_each(self.busy or self.at_once)
 
     def key(self) -> str:
-        """Return the name of its measurement: another hardware, torch or code is another one."""
+        """Return the key of its measurement, which includes hardware, versions and code."""
         parts = {"run": telling(self.config), "at_once": self.at_once, "threads": self.threads, "here": _here()}
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:20]
 
 
 def telling(config: RunConfig) -> dict[str, Any]:
-    """The configuration without what changes no update's time, as flat keys; values of the schema are left out."""
+    """Flat keys of the configuration that affect the time of an update, without defaults of the schema."""
     task, values = named(config.task), to_dict(config)
     flat = flatten(values)
     silent = (*IDLE, *task.untimed, *task.without_effect(flat))
@@ -95,7 +95,7 @@ def _here() -> dict[str, Any]:
 
 
 def machine_bytes() -> int | None:
-    """Memory of this machine, or of the container if that has less; None where the system does not say."""
+    """Memory of this machine, or of the container if that is less; None if the system does not report it."""
     found = []
     with contextlib.suppress(AttributeError, ValueError, OSError):
         found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
