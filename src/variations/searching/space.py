@@ -1,8 +1,8 @@
-"""What a search varies: keys of the schema, or groups, each with an interval, a range, or choices.
+"""The space of a search: keys of the schema, or groups, each with an interval, a range, or choices.
 
-A sweep file may write a dimension as Hydra's override syntax has it (`interval(0,0.3)`, `choice(2,4)`, `range(1,5)`,
+A sweep file may write a dimension in Hydra's override syntax (`interval(0,0.3)`, `choice(2,4)`, `range(1,5)`,
 `tag(log,interval(1e-4,1e-2))`), as a list of choices, or as a small mapping (`{type: float, low: 0, high: 0.3}`). This
-module imports no Optuna, so that faults are told at once.
+module does not import Optuna, so that faults are reported quickly.
 """
 
 import math
@@ -43,7 +43,7 @@ class Dimension:
     choices: tuple[Scalar, ...] = ()
 
     def cells(self) -> int | None:
-        """Number of values; None: a continuum."""
+        """Number of values; None: continuous."""
         if self.kind == "choice":
             return len(self.choices)
         if self.step is None:
@@ -55,7 +55,7 @@ class Dimension:
         return self.choices if self.kind == "choice" else (self.low, self.high)
 
     def holds(self, value: Any) -> bool:
-        """Whether `value` is one of the dimension's."""
+        """Whether `value` belongs to the dimension."""
         if self.kind == "choice":
             return any(type(value) is type(choice) and value == choice for choice in self.choices)
         if not isinstance(value, int | float) or isinstance(value, bool) or not self.low <= value <= self.high:
@@ -76,13 +76,13 @@ class Dimension:
         return f"{self.low:g} to {self.high:g}" + (f" ({', '.join(extra)})" if extra else "")
 
     def plain(self) -> dict[str, Any]:
-        """For comparison with the space that a study was begun with."""
+        """Plain data, for comparison with the space that a study was begun with."""
         if self.kind == "choice":
             return {"choices": list(self.choices)}
         return {"type": self.kind, "low": self.low, "high": self.high, "step": self.step, "log": self.log}
 
     def suggest(self, trial: Any) -> Scalar:
-        """The value that an Optuna trial has, or gets, for it."""
+        """The value that an Optuna trial has or gets for this dimension."""
         value: Scalar
         if self.kind == "choice":
             value = trial.suggest_categorical(self.key, self.choices)
@@ -109,7 +109,7 @@ def word(value: Any) -> str:
 
 
 def read_space(space: Mapping[str, Any], found: Loader) -> tuple[list[Dimension], list[str]]:
-    """The dimensions that can be read, and every fault of the others, with valid choices."""
+    """The valid dimensions, and every fault of the others, with valid choices."""
     keys = leaf_keys(schema_of(None))
     groups = list(walk_groups(found))
     dimensions: list[Dimension] = []
