@@ -115,7 +115,7 @@ def test_what_is_finished_is_not_started_and_what_another_sweep_finishes_is_take
     assert (states(outcomes), pool.submitted) == (["skipped", "finished"], [])
     assert outcomes[1].by_other
     summary(outcomes)
-    assert "1 skipped, 1 finished (1 of them by another sweep)" in capsys.readouterr().out
+    assert "1 skipped, 1 finished (1 of them started by another command)" in capsys.readouterr().out
 
 
 def test_a_row_that_another_process_is_at_is_awaited_and_taken_over_when_it_is_left(

@@ -69,7 +69,8 @@ class Control:
     def stop(self) -> None:
         """Stop the runs of this machine; runs in a cluster's queue stay submitted."""
         self.stopping = True
-        self.show.say("Stopping: runs in progress save themselves (Ctrl-C again: at once, without saving).")
+        if not self.pool.outlives:
+            self.show.say("Stopping: runs in progress save themselves (Ctrl-C again: at once, without saving).")
         self.pool.stop()
         for ended in self.pool.ended():
             self._settle(ended)
