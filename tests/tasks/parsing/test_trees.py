@@ -61,7 +61,7 @@ def test_functions_are_cut_off(label: str, plain: str) -> None:
     ("text", "place", "what"),
     [
         ("(S (NN a)", "line 1, column 1", "never closed"),
-        ("(S (NN a)))", "line 1, column 11", "nothing opened"),
+        ("(S (NN a)))", "line 1, column 11", "without an opening one"),
         ("(S (NN a))\ncat", "line 2, column 1", "cat outside all brackets"),
         ("(S\n  (NP the cat))", "line 2, column 11", "cat beside another element"),
         ("(S (NP (NN a) b))", "line 1, column 15", "b beside another element"),
