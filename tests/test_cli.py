@@ -205,7 +205,7 @@ def test_grids_are_checked_in_every_combination() -> None:
 
 def test_several_sweeps_are_one_fault() -> None:
     line = "sweep=quickstart,my_ablation"
-    assert faults_of(line, multirun=True) == [f"{line}: one sweep at a time: run the line once for each."]
+    assert faults_of(line, multirun=True) == [f"{line}: one sweep at a time: run the command once for each."]
 
 
 def test_help_is_short_and_tells_what_to_type(tmp_path: Path) -> None:

@@ -78,5 +78,5 @@ def test_a_wrong_parameter_file_is_one_clear_message(folder):
     (folder / "wrong.prm").write_text("LABELLED 1\n", encoding="utf-8")
     done = score(folder, "task=parsing", "hyp=out.txt", "ref=test.de", "prm=wrong.prm")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "wrong.prm is no parameter file of EVALB: line 1: unknown keyword LABELLED." in done.stderr
+    assert "wrong.prm is not a parameter file of EVALB: line 1: unknown keyword LABELLED." in done.stderr
     assert "Traceback" not in done.stderr

@@ -83,7 +83,7 @@ def test_rows_of_a_cluster_outlive_the_sweep_and_the_same_line_finds_them_again(
     left.send_signal(signal.SIGINT)
     text = place.end(left)
     assert left.returncode == 130, text
-    assert "2 runs go on in the Ray cluster" in text, text
+    assert "2 runs continue in the Ray cluster" in text, text
 
     last = place.sweep("kept", "seed=1,2", "sweep.at_once=2")
     last.takes_up(2)
@@ -119,7 +119,7 @@ def test_what_ray_cannot_do_is_told_in_one_sentence(place: Place) -> None:
     place.words = ["hydra/launcher=ray", "hydra.launcher.address='127.0.0.1:1'", "hydra.launcher.start_s=3"]
     nowhere = place.sweep("nowhere", "seed=1")
     text = place.end(impossible)
-    assert "a run asks for 64 CPU, of 1 here" in text and "Traceback" not in text, text
+    assert "a run requests 64 CPU, of 1 here" in text and "Traceback" not in text, text
     assert impossible.returncode == 1
     text = place.end(nowhere)
     assert "Ray on 127.0.0.1:1 does not answer" in text and "Traceback" not in text, text

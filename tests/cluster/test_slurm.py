@@ -106,7 +106,7 @@ def test_jobs_outlive_the_sweep_and_the_same_line_finds_them_again(place: Place)
     left.send_signal(signal.SIGINT)
     text = place.end(left)
     assert left.returncode == 130, text
-    assert "2 runs stay in Slurm's queue and go on" in text and "scancel" in text, text
+    assert "2 runs stay in Slurm's queue and continue" in text and "scancel" in text, text
     assert sorted(squeue().values()) == ["RUNNING", "RUNNING"]
 
     last = place.sweep("kept", *words)
@@ -155,7 +155,7 @@ def test_what_slurm_refuses_is_told_in_one_sentence(place: Place) -> None:
     text = place.end(process)
     assert process.returncode == 2, text
     assert "Traceback" not in text
-    assert "Slurm does not take the jobs: " in text and "nvalid partition" in text
+    assert "Slurm refuses the jobs: " in text and "nvalid partition" in text
     assert not squeue()
 
 

@@ -25,7 +25,7 @@ def test_a_missing_folder_and_a_missing_gpu_are_told_together(tmp_path: Path, mo
 
 def test_a_place_that_cannot_hold_runs_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"cannot be made .* name another place with runs=DIR"):
+    with pytest.raises(UserError, match=r"cannot be made .* choose another place with runs=DIR"):
         execute(compose_run([f"runs={tmp_path}/file", "logger=none"]))
 
 

@@ -36,7 +36,7 @@ def verb(name: str, *words: str, cwd: Path, site: Path | None = None) -> subproc
 def test_an_installed_package_adds_groups_rows_and_sweeps(site: Path, tmp_path: Path) -> None:
     told = verb("train", "--help", cwd=tmp_path, site=site).stdout
     assert "foreign_text" in told
-    assert "foreign/… (1 rows)" in told
+    assert "foreign/… (2 rows)" in told
     words = ["variation=foreign/two_heads", "data=foreign_text", "--cfg", "job", "--resolve"]
     done = verb("train", *words, cwd=tmp_path, site=site)
     assert done.returncode == 0, done.stderr
@@ -50,7 +50,7 @@ def test_its_model_has_keys_of_its_own_which_are_checked_as_ours_are(site: Path,
     words = ["model=foreign_mean", "model.options.width=8", "--cfg", "job", "-p", "model.options"]
     done = verb("train", *words, cwd=tmp_path, site=site)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "width: 8"), done.stderr
-    wrong = ["+model.options.pooling=mum", "+model.options.wdith=2", "model.options.width=0", "decode.beam=0"]
+    wrong = ["model.options.pooling=mum", "model.options.wdith=2", "model.options.width=0", "decode.beam=0"]
     told = verb("train", "model=foreign_mean", *wrong, cwd=tmp_path, site=site)
     assert told.returncode == 2
     for part in (
@@ -72,7 +72,7 @@ def test_its_model_has_keys_of_its_own_which_are_checked_as_ours_are(site: Path,
         (["model.attention=foreign_variations.model:Net"], "foreign_variations.model has no class Net: check the name"),
         (["positions.kind=nobody.codes:Code"], "positions.kind=nobody.codes:Code: cannot import nobody.codes"),
         (["model.kind=net"], "valid choices are transformer, weighted, or package.module:Class of another package."),
-        (["+model.options.width=3"], "is for a model of another package: model=transformer has none; leave it out."),
+        (["model.options.width=3"], "is for a model of another package: model=transformer has none; leave it out."),
     ],
 )
 def test_a_model_that_cannot_be_had_is_told(words: list[str], message: str, site: Path, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_place_that_is_not_there_is_told(place: str, message: str, tmp_path: P
 
 
 @pytest.mark.slow
-def test_its_row_is_trained_in_a_sweep_beside_ours(site: Path, tmp_path: Path) -> None:
+def test_its_row_and_its_model_are_trained_in_a_sweep_beside_ours(site: Path, tmp_path: Path) -> None:
     limits = ["debug=limit", "logger=none"]
     done = verb("train", "--multirun", "sweep=foreign", *limits, cwd=tmp_path, site=site)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -125,6 +125,7 @@ def test_its_row_is_trained_in_a_sweep_beside_ours(site: Path, tmp_path: Path) -
     rows = {row["row"]: row for row in json.loads(printed.stdout)["rows"]}
     assert rows["two_heads"]["label"] == "Two heads"
     assert rows["two_heads"]["base"] == "transformer"
+    assert rows["mean"]["label"] == "Mean of the source"
     assert {seed["state"] for row in rows.values() for seed in row["seeds"]} == {"finished"}
     for row in rows:  # the package's callback was there
         folder = tmp_path / "runs" / "foreign" / row / "seed1"

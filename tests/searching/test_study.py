@@ -120,7 +120,7 @@ def test_a_study_may_change_its_length_its_sampler_and_its_pruner(defined: Make)
 
 def test_trials_without_their_study_are_not_mixed_with_a_new_one(tmp_path: Path, defined: Make) -> None:
     (tmp_path / "probe/trial0/seed1").mkdir(parents=True)
-    with pytest.raises(UserError, match="holds 1 trials"):
+    with pytest.raises(UserError, match="contains 1 trials"):
         Study(defined())
 
 

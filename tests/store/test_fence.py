@@ -105,7 +105,7 @@ def test_a_deleted_folder_is_said_to_be_deleted(tmp_path: Path) -> None:
             lambda: checkpoints.save(folder.checkpoints / "step1.ckpt", 1),
             lambda: folder.append_metrics({"step": 2}),
         ):
-            with pytest.raises(RunFailedError, match="was deleted while the run was at it"):
+            with pytest.raises(RunFailedError, match="was deleted while the run was writing to it"):
                 write()
         assert not folder.path.exists()
 

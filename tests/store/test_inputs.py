@@ -27,7 +27,9 @@ def test_a_run_refuses_other_inputs_from_its_first_measurement_on(folder: RunFol
     inputs.remember(folder, {"a": "2"})
     assert inputs.remembered(folder) == {"a": "2"}
     folder.append_metrics({"step": 1})
-    with pytest.raises(UserError, match=r"was begun with other inputs: a has changed since\. Put the former text back"):
+    with pytest.raises(
+        UserError, match=r"was begun with other inputs: a has changed since\. Restore the former inputs"
+    ):
         inputs.refuse_changed(folder, {"a": "3"})
     inputs.remember(folder, {"c": "1"})
     assert inputs.remembered(folder) == {"a": "2", "c": "1"}
@@ -50,7 +52,7 @@ def test_a_kept_file_stays_what_it_was(folder: RunFolder, tmp_path: Path) -> Non
     folder.append_metrics({"step": 1})
     assert inputs.keep(folder, source) == inputs.remembered(folder)
     source.write_text("two")
-    with pytest.raises(UserError, match=r"words\.model is not what the present inputs give"):
+    with pytest.raises(UserError, match=r"words\.model does not match the present inputs"):
         inputs.keep(folder, source)
     (folder.path / "words.model").write_text("three")
     with pytest.raises(UserError, match=r"words\.model is not the file that the run was trained with"):

@@ -145,7 +145,7 @@ def test_what_a_run_has_left_is_never_given_to_another(folder: RunFolder, config
     with pytest.raises(UserError, match="these keys differ"):
         folder.create(configuration(model__h=16))
     (folder.path / "config.yaml").unlink()
-    with pytest.raises(UserError, match=r"but not its config\.yaml.*: put the file back"):
+    with pytest.raises(UserError, match=r"its config\.yaml is missing.*: restore the file"):
         folder.create(configuration())
     assert not folder.exists()
 
@@ -182,7 +182,9 @@ def test_status_keeps_start_and_command_through_later_words(folder: RunFolder) -
 @pytest.mark.parametrize("text", ['{"state": "fin\n', "[1]", '{"state": "done"}'])
 def test_a_damaged_status_says_what_to_do(folder: RunFolder, text: str) -> None:
     (folder.path / "status.json").write_text(text)
-    with pytest.raises(UserError, match=r"status\.json.*; delete it: the run's state is found from its other files\.$"):
+    with pytest.raises(
+        UserError, match=r"status\.json.*; delete it: the state of the run follows from its other files\.$"
+    ):
         folder.state()
 
 

@@ -115,7 +115,7 @@ def test_what_is_finished_is_not_started_and_what_another_sweep_finishes_is_take
     assert (states(outcomes), pool.submitted) == (["skipped", "finished"], [])
     assert outcomes[1].by_other
     summary(outcomes)
-    assert "1 skipped, 1 finished (1 of them by another sweep)" in capsys.readouterr().out
+    assert "1 skipped, 1 finished (1 of them started by another command)" in capsys.readouterr().out
 
 
 def test_a_row_that_another_process_is_at_is_awaited_and_taken_over_when_it_is_left(
@@ -167,7 +167,7 @@ def test_a_run_of_another_configuration_in_the_folder_is_a_failure_with_the_keys
     outcomes = rows("a")
     control(outcomes).step()
     assert (states(outcomes), pool.submitted) == (["failed"], [])
-    assert "trainer.max_steps: 77 → 900" in outcomes[0].reason
+    assert "trainer.max_steps: 77 → 2400" in outcomes[0].reason
     assert read(outcomes[0].folder.path).state == "released"  # type: ignore[union-attr]
 
 
@@ -274,7 +274,7 @@ def test_a_finished_row_whose_result_is_lost_is_done_again(
     sweep = control(outcomes)
     sweep.step()
     assert pool.submitted == ["a-seed1"]
-    assert (folder.state(), folder.status().reason) == ("interrupted", "its result.json is lost: it is tested again")  # type: ignore[union-attr]
+    assert (folder.state(), folder.status().reason) == ("interrupted", "its result.json is missing: it is tested again")  # type: ignore[union-attr]
     pool.end("a-seed1", "finished")
     sweep.step()
     assert states(outcomes) == ["finished"]

@@ -48,6 +48,13 @@ def test_the_users_override_wins_over_the_sweeps() -> None:
     assert [job.config.model.d_model for job in jobs] == [256]
 
 
+@pytest.mark.parametrize(("typed", "steps"), [([], 20), (["trainer.max_steps=30"], 30)])
+def test_a_quick_look_stays_quick_under_a_sweep_that_sets_the_steps(typed: list[str], steps: int) -> None:
+    own = "sweep.overrides=['size=tiny','data=toy','recipe=quick','trainer.max_steps=300','recipe.warmup=7']"
+    (job,) = expand(["sweep=quickstart", own, "rows=[transformer]", "debug=limit", *typed])
+    assert (job.config.trainer.max_steps, job.config.recipe.warmup) == (steps, 7)
+
+
 def test_a_row_named_twice_is_run_once() -> None:
     rows = "sweep.rows=[transformer,uniform,transformer,quickstart/uniform]"
     assert [job.row for job in expand(["sweep=quickstart", rows])] == ["transformer", "uniform"]
@@ -250,7 +257,7 @@ def test_a_finished_run_of_another_configuration_is_not_taken_for_this_one(tmp_p
     RunFolder(tmp_path / "runs/quickstart/transformer/seed1").create(to_dict(config)).set_status("finished")
     done = sweep(tmp_path, "sweep=quickstart", "rows=[transformer]")
     assert done.returncode == 1
-    assert "trainer.max_steps: 77 → 900" in done.stdout
+    assert "trainer.max_steps: 77 → 2400" in done.stdout
     assert "sweep.name=…" in done.stdout
 
 

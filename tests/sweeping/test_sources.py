@@ -125,5 +125,5 @@ def test_testing_the_others_weights_gives_the_result_of_training_anew(
 
     (learned / "status.json").unlink()
     (reused / "status.json").unlink()
-    with pytest.raises(UserError, match="not there or not finished"):
+    with pytest.raises(UserError, match="missing or not finished"):
         run.run(reused)

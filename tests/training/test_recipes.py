@@ -64,15 +64,15 @@ RECIPES: dict[tuple[str, str], dict[str, Any]] = {
     | {
         "recipe.scale.width": 0.125,
         "recipe.scale.depth": 0.5,
-        "recipe.scale.steps": 0.009,
+        "recipe.scale.steps": 0.024,
         "recipe.lr": 0.5,
         "recipe.warmup": 250,
-        "recipe.batch_tokens": 1024,
+        "recipe.batch_tokens": 512,
         "recipe.average": 1,
         "recipe.average_every": None,
-        "trainer.max_steps": 900,
+        "trainer.max_steps": 2400,
         "branch.warmup": 25,
-        "branch.freeze_last": 150,
+        "branch.freeze_last": 400,
     },
     ("converged", "base_scaled"): PAPER
     | {

@@ -1,4 +1,4 @@
-"""`hydra/launcher=ray`: rows run on a Ray cluster, or on a Ray of this machine."""
+"""`hydra/launcher=ray`: rows run on a Ray cluster, or on a Ray instance of this machine."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -74,7 +74,7 @@ class VariationsSweeper(Sweeper):
         try:
             if pool is not None:
                 with Interrupt():
-                    Control(pool, outcomes, Overview()).run()
+                    Control(pool, outcomes, Overview(waiting="queued" if pool.outlives else "starting")).run()
         finally:
             summary(outcomes)
         if not all(outcome.ok for outcome in outcomes):

@@ -20,8 +20,9 @@ name: {name}  # its runs are kept in runs/{name}/
 table: {name}  # the folder of its rows: {variation}/
 rows: [{rows}]  # the base row first; a row of another table is TABLE/ROW, such as quickstart/weighted
 seeds: [1, 2, 3]  # fewer than three tell little
+at_once: 2  # runs side by side, each on one core
 metric: bleu  # what the table compares: bleu, chrf, dev_ppl, ...
-overrides: [size=tiny, data=toy, recipe=quick, trainer.max_steps=2700]  # the same for every row
+overrides: [size=tiny, data=toy, recipe=quick]  # the same for every row
 """
 ROW = """\
 # @package _global_
@@ -36,7 +37,8 @@ BASE_ABOUT = (
 )
 ROW_ABOUT = "Write here the one thing that this row changes; everything else is as in the base row."
 EXAMPLE = """\
-# A group: `defaults: [{override /positions: learned}]`. A key is written as below; `--cfg job` lists all keys.
+# A key is written as below; `{train} --cfg job` lists all keys. A choice is written as
+# `defaults: [{{override /positions: learned}}]`.
 model:
   h: 1  # an example: one attention head. Replace it
 """
@@ -53,7 +55,7 @@ def create(name: str, rows: list[str]) -> list[Path]:
     rows = rows or ["changed"]
     for word in [name, *rows]:
         if not NAME.fullmatch(word):
-            raise UserError(f"{word!r} is no name for a file here: use letters, digits, _ and -, a letter first.")
+            raise UserError(f"{word!r} cannot be a name here: use letters, digits, _ and -, and begin with a letter.")
     if repeated := sorted({row for row in rows if rows.count(row) > 1 or row == BASE}):
         raise UserError(f"Each row needs a name of its own, and {BASE} is taken: {', '.join(repeated)}.")
     own = CONF if IN_CHECKOUT else Path.cwd() / "conf"
@@ -69,7 +71,8 @@ def create(name: str, rows: list[str]) -> list[Path]:
         folder / f"{BASE}.yaml": ROW.format(about=BASE_ABOUT, change="", name=name, row=BASE, label=BASE),
     }
     for row in rows:
-        text = ROW.format(about=ROW_ABOUT, change=EXAMPLE, name=name, row=row, label=row)
+        change = EXAMPLE.format(train=spelled("train"))
+        text = ROW.format(about=ROW_ABOUT, change=change, name=name, row=row, label=row.replace("_", " "))
         texts[folder / f"{row}.yaml"] = f"{text}  base: {BASE}\n"
     for path, text in texts.items():
         write_text(path, text)
@@ -100,7 +103,8 @@ def main() -> None:
         sys.stdout.write(f"{shown(path)}\n")
     place = "" if IN_CHECKOUT else f"'hydra.searchpath=[file://{Path.cwd() / 'conf'}]' "
     for remark, line in {
-        "Write into each row what it changes, then see what the table costs:": f"{spelled('plan')} {place}",
-        "and train it:": f"{spelled('train')} {place}--multirun ",
+        "Write into each row what it changes. Then see what the table costs:": f"{spelled('plan')} {place}",
+        "train it:": f"{spelled('train')} {place}--multirun ",
+        "and read it:": f"{spelled('table')} {place}",
     }.items():
         sys.stderr.write(f"{remark}\n  {line}sweep={arguments.name}\n")

@@ -57,14 +57,14 @@ OFF = {"logger": "none"}
 """Groups that always have an option, and the one that means none."""
 
 
-OPEN = ("callbacks", "trainer.extra", "logger.further")
-"""Keys that hold what the user likes; Hydra wants `++` before what it does not know."""
+OPEN = ("callbacks", "trainer.extra", "logger.further", "model.options")
+"""Keys that hold what other packages define; Hydra wants `++` before keys that it does not know."""
 
 
 def switched_off(line: str) -> str:
     """The line in Hydra's words: it takes no null for a group, and `~logger` would leave the schema's default."""
     name, _, value = line.lstrip("~").partition("=")
-    if name in OPEN[1:] or name.startswith(tuple(f"{key}." for key in OPEN)):
+    if not line.startswith("~") and (name in OPEN[1:] or name.startswith(tuple(f"{key}." for key in OPEN))):
         return f"++{line}"
     if name in OFF and (line.startswith("~") or value == "null"):
         return f"{name}={OFF[name]}"

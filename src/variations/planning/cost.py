@@ -1,4 +1,4 @@
-"""What a run costs, from what was measured of its shape: seconds, device-hours, disk, memory."""
+"""The cost of a run from the measurements of its shape: seconds, device-hours, disk, memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from variations.configuration.schema import RunConfig
 
 FULL, BEST = 2, 2
-"""Checkpoints that stay: the newest two, and the best weights at each of them (training/checkpoints.py)."""
+"""Checkpoints that are kept: the newest two, and the best weights at each of them (training/checkpoints.py)."""
 ADAM = 3
 """A full checkpoint holds the weights and Adam's two moments."""
 
@@ -22,24 +22,24 @@ class Cost:
     validation: float
     saving: float
     test: float
-    """All that follows the training."""
+    """Everything after training."""
     disk: int
-    """Checkpoints that stay when it has ended."""
+    """Checkpoints that are kept after the run."""
     memory: int
     """Peak of the process, or of one GPU."""
     room: int | None
-    """Memory that there is for it; None where that is not known."""
+    """Memory available to it; None if not known."""
     devices: int
     exact: bool
-    """False where batches were too slow or too large to be measured whole, or their lengths are invented."""
+    """False if batches were too slow or too large to be measured whole, or their lengths are assumed."""
 
     @property
     def training(self) -> float:
-        """What `result.json` calls seconds: updates, validation and checkpoints."""
+        """Updates, validation and checkpoints: `seconds` in `result.json`."""
         return self.updates + self.validation + self.saving
 
     def seconds(self, share: float = 1.0) -> float:
-        """From start to scores, where `share` of the training is to be done."""
+        """From start to scores, with `share` of the training left to do."""
         return self.start + share * self.training + self.test
 
     def hours(self, share: float = 1.0) -> float:
@@ -48,16 +48,16 @@ class Cost:
 
     @property
     def fits(self) -> bool | None:
-        """Whether there is memory enough; None where that is not known."""
+        """Whether there is enough memory; None if not known."""
         return None if self.room is None else self.memory <= self.room
 
 
 def run_cost(config: RunConfig, values: Mapping[str, Any], room: int | None) -> Cost:
-    """Put together what one run of `config` costs.
+    """Compute the cost of one run of `config`.
 
     Args:
         config: A complete configuration.
-        values: What `probe.py` measured of its shape.
+        values: The measurements of its shape by `probe.py`.
         room: Bytes of memory for each run.
     """
     trainer, recipe, weights = config.trainer, config.recipe, values["weights_bytes"]
@@ -87,6 +87,6 @@ def run_cost(config: RunConfig, values: Mapping[str, Any], room: int | None) -> 
 
 
 def preparation(values: Mapping[str, Any]) -> float:
-    """Seconds to prepare all training items, from what the part that was read took; 0 if all of them are ready."""
+    """Seconds to prepare all training items, extrapolated from the part that was read; 0 if all are ready."""
     read = values.get("read", 1.0)  # nothing is known of a shape that could not be measured
     return float(values["prepare_seconds"] / read) if read < 1 else 0.0

@@ -1,4 +1,4 @@
-"""A plan as records of plain data, and these for the terminal, as Markdown, CSV, or one JSON document."""
+"""A plan as plain records, and its output for the terminal, as Markdown, CSV, or one JSON document."""
 
 import csv
 import io
@@ -20,7 +20,7 @@ from variations.tasks.base import Size
 
 @dataclass(frozen=True)
 class Line:
-    """A row of the plan, counted and, if `price` is there, measured."""
+    """A row of the plan, counted and, with `price`, measured."""
 
     row: Planned
     price: Price | None = None
@@ -40,7 +40,7 @@ class Line:
 
     @property
     def memory(self) -> int | None:
-        """Bytes of weights, gradients, Adam's moments and what the backward pass keeps of one batch, where counted."""
+        """Bytes of weights, gradients, Adam's moments and the activations kept for one backward pass, if counted."""
         if self.size is None or self.size.activations is None or self.row.config is None:
             return None
         from variations.tasks.counting import state_bytes
@@ -49,7 +49,7 @@ class Line:
 
     @property
     def further(self) -> Mapping[str, str]:
-        """What its task counts besides, and the headings."""
+        """Further counts of its task, with their headings."""
         sizes: Mapping[str, str] = named(self.row.config.task).sizes if self.row.config is not None else {}
         return sizes
 
@@ -60,7 +60,7 @@ class Line:
 
     @property
     def changes(self) -> str:
-        """What it changes in its base row; the main settings of a base row."""
+        """Changes from its base row; for a base row, its main settings."""
         config, base = self.row.config, self.row.base
         if config is None or base is not None:
             return differences(asdict(base), asdict(config)) if config is not None and base is not None else ""
@@ -73,8 +73,8 @@ _COUNTED: dict[str, Size] = {}
 def line(row: Planned, vocabulary: int | None, price: Price | None = None) -> Line:
     """Count a row, with `vocabulary` sub-words or its own.
 
-    Memory takes some seconds, so it is left out of the list of all rows, and rows that differ in rates and names alone
-    are counted once.
+    Counting memory takes some seconds, so it is left out of the list of all rows, and rows that differ only in rates
+    and names are counted once.
     """
     config = row.config
     if config is None:
@@ -122,7 +122,7 @@ def record(line: Line) -> dict[str, Any]:
 # Cells ----------------------------------------------------------------------------------------------------------------
 
 LEFT = ("group", "row", "label", "changes", "reproduced", "state")
-"""Columns of words, set to the left."""
+"""Text columns, left-aligned."""
 SILENT = ("group", "state")
 """Columns without a heading."""
 
@@ -203,7 +203,7 @@ def _sums(bill: Bill | None, lines: Sequence[Line]) -> list[str]:
         return []
     runs, left = sum(len(line.row.launches) for line in lines), sum(len(line.row.left) for line in lines)
     if not left:
-        return [f"Nothing is left to be done: {'the run is' if runs == 1 else f'all {runs} runs are'} finished."]
+        return [f"Nothing is left to do: {'the run is' if runs == 1 else f'all {runs} runs are'} finished."]
     done = f" ({runs - left} finished)" if left < runs else ""
     device = "GPU" if any(line.device == "GPU" for line in lines) else "CPU"
     said = [
@@ -213,9 +213,9 @@ def _sums(bill: Bill | None, lines: Sequence[Line]) -> list[str]:
     if left > 1:
         critical = bill.path.critical
         chain = " → ".join(critical[:4]) + (f" → … ({len(critical)} runs)" if len(critical) > 4 else "")
-        said.append(f"With {bill.places} at a time: {duration(bill.path.seconds)}. The end waits for {chain}.")
+        said.append(f"With {bill.places} at a time: {duration(bill.path.seconds)}. Critical path: {chain}.")
     if bill.preparation:
-        said.append(f"Preparing the whole corpus, once: {duration(bill.preparation)}, beside the runs.")
+        said.append(f"Preparing the whole corpus, once: {duration(bill.preparation)}, in addition to the runs.")
     for line in lines:
         price, cost = line.price, line.price and line.price.cost
         lower = f"; {named(line.row.config.task).smaller}." if line.row.config is not None else "."
@@ -250,21 +250,20 @@ def _remarks(lines: Sequence[Line]) -> list[str]:
         *((line.uncounted is not None, f"{line.row.definition.row}: not counted: {line.uncounted}") for line in lines),
         (
             any(line.memory for line in lines) and not any(line.price for line in lines),
-            "Memory: weights, gradients, Adam's moments, and what a forward pass over one batch keeps. Counted, "
-            "nothing is measured.",
+            "Memory: weights, gradients, Adam's moments, and the activations of one batch; counted, not measured.",
         ),
         (
             bool(costs),
-            "Time: of one run from start to scores, from some real updates, a test and saving on this machine as it "
-            "is now; memory: the largest that was seen; disk: checkpoints that stay.",
+            "Time: one run from start to scores, estimated from some real updates, a test and a checkpoint on this "
+            "machine under its present load. Memory: the peak. Disk: checkpoints that are kept.",
         ),
         (
             any(not cost.exact for cost in costs),
-            "~: reckoned from parts of batches (whole ones are too slow or too large here) or from invented lengths.",
+            "~: estimated from parts of batches (whole ones are too slow or too large here) or from assumed lengths.",
         ),
         (
             any(cost.devices > 1 for cost in costs),
-            "One device was measured; what devices exchange is not in the times.",
+            "Measured on one device; communication between devices is not included.",
         ),
     ]
     return [remark for applies, remark in told if applies]

@@ -1,4 +1,4 @@
-"""Measurements of shapes: asked of child processes, kept in the cache, one fault never the end of the others."""
+"""Measurements of shapes by child processes, stored in the cache; a fault of one does not affect the others."""
 
 import contextlib
 import hashlib
@@ -114,12 +114,12 @@ def machine_bytes() -> int | None:
 
 
 PATIENCE = 900.0
-"""Seconds beyond the limit that a measurement may take: imports, the preparation of data, decoding."""
+"""Seconds that a measurement may take beyond the limit, for imports, the preparation of data, and decoding."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was found out about a shape: `values`, or why there are none."""
+    """The measurements of a shape, or why there are none."""
 
     values: Mapping[str, Any] | None = None
     fault: str | None = None
@@ -128,15 +128,15 @@ class Measured:
 
 
 def measured(shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False) -> dict[str, Measured]:
-    """Measure each shape that the cache does not know.
+    """Measure each shape that is not in the cache.
 
     Args:
         shapes: By the name of a row that has it.
         limit: Seconds of updates for each.
-        fresh: Measure again what is known.
+        fresh: Whether to repeat known measurements.
 
     Returns:
-        By the shape's key.
+        Measurements by the shape's key.
 
     Raises:
         UserError: The cache cannot be written.
@@ -175,7 +175,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def one_device(config: RunConfig) -> RunConfig:
-    """What one device of the run does; the exchange between devices is left out."""
+    """The share of one device in the run; communication between devices is left out."""
     world = config.trainer.devices * config.trainer.nodes
     trainer = replace(config.trainer, devices=1, nodes=1, strategy="auto", progress=False, max_minutes=None)
     logger = replace(config.logger, mode="offline") if config.logger.mode != "disabled" else config.logger
@@ -184,7 +184,7 @@ def one_device(config: RunConfig) -> RunConfig:
 
 
 def _measure(shape: Shape, limit: float) -> Measured:
-    """Ask as many processes at the same time as runs will share the machine; times are means, memory the largest."""
+    """Run as many processes at once as runs will share the machine; times are means, memory is the maximum."""
     total = machine_bytes()
     room = None if total is None or shape.config.trainer.accelerator == "gpu" else total // shape.at_once
     place = {processes.PARENT: str(os.getpid())}
@@ -211,7 +211,7 @@ def _measure(shape: Shape, limit: float) -> Measured:
 
 
 def _awaited(children: Sequence["subprocess.Popen[bytes]"], folder: Path, patience: float) -> Measured:
-    """Wait for all, or for the first fault: the others would wait for it in vain."""
+    """Wait for all processes, or until one fails, since the others would wait for it forever."""
     deadline = time.monotonic() + patience
     while True:
         codes = [child.poll() for child in children]
@@ -227,11 +227,11 @@ def _awaited(children: Sequence["subprocess.Popen[bytes]"], folder: Path, patien
 
 
 def _fault(folder: Path, number: int, code: int) -> Measured:
-    """Why a process has ended without having measured."""
+    """Why a process ended without a measurement."""
     answer = folder / f"{number}.json"
     if answer.exists():
         return Measured(**json.loads(answer.read_text(encoding="utf-8")))
-    if code == -9:  # Linux ends processes so when memory is short
+    if code == -9:  # as Linux does when memory runs out
         return Measured(fault="its process was killed, as Linux does when memory runs out", exhausted=True)
     lines = (folder / f"{number}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
     ended = f"its process was ended by signal {-code}" if code < 0 else f"its process ended with code {code}"
@@ -241,7 +241,7 @@ def _fault(folder: Path, number: int, code: int) -> Measured:
 def _merged(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     merged = dict(values[0])
     for name, value in merged.items():
-        if name == "prepare_seconds":  # what one of them prepared, the others have waited for
+        if name == "prepare_seconds":  # one process prepared it while the others waited
             merged[name] = max(v[name] for v in values)
         elif name.endswith("_seconds") or name == "save_seconds_per_byte":
             merged[name] = sum(v[name] for v in values) / len(values)

@@ -1,7 +1,7 @@
-"""How many runs at once do most rows an hour, on this machine's cores or on one of its GPUs: `sweep.at_once=auto`.
+"""The number of simultaneous runs that finish most rows per hour, on the CPU or on one GPU: `sweep.at_once=auto`.
 
-For 1, 2, 4 … runs as many probes take updates at the same time, each with its share of the cores, until more of them
-do less together or find no memory. Measurements stand in the cache that `plan.py` uses.
+For 1, 2, 4 … runs, as many probes run updates at the same time, each with its share of the cores, until more of them
+achieve less together or run out of memory. Measurements are stored in the cache that `plan.py` uses.
 """
 
 import sys
@@ -14,20 +14,20 @@ from variations.planning.measuring import Measured, Shape, machine_bytes, measur
 from variations.system.processes import cores
 
 LIMIT = 5.0
-"""Seconds of updates for each number of runs; start and decoding come on top."""
+"""Seconds of updates for each number of runs, in addition to start and decoding."""
 GPU_OVERHEAD = 600_000_000
-"""Bytes of a GPU's memory that a process takes beside what torch reserves: CUDA's context, libraries."""
+"""Bytes of GPU memory per process besides what torch reserves: CUDA's context, libraries."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """What so many runs do together."""
+    """The throughput of simultaneous runs."""
 
     at_once: int
     steps: float
-    """A minute."""
+    """Steps per minute."""
     rows: float
-    """An hour: whole rows, from their start to their scores."""
+    """Whole rows per hour, from start to scores."""
 
     def __str__(self) -> str:
         steps, rows = (f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in (self.steps, self.rows))
@@ -35,14 +35,14 @@ class Rate:
 
 
 def packed(config: RunConfig, runs: int, gpus: Sequence[str] = (), *, limit: float = LIMIT, fresh: bool = False) -> int:
-    """Measure how many runs at once are quickest, and say so on standard error.
+    """Measure which number of simultaneous runs is fastest, and report it on standard error.
 
     Args:
         config: Of the runs' base row, whose shape stands for all.
         runs: How many there are.
         gpus: GPUs that the runs may use, as CUDA_VISIBLE_DEVICES names them; empty: they use the CPU.
         limit: Seconds of updates for each number of runs.
-        fresh: Measure again what is known.
+        fresh: Whether to repeat known measurements.
 
     Returns:
         Runs at once: of the machine, or of each of its GPUs.
@@ -63,7 +63,7 @@ def packed(config: RunConfig, runs: int, gpus: Sequence[str] = (), *, limit: flo
 
 
 def largest(config: RunConfig, runs: int, gpus: int = 0) -> int:
-    """Return the most runs at once that are worth a look: a core for each process, and no more than there are."""
+    """Return the largest number of simultaneous runs to try: a core for each process, and no more than the runs."""
     devices = config.trainer.devices
     places = max(1, gpus)
     return max(1, min(cores() // places // (1 if gpus else devices), -(-runs * (devices if gpus else 1) // places)))
@@ -75,14 +75,14 @@ def candidates(most: int) -> list[int]:
 
 
 def best(rates: Sequence[Rate]) -> int:
-    """Return the number of runs that does most rows an hour; the smaller one of equals."""
+    """Return the number of runs that finishes most rows per hour; the smaller one if equal."""
     return max(rates, key=lambda rate: (rate.rows, -rate.at_once)).at_once
 
 
 def tried(
     config: RunConfig, most: int, gpus: Sequence[str], measure: Callable[[Shape], Measured]
 ) -> tuple[list[Rate], str]:
-    """Measure ever more runs at once until they do less together, and say why it ended before `most`, if for a fault.
+    """Measure increasing numbers of runs until they achieve less together, and the fault that ended this, if any.
 
     Args:
         config: Of each run.
@@ -110,7 +110,7 @@ def tried(
 
 
 def _fits(cost: Cost, at_once: int, *, on_gpu: bool) -> bool:
-    """Whether so many runs of this cost find memory; of a GPU's, each has taken what `cost` says."""
+    """Whether there is enough memory for `at_once` runs of this cost; on a GPU, each needs what `cost` says."""
     if on_gpu and cost.room is not None:
         return at_once * (cost.memory + GPU_OVERHEAD) <= cost.room
     return cost.fits is not False

@@ -1,4 +1,4 @@
-"""The cost of every row of a plan, the total of what is left, and how long that takes on so many devices."""
+"""The cost of every row of a plan, the total of what is left, and its duration on a number of devices."""
 
 import heapq
 from collections.abc import Sequence
@@ -76,13 +76,13 @@ class Bill:
     prices: list[Price]
     """In the order of the rows."""
     seconds: float
-    """Of all runs that are left, one after the other."""
+    """Of all runs left, one after the other."""
     hours: float
     """Device-hours of the same."""
     disk: int
-    """Bytes that they will add."""
+    """Bytes of checkpoints that they add."""
     preparation: float
-    """Seconds to prepare corpora that only a part was read of."""
+    """Seconds to prepare corpora of which only a part was read."""
     places: int
     path: Path
     """With `places` runs at a time."""
@@ -91,13 +91,13 @@ class Bill:
 
 
 def bill(rows: Sequence[Planned], places: int | None, limit: float, *, fresh: bool) -> Bill:
-    """Measure what is not known yet and add up.
+    """Measure what is not known yet, and add up.
 
     Args:
         rows: The plan.
         places: Runs at the same time; None: `sweep.at_once`, or one for each GPU of this machine.
         limit: Seconds of updates for each shape.
-        fresh: Measure again what is known.
+        fresh: Whether to repeat known measurements.
     """
     rows = _packed(rows, limit, fresh=fresh)
     shapes = {row.name: Shape(row.config, row.at_once) for row in rows if row.config is not None}

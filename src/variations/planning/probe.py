@@ -1,7 +1,7 @@
-"""Measures one shape: `python -m variations.planning.probe FOLDER NUMBER SPAWNED`, in a process of its own.
+"""Measures one shape: `python -m variations.planning.probe FOLDER NUMBER SPAWNED`, in its own process.
 
-It takes some real updates through Lightning, the task and the run's own batches, then validates, tests and saves a
-little, and writes what each of these costs to `FOLDER/NUMBER.json`. Nothing else stays.
+It runs some real updates through Lightning, the task and the run's own batches, then a short validation, test and
+checkpoint, and writes the cost of each to `FOLDER/NUMBER.json`. Nothing else is left behind.
 """
 
 import functools
@@ -42,13 +42,13 @@ WARM = 2
 FEWEST, MOST = 6, 60
 """Updates that count."""
 PRICED = 300
-"""Batches of an epoch whose FLOPs are counted, the first ones."""
+"""The first batches of an epoch, whose FLOPs are counted."""
 SIGHTING = 4
-"""The first look is at a batch that was cut in two so many times."""
+"""The first timing uses a batch that was halved this many times."""
 
 
 class Clock(pl.Callback):
-    """Times each update; stands in the place of the run's own loop."""
+    """Times each update, in place of the run's own loop."""
 
     def __init__(self, device: str, updates: int) -> None:
         self.device, self.updates = device, updates
@@ -59,7 +59,7 @@ class Clock(pl.Callback):
         self._began = self._backward_done = 0.0
 
     def on_train_start(self, trainer: pl.Trainer, task: Any) -> None:
-        """What the run's loop does, and the first mark."""
+        """Start the clocks."""
         task.budget.start_clock()
         self._began = self._now()
 
@@ -82,7 +82,7 @@ class Clock(pl.Callback):
 
 
 class Parts:
-    """Batches as they come, each cut in two so many times; remembers their FLOPs."""
+    """Successive batches, each halved `cuts` times; records their FLOPs."""
 
     def __init__(self, experiment: Any, batches: Iterable[Any], cuts: int, number: int) -> None:
         self.experiment, self.batches, self.cuts, self.number = experiment, batches, cuts, number
@@ -96,7 +96,7 @@ class Parts:
 
 
 def cut(experiment: Any, batch: Any, times: int) -> Any:
-    """The first part of a batch that is cut in two so many times, as long as there is something to cut."""
+    """The first part of a batch that is halved up to `times` times, as long as it can be divided."""
     for _ in range(times):
         half = experiment.halves(batch)[0] if len(batch) > 1 else batch
         if not len(half):
@@ -108,7 +108,7 @@ def cut(experiment: Any, batch: Any, times: int) -> Any:
 def wait_for_all(folder: Path, stage: str, count: int) -> float:
     """Wait until `count` processes have come to `stage`, and return the seconds that it took.
 
-    Each measures while all the others are at work; whoever started them ends all when one of them fails.
+    Each measures while all the others run; the process that started them ends all if one fails.
     """
     began = time.monotonic()
     (folder / f"{stage}.{os.getpid()}").touch()
@@ -118,13 +118,13 @@ def wait_for_all(folder: Path, stage: str, count: int) -> float:
 
 
 class Probe:
-    """One shape on this machine: data, network and tracker as a run has them.
+    """One shape on this machine, with data, network and tracker as in a run.
 
     Args:
-        config: Of one device's share.
-        folder: Stands for a run's.
+        config: The configuration of one device's share.
+        folder: A temporary run folder.
         limit: Seconds of updates.
-        fits: Bytes of memory that there are; None: not known.
+        fits: Bytes of available memory; None: not known.
     """
 
     def __init__(self, config: RunConfig, folder: RunFolder, limit: float, fits: int | None) -> None:
@@ -158,16 +158,16 @@ class Probe:
         self.mean = float(np.mean(prices))
 
     def sight(self) -> float:
-        """Time a small part of the dearest batch; return when its first update began, in seconds since the epoch."""
+        """Time a small part of the most expensive batch; return when its first update began, in seconds since 1970."""
         clock, _ = self._run([self.dearest] * 3, SIGHTING, 3)
         self.seconds = clock.passes[-1] + clock.steps[-1]
         return time.time() - sum(clock.passes) - sum(clock.steps)
 
     def train(self) -> None:
-        """Take updates on the epoch's first batches, after some on the dearest, which do not count.
+        """Run updates on the first batches of the epoch, after some on the most expensive one, which are not counted.
 
-        Of batches that are too slow or too large only a part is taken. An update is a pass over so many batches and the
-        optimiser's part; a pass is seconds by FLOPs, at the epoch's mean price.
+        Of batches that are too slow or too large, only a part is used. The time of an update is that of its passes and
+        of the optimiser; the time of a pass is the measured seconds per FLOP times the mean FLOPs of a batch.
         """
         cuts, needed = 0, 0
         if self.fits is not None:
@@ -191,7 +191,7 @@ class Probe:
         }
 
     def _largest(self, cuts: int) -> int:
-        """Time ever larger parts of the dearest batch until the next might take too long, or has `cuts` cuts."""
+        """Time ever larger parts of the most expensive batch, down to `cuts` halvings, until one might be too slow."""
         found = SIGHTING
         while found > cuts and 2 * self.seconds * (FEWEST + WARM) <= 3 * self.limit:
             found -= 1
@@ -200,7 +200,7 @@ class Probe:
         return found
 
     def _run(self, batches: Iterable[Any], cuts: int, number: int) -> tuple[Clock, list[int]]:
-        """Take an update on a part of each batch through the run's own Trainer; return their FLOPs, too."""
+        """Run an update on a part of each batch with the run's own Trainer; return the clock and their FLOPs."""
         clock, parts = Clock(self.device, number), Parts(self.experiment, batches, cuts, number)
         steps = max(number, self.config.trainer.max_steps)
         config = replace(self.config, trainer=replace(self.config.trainer, max_steps=steps))
@@ -208,7 +208,7 @@ class Probe:
         return clock, parts.flops[:number]
 
     def _activations(self) -> int:
-        """Bytes that the backward pass keeps of the dearest batch, from two parts of it: some are kept of any batch."""
+        """Bytes kept for the backward pass of the most expensive batch, extrapolated from two parts of it."""
         place = self.step.place
         sizes, kept = [], []
         for cuts in (SIGHTING, SIGHTING - 1):
@@ -221,7 +221,7 @@ class Probe:
         return int(kept[1] + slope * (len(self.dearest) - sizes[1]))
 
     def finish(self) -> dict[str, Any]:
-        """Validate, test and save a little; return everything that was measured."""
+        """Run a short validation, test and checkpoint; return all measurements."""
         on_gpu = self.device == "cuda"
         self.step.eval()
         validation, test = self.task.testing(self.experiment, self.folder, self.step.place, self.limit)
@@ -247,7 +247,7 @@ class Probe:
 
 
 def measure(config: RunConfig, request: dict[str, Any], meeting: Path, folder: Path, spawned: float) -> dict[str, Any]:
-    """Everything that `run_cost` needs to know; `spawned` is when the process was started (seconds since the epoch)."""
+    """All measurements for `run_cost`; `spawned` is when the process was started (seconds since 1970)."""
     probe = Probe(config, RunFolder(folder), request["limit"], request["memory"])
     waited = wait_for_all(meeting, "ready", request["count"])
     began = probe.sight()
@@ -259,7 +259,7 @@ def measure(config: RunConfig, request: dict[str, Any], meeting: Path, folder: P
 
 
 def main() -> int:
-    """Read the request, measure, write the answer; after a fault its sentence, and exit code 1."""
+    """Read the request, measure, write the answer; after a fault its message, with exit code 1."""
     processes.die_with_parent()
     meeting, number, spawned = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
     request = json.loads((meeting / "request.json").read_text(encoding="utf-8"))

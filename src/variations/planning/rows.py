@@ -1,4 +1,4 @@
-"""Which rows a plan has: those of a sweep, one run, or every row of both papers; each composed, checked, looked for."""
+"""The rows of a plan: those of a sweep, one run, or all rows of both papers, composed and checked, with their state."""
 
 import os
 import re
@@ -40,16 +40,16 @@ class Launch:
     state: str
     """`finished`, `pruned`, `running`, `interrupted`, `failed`, or `absent`."""
     done: float = 0.0
-    """Share of the updates that its newest checkpoint has behind it."""
+    """Share of the updates done at its newest checkpoint."""
 
     @property
     def left(self) -> bool:
-        """Whether the same command would do anything for it."""
+        """Whether the same command would run it."""
         return self.state not in ("finished", "pruned")
 
 
 def launch(config: RunConfig) -> Launch:
-    """Look at the run's folder; a run of another configuration counts as absent."""
+    """The state of a run from its folder; a run of another configuration counts as absent."""
     folder = latest(run_folder(config))
     if folder is None:
         return Launch(config.seed, "absent")
@@ -59,7 +59,7 @@ def launch(config: RunConfig) -> Launch:
         return Launch(config.seed, "failed")
     if not same or (state == "finished" and config.force):
         return Launch(config.seed, "absent")
-    if state == "finished":  # without its result it is tested again
+    if state == "finished":  # without a result it is tested again
         return Launch(config.seed, state if folder.finished() else "interrupted", 1.0)
     found = (re.fullmatch(r"step(\d+)\.ckpt", path.name) for path in folder.checkpoints.glob("step*.ckpt"))
     newest = max((int(match[1]) for match in found if match), default=0)
@@ -77,7 +77,7 @@ class Planned:
     base: RunConfig | None = None
     """Configuration of the row it is compared with; None for a base row."""
     launches: tuple[Launch, ...] = ()
-    """Its runs; none in the list of both papers' rows, which is no launch."""
+    """Its runs; none in the list of both papers' rows, which launches nothing."""
     at_once: int = 1
     """Runs that share the machine; for `sweep.at_once=auto` 1, until that is measured."""
 
@@ -88,12 +88,12 @@ class Planned:
 
     @property
     def reuses(self) -> str | None:
-        """The row whose checkpoint it only tests."""
+        """The row whose checkpoint it tests, without training."""
         return self.config.variation.reuse if self.config is not None and self.config.sweep.reuse else None
 
     @property
     def left(self) -> list[Launch]:
-        """Its runs that the launch would do."""
+        """Its runs that the launch would execute."""
         return [run for run in self.launches if run.left]
 
 
@@ -149,7 +149,7 @@ def _papers() -> list[Planned]:
 
 
 def _compose(pair: tuple[str, str]) -> RunConfig | list[str]:
-    """Return a row's configuration, or its faults (exceptions with arguments of their own do not cross processes)."""
+    """Return a row's configuration, or its faults (such exceptions cannot be passed between processes)."""
     try:
         config: RunConfig = compose_run([f"variation={'/'.join(pair)}"])
         return config
@@ -167,7 +167,7 @@ def _multirun(overrides: Sequence[str], plain: Sequence[str], extra_folder: str 
     table = head.sweep.table or head.sweep.name or ""
     quoted = {row: definition for row, ref in rows.items() if (definition := load_row(ref, table)).quoted}
     wanted = [row for row in rows if row not in quoted]
-    if head.rows is not None:  # named rows: the quoted among them are shown as well, but never composed as a run
+    if head.rows is not None:  # named rows: quoted ones are shown as well, but never composed as a run
         lines = [line for line in lines if not line.startswith("rows=")] + [f"rows=[{','.join(wanted)}]"]
     every = composed_jobs(tuple(lines), extra_folder) if wanted or not swept else ()
     jobs: dict[str, Any] = {}
@@ -202,7 +202,7 @@ def _planned(
 
 
 def _raise(configs: Mapping[str, RunConfig], problems: Sequence[str] = (), *, data: bool = True) -> None:
-    """Raise every fault of rows, each once, with the rows that have it; without `data`, none about data."""
+    """Raise all faults of rows, each once with the rows that have it; faults of data only if `data` is set."""
     rows_by_fault: dict[str, list[str]] = {}
     for row, config in configs.items():
         for fault in check(config):

@@ -1,4 +1,4 @@
-"""A search as its sweep file and command line define it, checked as a whole before anything is started."""
+"""A search as defined by its sweep file and command line, checked as a whole before anything is started."""
 
 import dataclasses
 import math
@@ -41,9 +41,9 @@ class Definition:
     objectives: tuple[Objective, ...]
     seeds: tuple[int, ...]
     overrides: tuple[str, ...]
-    """Of every trial, before its own values."""
+    """Overrides of every trial, before its own values."""
     base: RunConfig
-    """What `overrides` compose: the baseline, with its own values for the keys of the space."""
+    """The configuration of `overrides`: the baseline, with its own values for the keys of the space."""
     enqueued: Mapping[str, Any] | None
     """Values of the baseline, which are tried first."""
     extra_folder: str | None = None
@@ -74,29 +74,29 @@ class Definition:
         return count if wanted is None else min(wanted, count)
 
     def trial_overrides(self, values: Mapping[str, Any]) -> list[str]:
-        """Compose a trial anywhere."""
+        """The overrides of a trial."""
         mine = [dimension.override(values[dimension.key]) for dimension in self.dimensions]
         return [*self.overrides, *mine]
 
     def configs(self, number: int, values: Mapping[str, Any]) -> list[RunConfig]:
-        """The runs of a trial, one a seed.
+        """The runs of a trial, one per seed.
 
         Raises:
-            ConfigError: these values do not go together.
+            ConfigError: this combination of values is invalid.
         """
         config = compose_run(self.trial_overrides(values), extra_folder=self.extra_folder)
         if found := check(config):
             raise ConfigError([fault.text for fault in found])
         config.name, config.runs = f"{TRIAL}{number}", str(self.home.parent)
         config.search = TrialConfig(trial=number, study=self.name, storage=self.storage)
-        config.variation = VariationConfig(task=config.variation.task)  # a trial is not the row it starts from
-        config.sweep.retries = 0  # what has failed tells the sampler so
+        config.variation = VariationConfig(task=config.variation.task)  # a trial is not the row that it starts from
+        config.sweep.retries = 0  # the sampler is told of failures instead
         return [dataclasses.replace(config, seed=seed) for seed in self.seeds]
 
     def fixed(self) -> dict[str, Any]:
-        """What trials have in common, which a study must not change while it grows."""
+        """The settings that all trials share, which must not change during a study."""
         searched = {dimension.key for dimension in self.dimensions}
-        # What a searched group sets differs between trials, so nothing is said about it.
+        # The keys that a searched group sets differ between trials, and are left out.
         if any(options(loader(self.extra_folder), key) for key in searched):
             kept = [line for line in self.overrides if line.partition("=")[0] not in searched]
             shared: dict[str, Any] = {"overrides": sorted(kept)}
@@ -115,7 +115,7 @@ def is_search(arguments: Sequence[str], extra_folder: str | None = None) -> bool
         return True
     chosen = [line for line in arguments if line.startswith("sweep=")]
     if chosen and "," in chosen[-1]:
-        raise ConfigError([f"{chosen[-1]}: one sweep at a time: run the line once for each."])
+        raise ConfigError([f"{chosen[-1]}: one sweep at a time: run the command once for each."])
     return bool(chosen) and _file_is_search(chosen[-1], extra_folder)
 
 
@@ -129,8 +129,8 @@ def _file_is_search(choice: str, extra_folder: str | None) -> bool:
 def define(arguments: tuple[str, ...], extra_folder: str | None = None) -> Definition:
     """Return the search that a command line asks for.
 
-    A key of the space that is typed with one value is no longer searched; one typed with an interval or with choices
-    is searched there, whatever the sweep file says.
+    A key of the space that is typed with one value is not searched; one typed with an interval or choices is searched
+    in these, whatever the sweep file says.
 
     Raises:
         ConfigError: All faults of the search, and of its baseline.
@@ -295,7 +295,7 @@ def _baseline_values(
 def _trial_faults(
     overrides: Sequence[str], node: Any, dimensions: Sequence[Dimension], extra_folder: str | None
 ) -> list[str]:
-    """Faults of the values at a space's ends, each tried alone; what is wrong without them comes once."""
+    """Faults of the values at the ends of a space, each tried alone, without repetitions."""
     found: list[str] = []
     groups = loader(extra_folder)
     for dimension in dimensions:

@@ -10,7 +10,7 @@ from variations.tasks.base import Measure
 from variations.tasks.task import Task
 
 COSTS = ("parameters", "flops", "seconds", "decoding_seconds")
-"""Top-level numbers of result.json: fewer is better."""
+"""Top-level numbers of result.json; lower is better."""
 DIRECTIONS = ("maximize", "minimize")
 
 
@@ -40,7 +40,7 @@ def objective(task: Task, key: str, direction: str | None = None) -> Objective:
 
 
 def objective_faults(settings: SearchConfig, task: Task) -> tuple[list[Objective], list[str]]:
-    """The objectives of a search, and what is wrong with them."""
+    """The objectives of a search, and their faults."""
     found = []
     if not settings.metrics:
         found.append(f"search.metrics is empty: name what to optimise, as in metrics: [{task.metrics[0]}].")

@@ -1,4 +1,4 @@
-"""A run that is a trial of a search: it reports its dev scores to the study, which may give it up."""
+"""Pruning: a run that is a trial reports its dev scores to the study, which may stop it."""
 
 import logging
 from collections.abc import Callable
@@ -16,12 +16,12 @@ Sentences = Callable[[], list[float]]
 
 
 def reports(config: RunConfig) -> bool:
-    """Whether a run reports to a study: Optuna takes intermediate values for one metric only."""
+    """Whether a run reports to a study: Optuna accepts intermediate values of one metric only."""
     return config.search.trial is not None and len(config.sweep.search.metrics) == 1
 
 
 class Reporter:
-    """The study as a run sees it. Trouble with the study never harms the run: it goes on without being pruned."""
+    """The study as a run sees it. If the study fails, the run continues without pruning."""
 
     def __init__(self, config: RunConfig) -> None:
         from variations.searching.study import make_pruner, open_storage
@@ -50,7 +50,7 @@ class Reporter:
         self.study = None
 
     def report(self, values: dict[int, float], *, ask: bool) -> bool:
-        """Report values by step, each once, also when a run repeats steps; True if the study gives the trial up.
+        """Report values by step, each once, also when a run repeats steps; True if the study stops the trial.
 
         Args:
             values: By step, which is the step of training, or the number of a sentence.
@@ -72,7 +72,7 @@ class Reporter:
 
 
 class Pruning(pl.Callback):
-    """Reports after each validation, and ends a run that the study gives up.
+    """Reports after each validation, and ends a run that the study stops.
 
     Args:
         config: The run's configuration, whose `search` block names the study.
@@ -92,7 +92,7 @@ class Pruning(pl.Callback):
             self.reporter = Reporter(self.config)
 
     def on_train_batch_end(self, trainer: pl.Trainer, task: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """After a validation; all ranks do alike what the first one hears."""
+        """After a validation; all ranks follow the decision of the first one."""
         step = trainer.global_step
         if step == self._seen or self.loop.validated[0] != step:
             return
@@ -115,7 +115,7 @@ class Pruning(pl.Callback):
         return self.reporter.report({step: float(value)}, ask=True)
 
     def _compare(self) -> bool:
-        """One test over all sentences, so that its level holds; their mean follows as one more value."""
+        """A single test over all sentences, so that its level holds; their mean follows as a last value."""
         reporter = self.reporter
         if reporter is None:
             return False
@@ -126,7 +126,7 @@ class Pruning(pl.Callback):
         return pruned
 
     def compared_at(self) -> int:
-        """The validation at which sentences are compared: the first after `pruner.at` of the training."""
+        """The validation at which sentences are compared: the first after the share `pruner.at` of the training."""
         last, every = self.config.trainer.max_steps, self.loop.val_every
         wanted = self.config.sweep.search.pruner.at * last
         return int(min(last, max(1, -(-wanted // every)) * every))

@@ -1,8 +1,8 @@
-"""A search from its first trial to its last: asks the study, has the trials' runs done in a pool, tells the study.
+"""A search from the first trial to the last: asks the study, executes the trials' runs in a pool, tells the study.
 
-A trial is minded by the search process that began it, which shows by a lease that it lives. When that process is gone
-the next one takes the trial over: a run that has ended is told as it ended, one that was interrupted goes on from its
-last checkpoint. A run that dies while its search lives has failed, and the search goes on.
+A trial belongs to the search process that began it, which holds a lease. When that process has died, the next one takes
+the trial over: a run that has ended is reported as it ended, and an interrupted one continues from its last checkpoint.
+A run that dies while its search process is alive has failed, and the search continues.
 """
 
 import secrets
@@ -23,19 +23,19 @@ from variations.sweeping.pool import Pool
 from variations.system.errors import ConfigError, UserError
 
 SEARCHES = ".searches"
-"""Folder of the leases by which searches show that they live."""
+"""Folder of the leases of search processes."""
 LOOK = 2.0
-"""Seconds between looks for trials whose search is gone."""
+"""Seconds between checks for trials whose search process has died."""
 
 
 @dataclass
 class Trial:
-    """A trial that this process minds."""
+    """A trial of this process."""
 
     number: int
     values: dict[str, Any]
     outcomes: list[Outcome] = field(default_factory=list)
-    """One run a seed."""
+    """One run per seed."""
 
 
 class Search:
@@ -43,8 +43,8 @@ class Search:
 
     Args:
         definition: What is searched.
-        pool: Where runs are done.
-        show: Told what happens.
+        pool: Where runs execute.
+        show: Reports progress.
     """
 
     def __init__(self, definition: Definition, pool: Pool, show: Show | None = None) -> None:
@@ -60,7 +60,7 @@ class Search:
         self._full = False
 
     def run(self) -> None:
-        """Go on until the total is reached and this process's trials have ended.
+        """Run until the total is reached and the trials of this process have ended.
 
         Raises:
             KeyboardInterrupt: The user stopped the search; trials in progress have saved themselves, and stay open.
@@ -77,7 +77,7 @@ class Search:
                 raise
 
     def step(self) -> None:
-        """Do what can be done now, without waiting."""
+        """Do everything that is due, without waiting."""
         self._take_over()
         self._begin_trials()
         self.control.step()
@@ -104,7 +104,7 @@ class Search:
         return room - len(waiting)
 
     def _begin(self, number: int, values: dict[str, Any]) -> None:
-        """Have a trial's runs done; values that do not go together are a failed trial."""
+        """Start the runs of a trial; an invalid combination of values is a failed trial."""
         try:
             configs = self.definition.configs(number, values)
             overrides = tuple(self.definition.trial_overrides(values))
@@ -120,7 +120,7 @@ class Search:
         self.control.outcomes.extend(outcomes)
 
     def _take_over(self) -> None:
-        """Mind the trials of searches that are gone."""
+        """Take over the trials of search processes that have died."""
         if time.monotonic() - self._looked < LOOK:
             return
         self._looked = time.monotonic()
@@ -130,7 +130,7 @@ class Search:
             values = self.study.adopt(number, owner, self.owner)
             if values is None:
                 continue
-            self.show.say(f"trial {number}: its search is gone; it is taken over.")
+            self.show.say(f"trial {number}: its search process has ended; this one continues it.")
             self._begin(number, values)
             self._close_what_had_failed(number)
 
@@ -141,7 +141,7 @@ class Search:
         return self.watch.free(place, read(place)) is True
 
     def _close_what_had_failed(self, number: int) -> None:
-        """A run that had failed before its search was gone is not tried again."""
+        """A run that failed before its search process died is not retried."""
         for trial in self.trials:
             for outcome in trial.outcomes if trial.number == number else []:
                 status = outcome.status()
@@ -160,7 +160,7 @@ class Search:
                     self._forget(trial)
 
     def _go_on_or_leave(self, trial: Trial) -> None:
-        """A run that was stopped, but not by this search, goes on; when the search itself stops, it stays open."""
+        """Continue a run that was not stopped by this search; when the search itself stops, leave the trial open."""
         if self.control.stopping:
             self._forget(trial)
             return

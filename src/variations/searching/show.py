@@ -1,4 +1,4 @@
-"""What a search shows while it goes on, and at its end."""
+"""What a search shows while it runs, and at its end."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,11 @@ ENOUGH = 10
 SHOWN = 5
 """Trials in the summary, the best first."""
 WIDE = 400
-"""Columns where no terminal limits them: keys are not cut off in a log."""
+"""Width without a terminal, so that keys are not cut off in a log."""
 
 
 class Show(Overview):
-    """The search as it goes on, on standard error."""
+    """Shows the progress of a search on standard error."""
 
     def __init__(self, definition: Definition, console: Console | None = None) -> None:
         super().__init__(console)
@@ -31,16 +31,16 @@ class Show(Overview):
         self.best: float | None = None
 
     def begins(self, study: Study) -> None:
-        """What was found before is still the best to beat."""
+        """Start from the best value found before."""
         complete = [trial for trial in study.trials() if trial.state.name == "COMPLETE"]
         if complete and len(study.objectives) == 1:
             self.best = float(_ranked(study, complete)[0].value)
 
     def started(self, outcomes: Sequence[Outcome], outcome: Outcome) -> None:
-        """Said by `began`."""
+        """Reported by `began`."""
 
     def ended(self, outcomes: Sequence[Outcome], outcome: Outcome) -> None:
-        """Said by `closed`."""
+        """Reported by `closed`."""
 
     def began(self, number: int, values: Mapping[str, Any]) -> None:
         """A trial was begun."""
@@ -66,7 +66,7 @@ class Show(Overview):
 
 
 def summary(study: Study) -> None:
-    """Print the best trial or the Pareto front, what mattered, what failed, and where all is kept."""
+    """Print the best trials or the Pareto front, the importance of keys, failures, and where everything is stored."""
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = WIDE
@@ -79,18 +79,18 @@ def summary(study: Study) -> None:
     names = {"COMPLETE": "finished", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "open", "WAITING": "waiting"}
     told = ", ".join(f"{counts[state]} {text}" for state, text in names.items() if counts[state])
     begun, total = study.begun(), study.definition.total
-    of_all = f"{begun} of {total} in all" if begun <= total else f"{begun} in all, though only {total} are asked for"
+    of_all = f"{begun} of {total} in all" if begun <= total else f"{begun} in all, more than the {total} requested"
     console.print(f"{told or 'no trials'}; {of_all}", soft_wrap=True)
     for trial in trials:
         if trial.state.name == "FAIL":
-            reason = trial.user_attrs.get(REASON, "no reason is known")
+            reason = trial.user_attrs.get(REASON, "reason unknown")
             console.print(f"[red]failed[/] {TRIAL}{trial.number}: {escape(reason)}", soft_wrap=True)
     if text := _importance(study, complete):
         console.print(escape(text), soft_wrap=True)
     console.print(f"Trials: {escape(str(study.definition.home))}", soft_wrap=True)
     console.print(f"In the browser: optuna-dashboard {escape(study.definition.storage)}", soft_wrap=True)
     if begun < total or counts["RUNNING"]:
-        console.print("The same line again goes on with the search.")
+        console.print("The same command again continues the search.")
 
 
 def _ranked(study: Study, complete: list[Any]) -> list[Any]:
@@ -100,7 +100,7 @@ def _ranked(study: Study, complete: list[Any]) -> list[Any]:
 
 def _table(study: Study, trials: Sequence[Any]) -> Table:
     several = len(study.objectives) > 1
-    title = "Pareto front: no other trial is better in all" if several else "Best trials"
+    title = "Pareto front: no other trial is better in every metric" if several else "Best trials"
     table = Table(title=title, title_justify="left")
     for name in ("trial", *(o.measure.label for o in study.objectives), *(d.key for d in study.definition.dimensions)):
         table.add_column(name)
@@ -122,7 +122,7 @@ def _importance(study: Study, complete: list[Any]) -> str:
         )
     except (ValueError, RuntimeError):  # all trials alike: nothing can be said
         return ""
-    return "What mattered (PED-ANOVA): " + ", ".join(f"{key} {share:.0%}" for key, share in found.items())
+    return "Importance of keys (PED-ANOVA): " + ", ".join(f"{key} {share:.0%}" for key, share in found.items())
 
 
 def _values(values: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What a search varies: keys of the schema, or groups, each with an interval, a range, or choices.
+"""The space of a search: keys of the schema, or groups, each with an interval, a range, or choices.
 
 A sweep file writes a dimension as Hydra's override syntax has it (`interval(0,0.3)`, `choice(2,4)`, `range(1,5)`,
 `tag(log,interval(1e-4,1e-2))`), or as a list of choices. This module imports no Optuna: faults are told at once.
@@ -40,7 +40,7 @@ class Dimension:
     choices: tuple[Scalar, ...] = ()
 
     def cells(self) -> int | None:
-        """Number of values; None: a continuum."""
+        """Number of values; None: continuous."""
         if self.kind == "choice":
             return len(self.choices)
         if self.step is None:
@@ -52,7 +52,7 @@ class Dimension:
         return self.choices if self.kind == "choice" else (self.low, self.high)
 
     def holds(self, value: Any) -> bool:
-        """Whether `value` is one of the dimension's."""
+        """Whether `value` belongs to the dimension."""
         if self.kind == "choice":
             return any(type(value) is type(choice) and value == choice for choice in self.choices)
         if not isinstance(value, int | float) or isinstance(value, bool) or not self.low <= value <= self.high:
@@ -73,13 +73,13 @@ class Dimension:
         return f"{self.low:g} to {self.high:g}" + (f" ({', '.join(extra)})" if extra else "")
 
     def plain(self) -> dict[str, Any]:
-        """For comparison with the space that a study was begun with."""
+        """Plain data, for comparison with the space that a study was begun with."""
         if self.kind == "choice":
             return {"choices": list(self.choices)}
         return {"type": self.kind, "low": self.low, "high": self.high, "step": self.step, "log": self.log}
 
     def suggest(self, trial: Any) -> Scalar:
-        """The value that an Optuna trial has, or gets, for it."""
+        """The value that an Optuna trial has or gets for this dimension."""
         value: Scalar
         if self.kind == "choice":
             value = trial.suggest_categorical(self.key, self.choices)
@@ -106,7 +106,7 @@ def word(value: Any) -> str:
 
 
 def read_space(space: Mapping[str, Any], found: Loader) -> tuple[list[Dimension], list[str]]:
-    """The dimensions that can be read, and every fault of the others, with valid choices."""
+    """The valid dimensions, and every fault of the others, with valid choices."""
     keys = leaf_keys(schema_of(None))
     groups = list(walk_groups(found))
     dimensions: list[Dimension] = []

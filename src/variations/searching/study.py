@@ -1,8 +1,8 @@
 """The study: Optuna's record of all trials, shared by every search process and every run that reports to it.
 
-Trials are reserved under one lock, so that searches started side by side never exceed the total. The sampler is made
-anew for each trial, seeded by the search's seed and the trial's number: what is proposed depends on the record alone,
-not on how often the search was interrupted.
+Trials are reserved under one lock, so that searches started side by side never exceed the total. A new sampler is
+created for each trial, seeded by the search's seed and the trial's number: proposals depend on the record alone, not on
+how often the search was interrupted.
 """
 
 import json
@@ -19,14 +19,14 @@ from variations.searching.objectives import Objective
 from variations.system.errors import ConfigError, UserError
 
 DEFINED = "variations"
-"""User attribute of a study: what it was begun with."""
+"""User attribute of a study: the definition that it was begun with."""
 OWNER = "owner"
-"""User attribute of a trial: the search process that minds it."""
+"""User attribute of a trial: the search process that owns it."""
 REASON = "reason"
 
 
 def quiet() -> None:
-    """Optuna's notices are not for our users."""
+    """Silence Optuna's notices."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -46,7 +46,7 @@ def open_storage(where: str) -> Any:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if where.startswith("sqlite:///"):
-            waiting = {"connect_args": {"timeout": 60}}  # seconds for another process's writing
+            waiting = {"connect_args": {"timeout": 60}}  # seconds to wait for another process's writes
             return optuna.storages.RDBStorage(where, engine_kwargs=waiting)
         backend = optuna.storages.journal.JournalFileBackend(str(path))
         _mend(path)
@@ -62,7 +62,7 @@ def open_storage(where: str) -> Any:
 
 
 def _mend(path: Path) -> None:
-    """Cut off a last line that a power cut has left by half: with more lines after it nobody could read the journal."""
+    """Remove an incomplete last line left by a power cut; lines after it would make the journal unreadable."""
     from optuna.storages.journal import JournalFileSymlinkLock
 
     if _is_whole(path):
@@ -180,7 +180,7 @@ class Study:
         return sum(trial.state.name != "WAITING" for trial in self.trials())
 
     def reserve(self, owner: str) -> tuple[int, dict[str, Any]] | None:
-        """Begin a trial: its number and values; None when the total is reached."""
+        """Begin a trial and return its number and values; None if the total is reached."""
         with self.lock():
             if self.begun() >= self.definition.total:
                 return None
@@ -190,7 +190,7 @@ class Study:
             return trial.number, self._values(trial)
 
     def adopt(self, number: int, former: str | None, owner: str) -> dict[str, Any] | None:
-        """Take over a running trial whose search process is gone: its values; None if another was quicker."""
+        """Take over a running trial whose search process has died; return its values, or None if another was faster."""
         from optuna.trial import Trial
 
         with self.lock():
@@ -206,7 +206,7 @@ class Study:
         return {d.key: d.suggest(trial) for d in self.definition.dimensions}
 
     def tell(self, number: int, state: str, values: Sequence[float] | None = None, reason: str | None = None) -> None:
-        """Close a trial as COMPLETE with its values, PRUNED, or FAIL with a reason; a closed one stays as it is."""
+        """Close a trial as COMPLETE with its values, PRUNED, or FAIL with a reason; a closed one is not changed."""
         import optuna
 
         with self.lock():
@@ -222,7 +222,7 @@ class Study:
                 self.optuna.tell(number, list(values) if values is not None else None, state=final)
 
     def running(self) -> dict[int, str | None]:
-        """Trials that nobody has closed, each with the search process that minds it."""
+        """Open trials, each with the search process that owns it."""
         return {trial.number: trial.user_attrs.get(OWNER) for trial in self.trials() if trial.state.name == "RUNNING"}
 
 
@@ -237,7 +237,7 @@ def _defined(definition: Definition) -> dict[str, Any]:
 
 
 def _changes(known: Mapping[str, Any], fresh: Mapping[str, Any], definition: Definition) -> list[str]:
-    """Why a study cannot go on with this definition; its length, sampler and pruner may change."""
+    """Why a study cannot continue with this definition; its length, sampler and pruner may change."""
     found = []
     words = {"space": "another space", "metrics": "other metrics", "fixed": "other settings of its trials"}
     for part, text in words.items():
@@ -257,10 +257,10 @@ def _short(value: Any) -> str:
 
 
 def _refuse_orphans(definition: Definition) -> None:
-    """Folders of trials without their study would be taken for those of a new one."""
+    """Refuse folders of trials without their study, which would be mistaken for those of a new one."""
     left = sorted(path.name for path in definition.home.glob(f"{TRIAL}[0-9]*") if path.is_dir())
     if left:
         raise UserError(
-            f"{definition.home} holds {len(left)} trials ({left[0]}, …), but their study is not in "
+            f"{definition.home} contains {len(left)} trials ({left[0]}, …), but their study is not in "
             f"{definition.storage}: name its storage with sweep.search.storage=…, or another search with sweep.name=…."
         )

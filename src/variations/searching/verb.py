@@ -17,8 +17,8 @@ def search(arguments: Sequence[str], launcher: Any, extra_folder: str | None = N
         extra_folder: A further folder of configuration files, as `--config-dir` gives it.
 
     Raises:
-        ConfigError: The search is at fault; nothing was started.
-        SystemExit: With code 1 if not one trial of the study has a value.
+        ConfigError: The search is invalid; nothing was started.
+        SystemExit: With code 1 if no trial of the study has a value.
         KeyboardInterrupt: The user stopped the search; the summary is printed first.
     """
     from hydra_plugins.variations_launcher.base import PoolLauncher

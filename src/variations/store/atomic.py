@@ -27,9 +27,9 @@ TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """Give a temporary name; the file that stands there in the end is flushed to the disk and takes the name `path`.
+    """Yield a temporary name; the file written there is flushed to the disk and then renamed to `path`.
 
-    In a run's folder this needs its lease (see fence.py). The folder of `path` is made if it is missing.
+    In a run's folder the process must hold the lease (see fence.py). The folder of `path` is made if it is missing.
 
     Raises:
         TakenOverError: another process has taken over the run whose file this is.
@@ -56,20 +56,20 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def disk_refusals_told() -> Iterator[None]:
-    """Raise RunFailedError where a disk that is full, broken or not to be written stops a run."""
+    """Raise RunFailedError if a run is stopped by a disk that is full, broken or read-only."""
     try:
         yield
     except OSError as error:
         if error.errno not in (*FULL, errno.EIO, errno.EROFS, errno.ESTALE, errno.EACCES):
             raise
-        what, remedy = ("is full", "make room") if error.errno in FULL else ("cannot be written", "mend that")
+        what, remedy = ("is full", "make room") if error.errno in FULL else ("cannot be written", "repair that")
         raise RunFailedError(
             f"the disk {what}: {error}. Checkpoints are untouched: {remedy} and run the same command again to continue."
         ) from error
 
 
 def refuse_unwritable(**files: str | None) -> None:
-    """See that files can be written before any work is done for them; nothing is left there.
+    """Check that files can be written before any work is done; nothing is left behind.
 
     Args:
         files: By key of the command line; None is passed over.
@@ -91,7 +91,7 @@ def refuse_unwritable(**files: str | None) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it, so that they outlast a power cut."""
+    """Make a folder and its parents so that they survive a power cut."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in missing:
@@ -99,7 +99,7 @@ def make_folder(path: Path) -> None:
 
 
 def flush(path: Path) -> None:
-    """See that a file's contents, or a folder's names, are on the disk."""
+    """Flush a file's contents, or a folder's entries, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -118,18 +118,18 @@ def write_yaml(path: Path, value: Any) -> None:
 
 
 def json_text(value: Any, *, indent: int | None = 2) -> str:
-    """Standard JSON of `value`, keys sorted; a number that is not finite becomes null, because JSON has none."""
+    """Standard JSON of `value`, keys sorted; NaN and infinities, which JSON lacks, become null."""
     return json.dumps(plain(value, finite=True), indent=indent, sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
 def stored_path(path: Path) -> Path | None:
-    """`path`, or the gzipped `<path>.gz` that stands for it in a record; None where there is neither."""
+    """`path`, or `<path>.gz` in its place, as records have it; None if neither exists."""
     compressed = path.with_name(f"{path.name}.gz")
     return next((found for found in (path, compressed) if found.is_file()), None)
 
 
 def read_stored(path: Path) -> bytes:
-    """Contents of `path`, or of `<path>.gz` where a record holds that instead.
+    """Contents of `path`, or of `<path>.gz` in its place.
 
     Raises:
         OSError: Neither can be read.
@@ -145,19 +145,19 @@ def read_stored(path: Path) -> bytes:
 
 
 def read_yaml(path: Path) -> Any:
-    """Contents of a YAML file. Raises `yaml.YAMLError`, OSError, or ValueError for one that no run has written."""
+    """Contents of a YAML file. Raises `yaml.YAMLError`, OSError, or ValueError for contents that no run writes."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     text = read_regular(path)
     try:
         if "*" in text and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=loader)):
-            raise ValueError("it repeats parts of itself by aliases")  # a few lines of them grow without end
+            raise ValueError("it repeats parts of itself by aliases")  # a few lines of them can expand without limit
         return shallow(yaml.load(text, Loader=loader))  # noqa: S506 (both loaders are the safe ones)
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
 
 
 def read_json(path: Path) -> Any:
-    """Contents of a JSON file. Raises OSError, or ValueError for one that is damaged or that no run has written."""
+    """Contents of a JSON file. Raises OSError, or ValueError for damaged contents, or contents that no run writes."""
     try:
         return shallow(json.loads(read_regular(path)))
     except RecursionError:
@@ -165,18 +165,18 @@ def read_json(path: Path) -> Any:
 
 
 def read_regular(path: Path) -> str:
-    """Text of a file in UTF-8, without waiting for a pipe to speak. Raises OSError or UnicodeDecodeError."""
+    """Text of a regular file in UTF-8; does not block on a pipe. Raises OSError or UnicodeDecodeError."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
         if found.st_size > LARGEST:
             raise OSError(errno.EFBIG, f"it is larger than {LARGEST >> 20} MiB")
         return file.read().decode("utf-8")
 
 
 def shallow(value: Any) -> Any:
-    """`value`, unless it is nested so deeply that whoever walks through it would run out of stack: then ValueError."""
+    """Return `value`. Raises ValueError if it is nested so deeply that recursion over it would overflow the stack."""
     layer = [value]
     for _ in range(DEEPEST):
         layer = [
@@ -191,7 +191,7 @@ def shallow(value: Any) -> Any:
 
 
 def plain(value: Any, *, finite: bool = False) -> Any:
-    """`value` in dicts, lists, strings, numbers, booleans and None; arrays and tensors by their `tolist`."""
+    """`value` as dicts, lists, strings, numbers, booleans and None; arrays and tensors are converted by `tolist`."""
     if isinstance(value, dict):
         return {str(key): plain(item, finite=finite) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

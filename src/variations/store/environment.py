@@ -1,4 +1,4 @@
-"""Where a run was made: commit, versions, machine and data, for environment.json. It holds no secrets."""
+"""The environment of a run for environment.json: commit, versions, machine and data, without secrets."""
 
 import os
 import platform
@@ -34,7 +34,7 @@ _ASSIGNED = re.compile(rf"({_HIDDEN_NAME}[\"']?\s*[:=]\s*)\S+", re.IGNORECASE)
 
 
 def environment(data_hashes: Mapping[str, str] | None = None, command: Sequence[str] | None = None) -> dict[str, Any]:
-    """Facts that let somebody repeat the run. Environment variables are left out, and credentials are struck out.
+    """The facts needed to repeat a run. Environment variables are left out, and credentials are masked.
 
     Args:
         data_hashes: SHA-256 of each data file, by name.
@@ -104,7 +104,7 @@ def cpu_model() -> str | None:
 
 
 def gpu_names() -> list[str]:
-    """NVIDIA devices as their driver lists them; empty where there is none. The run adds what torch knows."""
+    """NVIDIA devices as their driver lists them; empty if there is none. The run adds what torch reports."""
     found = []
     for path in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
         try:

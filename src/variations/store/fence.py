@@ -1,11 +1,11 @@
-"""What a process may write in a run's folder ends with its lease, at once and for good.
+"""Fencing: a process that has lost its lease can no longer write in the run's folder.
 
-A process that was paused past its lease knows nothing of it when it goes on: looking whether the lease is still its own
-before each write leaves a moment in between. So every file is first written into a folder that belongs to the lease,
-`.lease-<n>` beside the file's place, and renamed from there. Whoever takes the lease over renames those folders away
-before it reads anything; from then on the system itself refuses the former holder's renames, and files in the making
-have no place. Files are deleted by renaming them into that folder first. Lines of metrics go to a file that was opened
-in this way (`RunFolder.truncate_metrics`), and that the next holder replaces by another one.
+A process that was paused while its lease expired does not notice it when it resumes, and checking the lease before each
+write would leave a race. So every file is first written into a folder that belongs to the lease, `.lease-<n>` beside
+its destination, and renamed from there. A process that takes the lease over renames those folders away before it
+reads anything; from then on the file system refuses the former holder's renames and new temporary files. Files are
+deleted by renaming them into that folder first. Lines of metrics go to a file that was opened in this way
+(`RunFolder.truncate_metrics`) and that the next holder replaces by another one.
 """
 
 import errno
@@ -26,12 +26,12 @@ _own: dict[str, Path] = {}
 
 
 def build(folder: Path, number: int) -> None:
-    """Take away the fences of earlier leases of a run, and with them their holders' right to write; make our own.
+    """Remove the fences of earlier leases of a run, so that their holders can no longer write, and make our own.
 
     Raises:
         OSError: the folder cannot be written.
     """
-    if (folder / "config.yaml").is_file():  # a run; others have leases too
+    if (folder / "config.yaml").is_file():  # a run; other folders have leases too
         for name in PLACES:
             (folder / name).mkdir(exist_ok=True)
     for place in _places(folder):
@@ -40,7 +40,9 @@ def build(folder: Path, number: int) -> None:
             given = former.name.removeprefix(PREFIX)
             if not given.isdigit() or int(given) > number:  # else a lease's file in the making: `.lease-3.json.…`
                 continue
-            former.replace(place / f".former{former.name}-{secrets.token_hex(4)}")  # this is what ends the right
+            former.replace(
+                place / f".former{former.name}-{secrets.token_hex(4)}"
+            )  # from here on its holder cannot write
         for former in place.glob(f".former{PREFIX}*"):
             shutil.rmtree(former, ignore_errors=True)
         (place / f"{PREFIX}{number}").mkdir()
@@ -48,13 +50,13 @@ def build(folder: Path, number: int) -> None:
 
 
 def join(folder: Path, number: int) -> None:
-    """Write in a run's folder under a lease that the process holds which has started this one."""
+    """Write in a run's folder under a lease held by the parent process."""
     for place in _places(folder):
         _own[os.path.realpath(place)] = place / f"{PREFIX}{number}"
 
 
 def leave(folder: Path, number: int) -> None:
-    """Take our own fences away: the lease is given back."""
+    """Remove our own fences when the lease is released."""
     for place in _places(folder):
         fence = place / f"{PREFIX}{number}"
         if _own.get(os.path.realpath(place)) == fence:
@@ -63,14 +65,14 @@ def leave(folder: Path, number: int) -> None:
 
 
 def scratch(path: Path) -> Path:
-    """Return a new name for a file that will be renamed to `path`: within the fence if there is one, else beside it."""
+    """Return a new name for a file that will be renamed to `path`: inside the fence if there is one, else beside it."""
     name = f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp"
     fence = _own.get(os.path.realpath(path.parent))
     return path.with_name(name) if fence is None else fence / name
 
 
 def remove(path: Path) -> None:
-    """Delete a file, if it is there and this process may."""
+    """Delete a file if it exists and this process may write here."""
     with refused(path):
         if os.path.realpath(path.parent) not in _own:
             path.unlink(missing_ok=True)
@@ -84,21 +86,22 @@ def check(folder: Path) -> bool:
 
     Raises:
         TakenOverError: it did, and another process has taken the lease over.
-        RunFailedError: the folder was deleted under it.
+        RunFailedError: the folder was deleted meanwhile.
     """
     fence = _own.get(os.path.realpath(folder))
     if fence is None or fence.is_dir():
         return fence is not None
     if not folder.is_dir():
-        raise RunFailedError(f"{folder} was deleted while the run was at it.")
+        raise RunFailedError(f"{folder} was deleted while the run was writing to it.")
     raise TakenOverError(
-        f"{folder} was taken over by another process, as this one had been silent too long. It has written no more."
+        f"{folder} was taken over by another process, because this one did not renew its lease in time. This process "
+        "has written nothing since."
     )
 
 
 @contextmanager
 def refused(path: Path) -> Iterator[None]:
-    """Say what it means when a file of the fence `path` lies behind cannot be made or renamed.
+    """Explain why a file behind the fence of `path` cannot be made or renamed.
 
     Raises:
         TakenOverError: another process has taken the lease.

@@ -1,4 +1,4 @@
-"""What must not leave the machine in a page: values that are keys, tokens or passwords, by name or by shape."""
+"""Values that must not appear in a shared page: keys, tokens and passwords, recognised by name or by form."""
 
 import re
 from typing import Any
@@ -10,7 +10,7 @@ _NAMES = re.compile(
     re.IGNORECASE,
 )
 _COMMIT = re.compile(r"(?:^|\.)commit$")
-"""A commit's name looks like a key of W&B's: 40 hexadecimal digits."""
+"""A commit hash looks like an API key of W&B: 40 hexadecimal digits."""
 _SHAPES = (
     re.compile(
         r"(?i)\b((?:[\w\-]*api[_\-]?key|secret|password|passwd|token|authorization)['\"]?\s*[=:]\s*['\"]?)([^\s,;&'\"]+)"
@@ -22,12 +22,12 @@ _SHAPES = (
 
 
 def is_secret(key: str) -> bool:
-    """Whether a key's name says that its value is secret: `logger.api_key`, `password`, `WANDB_API_KEY`."""
+    """Whether the name of a key marks its value as secret: `logger.api_key`, `password`, `WANDB_API_KEY`."""
     return _NAMES.search(key) is not None
 
 
 def without_secrets(value: Any, key: str = "") -> Any:
-    """A copy of plain data in which secret values are replaced by HIDDEN, also inside of longer text."""
+    """A copy of plain data in which secret values are replaced by HIDDEN, also inside longer text."""
     if isinstance(value, dict):
         return {name: without_secrets(item, str(name)) for name, item in value.items()}
     if value is not None and is_secret(key) and not isinstance(value, bool | int | float):
@@ -40,7 +40,7 @@ def without_secrets(value: Any, key: str = "") -> Any:
 
 
 def clean(text: str) -> str:
-    """Text without what looks like a secret: `api_key=…`, a password in an address, well-known kinds of tokens."""
+    """Text with anything that looks like a secret masked: `api_key=…`, a password in a URL, known token formats."""
     for shape in _SHAPES:
         text = shape.sub(rf"\g<1>{HIDDEN}", text)
     return text

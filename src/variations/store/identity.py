@@ -1,4 +1,4 @@
-"""Which keys of a configuration make a run what it is, and how two configurations differ."""
+"""Which keys of a configuration identify a run, and how two configurations differ."""
 
 import hashlib
 import json
@@ -35,7 +35,7 @@ INCIDENTAL = (
     "variation.source",
     "variation.task",
 )
-"""Places, names and words: a run stays the same run when they change."""
+"""Paths, names and labels: changing them does not make it another run."""
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -51,9 +51,9 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Flat keys that define the run, without those that have the schema's default value.
+    """Flat keys that identify the run, without those that have the schema's default value.
 
-    Leaving defaults out means that a run of last month stays the same run when the schema gains a key.
+    Since defaults are left out, an old run keeps its identity when the schema gains a key.
     """
     return {
         key: value
@@ -63,7 +63,7 @@ def identity(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _left_out(key: str, config: Mapping[str, Any]) -> bool:
-    """Incidental keys; but where the text is the user's own, the folder it lies in says which text that is."""
+    """Whether a key is incidental. For a user's own text, the folder is not: it says which text it is."""
     if key == "data.root" and named(config.get("task") or DEFAULT).own_text(config):
         return False
     return is_incidental(key, config)
@@ -76,7 +76,7 @@ def config_hash(config: Mapping[str, Any]) -> str:
 
 
 def changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Keys of the identity whose values differ: `{key: (old value, new value)}`, sorted by key."""
+    """Identifying keys whose values differ: `{key: (old value, new value)}`, sorted by key."""
     before, after = identity(old), identity(new)
     keys = sorted(before.keys() | after.keys())
     first, second = defaults(old), defaults(new)

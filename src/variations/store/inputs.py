@@ -1,7 +1,7 @@
-"""What a run was made from: the fingerprint of each input, kept in its folder and compared before it is gone on with.
+"""The inputs of a run: the fingerprint of each is stored in the run's folder and compared before the run continues.
 
-A task names its inputs and their SHA-256 (texts, a vocabulary, what its preparation has made of them). This module
-knows none of them: it remembers, compares and refuses.
+A task names its inputs (texts, a vocabulary, prepared files) with their SHA-256. This module stores and compares the
+fingerprints whatever they stand for.
 """
 
 import hashlib
@@ -18,9 +18,9 @@ FILE = "inputs.json"
 
 
 def remembered(folder: RunFolder) -> dict[str, str]:
-    """Name and SHA-256 of each input of the run; empty if none was kept.
+    """Name and SHA-256 of each input of the run; empty if none was stored.
 
-    A run from before fingerprints were kept has those of its unpacked texts in its data card.
+    A run older than inputs.json has those of its unpacked texts in its data card.
 
     Raises:
         UserError: the file is damaged.
@@ -47,36 +47,36 @@ def _by_card(folder: RunFolder) -> dict[str, str]:
 
 
 def changed(folder: RunFolder, now: Mapping[str, str]) -> list[str]:
-    """Return the names of inputs that are not what they were for the run; names on one side only do not count."""
+    """Return the names of inputs that have changed since the run; names that occur on one side only do not count."""
     before = remembered(folder)
     return sorted(name for name in before.keys() & now.keys() if before[name] != now[name])
 
 
 def refuse_changed(folder: RunFolder, now: Mapping[str, str]) -> None:
-    """See that a run is gone on with from the same inputs; one that has not begun may begin with others.
+    """Check that a run continues with the same inputs; one that has not begun may use any.
 
     Raises:
-        UserError: some have changed; the sentence names them.
+        UserError: some have changed; the message names them.
     """
     if not folder.begun():
         return
     if found := changed(folder, now):
         raise UserError(
             f"{folder.path} was begun with other inputs: {', '.join(found)} {'have' if len(found) > 1 else 'has'} "
-            "changed since. Put the former text back to continue the run, or begin anew with the present one: under "
-            "another name (name=…, a sweep: sweep.name=…) or as a new attempt beside it (force=true)."
+            "changed since. Restore the former inputs to continue the run, or start it again with the present ones "
+            "under another name (name=…, a sweep: sweep.name=…) or as a new attempt beside it (force=true)."
         )
 
 
 def remember(folder: RunFolder, now: Mapping[str, str]) -> None:
-    """Keep the fingerprints of a run's inputs, all at once; those of a run that has begun stay beside them."""
+    """Store the fingerprints of a run's inputs, all at once; a run that has begun keeps its earlier ones as well."""
     before = remembered(folder) if folder.begun() else {}
     if before != {**before, **now}:
         write_json(folder.path / FILE, {**before, **now})
 
 
 def keep(folder: RunFolder, source: Path) -> dict[str, str]:
-    """Copy a file that the run will need again into its folder, where it must stay the same.
+    """Copy a file that the run will need again into its folder, where it must not change.
 
     Returns:
         Its name and SHA-256, to be remembered.
@@ -88,8 +88,8 @@ def keep(folder: RunFolder, source: Path) -> dict[str, str]:
     if own.exists() and folder.begun():
         if file_sha256(own) != sha256:
             raise UserError(
-                f"{own} is not what the present inputs give: the run was begun with others, or the file is damaged. "
-                "Put the former ones back, or begin anew under another name (name=…) or as a new attempt (force=true)."
+                f"{own} does not match the present inputs: the run was begun with others, or the file is damaged. "
+                "Restore the former ones, or start again under another name (name=…) or as a new attempt (force=true)."
             )
     elif not own.exists() or file_sha256(own) != sha256:
         with replaced(own) as temporary:
@@ -98,10 +98,10 @@ def keep(folder: RunFolder, source: Path) -> dict[str, str]:
 
 
 def kept(folder: RunFolder, name: str) -> Path:
-    """Return a file that `keep` has put into the run's folder.
+    """Return the path of a file that `keep` copied into the run's folder.
 
     Raises:
-        UserError: it is gone, or not what it was.
+        UserError: it is missing or has changed.
     """
     path = folder.path / name
     if not path.exists():
@@ -109,7 +109,7 @@ def kept(folder: RunFolder, name: str) -> Path:
     known = remembered(folder).get(name)
     if known is not None and file_sha256(path) != known:
         raise UserError(
-            f"{path} is not the file that the run was trained with (its SHA-256 differs): put that one back, or train "
+            f"{path} is not the file that the run was trained with (its SHA-256 differs): restore that one, or train "
             "the run again."
         )
     return path

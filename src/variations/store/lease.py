@@ -1,13 +1,13 @@
-"""Who is at a run: a lease in its folder, with a heartbeat, so that no two processes ever do the same run.
+"""Leases: a file with a heartbeat in a run's folder, so that no two processes ever execute the same run.
 
-A lease is a file `lease-<n>.json`; the one with the highest number is in force. Whoever wants the run makes the next
-number with `link`, which only one can (also on network file systems, where locks may be missing); then it looks
-whether a higher number has appeared meanwhile, and if so steps back. The highest file is never deleted, not even when
-the lease is given back, so numbers only grow and nobody can take an old one by mistake.
+A lease is a file `lease-<n>.json`; the one with the highest number is in force. A process that wants the run creates
+the next number with `link`, which succeeds for one process only (also on network file systems, which may lack locks).
+It then checks whether a higher number has appeared meanwhile, and if so withdraws. The highest file is never deleted,
+not even when the lease is released, so numbers only grow and no process can take an old one by mistake.
 
-Taking over ends the former holder's right to write (see fence.py), before the new one reads anything.
+Taking a lease over fences the former holder off (see fence.py) before the new one reads anything.
 
-The holder counts up `beat` in its file. A lease is free when it was given back; when its holder was a process of this
+The holder increments `beat` in its file. A lease is free when it was released; when its holder was a process of this
 machine that has ended; when the pool it was queued in knows no such job; or when an observer has seen no beat for
 `seconds` by its own clock. Clocks of different machines are never compared.
 """
@@ -31,23 +31,23 @@ from variations.store.process_identity import Process
 from variations.system.errors import ExitCode, InUseError, TakenOverError, UserError
 
 SECONDS = 60.0
-"""So long a holder may be silent before its lease is free; it beats six times as often."""
+"""A lease is free if its holder has not renewed it for so long; the holder renews it six times in that time."""
 SILENT = 3600.0
-"""A holder on another machine that has written nothing for so long is taken for gone by those who only look."""
+"""Readers take a holder on another machine for dead if it has written nothing for so long."""
 NAME = re.compile(r"lease-(\d+)\.json")
 KEY_SECONDS = 3.0
-"""So long a started run waits for the sweep to note under which key it was submitted."""
+"""How long a run that was started waits for the sweep to record the key under which it was submitted."""
 
 _held: set[str] = set()
-"""Tokens of the leases that this process holds: its file may say otherwise where a disk was full."""
+"""Tokens of the leases that this process holds; on a full disk, the files may say otherwise."""
 
 Alive = Callable[[str, str], bool | None]
-"""Of a pool's name and a key: whether that job waits or runs; None if unknown."""
+"""Takes a pool's name and a key; whether that job is queued or running, None if unknown."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """What a lease's file says."""
+    """The contents of a lease's file."""
 
     number: int
     state: str
@@ -82,7 +82,7 @@ def read(folder: Path) -> Record | None:
         try:
             return _record(max(numbers), read_regular(folder / f"lease-{max(numbers)}.json"))
         except FileNotFoundError:
-            continue  # a higher number has taken its place
+            continue  # a higher number has replaced it
         except ValueError:
             return Record(max(numbers), "running")  # damaged, as below
 
@@ -92,7 +92,7 @@ def _record(number: int, text: str) -> Record:
     try:
         stored = json.loads(text)
         return Record(number, **{key: value for key, value in stored.items() if key in known})
-    except (ValueError, TypeError, AttributeError):  # damaged: somebody's all the same, until it has been silent enough
+    except (ValueError, TypeError, AttributeError):  # damaged: held until it has not been renewed for long enough
         return Record(number, "running")
 
 
@@ -105,10 +105,10 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def silent(folder: Path, *others: Path) -> bool:
-    """Return whether nobody holds the lease of a run, or its holder has not written for SILENT seconds, for readers.
+    """Return whether the lease of a run is unheld, or its holder has not written for SILENT seconds; for readers only.
 
-    Only times of files are known to somebody who looks once, and they are those of another machine's clock; so this
-    never decides who may take the lease.
+    A single look sees no more than the times of files, set by another machine's clock, so this never decides whether
+    the lease may be taken over.
 
     Args:
         folder: The run's folder.
@@ -165,7 +165,7 @@ class Lease:
         if state == "running":
             with writing(folder):
                 fence.build(folder, number)
-        if not lease.held():  # looked at last: whoever comes now finds our fence, and takes it away
+        if not lease.held():  # checked last: a later claimant finds our fence and removes it
             fence.leave(folder, number)
             lease.path.unlink(missing_ok=True)
             return None
@@ -185,7 +185,7 @@ class Lease:
         return max(_numbers(self.folder), default=0) == self.record.number
 
     def beat(self, *, key: str | None = None) -> bool:
-        """Show that the holder lives, and note the pool's key if given; False if the lease was taken over."""
+        """Renew the lease, and record the pool's key if given; False if the lease was taken over."""
         if not self.held():
             return False
         self.record = replace(self.record, beat=self.record.beat + 1, key=key or self.record.key)
@@ -196,12 +196,12 @@ class Lease:
         return True
 
     def release(self) -> None:
-        """Give the lease back, if it is still in force."""
+        """Release the lease if it is still in force."""
         _held.discard(self.record.token)
         try:
             if self.held():
                 self.record = replace(self.record, state="released")
-                with suppress(TakenOverError):  # just now
+                with suppress(TakenOverError):  # meanwhile
                     self._write()
         finally:
             fence.leave(self.folder, self.record.number)
@@ -213,17 +213,17 @@ class Lease:
         return {key: value for key, value in asdict(self.record).items() if key != "number"}
 
     def _make(self) -> bool:
-        """Make the file whole, unless there is one of that number."""
+        """Create the complete file, unless there is one with that number."""
         temporary = self.folder / f".lease.{os.getpid()}-{self.record.token}.tmp"
         temporary.write_text(json_text(self._content()) + "\n", encoding="utf-8")
-        flush(temporary)  # after a power cut a lease without contents would be somebody's until it was silent enough
+        flush(temporary)  # after a power cut, an empty lease would count as held until its time was over
         try:
             os.link(temporary, self.path)
             return True
         except FileExistsError:
             # A network file system may repeat a request whose answer was lost: then the file is this very one.
             return temporary.samefile(self.path)
-        except OSError:  # no links here: a reader may meet the file empty, and then takes it for somebody's
+        except OSError:  # no links here: a reader may find the file empty, and then takes it for held
             try:
                 with self.path.open("x", encoding="utf-8") as file:
                     file.write(json_text(self._content()) + "\n")
@@ -236,14 +236,14 @@ class Lease:
 
 @dataclass
 class Watch:
-    """Observes leases of others: remembers when each last beat, by this process's own clock."""
+    """Observes the leases of other processes: when each was last renewed, by this process's own clock."""
 
     alive: Alive = lambda pool, key: None
     clock: Callable[[], float] = field(default_factory=lambda: time.monotonic)
     seen: dict[Path, tuple[str, int, float]] = field(default_factory=dict)
 
     def free(self, folder: Path, record: Record | None) -> bool | None:
-        """Return whether a lease may be taken over; None: not yet known, ask again."""
+        """Return whether a lease may be taken over; None: not known yet, call again."""
         if record is None or record.state == "released":
             return True
         if record.process == Process.of() and record.token not in _held:
@@ -254,7 +254,7 @@ class Watch:
         job_alive = self.alive(record.pool, record.key) if record.pool and record.key else None
         if job_alive is not None:
             return not job_alive
-        if process_alive is not None:  # the sweep that has queued the run
+        if process_alive is not None:  # the sweep that queued the run
             return not process_alive
         return self._silent(folder, record)
 
@@ -269,12 +269,12 @@ class Watch:
 
 @contextmanager
 def hold(folder: Path, *, seconds: float = SECONDS, queued: bool = False) -> Iterator[Lease]:
-    """Hold the lease of a run while it is done, with a heartbeat.
+    """Hold the lease of a run while it is executed, and renew it in the background.
 
     Args:
         folder: The run's folder.
-        seconds: So long others must wait after a last beat.
-        queued: This process was started by a sweep's pool, so that a lease in state `queued` is meant for it.
+        seconds: How long others must wait after the last renewal.
+        queued: This process was started by a sweep's pool, so a lease in state `queued` is meant for it.
 
     Raises:
         InUseError: another process holds the lease; the sentence names it.
@@ -290,13 +290,13 @@ def hold(folder: Path, *, seconds: float = SECONDS, queued: bool = False) -> Ite
         heart.join()
         try:
             lease.release()
-        except OSError as error:  # a full disk: others see that this process has ended
+        except OSError as error:  # a full disk; others can see that this process has ended
             print(f"Cannot write {lease.path}: {error}", file=sys.stderr)
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Keep others away from a run for a moment, unless this process holds its lease anyway.
+    """Hold the lease of a run for a moment, unless this process holds it already.
 
     Raises:
         InUseError: another process holds the lease; the sentence names it.
@@ -311,12 +311,13 @@ def alone(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Tell the user of a run's folder that cannot be made or written."""
+    """Raise UserError if the run's folder cannot be made or written."""
     try:
         yield
     except OSError as error:
         raise UserError(
-            f"the run's folder {folder} cannot be made or written ({error.strerror}): name another place with runs=DIR."
+            f"the run's folder {folder} cannot be made or written ({error.strerror}): choose another place with "
+            "runs=DIR."
         ) from error
 
 
@@ -339,7 +340,10 @@ def _take(folder: Path, seconds: float, queued: bool) -> Lease:
             raise InUseError(f"{folder} is in use by {record.who()}: wait for it to end, or stop it.")
         elif record is not None and not told:
             told = True
-            print(f"Waiting up to {record.seconds:.0f} s for a sign of life of {record.who()} …", file=sys.stderr)
+            print(
+                f"Waiting up to {record.seconds:.0f} s to see whether {record.who()} is still running …",
+                file=sys.stderr,
+            )
         time.sleep(0.05 if free else min(1.0, seconds / 6))
 
 
@@ -347,9 +351,11 @@ def _beat(lease: Lease, every: float, stop: threading.Event) -> None:
     while not stop.wait(every):
         try:
             held = lease.beat()
-        except OSError:  # a full disk, or a file system that is away for a moment: the next beat may pass
+        except OSError:  # a full disk, or a file system that is briefly unavailable: the next renewal may succeed
             continue
         if not held:
-            sys.stderr.write(f"error: {lease.folder} was taken over, as this process had been silent too long.\n")
+            sys.stderr.write(
+                f"error: {lease.folder} was taken over, because this process did not renew its lease in time.\n"
+            )
             sys.stderr.flush()
-            os._exit(ExitCode.HELD)  # at once, and nothing written: the folder is another's now
+            os._exit(ExitCode.HELD)  # at once, without writing anything: the folder belongs to another process now

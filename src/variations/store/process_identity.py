@@ -1,7 +1,7 @@
-"""Which process is meant, and whether it still is: a number alone is given to another process one day.
+"""The identity of a process, and whether it still runs: a process number alone is reused by the system.
 
-A process is named by its machine (and container), its number there, and the time it was born. Elsewhere than on Linux
-the time is left out.
+A process is identified by its machine (and container), its number there, and its start time. Systems other than Linux
+leave the time out.
 """
 
 import functools
@@ -15,14 +15,14 @@ from typing import Self
 
 @dataclass(frozen=True)
 class Process:
-    """A process anywhere."""
+    """A process on any machine."""
 
     pid: int
     host: str
     place: str
-    """Machine since its last start, and container: where numbers of processes mean the same."""
+    """Identifies the machine since its last boot, and the container: the scope of process numbers."""
     born: int
-    """Clock ticks from the machine's start to the process's; 0: unknown."""
+    """Start time of the process in clock ticks since boot; 0: unknown."""
 
     @classmethod
     def of(cls, pid: int | None = None) -> Self:
@@ -45,7 +45,7 @@ class Process:
         return cls(int(pid), parts[0], parts[1], int(parts[2]))
 
     def alive(self) -> bool | None:
-        """Return whether it is there and not merely waiting to be buried; None for a process of another machine."""
+        """Return whether it runs and is not a zombie; None for a process of another machine."""
         if self.place != here():
             return None
         if not Path("/proc/self/stat").exists():
@@ -55,7 +55,7 @@ class Process:
 
 @functools.cache
 def here() -> str:
-    """Return a word for this machine since its last start, and this container."""
+    """Return an identifier of this machine since its last boot, and of this container."""
     facts = [socket.gethostname()]
     try:
         facts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
@@ -66,7 +66,7 @@ def here() -> str:
 
 
 def _born(pid: int) -> int | None:
-    """Start of a living process in clock ticks; None if it has ended."""
+    """Start time of a running process in clock ticks; None if it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -75,7 +75,7 @@ def _born(pid: int) -> int | None:
 
 
 def answers(pid: int) -> bool:
-    """Return whether the system knows a process of that number here."""
+    """Return whether a process with that number exists on this machine."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

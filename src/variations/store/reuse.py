@@ -1,4 +1,4 @@
-"""Rows that differ from another row only at test time: its trained weights are tested again."""
+"""Rows that differ from another row only at test time and reuse its trained weights."""
 
 from pathlib import Path
 from typing import Any
@@ -20,17 +20,17 @@ def trained_in(folder: RunFolder, source: str | None) -> RunFolder:
     """Return the run whose checkpoints hold the weights of `folder`: itself, or the one that `variation.source` names.
 
     Raises:
-        UserError: that run is gone, not finished, or was trained otherwise or on other texts.
+        UserError: that run is missing or not finished, or was trained with another configuration or other inputs.
     """
     if source is None:
         return folder
     found = RunFolder(Path(folder.path, source).resolve())
     what = f"{folder.path} tests the weights of the run in {found.path} (variation.source)"
-    again = "run that one to its end, or train this one by itself with sweep.reuse=false force=true"
+    again = "run that one to its end, or train this one separately with sweep.reuse=false force=true"
     if not found.exists() or found.state() != "finished":
-        raise UserError(f"{what}, which is not there or not finished: {again}.")
+        raise UserError(f"{what}, which is missing or not finished: {again}.")
     if differing := hindrances(folder.config(), found.config()):
-        raise UserError(f"{what}, which was trained otherwise ({', '.join(differing)}): {again}.")
+        raise UserError(f"{what}, which was trained with another configuration ({', '.join(differing)}): {again}.")
     if changed := inputs.changed(found, inputs.remembered(folder)):
         raise UserError(f"{what}, which was made from other inputs ({', '.join(changed)} changed since): {again}.")
     return found

@@ -1,4 +1,4 @@
-"""Rows of a table as the sweep file defines them, and what a row changes, in the table's words."""
+"""Rows of a table as the sweep file defines them, and what a row changes in its base row."""
 
 import glob
 from collections import Counter
@@ -21,7 +21,7 @@ from variations.system.errors import UserError
 
 @dataclass(frozen=True)
 class RowDefinition:
-    """A row before any run: its words and its published figures."""
+    """A row before any run: its labels and published figures."""
 
     row: str
     label: str
@@ -34,7 +34,7 @@ class RowDefinition:
     note: str | None = None
     task: str = "translation"
     quoted: bool = False
-    """Another system's figures: there is nothing to run."""
+    """Another system's figures; there is nothing to run."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class SweepDefinition:
     metric: str = "bleu"
     note: str | None = None
     further: tuple[int, ...] = ()
-    """Those of `seeds` that nobody asked for: some row has a run of them all the same."""
+    """Those of `seeds` that were not asked for, but of which some row has a run."""
 
     def base_of(self, row: RowDefinition) -> RowDefinition | None:
         """The row it is compared with: the one it names, else the first; None for that row itself."""
@@ -64,15 +64,15 @@ def define(
     conf: Path = CONF,
     store: Path | None = None,
 ) -> SweepDefinition:
-    """The table of `sweep`, only `rows` and `seeds` if given.
+    """The table of `sweep`, restricted to `rows` and `seeds` if given.
 
-    Rows are those of the sweep; all of its table if it names none; else (a grid without a table) those in `store`.
-    Seeds are those of the sweep, and all that `store` has of its rows.
-    Raises UserError if there are no rows, or `rows` or `seeds` names an unknown one, one twice, or none.
+    Rows are those that the sweep names; if none, all of its table; for a grid without a table, those in `store`.
+    Seeds are those of the sweep, and all others that `store` has of its rows.
+    Raises UserError if there are no rows, or if `rows` or `seeds` is empty, repeats one, or names an unknown one.
     """
     for key, chosen in (("rows", rows), ("seeds", seeds)):
         if chosen is not None and not chosen:
-            raise UserError(f"{key}=[] picks none: name some, or leave it out for all.")
+            raise UserError(f"{key}=[] selects none: name some, or leave it out for all.")
         if chosen is not None and len(set(chosen)) < len(chosen):
             raise UserError(f"{key}={[*chosen]} names one twice: leave the second out.")
     name = sweep.name or "single"
@@ -106,13 +106,13 @@ def define(
 
 
 def _stored_seeds(home: Path, rows: Sequence[RowDefinition]) -> set[int]:
-    """Seeds of which some of the rows has a run."""
+    """Seeds with a run of any of the rows."""
     folders = (path for row in rows for path in home.glob(f"{glob.escape(row.row)}/*") if path.is_dir())
     return {int(match[1]) for path in folders if (match := SEED_FOLDER.fullmatch(path.name))}
 
 
 def crossed_name(row: str, point: str) -> str:
-    """The name of a row of a table under one point of the axes that the table is crossed with."""
+    """The name of a table's row at one point of the axes with which the table is crossed."""
     return f"{row},{point}"
 
 
@@ -122,9 +122,9 @@ def crossed_label(label: str, point: str) -> str:
 
 
 def _crossed(row: RowDefinition, home: Path, first: str) -> list[RowDefinition]:
-    """A row and those that it became where the sweep was crossed with other keys, which have no published figures.
+    """A row, and its variants where the sweep was crossed with other keys; variants have no published figures.
 
-    A row that has been run in that way alone is not missing: it stands in the table as those.
+    If only its variants have been run, the row itself is left out instead of shown as missing.
     """
     start = crossed_name(row.row, "")
     names = sorted(path.name for path in home.glob(f"{glob.escape(start)}*") if path.is_dir())
@@ -146,7 +146,7 @@ def _crossed(row: RowDefinition, home: Path, first: str) -> list[RowDefinition]:
 
 
 def told_apart(rows: Sequence[RowDefinition]) -> tuple[RowDefinition, ...]:
-    """The rows with labels that no two share: the table's letter, or else the row's name, is added where they do."""
+    """The rows with unique labels: where two agree, the table's letter or else the row's name is added."""
     for part in ("group", "row"):
         count = Counter(row.label for row in rows)
         words = {row.row: getattr(row, part) for row in rows if count[row.label] > 1}
@@ -155,7 +155,7 @@ def told_apart(rows: Sequence[RowDefinition]) -> tuple[RowDefinition, ...]:
 
 
 def load_row(reference: str, table: str, *, conf: Path = CONF) -> RowDefinition:
-    """Words and published figures in `<conf>/variation/<table>/<row>.yaml`; the bare name if there is no such file.
+    """Labels and published figures in `<conf>/variation/<table>/<row>.yaml`; the bare name if there is no such file.
 
     A `reference` is a row of `table`, or `other_table/row`.
     """
@@ -200,10 +200,9 @@ _SILENT = (
 
 
 def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Keys that make a row another experiment than its base row: `{"model.h": (8, 16), …}` in the schema's order.
+    """Keys in which a row's experiment differs from that of its base row: `{"model.h": (8, 16), …}`, in schema order.
 
-    Values left to their defaults are compared by what they come to, and keys without effect do not count: the task
-    says which.
+    Derived defaults are compared by their values. Keys without effect do not count; the task names them.
     """
     order, task = defaults(config), task_of(config)
     before, after = task.effective(flatten(base)), task.effective(flatten(config))
@@ -241,7 +240,7 @@ def varied(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 def differences(
     base: Mapping[str, Any], config: Mapping[str, Any], parameters: tuple[int | None, int | None] = (None, None)
 ) -> str:
-    """What `config` changes, in the table's words: "h 8→16, d_k 64→32; parameters +0".
+    """What `config` changes, in the papers' symbols: "h 8→16, d_k 64→32; parameters +0".
 
     Args:
         base: Configuration of the base row.
@@ -259,7 +258,7 @@ def in_words(
     """What `changes` found in `config`, as `differences` says it."""
     found = dict(changed)
     if found.get("model.d_v") == found.get("model.d_k"):
-        found.pop("model.d_v", None)  # d_k speaks for both, as in the papers' tables
+        found.pop("model.d_v", None)  # d_k stands for both, as in the papers' tables
     words = [_change(symbol(key, config), old, new) for key, (old, new) in found.items()]
     text = ", ".join(words) or "same configuration"
     old_size, new_size = parameters
@@ -267,7 +266,7 @@ def in_words(
 
 
 def symbol(key: str, config: Mapping[str, Any]) -> str:
-    """The papers' name of a key: `model.d_k` is d_k."""
+    """The papers' symbol of a key: `model.d_k` is d_k."""
     return _SYMBOLS.get(key) or task_of(config).symbols.get(key) or key.removeprefix("model.")
 
 
@@ -277,7 +276,7 @@ def signed(number: int) -> str:
 
 
 def _change(name: str, old: Any, new: Any) -> str:
-    if old is None:  # the base row has no such thing
+    if old is None:  # the base row does not set it
         return f"{name} {_word(new)}"
     return f"{name} {_word(old)}→{_word(new)}"
 

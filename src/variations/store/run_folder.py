@@ -1,20 +1,20 @@
-"""One run's folder: written by the run, read by everything that reports.
+"""The folder of one run: written by the run, read by tables, figures and the dashboard.
 
     runs/<sweep>/<row>/seed<k>/
         config.yaml        frozen and resolved
         status.json        running, finished, failed (and why), interrupted or pruned
-        metrics.jsonl      one line a measurement
+        metrics.jsonl      one line per measurement
         log.txt            what the run printed, when a sweep started it
-        lease-<n>.json     who is at it, or was last (see lease.py)
+        lease-<n>.json     the process that executes it, or did last (see lease.py)
         result.json        scores and costs
         environment.json   commit, versions, hardware
         inputs.json        SHA-256 of each text, of the vocabulary and of the ids made with it
         hypotheses/        <set>.hyp .ref .src
         checkpoints/
 
-A record (`record.py`) is the same folder without log, leases and checkpoints, its measurements and texts gzipped.
+A record (`record.py`) is the same folder without log, leases and checkpoints, with measurements and texts gzipped.
 
-Every file but metrics.jsonl and log.txt is replaced whole. This module imports no torch.
+Every file except metrics.jsonl and log.txt is replaced as a whole. This module imports no torch.
 """
 
 import json
@@ -64,25 +64,25 @@ class Status:
     pid: int | None = None
     host: str | None = None
     process: str | None = None
-    """The same process by a name that no other one ever has (`Process.key`)."""
+    """A unique name of the same process (`Process.key`)."""
     attempt: int = 1
     step: int | None = None
     epoch: int | None = None
     command: str | None = None
     failures: int = 0
-    """How often the run has failed in its whole life."""
+    """How often the run has failed in all."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further facts a caller stored."""
 
 
 class RunFolder:
-    """A run's home. Reading never writes; writing never leaves half a file."""
+    """The folder of one run. Reading never writes, and writing never leaves a partial file."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         self._tail_checked = False
         self._lines: FileIO | None = None
-        """metrics.jsonl as the holder of the run's lease has begun it."""
+        """metrics.jsonl, opened by the holder of the run's lease."""
 
     def __repr__(self) -> str:
         return f"RunFolder({str(self.path)!r})"
@@ -129,11 +129,11 @@ class RunFolder:
     # Configuration --------------------------------------------------------------------------------------------------
 
     def exists(self) -> bool:
-        """Whether a run has its home here."""
+        """Whether this is the folder of a run."""
         return (self.path / "config.yaml").is_file()
 
     def begun(self) -> bool:
-        """Whether there is anything that training, or a test, has left."""
+        """Whether training or a test has left any file."""
         files = (self.metrics, self.path / "result.json")
         return any(file.is_file() and file.stat().st_size for file in files) or any(self.checkpoints.glob("[!.]*"))
 
@@ -148,21 +148,21 @@ class RunFolder:
     def create(self, config: Mapping[str, Any]) -> Self:
         """Make the folder and freeze `config` (plain, resolved) in it.
 
-        A finished run with the same configuration is kept as it is; an unfinished one takes up what does not make it
-        another run (places, names, loggers). Of an unfinished run keys named in `resume.allow` may differ, and all of
-        one that ended before its first measurement; then the former configuration stays as config-<n>.yaml.
+        A finished run with the same configuration is left unchanged; an unfinished one takes new values of keys that do
+        not identify the run (paths, names, loggers). In an unfinished run, keys named in `resume.allow` may differ;
+        in one that ended before its first measurement, all may. The former configuration is kept as config-<n>.yaml.
 
         Raises:
             UserError: the folder belongs to another configuration (the message lists the keys that differ), has lost
                 its own, or cannot be made.
-            InUseError: another process is at the run that is to be changed.
+            InUseError: another process executes the run that is to be changed.
         """
         if not self.exists():
             if self.begun():
                 raise UserError(
-                    f"{self.path} holds what a run has left, but not its config.yaml, so nobody can tell which run "
-                    "that was: put the file back, move the folder away, or name this run (its sweep: sweep.name=…) "
-                    "otherwise with name=…."
+                    f"{self.path} holds files of a run, but its config.yaml is missing, so nobody can tell which run "
+                    "it was: restore the file, move the folder away, or give this run another name with name=… (a "
+                    "sweep: sweep.name=…)."
                 )
             with lease.writing(self.path):
                 for folder in (self.path, self.hypotheses, self.checkpoints):
@@ -176,11 +176,11 @@ class RunFolder:
             with lease.writing(self.path):
                 write_yaml(self.path / "config.yaml", config)
                 if state == "finished":
-                    self.set_status("interrupted", "its result.json is lost: it is tested again")
+                    self.set_status("interrupted", "its result.json is missing: it is tested again")
         return self
 
     def _change(self, config: Mapping[str, Any], changes: Mapping[str, tuple[Any, Any]]) -> None:
-        """Make it the run of another configuration, if that may be."""
+        """Change the configuration of the run, if that is allowed."""
         allowed = (config.get("resume") or {}).get("allow") or []
         forbidden = {key: values for key, values in changes.items() if not covered(key, allowed)}
 
@@ -190,7 +190,7 @@ class RunFolder:
             if forbidden and (certain or self.begun()):
                 raise UserError(_other_configuration(self.path, forbidden, allowed))
 
-        refuse(lease.read(self.path) is None)  # nobody has been at it: it may be about to begin
+        refuse(lease.read(self.path) is None)  # it was never leased: it may be about to begin
         with lease.alone(self.path):
             refuse(False)
             former = self.path / f"config-{1 + len(list(self.path.glob('config-*.yaml')))}.yaml"
@@ -200,7 +200,9 @@ class RunFolder:
                 if any(covered(key, ["data"]) for key in changes):  # as the user has allowed
                     (self.path / "inputs.json").unlink(missing_ok=True)
                 if forbidden:
-                    (self.path / "subwords.model").unlink(missing_ok=True)  # the other run may have another vocabulary
+                    (self.path / "subwords.model").unlink(
+                        missing_ok=True
+                    )  # the new configuration may have another vocabulary
 
     def config(self) -> dict[str, Any]:
         """The frozen configuration. Raises UserError if the file is missing or broken."""
@@ -220,7 +222,7 @@ class RunFolder:
     # Status ---------------------------------------------------------------------------------------------------------
 
     def status(self) -> Status | None:
-        """What the run last said of itself; None before its first word. Raises UserError if the file is broken."""
+        """The latest contents of status.json; None before the first. Raises UserError if the file is broken."""
         stored = self._read_json("status.json")
         if stored is None:
             return None
@@ -234,7 +236,7 @@ class RunFolder:
         return Status(**{key: value for key, value in stored.items() if key in known}, extra=extra)
 
     def set_status(self, state: str, reason: str | None = None, **extra: Any) -> None:
-        """Replace status.json. `started`, `step`, `epoch`, `command` and `failures` are kept until new ones are given.
+        """Replace status.json. `started`, `step`, `epoch`, `command` and `failures` are kept unless new ones are given.
 
         Raises:
             ValueError: `state` is not one of STATES.
@@ -247,12 +249,14 @@ class RunFolder:
         fresh["process"] = Process.of().key
         base = {key: value for key, value in asdict(Status(state)).items() if key != "extra"}
         base |= {"started": now, "attempt": self.attempt}
-        if state == "failed" and old.get("state") != "failed":  # whoever notices it too does not count it again
+        if (
+            state == "failed" and old.get("state") != "failed"
+        ):  # a process that also notices the failure does not count it again
             fresh["failures"] = int(old.get("failures") or 0) + 1
         write_json(self.path / "status.json", base | old | fresh | extra)
 
     def declare_failed(self, reason: str, over: lease.Record | None, *, seconds: float = lease.SECONDS) -> bool:
-        """Say that a run has failed whose holder can no longer say so, under a lease that is taken for that moment.
+        """Record the failure of a run whose holder can no longer do so, under a lease taken for that moment.
 
         Args:
             reason: Why it failed.
@@ -276,32 +280,32 @@ class RunFolder:
         return True
 
     def state(self) -> str:
-        """The state a reader should believe: `running` of a process that is gone is `interrupted`."""
+        """The state for readers: `running` counts as `interrupted` if the process no longer exists."""
         status = self.status()
         if status is None:
             return "absent"
         return "interrupted" if status.state == "running" and not self._lives(status) else status.state
 
     def _lives(self, status: Status) -> bool:
-        """Whether the process that a status tells of is there; on another machine, whether it has beaten lately."""
+        """Whether the process named in a status is running; on another machine, whether it renewed its lease lately."""
         process = Process.from_key(status.process or "")
         if process is not None and (alive := process.alive()) is not None:
             return alive
         if status.host == socket.gethostname() and not (status.pid and answers(status.pid)):
             return False
-        # An older status names no more than a number, which another process may have been given.
+        # An older status names the process by its number alone, which another one may have now.
         if process is None and status.host == socket.gethostname() and lease.read(self.path) is None:
             return True
         return not lease.silent(self.path, self.path / "status.json")
 
     def finished(self) -> bool:
-        """Whether the run is finished and its result can be read; one that has lost it must be tested again."""
+        """Whether the run is finished and its result can be read; without a result it must be tested again."""
         return self.state() == "finished" and bool(self._read_json("result.json", tolerant=True))
 
     # Measurements ---------------------------------------------------------------------------------------------------
 
     def append_metrics(self, values: Mapping[str, Any]) -> None:
-        """Add one line and hand it to the system. A number that is not finite is stored as null.
+        """Append one line, unbuffered. NaN and infinities are stored as null.
 
         Raises:
             TakenOverError: another process has taken over the run.
@@ -316,18 +320,18 @@ class RunFolder:
             _write_lines(file, [values])
 
     def sync_metrics(self) -> None:
-        """See that all lines so far are on the disk; a checkpoint that covers them may then be written."""
+        """Flush all lines so far to the disk, before a checkpoint that covers them is written."""
         if self._lines is not None:
             os.fsync(self._lines.fileno())
 
     def close(self) -> None:
-        """Add no more lines to metrics.jsonl."""
+        """Close metrics.jsonl."""
         if self._lines is not None:
             self._lines.close()
             self._lines = None
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """All lines, oldest first. A last line cut off by a kill is passed over. Raises UserError for other damage."""
+        """All lines, oldest first. A last line cut off by a kill is ignored. Raises UserError for other damage."""
         if stored_path(self.metrics) is None:
             return []
         lines = read_stored(self.metrics).decode("utf-8", errors="replace").split("\n")
@@ -344,10 +348,10 @@ class RunFolder:
         return found
 
     def truncate_metrics(self, step: int) -> None:
-        """Begin metrics.jsonl anew with its lines up to and including `step`, for the lines that this process adds.
+        """Replace metrics.jsonl by a copy of its lines up to and including `step`, to which this process appends.
 
-        What an interrupted run wrote after its last checkpoint goes. The file is another one from now on: a process
-        that held the run before, and still has the old one open, no longer reaches it.
+        Lines that an interrupted run wrote after its last checkpoint are dropped. Since this is another file, a former
+        holder that still has the old one open no longer writes to it.
         """
         kept = [line for line in self.read_metrics() if line.get("step", 0) <= step]
         self.close()
@@ -356,9 +360,9 @@ class RunFolder:
             _write_lines(self._lines, kept)
 
     def take_log(self) -> None:
-        """Begin log.txt anew with all that it holds, if it is what this process prints to.
+        """Replace log.txt by a copy of itself, if this process prints to it.
 
-        A process that held the run before, and still prints, no longer reaches it.
+        A former holder that still prints no longer writes to it.
         """
         prints = [number for number in (1, 2) if _same_file(number, self.log)]
         if not prints:
@@ -376,7 +380,7 @@ class RunFolder:
         write_json(self.path / "result.json", dict(result))
 
     def result(self) -> dict[str, Any] | None:
-        """Scores and costs; None if the run has none yet. Raises UserError if the file is broken."""
+        """Scores and costs; None if there are none yet. Raises UserError if the file is broken."""
         return self._read_json("result.json")
 
     def write_environment(self, environment: Mapping[str, Any]) -> None:
@@ -424,12 +428,12 @@ def _same_file(descriptor: int, path: Path) -> bool:
 
 def _write_lines(file: FileIO, lines: Sequence[Mapping[str, Any]]) -> None:
     text = "".join(json_text(dict(line), indent=None) + "\n" for line in lines).encode()
-    while text:  # where a disk is nearly full, the system takes a part, and refuses the rest
+    while text:  # on a nearly full disk, the system may write only a part before it refuses
         text = text[file.write(text) :]
 
 
 def _advice(name: str) -> str:
-    return "; delete it: the run's state is found from its other files" if name == "status.json" else ""
+    return "; delete it: the state of the run follows from its other files" if name == "status.json" else ""
 
 
 def _listed(changes: Mapping[str, tuple[Any, Any]]) -> str:

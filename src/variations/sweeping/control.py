@@ -1,7 +1,7 @@
-"""Drives the runs of a sweep through any pool: what may start starts, what failed is tried again, all else goes on.
+"""Drives the runs of a sweep through any pool: starts those that are ready, retries those that failed.
 
-A run is this sweep's while this sweep holds its lease, or the process it submitted does. Whatever another process
-holds is watched, and reported as done by it.
+A run belongs to this sweep while the sweep, or the process that it submitted, holds the lease. A run held by another
+process is watched, and its result is reported as that of another sweep.
 """
 
 import signal
@@ -17,7 +17,7 @@ from variations.system.errors import ExitCode, UserError
 
 POLL = 0.1
 LOOK = 1.0
-"""Seconds between looks at runs that others hold."""
+"""Seconds between checks of runs that other processes hold."""
 STOPPED = (ExitCode.INTERRUPTED, ExitCode.TERMINATED, -signal.SIGINT, -signal.SIGTERM)
 
 
@@ -25,7 +25,7 @@ class Control:
     """The runs of a sweep in a pool.
 
     Args:
-        pool: Where runs are done.
+        pool: Where runs are executed.
         outcomes: The sweep's runs in the order to start them; more may be added between steps.
         show: Told of every change.
     """
@@ -53,7 +53,7 @@ class Control:
                 raise
 
     def step(self) -> None:
-        """Do what can be done now, without waiting."""
+        """Do everything that is due, without waiting."""
         for ended in self.pool.ended():
             self._settle(ended)
         now = time.monotonic()
@@ -67,9 +67,10 @@ class Control:
         self.show.refresh(self.outcomes)
 
     def stop(self) -> None:
-        """End what runs here; what a queue keeps stays submitted."""
+        """Stop the runs of this machine; runs in a cluster's queue stay submitted."""
         self.stopping = True
-        self.show.say("Stopping: runs in progress save themselves (Ctrl-C again: at once, without saving).")
+        if not self.pool.outlives:
+            self.show.say("Stopping: runs in progress save themselves (Ctrl-C again: at once, without saving).")
         self.pool.stop()
         for ended in self.pool.ended():
             self._settle(ended)
@@ -80,7 +81,7 @@ class Control:
                 outcome.lease.release()
 
     def _left_behind(self, outcome: Outcome) -> None:
-        """Say where a run is that has not ended: in a queue that keeps it, with another sweep, or nowhere."""
+        """Set the state of a run that has not ended: still in a queue, held by another sweep, or pending."""
         record = outcome.lease.record if outcome.lease is not None else read(outcome.folder.path)
         if record is None or not (record.key and self.pool.alive(record.key)):
             self._give_back(outcome)
@@ -112,7 +113,7 @@ class Control:
             self._leave(outcome, record.pool if record else None, record.key if record else None)
             return
         outcome.lease = Lease.claim(path, record, "queued", pool=self.pool.name, seconds=sweep.lease_seconds)
-        if outcome.lease is None:  # another sweep was quicker
+        if outcome.lease is None:  # another sweep was faster
             outcome.state = "elsewhere"
             return
         if state := outcome.done():
@@ -127,9 +128,9 @@ class Control:
         self.show.started(self.outcomes, outcome)
 
     def _leave(self, outcome: Outcome, pool: str | None, key: str | None) -> None:
-        """Another process is at this run: watch it through the pool if that knows it, else through its lease."""
+        """Another process holds this run: watch it through the pool if that knows it, else through its lease."""
         if not outcome.by_other:
-            self.show.say(f"{outcome.name}: another process is at it; its result will be taken.")
+            self.show.say(f"{outcome.name}: another process runs it; its result will be used.")
         outcome.by_other = True
         if pool == self.pool.name and key is not None and self.pool.alive(key):
             self.pool.adopt(outcome.task(), key)
@@ -155,14 +156,14 @@ class Control:
         for outcome in queued:
             try:
                 if outcome.lease is not None and not outcome.lease.beat():
-                    outcome.lease = None  # the run itself has it now
+                    outcome.lease = None  # the run itself holds it now
             except OSError as error:
                 self.show.say(f"{outcome.name}: its lease cannot be written ({error}).")
 
     # Ending ---------------------------------------------------------------------------------------------------------
 
     def _settle(self, ended: Ended) -> None:
-        """A process is gone: what the run says of itself decides what has become of it."""
+        """A process has ended: the status of the run decides the outcome."""
         outcome = next((o for o in self.outcomes if o.task().folder == ended.task.folder and not o.ended), None)
         if outcome is None:
             return
@@ -172,12 +173,12 @@ class Control:
         if status is not None and status.state in DONE:
             self._end(outcome, status.state, status.reason or "")
         elif ended.code == ExitCode.HELD or (outcome.by_other and not ended.reason and ended.code is None):
-            outcome.state, outcome.by_other = "elsewhere", True  # its lease will tell
+            outcome.state, outcome.by_other = "elsewhere", True  # its lease will show
         elif ended.code == ExitCode.PREEMPTED and not self.stopping:
             outcome.state = "pending"
         elif ended.code in (*STOPPED, ExitCode.PREEMPTED) or (status is not None and status.state == "interrupted"):
             reason = status.reason if status is not None and status.state == "interrupted" else None
-            self._end(outcome, "interrupted", reason or ended.reason or "stopped before it had begun")
+            self._end(outcome, "interrupted", reason or ended.reason or "stopped before it began")
         elif self.stopping and ended.code is None:
             self._end(outcome, "interrupted", ended.reason)
         else:
@@ -185,14 +186,14 @@ class Control:
 
     def _failed(self, outcome: Outcome, ended: Ended) -> None:
         status = outcome.status()
-        gone = "its process is gone" if ended.code is None else f"its process ended with code {ended.code}"
+        gone = "its process disappeared" if ended.code is None else f"its process ended with code {ended.code}"
         how = ended.reason or gone
-        if status is None or status.state != "failed":  # it could not say so itself
+        if status is None or status.state != "failed":  # it could not record that itself
             record = read(outcome.folder.path)
             seconds = outcome.job.config.sweep.lease_seconds
             free = self.watch.free(outcome.folder.path, record)
             if not (free and outcome.folder.declare_failed(how, record, seconds=seconds)):
-                outcome.state, outcome.by_other = "elsewhere", True  # another sweep has seen it too, and was quicker
+                outcome.state, outcome.by_other = "elsewhere", True  # another sweep noticed it too, and was faster
                 return
             status = outcome.status()
         said = status.reason if status is not None and (ended.code or 0) >= 0 else None
@@ -206,10 +207,10 @@ class Control:
             self._end(outcome, "failed", reason)
         else:
             outcome.state = "pending"
-            self.show.say(f"{outcome.name}: failed, and is tried again: {reason}")
+            self.show.say(f"{outcome.name}: failed, will be retried: {reason}")
 
     def _look(self, outcome: Outcome) -> None:
-        """See what has become of a run that another process holds."""
+        """Check on a run that another process holds."""
         record = read(outcome.folder.path)
         free = self.watch.free(outcome.folder.path, record)
         if not free:

@@ -15,6 +15,7 @@ from hydra.core.override_parser.types import Glob, Override
 
 from variations.configuration.compose import compose_run, loader
 from variations.configuration.faults import check
+from variations.configuration.hydra_door import keys_of
 from variations.configuration.overrides import values_of
 from variations.configuration.places import spelled
 from variations.configuration.rules import Fault
@@ -114,6 +115,9 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
     points = _combinations(axes)  # one empty point if there are none
     seeds = head.seeds if head.seeds is not None else [head.seed] if "seed" in given else head.sweep.seeds
     own = _without(head.sweep.overrides, [*shared, *(points[0] if points else ())])
+    if "debug" in given and "debug" not in axes:  # what a quick look limits, the sweep's file does not lift
+        limits = keys_of(loader(extra_folder), "debug", str(given["debug"].value()))
+        own = [line for line in own if line.partition("=")[0] not in limits]
     jobs: list[Job] = []
     problems = _name_faults(given)
     try:

@@ -1,7 +1,7 @@
-"""Runs on this machine, each in a process of its own: one a GPU, several a GPU, or several on the CPU.
+"""Runs on this machine, each in its own process: one per GPU, several per GPU, or several on the CPU.
 
 A run ends with the sweep that started it (on Linux also when the sweep is killed), so that none is left behind; the
-same line again continues it from its last checkpoint.
+same command continues it from its last checkpoint.
 """
 
 import os
@@ -18,7 +18,7 @@ from variations.system.errors import UserError
 from variations.system.processes import PARENT, environment, threads_each
 
 PLACES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK")
-"""Variables that would make a run take itself for one of several ranks."""
+"""Variables that would make a run act as one of several ranks."""
 
 
 @dataclass
@@ -33,13 +33,13 @@ class LocalPool:
     """A pool of this machine's GPUs, or of its cores."""
 
     at_once: int | None = None
-    """Most runs at the same time; None: as many as the GPUs hold, on the CPU one."""
+    """Most runs at the same time; None: as many as the GPUs hold, or one on the CPU."""
     gpus: Sequence[str] = ()
     """GPUs as CUDA_VISIBLE_DEVICES names them; empty: runs use the CPU."""
     per_gpu: int = 1
     """Runs that share a GPU."""
     devices: int = 1
-    """GPUs that a run takes."""
+    """GPUs per run."""
     name: str = "local"
     outlives: bool = False
     own: list[_Own] = field(default_factory=list)
@@ -95,7 +95,7 @@ class LocalPool:
         return None if process is None else process.alive()
 
     def adopt(self, task: Task, key: str) -> None:
-        """See `Pool`: a run of another sweep that is at work on this machine."""
+        """See `Pool`: a run of another sweep on this machine."""
         self.adopted[key] = task
 
     def ended(self) -> list[Ended]:
@@ -109,7 +109,7 @@ class LocalPool:
         ]
 
     def stop(self) -> None:
-        """See `Pool`; a second Ctrl-C lets them end without saving. Another sweep's runs are left to it."""
+        """See `Pool`; a second Ctrl-C ends them without saving. Runs of another sweep are not touched."""
         for one in self.own:
             one.popen.send_signal(signal.SIGINT)
         while any(one.popen.poll() is None for one in self.own):
@@ -137,5 +137,5 @@ def visible_gpus(accelerator: str) -> list[str]:
 
 def _reason(code: int) -> str:
     if code == -signal.SIGKILL:
-        return "killed by SIGKILL; if nobody did, the machine's memory was full"
+        return "killed by SIGKILL; unless somebody did that, the machine ran out of memory"
     return f"ended by {signal.Signals(-code).name}" if code < 0 else ""

@@ -1,5 +1,7 @@
-"""What becomes of each run of a sweep."""
+"""The state and result of each run of a sweep."""
 
+import json
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,22 +19,24 @@ from variations.system.errors import UserError
 DONE = ("finished", "pruned")
 """States of a run that need no further work; searches prune."""
 ENDED = ("skipped", *DONE, "failed", "interrupted")
+TAIL = 100_000
+"""Bytes at the end of metrics.jsonl in which the latest validation is looked for."""
 
 
 @dataclass
 class Outcome:
-    """One job of a sweep, where it stands, and how it ended."""
+    """One job of a sweep, its state, and how it ended."""
 
     job: Job
     folder: RunFolder
-    """Where it is done: the run's home, or a further attempt."""
+    """Where it runs: the run's home, or a further attempt."""
     state: str = "pending"
-    """`pending`; `queued` or running in the pool (`submitted`); `elsewhere`: another process is at it; or ENDED."""
+    """`pending`; `queued` or running in the pool (`submitted`); `elsewhere`: held by another process; or ENDED."""
     reason: str = ""
     seconds: float | None = None
     """Wall-clock time of this sweep's launches, start and test included; of the training if it was skipped."""
     by_other: bool = False
-    """Done by another sweep meanwhile."""
+    """Whether another sweep did it meanwhile."""
     failures: int = 0
     """Times it has failed in this sweep."""
     failed_before: int = 0
@@ -44,7 +48,7 @@ class Outcome:
 
     @classmethod
     def of(cls, job: Job) -> Self:
-        """Return a job's outcome before anything is started: skipped if the same run is finished already."""
+        """Return a job's outcome before anything is started: `skipped` if the same run is already finished."""
         outcome = cls(job, RunFolder(workplace(job.folder, force=job.config.force)))
         try:
             status = outcome.folder.status()
@@ -60,7 +64,7 @@ class Outcome:
 
     @property
     def name(self) -> str:
-        """The run for people, `A_h16, seed 1`."""
+        """The run as messages name it, `A_h16, seed 1`."""
         return f"{self.job.row}, seed {self.job.seed}"
 
     @property
@@ -74,30 +78,30 @@ class Outcome:
         return self.state in ENDED
 
     def same(self) -> bool:
-        """Whether the folder holds this very run."""
+        """Whether the folder holds a run of the same configuration."""
         return self.folder.exists() and not changed_keys(self.folder.config(), to_dict(self.job.config))
 
     def done(self) -> str | None:
-        """Return in which state of DONE the folder holds this very run, if it needs no further work."""
+        """Return the state of this run in the folder if it is one of DONE; None if there is work left."""
         if not self.same():
             return None
         return "finished" if self.folder.finished() else "pruned" if self.folder.state() == "pruned" else None
 
     def task(self) -> Task:
-        """What a pool is asked to do."""
+        """Return the run as a pool takes it."""
         trainer = self.job.config.trainer
         path = Path(self.folder.path).absolute()
         return Task(path, f"{self.job.row}-seed{self.job.seed}", trainer.devices, trainer.nodes)
 
     def status(self) -> Status | None:
-        """What the run last said of itself; None also if that cannot be read."""
+        """Return the latest status of the run; None also if that cannot be read."""
         try:
             return self.folder.status()
         except UserError:
             return None
 
     def trained(self) -> float | None:
-        """Return the seconds of training over all launches, as the run itself counts them; None: not known."""
+        """Return the seconds of training over all launches, as the run counts them; None: not known."""
         try:
             if not (self.ok or self.same()):
                 return None
@@ -117,9 +121,28 @@ class Outcome:
             return ""
         return "" if value is None else f"{value:.2f}"
 
+    def so_far(self) -> str:
+        """Return what the latest validation measured, as `dev BLEU 41.2`; nothing before the first one."""
+        task = named(self.job.config.task)
+        try:
+            with self.folder.metrics.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+                lines = file.read().split(b"\n")
+        except OSError:
+            return ""
+        for line in reversed(lines):
+            try:
+                measured = json.loads(line)
+            except ValueError:  # the first or last one, cut
+                continue
+            if isinstance(measured, dict) and task.monitor in measured:
+                found = [text.format(measured[key]) for key, text in task.shown.items() if key in measured]
+                return found[-1] if found else ""
+        return ""
+
 
 def other_inputs(outcomes: Iterable[Outcome]) -> Iterator[str]:
-    """A sentence for the runs that a sweep skips although they were made from other inputs than those of now."""
+    """Warn of runs that a sweep skips although their inputs have changed since: one sentence for each change."""
     rows: dict[str, list[str]] = {}
     for outcome in outcomes:
         if outcome.state == "skipped":
@@ -132,4 +155,4 @@ def other_inputs(outcomes: Iterable[Outcome]) -> Iterator[str]:
                 rows.setdefault(sentence, []).append(outcome.name)
     for sentence, names in rows.items():
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        yield f"{'; '.join(names[:5])}{more}: {sentence} Rows that are run now are not comparable with them."
+        yield f"{'; '.join(names[:5])}{more}: {sentence} Runs started now cannot be compared with them."

@@ -1,4 +1,4 @@
-"""What a sweep shows: a table that moves on a terminal, lines elsewhere, and a summary at the end."""
+"""What a sweep shows: a live table on a terminal, lines elsewhere, and a summary at the end."""
 
 import time
 from collections import Counter
@@ -15,18 +15,23 @@ from variations.sweeping.outcomes import Outcome
 
 COLOURS = {"finished": "green", "skipped": "green", "failed": "red", "interrupted": "yellow", "pending": "dim"}
 REDRAW = 1.0
-"""Seconds between pictures of the table."""
+"""Seconds between updates of the table."""
 LINE = 60.0
-"""Seconds between lines on what is running, where there is no terminal."""
+"""Seconds between lines about running rows, without a terminal."""
 
 
 class Overview:
-    """The sweep as it goes on, on standard error."""
+    """Shows the progress of a sweep on standard error.
 
-    def __init__(self, console: Console | None = None) -> None:
+    Args:
+        console: Where to write.
+        waiting: What to call a run that was submitted and has not begun: a cluster's is `queued`.
+    """
+
+    def __init__(self, console: Console | None = None, waiting: str = "starting") -> None:
         self.console = console or Console(stderr=True, highlight=False)
         self.live: Live | None = None
-        self.pace = Pace()
+        self.pace = Pace(waiting)
         self._drawn = 0.0
 
     def __enter__(self) -> Self:
@@ -50,14 +55,15 @@ class Overview:
         """A run was submitted."""
         if self.live is None:
             place = f"[{outcomes.index(outcome) + 1}/{len(outcomes)}]"
-            self.say(f"{place} {outcome.name}: started; log: {outcome.folder.log}")
+            did = "started" if self.pace.waiting == "starting" else "submitted"
+            self.say(f"{place} {outcome.name}: {did}; log: {outcome.folder.log}")
 
     def ended(self, outcomes: Sequence[Outcome], outcome: Outcome) -> None:
-        """A run has ended, for this sweep."""
+        """A run has ended."""
         self._drawn = 0.0 if self.live is not None else self._drawn
         if self.live is not None and outcome.ok:
             return
-        words = [outcome.state + (" by another sweep" if outcome.by_other and outcome.ok else "")]
+        words = [outcome.state + (", started by another command" if outcome.by_other and outcome.ok else "")]
         if score := outcome.score():
             words.append(f"{outcome.job.config.sweep.metric.upper()} {score}")
         if outcome.seconds is not None:
@@ -66,7 +72,7 @@ class Overview:
         self.say(f"[{outcomes.index(outcome) + 1}/{len(outcomes)}] {outcome.name}: {', '.join(words)}{reason}")
 
     def refresh(self, outcomes: Sequence[Outcome]) -> None:
-        """Draw what has changed, if it is time."""
+        """Update the table or print a line, when one is due."""
         now = time.monotonic()
         if now - self._drawn < (REDRAW if self.live is not None else LINE):
             return
@@ -76,20 +82,22 @@ class Overview:
             self.live.update(self.picture(outcomes), refresh=True)
         else:
             at_work = [o for o in outcomes if o.state in ("submitted", "elsewhere")]
-            steps = "; ".join(f"{o.name}: {self.pace.progress(o)}" for o in at_work)
+            steps = "; ".join(f"{o.name}: {self.pace.words(o)}" for o in at_work)
             self.say(f"{_counts(outcomes)} · {steps}{self._left(outcomes)}")
 
     def picture(self, outcomes: Sequence[Outcome]) -> Table:
-        """Return the table: runs at work first to be seen, as many others as the terminal has room for."""
+        """Return the table: all running rows, and as many others as the terminal has room for."""
         room = max(3, self.console.height - 6)
         shown = list(outcomes)
         for dull in ("skipped", "finished", "pending"):
             while len(shown) > room and (extra := [o for o in shown if o.state == dull]):
                 shown.remove(extra[0] if dull != "pending" else extra[-1])
-        table = Table("row", "seed", "state", "step", "score", "left", caption=_counts(outcomes) + self._left(outcomes))
+        table = Table(
+            "row", "seed", "state", "step", "score so far", "left", caption=_counts(outcomes) + self._left(outcomes)
+        )
         for o in shown:
             state = o.state if o.ended else self.pace.states.get(id(o), o.state)
-            score = o.score() if o.ended else ""
+            score = o.score() if o.ended else self.pace.scores.get(id(o), "")
             table.add_row(
                 escape(o.job.row),
                 str(o.job.seed),
@@ -102,27 +110,30 @@ class Overview:
 
     def _left(self, outcomes: Sequence[Outcome]) -> str:
         seconds = self.pace.sweep_left(outcomes)
-        return "" if seconds is None else f" · some {_time(seconds)} left"
+        return "" if seconds is None else f" · about {_time(seconds)} left"
 
 
 class Pace:
-    """How fast runs go on, from the steps that they report."""
+    """The speed of runs, from the steps that they report."""
 
-    def __init__(self) -> None:
+    def __init__(self, waiting: str = "starting") -> None:
+        self.waiting = waiting
         self.steps: dict[int, int] = {}
         self.states: dict[int, str] = {}
+        self.scores: dict[int, str] = {}
+        """The latest validation of each running row."""
         self._first: dict[int, tuple[float, int]] = {}
         self._last: dict[int, tuple[float, int]] = {}
 
     def look(self, outcomes: Sequence[Outcome], now: float) -> None:
-        """Read what the runs at work report."""
+        """Read what the running rows report."""
         for o in outcomes:
             self.states[id(o)] = o.state
             if o.state not in ("submitted", "elsewhere"):
                 continue
             status = o.status()
             running = status is not None and status.state == "running"
-            self.states[id(o)] = ("running" if running else "queued") if o.state == "submitted" else "elsewhere"
+            self.states[id(o)] = ("running" if running else self.waiting) if o.state == "submitted" else "elsewhere"
             step = status.step if status is not None and running else None
             if step is None:
                 continue
@@ -132,14 +143,22 @@ class Pace:
             self._first.setdefault(id(o), (now, step))
             if step != self._last.get(id(o), (0.0, -1))[1]:
                 self._last[id(o)] = (now, step)
+                self.scores[id(o)] = o.so_far()
 
     def progress(self, o: Outcome) -> str:
         """Return `300/900`, or nothing."""
         step = self.steps.get(id(o))
         return "" if step is None else f"{step}/{o.job.config.trainer.max_steps}"
 
+    def words(self, o: Outcome) -> str:
+        """Return `step 300/900, dev BLEU 41.2`, or the state of a run that has not reported a step."""
+        progress, score = self.progress(o), self.scores.get(id(o), "")
+        return ", ".join(
+            filter(None, (f"step {progress}" if progress else self.states.get(id(o), self.waiting), score))
+        )
+
     def left(self, o: Outcome) -> float | None:
-        """Return the seconds that a run at work will need; None: not known yet."""
+        """Return the seconds that a running row still needs; None: not known yet."""
         first, last = self._first.get(id(o)), self._last.get(id(o))
         if first is None or last is None or last[1] <= first[1]:
             return None
@@ -148,7 +167,7 @@ class Pace:
         return max(0.0, (steps - last[1]) / rate - (time.monotonic() - last[0]))
 
     def sweep_left(self, outcomes: Sequence[Outcome]) -> float | None:
-        """Return the seconds that the sweep will need if what waits takes as long as what was done; None: not known."""
+        """Return the seconds left if each waiting run takes as long as the finished ones did; None: not known."""
         at_work = [o for o in outcomes if o.state in ("submitted", "elsewhere")]
         waiting = [o for o in outcomes if o.state == "pending"]
         known = [seconds for o in at_work if (seconds := self.left(o)) is not None]
@@ -160,7 +179,7 @@ class Pace:
 
 
 def _counts(outcomes: Sequence[Outcome]) -> str:
-    counts = Counter(o.state if o.ended else "pending" if o.state == "pending" else "at work" for o in outcomes)
+    counts = Counter(o.state if o.ended else "pending" if o.state == "pending" else "running" for o in outcomes)
     return ", ".join(f"{count} {state}" for state, count in counts.items())
 
 
@@ -172,10 +191,10 @@ def _time(seconds: float | None) -> str:
 
 
 def summary(outcomes: Sequence[Outcome]) -> None:
-    """Print a table of all runs with what their training took in all, then each failure's reason and log."""
+    """Print a table of all runs with the total time of their training, then the reason and log of each failure."""
     console = Console(highlight=False)
     metric = outcomes[0].job.config.sweep.metric if outcomes else "bleu"
-    # A row that is named by its keys is broken and not cut: what tells it apart may stand at its end.
+    # The name of a grid's row is wrapped, not cut: rows may differ only at its end.
     whole = [Column(title, no_wrap=True) for title in ("seed", "state", metric.upper(), "training, s", "device-hours")]
     table = Table(Column("row", overflow="fold"), *whole)
     for o in outcomes:
@@ -190,7 +209,7 @@ def summary(outcomes: Sequence[Outcome]) -> None:
     counts = Counter(o.state for o in outcomes)
     others = sum(o.by_other and o.ok for o in outcomes)
     told = ", ".join(f"{count} {state}" for state, count in counts.items())
-    console.print(told + (f" ({others} of them by another sweep)" if others else ""))
+    console.print(told + (f" ({others} of them started by another command)" if others else ""))
     for o in outcomes:
         if not o.ok and o.reason:
             times = f" ({o.failures} times)" if o.failures > 1 else ""
@@ -198,4 +217,4 @@ def summary(outcomes: Sequence[Outcome]) -> None:
             line = f"[{COLOURS.get(o.state, 'default')}]{o.state}[/] {escape(o.name)}{times}: {escape(o.reason)}"
             console.print(line + escape(log), soft_wrap=True)
     if any(not o.ok for o in outcomes):
-        console.print("The same line again runs only what is missing.")
+        console.print("The same command again runs only what is missing.")

@@ -1,10 +1,10 @@
-"""Where the runs of a sweep are done: what a sweep asks of this machine, of Slurm or of Ray.
+"""Where the runs of a sweep execute: what a sweep requires of this machine, of Slurm or of Ray.
 
-Whatever the pool, a run is `python -m variations.commands.run FOLDER`, in the sweep's working directory (data may be
-named from there), with all it prints added to the folder's `log.txt`. On several nodes it is started on each, with
-NODE_RANK, MASTER_ADDR and MASTER_PORT in the environment; it starts its own processes, one a device. The folder holds
-the frozen configuration, and what the run leaves there (`status.json` before all) is the only truth about how it
-ended. A pool merely starts processes and notices that they are gone.
+In every pool, a run is `python -m variations.commands.run FOLDER`, in the sweep's working directory (data paths may be
+relative to it), with its output appended to the folder's `log.txt`. On several nodes it is started on each, with
+NODE_RANK, MASTER_ADDR and MASTER_PORT in the environment; it starts its own processes, one per device. The folder
+contains the frozen configuration. Only the files that the run leaves there, above all `status.json`, say how it ended;
+a pool just starts processes and notices when they end.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Task:
-    """One run to be done."""
+    """One run to execute."""
 
     folder: Path
     """Its run folder, absolute, with `config.yaml` frozen in it."""
     name: str
-    """For people and queues, as `A_h16-seed1`."""
+    """Its name in queues and messages, as `A_h16-seed1`."""
     devices: int = 1
     """GPUs on each machine; on a CPU, processes."""
     nodes: int = 1
@@ -27,17 +27,17 @@ class Task:
 
 @dataclass(frozen=True)
 class Ended:
-    """A process that is gone."""
+    """A process that has ended."""
 
     task: Task
     code: int | None
-    """Exit code, negative: by that signal; None: the pool cannot tell."""
+    """Exit code; negative: the signal that ended it; None: not known to the pool."""
     reason: str = ""
     """What the pool knows beyond the code, as `out of memory (Slurm job 17)`."""
 
 
 class Pool(Protocol):
-    """A place for runs."""
+    """A place where runs execute."""
 
     name: str
 
@@ -54,12 +54,12 @@ class Pool(Protocol):
         """Start a run, or queue it, and return the key by which any later process can find it (`1234@host`, a job id).
 
         Raises:
-            UserError: The pool does not take it; the sentence says why.
+            UserError: The pool does not accept it; the message says why.
         """
         ...
 
     def alive(self, key: str) -> bool | None:
-        """Return whether a run submitted under `key`, maybe by another process, waits or runs; None: unknown."""
+        """Return whether a run submitted under `key`, possibly by another process, is queued or runs; None: unknown."""
         ...
 
     def adopt(self, task: Task, key: str) -> None:
@@ -71,5 +71,5 @@ class Pool(Protocol):
         ...
 
     def stop(self) -> None:
-        """Ask all runs to save themselves and end, and wait for them; a queue may leave them running, and say so."""
+        """Ask all runs to save and end, and wait for them; a queue may keep them running, with a message."""
         ...

@@ -1,7 +1,7 @@
-"""Runs on a Ray cluster, or on a Ray of this machine that lives as long as the sweep.
+"""Runs on a Ray cluster, or on a Ray instance of this machine that ends with the sweep.
 
-A run is a detached actor with a name, so a sweep that starts again finds it. Ray is never asked to try again: what
-failed is for the sweep to say, and no run is done twice.
+A run is a named, detached actor, so a restarted sweep finds it again. Ray never retries: the sweep decides what has
+failed, and no run is executed twice.
 """
 
 import logging
@@ -24,12 +24,12 @@ from variations.system.errors import ConfigError, UserError
 
 NAMESPACE = "variations"
 LOOK = 1.0
-"""Seconds between questions to Ray."""
+"""Seconds between queries to Ray."""
 MOST = 256
-"""Runs that wait or run in a cluster at once."""
+"""Most runs that are queued or running in a cluster."""
 STARTS = 3
 STORE_BYTES = 100 * 1024**2
-"""Object store of a Ray of this machine: runs exchange nothing through it."""
+"""Object store of a Ray instance on this machine; runs exchange nothing through it."""
 
 
 def _say(text: str) -> None:
@@ -41,7 +41,7 @@ class RayPool:
     """A pool in Ray.
 
     Raises:
-        ConfigError: Settings are at fault.
+        ConfigError: Settings are invalid.
         UserError: Ray is not installed, or the cluster does not answer.
     """
 
@@ -96,7 +96,7 @@ class RayPool:
         if word is not None:
             self._look()
             return word in self._alive
-        # The Ray of another sweep: it lives as long as that, and maybe that waits for one of ours.
+        # A Ray instance of another sweep, which lives as long as that sweep; it may wait for one of our runs.
         other = Process.from_key(key.partition("#")[0])
         return None if other is None else other.alive()
 
@@ -109,12 +109,12 @@ class RayPool:
         return [self._end(key) for key in list(self._watched) if self.alive(key) is False]
 
     def stop(self) -> None:
-        """See `Pool`: on a cluster, runs go on unless `detach` is off."""
+        """See `Pool`: on a cluster, runs continue unless `detach` is off."""
         if self.outlives:
             if count := len(self._watched):
                 self.say(
-                    f"{count} run{'s' if count > 1 else ''} go{'' if count > 1 else 'es'} on in the Ray cluster. The "
-                    "same line again watches them; with hydra.launcher.detach=false, Ctrl-C then ends them."
+                    f"{count} run{'s' if count > 1 else ''} continue{'' if count > 1 else 's'} in the Ray cluster. The "
+                    "same command watches them again; with hydra.launcher.detach=false, Ctrl-C then ends them."
                 )
             return
         try:
@@ -141,7 +141,7 @@ class RayPool:
         return options
 
     def _refuse_impossible(self, options: dict[str, Any]) -> None:
-        """Say so at once if this machine's Ray can never start a run; a cluster may yet grow."""
+        """Refuse a run that Ray on this machine can never start; a cluster may still grow."""
         offered = self._ray.cluster_resources() if self._own else {}
         wanted = {"CPU": options["num_cpus"], "GPU": options["num_gpus"], "memory": options.get("memory", 0)}
         wanted |= options["resources"]
@@ -149,7 +149,7 @@ class RayPool:
         if short:
             listed = ", ".join(f"{wanted[name]:g} {name}, of {offered.get(name, 0):g}" for name in short)
             raise UserError(
-                f"hydra/launcher=ray: a run asks for {listed} here: see hydra.launcher.cpus, gpus and mem_gb."
+                f"hydra/launcher=ray: a run requests {listed} here: see hydra.launcher.cpus, gpus and mem_gb."
             )
 
     def _word(self, key: str) -> str | None:
@@ -169,7 +169,7 @@ class RayPool:
         task = self._watched.pop(key)
         note = read_note(self._note(key.rpartition("#")[2]))
         if note is None:
-            return Ended(task, None, "its Ray actor is gone: killed, out of memory, or its machine failed")
+            return Ended(task, None, "its Ray actor died: killed, out of memory, or its machine failed")
         return Ended(task, note.get("code"), str(note.get("reason") or ""))
 
     def _actors(self) -> Iterator[Any]:
@@ -197,9 +197,9 @@ def connected(settings: RaySettings) -> Any:
     """
     need("ray", "hydra/launcher=ray")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's own 15 starves rows where anything else is at work
+    os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's own 15 starves rows when anything else runs
     if settings.address is not None and _has_token():
-        os.environ.setdefault("RAY_AUTH_MODE", "token")  # Ray uses no token unasked when it joins a cluster
+        os.environ.setdefault("RAY_AUTH_MODE", "token")  # by default, Ray uses no token when it joins a cluster
     import ray
 
     common: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
@@ -208,20 +208,20 @@ def connected(settings: RaySettings) -> Any:
             _start(ray, settings, common)
         else:
             _reach(settings.address, settings.start_s)
-            # What the cluster has must not be said anew: no object_store_memory here.
+            # The resources of an existing cluster must not be given again: no object_store_memory here.
             ray.init(address=settings.address, **common)
     except Exception as error:  # Ray raises many kinds, also Exception itself
         where = settings.address or "this machine"
         raise UserError(
             f"hydra/launcher=ray: Ray on {where} does not answer ({_first_line(error)}): start one with `ray start "
-            "--head`, name its hydra.launcher.address, or leave the address out for a Ray of this machine. A cluster "
-            "with tokens wants its own in RAY_AUTH_TOKEN or ~/.ray/auth_token."
+            "--head`, name its hydra.launcher.address, or leave the address out for a Ray instance on this machine. A "
+            "cluster with token authentication needs its token in RAY_AUTH_TOKEN or ~/.ray/auth_token."
         ) from error
     return ray
 
 
 def _start(ray: Any, settings: RaySettings, common: dict[str, Any]) -> None:
-    """Start a Ray of this machine. It gives itself 30 s, too little where other work is at the cores: then again."""
+    """Start Ray on this machine. Its own limit of 30 s is too short on a busy machine: then try again."""
     for more in range(STARTS - 1, -1, -1):
         try:
             ray.init(
@@ -245,7 +245,7 @@ def _has_token() -> bool:
 
 
 def _reach(address: str, seconds: float) -> None:
-    """See whether anything listens at `host:port`: Ray itself would go on asking for many minutes."""
+    """Check whether anything listens at `host:port`; Ray itself would keep trying for many minutes."""
     host, _, port = address.rpartition(":")
     if host and port.isdigit() and "//" not in host:
         socket.create_connection((host, int(port)), timeout=seconds).close()

@@ -10,7 +10,7 @@ from variations.sweeping import supervise
 
 
 class Row:
-    """One run. Its end stands in a note, which is there before the actor is gone.
+    """One run. How it ended is written to a note before the actor exits.
 
     Args:
         folder: The run's folder.
@@ -18,7 +18,7 @@ class Row:
     """
 
     def __init__(self, folder: str, note: str) -> None:
-        # Ray's workers block SIGINT, and a process inherits that.
+        # Ray's workers block SIGINT, and child processes inherit that.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         self._note = Path(note)
         self._asked: int | None = None
@@ -38,6 +38,10 @@ class Row:
         import ray
 
         code = supervise.settled(process.wait(), self._asked)
-        killed = "killed by SIGKILL; if nobody did, the machine's memory was full" if code == -signal.SIGKILL else ""
+        killed = (
+            "killed by SIGKILL; unless somebody did that, the machine ran out of memory"
+            if code == -signal.SIGKILL
+            else ""
+        )
         write_json(self._note, {"code": code, "reason": killed})
         ray.get_runtime_context().current_actor.__ray_terminate__.remote()

@@ -1,4 +1,4 @@
-"""What a user can set of `hydra/launcher=slurm` and `=ray`, with all faults told at once. Imports nothing heavy."""
+"""The settings of `hydra/launcher=slurm` and `=ray`, with all faults reported at once. Imports nothing heavy."""
 
 import re
 from dataclasses import dataclass, field
@@ -13,13 +13,13 @@ OURS = ("array", "comment", "job-name", "nodes", "ntasks", "ntasks-per-node", "o
 
 @dataclass
 class SlurmSettings:
-    """What a run's job asks for; null leaves it to the cluster."""
+    """What a run's job requests; null: the cluster's default."""
 
     partition: str | None = None
     account: str | None = None
     qos: str | None = None
     time_min: int = 24 * 60
-    """Minutes after which Slurm takes the machine away; the run saves before and is queued again."""
+    """Time limit of a job in minutes; the run saves before it, and is requeued."""
     mem_gb: float | None = None
     """Memory on each machine."""
     cpus: int = 4
@@ -27,9 +27,9 @@ class SlurmSettings:
     gpus_per_node: int | None = None
     """null: trainer.devices of runs with trainer.accelerator=gpu, else none."""
     array_parallelism: int = 32
-    """Runs of an array that work at the same time."""
+    """Runs of an array that execute at the same time."""
     signal_delay_s: int = 120
-    """Seconds before the end of a job's time in which a run finishes its update and saves."""
+    """Seconds before the time limit at which a run is told to finish its update and save."""
     modules: list[str] = field(default_factory=list)
     """For `module load`, in this order."""
     environment: Any = None
@@ -37,7 +37,7 @@ class SlurmSettings:
     additional: Any = None
     """Further options of sbatch, such as {constraint: a100}."""
     poll_s: float = 10.0
-    """Seconds between questions to Slurm; one question is for all runs."""
+    """Seconds between queries to Slurm; one query covers all runs."""
 
     def faults(self) -> list[str]:
         """Return what is wrong with the values."""
@@ -68,12 +68,12 @@ class SlurmSettings:
             where = f"{at}{name}" if name not in additional else f"{at}additional: {name}"
             if not _is(OPTION, key):
                 found.append(
-                    f"{where}: is no option of sbatch; write it as sbatch's manual has it, without the dashes."
+                    f"{where}: is not an option of sbatch; write it as in sbatch's manual, without the dashes."
                 )
             elif name in additional and key in OURS:
                 found.append(f"{where}: is set by the launcher itself; leave it out.")
             elif not isinstance(value, str | int | float | bool | None) or "\n" in str(value):
-                found.append(f"{where}: must be a word, a number or true, on one line.")
+                found.append(f"{where}: must be a word, a number or true, in one line.")
         return found
 
 
@@ -82,7 +82,7 @@ def _is(pattern: re.Pattern[str], text: object) -> bool:
 
 
 def _table_faults(name: str, value: object) -> list[str]:
-    # These keys are untyped, as Hydra would take no new name into a typed table that is empty.
+    # These keys are untyped, because Hydra adds no new name to an empty typed dictionary.
     good = value is None or (isinstance(value, dict) and all(isinstance(key, str) for key in value))
     return [] if good else [f"hydra.launcher.{name}={value}: write names and values, as {{name: value}}."]
 
@@ -99,28 +99,28 @@ def _variable_faults(value: object) -> list[str]:
 
 @dataclass
 class RaySettings:
-    """Where Ray is, and what a run takes of it."""
+    """Where Ray runs, and what each run reserves."""
 
     address: str | None = None
-    """`auto` or `host:port` of a cluster; null: a Ray of this machine alone, which ends with the sweep."""
+    """`auto` or `host:port` of a cluster; null: a Ray instance on this machine, which ends with the sweep."""
     cpus: float = 1.0
     """CPU cores for each device, or on a CPU for each process."""
     gpus: float | None = None
     """GPUs of each device, as 0.5 for two runs on one GPU; null: 1 for runs with trainer.accelerator=gpu, else none."""
     mem_gb: float | None = None
-    """Memory that Ray sets aside for a run; null: none."""
+    """Memory that Ray reserves for a run; null: none."""
     resources: Any = None
     """Further resources that the cluster's machines offer, as {a100: 1}."""
     num_cpus: int | None = None
-    """Of a Ray of this machine: cores it may use; null: all."""
+    """Cores that a Ray instance on this machine may use; null: all."""
     num_gpus: int | None = None
-    """Of a Ray of this machine: GPUs it may use; null: all."""
+    """GPUs that a Ray instance on this machine may use; null: all."""
     environment: Any = None
     """Variables to set, as {NAME: value}."""
     detach: bool = True
-    """On a cluster, Ctrl-C leaves runs at work; false: it lets them save and end, as on a Ray of this machine."""
+    """On a cluster, Ctrl-C leaves runs running; false: they save and end, as with a Ray instance on this machine."""
     start_s: float = 60.0
-    """Seconds in which a cluster at `host:port` must answer."""
+    """Seconds within which a cluster at `host:port` must answer."""
 
     def faults(self) -> list[str]:
         """Return what is wrong with the values."""
@@ -134,7 +134,8 @@ class RaySettings:
             found.append(f"{at}gpus={self.gpus}: more than one GPU cannot be shared: write a whole number.")
         if self.address is not None and (self.num_cpus is not None or self.num_gpus is not None):
             found.append(
-                f"{at}num_cpus and num_gpus: are for a Ray of this machine; a cluster's are known: leave them out."
+                f"{at}num_cpus and num_gpus: are for a Ray instance on this machine; a cluster knows its "
+                "own: leave them out."
             )
         found += _table_faults("resources", self.resources)
         if isinstance(self.resources, dict):

@@ -1,7 +1,7 @@
 """Runs as jobs of a Slurm cluster, submitted through submitit as arrays.
 
-Jobs outlive the sweep that submitted them: Ctrl-C leaves them in the queue, and the same line again watches them. What
-runs in a job stands in `slurm_job.py`.
+Jobs outlive the sweep that submitted them: Ctrl-C leaves them in the queue, and the same command watches them again.
+`slurm_job.py` is what runs in a job.
 """
 
 import os
@@ -26,11 +26,11 @@ from variations.system.errors import ConfigError, ExitCode, UserError
 MOST_WAITING = 1000
 """Runs in the queue at once; Slurm's default MaxArraySize allows no larger array."""
 JOB = "job.json"
-"""File beside Slurm's, once an array was handed over: its number, and its runs."""
+"""File beside Slurm's, written once an array is submitted: its number, and its runs."""
 PATIENCE = 30.0
-"""Seconds until a submission that Slurm did not take just now is tried again."""
+"""Seconds until a submission that Slurm refused for the moment is tried again."""
 PASSING = ("socket timed out", "unable to contact", "temporarily", "try again", "connection refused", "limit")
-"""In a refusal of sbatch: it may be taken later."""
+"""Words in a refusal of sbatch that may be temporary."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class _Batch:
     """Devices, nodes, GPUs on each machine."""
     tasks: list[Task] = field(default_factory=list)
     retry: float = 0.0
-    """When to try again, if Slurm did not take it."""
+    """When to try again, if Slurm refused it."""
 
 
 def _say(text: str) -> None:
@@ -54,8 +54,8 @@ class SlurmPool:
     """A pool in Slurm's queue.
 
     Raises:
-        ConfigError: Settings are at fault.
-        UserError: This is no machine of a cluster, or Slurm does not answer.
+        ConfigError: Settings are invalid.
+        UserError: This machine belongs to no cluster, or Slurm does not answer.
     """
 
     settings: SlurmSettings
@@ -82,7 +82,7 @@ class SlurmPool:
     def submit(self, task: Task) -> str:
         """See `Pool`: the run is part of the array that the next call of `ended` hands to Slurm.
 
-        Its key holds a word that will stand in the job's comment, so it names the job whatever happens in between.
+        Its key contains a word that goes into the job's comment, so it identifies the job whatever happens meanwhile.
         """
         size = (task.devices, task.nodes, self._gpus(task))
         batch = next((batch for batch in self._open if batch.size == size and not batch.retry), None)
@@ -105,7 +105,7 @@ class SlurmPool:
             return True  # as far as anybody knows: a job of a sweep that has ended may well wait and run
         if self._is_live((name, number)):
             return True
-        # Another sweep may not have handed it over yet: then whether that sweep lives decides.
+        # Another sweep may not have submitted it yet; then it is live if that sweep is.
         known = (self._folder / name / JOB).exists() or self._note(name, number).exists()
         if not known:
             return None
@@ -117,10 +117,10 @@ class SlurmPool:
         self._watched[key] = task
 
     def ended(self) -> list[Ended]:
-        """See `Pool`. Hands over what was submitted since the last call.
+        """See `Pool`. Submits to Slurm what was added since the last call.
 
         Raises:
-            UserError: Slurm refuses the jobs for good.
+            UserError: Slurm refuses the jobs permanently.
         """
         for batch in list(self._open):
             if time.monotonic() >= batch.retry:
@@ -146,11 +146,11 @@ class SlurmPool:
             count = len(self._watched)
             self.say(
                 f"{count} run{'s' if count > 1 else ''} stay{'' if count > 1 else 's'} in Slurm's queue and "
-                f"go{'' if count > 1 else 'es'} on. The same line again watches them. To end them: "
+                f"continue{'' if count > 1 else 's'}. The same command watches them again. To end them: "
                 f"scancel {' '.join(sorted(jobs)) or '(ask squeue --me)'}"
             )
         if dropped:
-            self.say(f"{dropped} had not been handed over to Slurm; the same line again does so.")
+            self.say(f"{dropped} had not been submitted to Slurm yet; the same command submits them.")
 
     # Submitting -----------------------------------------------------------------------------------------------------
 
@@ -167,12 +167,12 @@ class SlurmPool:
             return
         others = len(self._watched) > len(batch.tasks)
         if not any(word in refusal.lower() for word in PASSING) or not (others or len(batch.tasks) > 1):
-            raise UserError(f"Slurm does not take the jobs: {refusal}. See the options of hydra/launcher=slurm.")
-        self.say(f"Slurm does not take {len(batch.tasks)} runs just now ({refusal}); trying again.")
+            raise UserError(f"Slurm refuses the jobs: {refusal}. See the options of hydra/launcher=slurm.")
+        self.say(f"Slurm refuses {len(batch.tasks)} runs for now ({refusal}); trying again.")
         batch.retry = time.monotonic() + PATIENCE
 
     def _sbatch(self, batch: _Batch) -> str | None:
-        """Submit an array; return Slurm's refusal, if it refused."""
+        """Submit an array; return Slurm's message if it refused."""
         import submitit
         from submitit.core.utils import FailedJobError, FailedSubmissionError
 
@@ -220,7 +220,7 @@ class SlurmPool:
         }
         return {
             **{key: value for key, value in values.items() if value is not None},
-            "wckey": None,  # submitit's own would be refused where such keys are kept
+            "wckey": None,  # submitit's own value would be refused by clusters that check such keys
             "additional_parameters": {"requeue": True, **options},
         }
 
@@ -253,7 +253,7 @@ class SlurmPool:
         return _without_note(task, seen)
 
     def _tell_of_held(self, keys: Sequence[str]) -> None:
-        """Say once of jobs that will not start by themselves why that is so."""
+        """Report once why a job will not start by itself."""
         for key in keys:
             seen = self._seen(self._parts(key))
             if seen is None or seen.state not in ("PENDING", "REQUEUE_HOLD") or seen.job in self._told:
@@ -261,18 +261,18 @@ class SlurmPool:
             if seen.state == "REQUEUE_HOLD" or any(word in seen.reason for word in NEVER):
                 self._told.add(seen.job)
                 self.say(
-                    f"Slurm job {seen.job} does not start by itself ({seen.reason}): ask scontrol show job {seen.job}"
+                    f"Slurm job {seen.job} will not start by itself ({seen.reason}): see scontrol show job {seen.job}"
                 )
 
 
 NEVER = ("Held", "held", "PartitionTimeLimit", "PartitionNodeLimit", "DependencyNeverSatisfied", "BadConstraints")
-"""In the reason why a job waits: it will wait for ever."""
+"""Words in the reason of a waiting job that will never start."""
 
 
 def _without_note(task: Task, seen: Seen | None) -> Ended:
-    """Make what is known of a job that was ended before it could leave a note."""
+    """Describe the end of a job that left no note."""
     if seen is None:
-        return Ended(task, None, "its Slurm job is gone and left no word")
+        return Ended(task, None, "its Slurm job disappeared without a message")
     job, state = f"Slurm job {seen.job}", seen.state
     match state:
         case "PREEMPTED":
@@ -283,7 +283,9 @@ def _without_note(task: Task, seen: Seen | None) -> Ended:
             return Ended(task, None, f"out of memory ({job}): raise hydra.launcher.mem_gb")
         case "TIMEOUT" | "DEADLINE":
             return Ended(
-                task, None, f"its time was over before it had saved ({job}): raise hydra.launcher.signal_delay_s"
+                task,
+                None,
+                f"it reached its time limit before it had saved ({job}): raise hydra.launcher.signal_delay_s",
             )
         case "NODE_FAIL" | "BOOT_FAIL":
             return Ended(task, None, f"its machine failed ({job})")
@@ -292,12 +294,14 @@ def _without_note(task: Task, seen: Seen | None) -> Ended:
 
 def _by_signal(code: Any, job: Any) -> str:
     if code == -9:
-        return f"killed by SIGKILL; if nobody did, its memory was full: raise hydra.launcher.mem_gb (Slurm job {job})"
+        return (
+            f"killed by SIGKILL; unless somebody did that, out of memory: raise hydra.launcher.mem_gb (Slurm job {job})"
+        )
     return f"Slurm job {job}" if code else ""
 
 
 def _setup(settings: SlurmSettings) -> list[str]:
-    """Return lines of the batch script, of checked names and quoted values only."""
+    """Return lines for the batch script; names are validated and values quoted."""
     source = str(Path(__file__).resolve().parents[2])
     paths: Mapping[str, str] = {"PYTHONPATH": os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))}
     exports = {**paths, "OMP_NUM_THREADS": str(settings.cpus), **(settings.environment or {})}

@@ -1,8 +1,8 @@
-"""What Slurm starts for a run, once on each of its machines: the supervisor of `variations.commands.run`.
+"""What Slurm starts on each machine of a run: the supervisor of `variations.commands.run`.
 
-Ahead of a job's end Slurm sends SIGUSR2. The run then saves at the end of the update, on all ranks, and ends; the
-supervisor keeps the run's lease in the name of the job and asks Slurm to queue the job again. It then starts where it
-stopped. All that the sweep must know stands in a note beside Slurm's files, as accounting may be off.
+Before the end of a job Slurm sends SIGUSR2. The run then saves at the end of the update, on all ranks, and ends; the
+supervisor keeps the run's lease in the name of the job and asks Slurm to requeue it. The run continues where it
+stopped. Since accounting may be off, everything that the sweep must know is in a note beside Slurm's files.
 """
 
 import os
@@ -20,25 +20,25 @@ from variations.system import processes
 from variations.system.errors import ExitCode
 
 FRUITLESS = 3
-"""So many times a run may be preempted one after the other without a new checkpoint before it counts as failed."""
+"""Consecutive preemptions without a new checkpoint after which a run counts as failed."""
 FIRST_PORT, PORTS = 20_000, 40_000
 POOL = "slurm"
 
 
 @dataclass(frozen=True)
 class Order:
-    """What the job is to do."""
+    """What a job has to do."""
 
     folder: str
     """The run's folder."""
     note: str
-    """File for the job's last word."""
+    """File for the job's final message."""
     key: str
     name: str
 
 
 def work(order: Order) -> None:
-    """Do one run; leaves with its exit code."""
+    """Execute one run; exits with its exit code."""
     node, nodes = int(os.environ.get("SLURM_NODEID", 0)), int(os.environ.get("SLURM_JOB_NUM_NODES", 1))
     if node > 0:
         sys.exit(_follow(order, node, nodes))
@@ -53,8 +53,8 @@ def work(order: Order) -> None:
     before = _newest(folder)
     code = supervise.run(folder.path, meeting_place(nodes), give_up=lambda: _other_failed(note, nodes) is not None)
     if code == ExitCode.TERMINATED and _runs_on():
-        # SIGTERM, yet the job was not cancelled: it is being preempted, and has some seconds of grace. A job that ends
-        # within them counts as ended, and Slurm would not queue it again.
+        # SIGTERM, but the job was not cancelled: it is being preempted, within a grace period. A job that ends in that
+        # period counts as completed, and Slurm would not requeue it.
         code = ExitCode.PREEMPTED
     if code == ExitCode.PREEMPTED and keep_lease(folder.path, order.key):
         code, reason = _again(folder, order.key, note, before)
@@ -65,7 +65,7 @@ def work(order: Order) -> None:
 
 
 def job_id() -> str:
-    """Return the job as people and `scancel` call it: `17`, or `17_3`."""
+    """Return the job's number as `scancel` takes it: `17`, or `17_3`."""
     array = os.environ.get("SLURM_ARRAY_JOB_ID")
     return f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}" if array else os.environ.get("SLURM_JOB_ID", "?")
 
@@ -90,14 +90,14 @@ def meeting_place(nodes: int) -> dict[str, str]:
 
 
 def keep_lease(folder: Path, key: str) -> bool:
-    """Hold the run's lease in the name of this job, which waits or starts; False if another process has taken it."""
+    """Hold the run's lease in the name of this job while it is queued or starts; False if another process has it."""
     found = lease.read(folder)
     if found is not None and found.state == "queued":
         return found.key == key
     if found is not None and found.key not in (key, None):
         return False
     if found is not None and found.state == "running" and found.key is None:
-        return False  # somebody else's, or damaged: the run itself will wait for it and tell
+        return False  # held by another process, or damaged: the run itself will wait for it and report
     return lease.Lease.claim(folder, found, "queued", pool=POOL, key=key) is not None
 
 
@@ -108,7 +108,7 @@ def _queued_for_another(folder: Path, key: str) -> bool:
 
 
 def _follow(order: Order, node: int, nodes: int) -> int:
-    """Do the part of a further machine; tell the first one of a failure."""
+    """Execute the part of a further machine; report a failure to the first one."""
     note = _notes_of_others(Path(order.note), nodes)[node - 1]
     code = supervise.run(Path(order.folder), meeting_place(nodes), log=f"log.node{node}.txt")
     if code and code not in supervise.SAVED:
@@ -125,7 +125,7 @@ def _other_failed(note: Path, nodes: int) -> Path | None:
 
 
 def _with_others(folder: RunFolder, key: str, code: int, other: Path | None) -> tuple[int, str]:
-    """Return how a run ended if another machine's part failed: then so did the run, whatever this part says."""
+    """Return the code and reason of a run; if the part of another machine failed, so did the run."""
     if other is None:
         return code, ""
     told = supervise.read_note(other) or {}
@@ -141,38 +141,38 @@ def _newest(folder: RunFolder) -> str:
 
 
 def _declare_failed(folder: RunFolder, key: str, reason: str) -> None:
-    """Say that the run has failed, unless another process has taken it."""
+    """Record that the run has failed, unless another process holds it."""
     if keep_lease(folder.path, key):
         folder.declare_failed(reason, lease.read(folder.path))
 
 
 def _again(folder: RunFolder, key: str, note: Path, before: str) -> tuple[int, str]:
-    """Ask Slurm to queue the job again. Returns only if the run cannot go on in this job."""
+    """Ask Slurm to requeue the job. Returns only if the run cannot continue in this job."""
     counter = note.with_name(f"{note.stem}.fruitless.json")
     fruitless = (supervise.read_note(counter) or {}).get("times", 0) + 1 if _newest(folder) == before else 0
     write_json(counter, {"times": fruitless})
     if fruitless >= FRUITLESS:
         reason = (
-            f"was preempted {FRUITLESS} times without having got as far as a new checkpoint: raise "
-            "hydra.launcher.time_min, or hydra.launcher.signal_delay_s if there is not time enough to save."
+            f"was preempted {FRUITLESS} times without reaching a new checkpoint: raise hydra.launcher.time_min, or "
+            "hydra.launcher.signal_delay_s if there is not enough time to save."
         )
         _declare_failed(folder, key, reason)
         return int(ExitCode.FAILED), reason
     done = subprocess.run(["scontrol", "requeue", job_id()], capture_output=True, text=True)
     if done.returncode:
-        return int(ExitCode.PREEMPTED), f"Slurm did not queue job {job_id()} again: {' '.join(done.stderr.split())}"
-    time.sleep(600)  # Slurm ends this process, and starts it again where there is room
-    return int(ExitCode.PREEMPTED), f"Slurm did not end job {job_id()} that it was asked to queue again"
+        return int(ExitCode.PREEMPTED), f"Slurm did not requeue job {job_id()}: {' '.join(done.stderr.split())}"
+    time.sleep(600)  # Slurm ends this process, and restarts it when there is room
+    return int(ExitCode.PREEMPTED), f"Slurm did not end job {job_id()}, which it was asked to requeue"
 
 
 def _runs_on() -> bool:
-    """Whether Slurm takes this job for running still: neither cancelled nor out of time."""
+    """Whether Slurm still considers this job running: neither cancelled nor out of time."""
     done = subprocess.run(["scontrol", "show", "job", "--oneliner", job_id()], capture_output=True, text=True)
     return "JobState=RUNNING" in done.stdout.split()
 
 
 def _rename_job(name: str) -> None:
-    """Let `squeue` show the row instead of the name that all jobs of an array share."""
-    # Not by SLURM_JOB_ID: of one element it is the array's own number, and would rename all.
+    """Make `squeue` show the row instead of the name that all jobs of an array share."""
+    # Not by SLURM_JOB_ID: for one element of an array it is the array's number, and would rename all.
     command = ["scontrol", "update", f"JobId={job_id()}", f"JobName={name}"]
-    subprocess.run(command, capture_output=True, timeout=60)  # if it is refused, nothing is lost
+    subprocess.run(command, capture_output=True, timeout=60)  # a refusal does no harm

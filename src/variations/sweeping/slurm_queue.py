@@ -1,7 +1,7 @@
-"""What Slurm says of our jobs: one `squeue` for all of them, never one for each.
+"""The state of our jobs in Slurm: one `squeue` for all of them.
 
-Jobs are found by a word in their comment, which was chosen before they were submitted: so a sweep that died between
-`sbatch` and writing the job's number down still finds them. Accounting (`sacct`) is not needed.
+Jobs are found by a word in their comment that was chosen before they were submitted, so a sweep that died between
+`sbatch` and recording the job's number still finds them. Accounting (`sacct`) is not needed.
 """
 
 import getpass
@@ -36,11 +36,11 @@ LIVE = frozenset(
 FORMAT = "ArrayJobID:24,ArrayTaskID:12,State:24,Reason:60,Comment:64"
 WIDTHS = (24, 12, 24, 60, 64)
 SECONDS = 60.0
-"""How long a command of Slurm may take before it counts as unanswered."""
+"""Timeout of Slurm's commands."""
 
 
 class NoAnswerError(Exception):
-    """Slurm's controller does not answer just now."""
+    """Slurm's controller does not answer at the moment."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Seen:
     """One job, or one element of an array."""
 
     job: str
-    """For `scancel` and people: `17`, or `17_3`."""
+    """As `scancel` takes it: `17`, or `17_3`."""
     state: str
     """As `RUNNING`."""
     reason: str
@@ -56,7 +56,7 @@ class Seen:
 
     @property
     def live(self) -> bool:
-        """Whether it waits or runs."""
+        """Whether it is queued or running."""
         return self.state in LIVE
 
 
@@ -79,7 +79,7 @@ def cluster() -> str:
     """Return the cluster's name.
 
     Raises:
-        UserError: This is no machine of a Slurm cluster, or its controller does not answer.
+        UserError: This machine belongs to no Slurm cluster, or the controller does not answer.
     """
     absent = [name for name in ("sbatch", "squeue", "srun", "scontrol") if shutil.which(name) is None]
     if absent:
@@ -98,7 +98,7 @@ def cluster() -> str:
 
 
 def parse(lines: Sequence[str]) -> dict[tuple[str, int], Seen]:
-    """Read what `squeue` printed in `FORMAT`: our jobs by (word in the comment, number in the array)."""
+    """Parse the output of `squeue` in `FORMAT`: our jobs by (word in the comment, number in the array)."""
     found: dict[tuple[str, int], Seen] = {}
     for line in lines:
         cells, start = [], 0
@@ -115,10 +115,10 @@ def parse(lines: Sequence[str]) -> dict[tuple[str, int], Seen]:
 
 
 def our_jobs() -> dict[tuple[str, int], Seen]:
-    """Return all jobs of this user that a sweep has submitted and Slurm still remembers.
+    """Return all jobs of this user that a sweep has submitted and Slurm still lists.
 
     Raises:
-        NoAnswerError: Slurm does not answer just now.
+        NoAnswerError: Slurm does not answer at the moment.
     """
     user = getpass.getuser()
     text = ask("squeue", "--noheader", "--array", "--states=all", f"--user={user}", f"--Format={FORMAT}")
@@ -127,19 +127,19 @@ def our_jobs() -> dict[tuple[str, int], Seen]:
 
 @dataclass
 class Queue:
-    """The last answer, asked for anew when it is older than wanted."""
+    """The latest answer of Slurm, refreshed when it is too old."""
 
     seconds: float = 10.0
-    """How old an answer may be: `squeue` is a burden for a large cluster's controller."""
+    """How old an answer may be, since `squeue` burdens the controller of a large cluster."""
     look: Callable[[], dict[tuple[str, int], Seen]] = our_jobs
     clock: Callable[[], float] = time.monotonic
     jobs: dict[tuple[str, int], Seen] = field(default_factory=dict)
     asked: float = float("-inf")
     fault: str | None = None
-    """Why the last question was not answered."""
+    """Why the latest query failed."""
 
     def refresh(self, *, at_most: float | None = None) -> bool:
-        """Ask if the answer is older than `at_most` seconds (by default `seconds`); return whether it is known now."""
+        """Query again if the answer is older than `at_most` seconds (default: `seconds`); return whether it worked."""
         if self.clock() - self.asked >= (self.seconds if at_most is None else at_most):
             self.asked = self.clock()
             try:

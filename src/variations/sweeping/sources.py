@@ -1,4 +1,4 @@
-"""Rows that need only another test: they wait for the row whose weights they test (`variation.reuse`)."""
+"""Rows that need only another test wait for the row whose weights they test (`variation.reuse`)."""
 
 import os
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ class Sources:
         self.outcomes = outcomes
 
     def ready(self, outcome: Outcome) -> bool:
-        """Return whether the row can start: its source, if the sweep has it, is done or has failed for good."""
+        """Return whether the row can start: its source, if it is in the sweep, is finished or has finally failed."""
         source = self._in_sweep(outcome)
         return source is None or source.ended
 
     def configuration(self, outcome: Outcome) -> dict[str, Any]:
-        """Return the configuration to freeze: with the source's folder if there is one, else the row trains itself."""
+        """Return the configuration to freeze; with the folder of the source, without which the row trains a network."""
         config = to_dict(outcome.job.config)
         source = self._folder(outcome)
         if source is not None:
@@ -36,7 +36,9 @@ class Sources:
 
     def _wanted(self, outcome: Outcome) -> bool:
         config = outcome.job.config
-        begun = any(outcome.folder.checkpoints.glob("step*.ckpt"))  # it has trained by itself before: it goes on
+        begun = any(
+            outcome.folder.checkpoints.glob("step*.ckpt")
+        )  # it has trained its own network before, and continues
         return config.sweep.reuse and config.variation.reuse is not None and not begun
 
     def _in_sweep(self, outcome: Outcome) -> Outcome | None:

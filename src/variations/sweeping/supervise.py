@@ -1,6 +1,6 @@
-"""One run under a supervisor in a job of a cluster: its output kept with it, its signals passed on, its end told.
+"""Supervises one run in a job of a cluster: stores its output, forwards signals, and reports how it ended.
 
-The supervisor does no work of its own and imports no torch, so it outlives a run that is killed or out of memory.
+The supervisor does no work itself and imports no torch, so it survives a run that is killed or out of memory.
 """
 
 import json
@@ -22,9 +22,9 @@ from variations.system.errors import ExitCode
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
 RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
-"""Variables that would make a run take itself for one of several ranks."""
+"""Variables that would make a run act as one of several ranks."""
 SAVED = (ExitCode.INTERRUPTED, ExitCode.PREEMPTED, ExitCode.TERMINATED)
-"""The run has saved itself because a signal asked it to."""
+"""The run has saved and ended at the request of a signal."""
 
 
 def run(
@@ -34,16 +34,16 @@ def run(
     log: str = "log.txt",
     give_up: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Do the run in `folder` in a process of its own and wait for its end.
+    """Execute the run in `folder` in its own process and wait until it ends.
 
     Args:
         folder: The run's folder.
         changes: Further variables of its environment.
-        log: File in the folder that its output is added to.
-        give_up: Asked every second; once it says yes, the run is asked to end, and killed after a while.
+        log: File in the folder to which its output is appended.
+        give_up: Called every second; once it returns True, the run is asked to end, and killed after a while.
 
     Returns:
-        Its exit code, negative: by that signal.
+        Its exit code; negative: the signal that ended it.
     """
     with _signals() as received:
         process = start(folder, changes, log=log)
@@ -61,12 +61,12 @@ def start(folder: Path, changes: Mapping[str, str] | None = None, *, log: str = 
 
 
 def settled(code: int, asked: int | None) -> int:
-    """Return the code of a run that a signal ended before it could handle it, as if it had."""
+    """Return the exit code; for a run that a signal ended before it could handle it, as if it had handled it."""
     return 128 + asked if asked is not None and code == -asked else code
 
 
 def read_note(path: Path) -> dict[str, Any] | None:
-    """Return the last word that a supervisor left for the sweep, or None."""
+    """Return the final message that a supervisor left for the sweep, or None."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -75,7 +75,7 @@ def read_note(path: Path) -> dict[str, Any] | None:
 
 
 def uses_gpus(folder: Path) -> bool:
-    """Return whether the run in `folder` asks for GPUs."""
+    """Return whether the run in `folder` requests GPUs."""
     trainer = RunFolder(folder).config().get("trainer") or {}
     return trainer.get("accelerator") == "gpu"
 

@@ -125,7 +125,7 @@ def test_unlabelled_scores_look_at_spans_only() -> None:
     [
         ("(S (NP (DT The) (NN cat)", "too many opening brackets"),
         ("(S (DT The) (NN cat)))", "too many closing brackets"),
-        ("(S (DT The cat) (NN cat))", "The is not in a bracket of its own"),
+        ("(S (DT The cat) (NN cat))", "The has no bracket of its own"),
         ("(S (DT The))", "1 words, gold 2"),
         ("(S (DT The) (NN dog))", "the word dog, gold cat"),
     ],
@@ -145,7 +145,9 @@ def test_the_program_stops_at_the_twelfth_error_and_so_do_we() -> None:
     gold = ["(S (DT The))"] * 12
     wrong = ["(S (DT A))"] * 12
     assert evalb.Summary.of(evalb.score_lines(gold[:11], wrong[:11])).errors == 11
-    with pytest.raises(DataError, match=r"12 sentences cannot be compared.*MAX_ERROR 10.*line 1: the word A, gold The"):
+    with pytest.raises(
+        DataError, match=r"12 sentences cannot be compared; MAX_ERROR allows 10: line 1: the word A, gold The"
+    ):
         evalb.score_lines(gold, wrong)
 
 
@@ -167,9 +169,9 @@ def test_a_wrong_parameter_file_names_all_its_faults(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         read_parameters(path)
     message = str(caught.value)
-    assert "line 2: LABELED takes a whole number and not 'yes'" in message
+    assert "line 2: LABELED takes a whole number, not 'yes'" in message
     assert "line 3: DELETE_LABEL without a value" in message
-    assert "line 4: EQ_LABEL takes two names and not 'ADVP'" in message
+    assert "line 4: EQ_LABEL takes two names, not 'ADVP'" in message
     assert "line 5: unknown keyword DELETED" in message
     with pytest.raises(DataError, match="cannot be read as a parameter file"):
         read_parameters(tmp_path / "absent.prm")

@@ -61,7 +61,7 @@ def test_functions_are_cut_off(label: str, plain: str) -> None:
     ("text", "place", "what"),
     [
         ("(S (NN a)", "line 1, column 1", "never closed"),
-        ("(S (NN a)))", "line 1, column 11", "nothing opened"),
+        ("(S (NN a)))", "line 1, column 11", "without an opening one"),
         ("(S (NN a))\ncat", "line 2, column 1", "cat outside all brackets"),
         ("(S\n  (NP the cat))", "line 2, column 11", "cat beside another element"),
         ("(S (NP (NN a) b))", "line 1, column 15", "b beside another element"),
@@ -84,7 +84,7 @@ def test_the_faults_of_all_files_come_at_once(tmp_path: Path) -> None:
         read_trees(names)
     first, second, third = str(caught.value).splitlines()
     assert "a.mrg, line 1, column 1" in first
-    assert "c.mrg: cannot be read (not a text in UTF-8)" in second
+    assert "c.mrg: cannot be read (it is not UTF-8 text)" in second
     assert "d.mrg: cannot be read (No such file or directory)" in third
     assert len(read_trees([tmp_path / "b.mrg"] * 2)) == 2
 

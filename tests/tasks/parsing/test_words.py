@@ -44,5 +44,5 @@ def test_a_vocabulary_is_kept_in_a_file(tmp_path: Path) -> None:
     path.write_text('{"a": 1}', encoding="utf-8")
     with pytest.raises(DataError, match="list of names"):
         Vocabulary.read(path)
-    with pytest.raises(DataError, match="is no vocabulary"):
+    with pytest.raises(DataError, match="is not a vocabulary"):
         Vocabulary.read(tmp_path / "absent.json")

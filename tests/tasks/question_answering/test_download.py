@@ -58,7 +58,7 @@ def test_it_is_unpacked_checked_and_never_asked_for_again(
 def test_other_files_are_refused_and_the_tasks_named(site: Any, tmp_path: Path, known: None) -> None:
     site.files["/babi.tar.gz"] = archive("en", wrong=(4, 17))
     for _ in range(2):  # what was refused once is refused again
-        with pytest.raises(DataError, match=r"does not hold the files of bAbI 1.2: tasks 4, 17 differ\."):
+        with pytest.raises(DataError, match=r"does not contain the files of bAbI 1.2: tasks 4, 17 differ\."):
             download(tmp_path / "cache", "1k", url=f"{site.url}/babi.tar.gz", progress=False)
 
 

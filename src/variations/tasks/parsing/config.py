@@ -12,24 +12,24 @@ class DataConfig(SequenceData):
 
     name: str = "trees_toy"
     kind: str = choice("toy", "toy", "treebank", "sample")
-    """`treebank`: files wsj_*.mrg below `root`. `sample`: those of its free sample. `toy`: generated from `seed`."""
+    """`treebank`: files wsj_*.mrg below `root`. `sample`: those of the free sample. `toy`: generated from `seed`."""
     root: str | None = None
-    """Folder of the Penn Treebank, or of its free sample; for `treebank` it is seen from the files which of the two."""
+    """Folder of the Penn Treebank, or of its free sample; `treebank` recognises which of the two from the files."""
     extra: list[str] | None = field(default_factory=list)
-    """Further training trees, such as automatically parsed ones: files or folders of bracketed trees; null in a row
-    that is nothing without them."""
+    """Further training trees, such as automatically parsed ones: files or folders of bracketed trees; null: the row
+    cannot run until some are named."""
     form: str = choice("tensor2tensor", "tensor2tensor", "vinyals")
-    """Lines of symbols with part-of-speech tags, or with XX for each (docs/parsing.md)."""
+    """Linearisation of trees: with part-of-speech tags, or with XX for each tag (docs/parsing.md)."""
     vocabulary: int = number(16_000, ge=32)
-    """Most rows of the source vocabulary: frequent words, and classes of all others."""
+    """Most rows of the source vocabulary: frequent words, and word-shape classes for all others."""
     max_length: int = number(512, ge=1)
-    """Words, and symbols, EOS included; longer training trees are dropped and counted."""
+    """Most words, and most symbols, of a training tree, EOS included; longer ones are dropped and counted."""
     seed: int = number(1, ge=0)
     """Seed of the generated treebank (toy)."""
     train_trees: int | None = number(None, ge=1)
-    """Use only so many of the treebank's training trees (toy: generate so many)."""
+    """Use only the first of the treebank's training trees, this many (toy: generate this many)."""
     workers: int = number(0, ge=0)
-    """Loader processes."""
+    """Processes that load batches."""
     cache: str = field(default_factory=default_cache)
     """Where measurements for plans are kept; the treebank is read from `root`."""
 

@@ -1,4 +1,4 @@
-"""A treebank as sentences and lines of symbols in ids, ready for batches."""
+"""A treebank as ids of words and of the symbols of linearised trees, ready for batches."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,19 +23,19 @@ TOY_TRAIN, TOY_HELD_OUT = 2000, 100
 
 @dataclass(frozen=True)
 class Corpus:
-    """Training, development and test trees, and what a result says of them."""
+    """Training, development and test trees, with a description for results."""
 
     described: str
     train: Sequence[Tree]
     dev: Sequence[Tree]
     test: Sequence[Tree]
     files: tuple[Path, ...] = ()
-    """What was read, for the fingerprint; none for a generated corpus."""
+    """Files that were read, for the fingerprint; none for a generated corpus."""
     extra: tuple[Path, ...] = ()
-    """Files of further training trees, read one after the other."""
+    """Files of further training trees, read one at a time."""
 
     def training(self) -> Iterator[Tree]:
-        """All training trees; those of further files are read as they are asked for."""
+        """All training trees; further files are read lazily."""
         yield from self.train
         for path in self.extra:
             yield from read_trees([path])
@@ -47,7 +47,7 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How trees become ids: the form of the lines and the two vocabularies."""
+    """How trees become ids: the form of linearisation and the two vocabularies."""
 
     form: Form
     words: Vocabulary
@@ -55,9 +55,9 @@ class Encoding:
 
     @classmethod
     def of(cls, corpus: Corpus, form: str, words: int, symbols: int) -> "Encoding":
-        """From the training trees, with at most so many rows a vocabulary.
+        """Built from the training trees, with at most `words` and `symbols` rows.
 
-        Raises DataError where the symbols are more, or the form cannot write a label.
+        Raises DataError if there are more symbols, or if the form cannot express a label.
         """
         chosen: Form = Bracketed() if form == "vinyals" else Tagged.of(corpus.training())
         lines = Vocabulary.of_symbols(linearise(tree, chosen) for tree in corpus.training())
@@ -69,11 +69,11 @@ class Encoding:
         return cls(chosen, Vocabulary.of_words((tree.words() for tree in corpus.training()), words), lines)
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """Ids of sentences, their words apart by blanks; each ends in EOS."""
+        """Ids of sentences whose words are separated by blanks; each ends in EOS."""
         return [self.words.encode_words(line.split()) for line in lines]
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """Lines of symbols, apart by blanks."""
+        """Lines of symbols, separated by blanks."""
         return [" ".join(self.symbols.decode(row)) for row in ids]
 
 
@@ -82,8 +82,8 @@ class TreePairs:
 
     Attributes:
         source_lengths, target_lengths: ids of each, EOS included, shape (pairs,).
-        kept_index: place of each pair's tree among those that were given, shape (pairs,).
-        too_long: trees left out because a side is longer than `longest`.
+        kept_index: index of each pair's tree among those given, shape (pairs,).
+        too_long: trees left out because one side is longer than `longest`.
     """
 
     def __init__(self, trees: Iterable[Tree], encoding: Encoding, longest: int | None = None) -> None:
@@ -102,7 +102,7 @@ class TreePairs:
         self.source_lengths, self.target_lengths = (
             np.fromiter(map(len, side), dtype=np.int32, count=len(side)) for side in sides
         )
-        # One array a side: loader processes share it, and Python objects would take several times the memory.
+        # One array per side: loader processes share it, and Python objects would take several times the memory.
         self._ids = [np.concatenate([*side, np.zeros(0, np.int32)]) for side in sides]
         self._starts = [np.concatenate([[0], np.cumsum(n)]) for n in (self.source_lengths, self.target_lengths)]
 

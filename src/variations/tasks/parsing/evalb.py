@@ -1,9 +1,9 @@
-"""EVALB: labelled bracket recall and precision of Sekine and Collins (1997), with the repairs of Ellis (2006).
+"""EVALB: labelled bracket recall and precision of Sekine and Collins (1997), with the corrections of Ellis (2006).
 
-The rules are those of the released program and its README; tests compare line by line with its output. Trees are read
-as it reads them, one on a line, and a line that is no tree is an error of that sentence and not of the file.
-Two things differ on purpose. A sentence with an error prints zeros in all columns, where the program prints what it had
-counted if a bracket was missing. Files of different lengths are refused, where the program scores their common part.
+The rules are those of the released program and its README; tests compare with its output line by line. Trees are read
+as the program reads them, one per line, and a line that is not a tree is an error of that sentence, not of the file.
+Two things differ on purpose. A sentence with an error has zeros in all columns; if a bracket is missing, the program
+prints what it had counted so far. Files of different lengths are refused; the program scores their common part.
 """
 
 import math
@@ -15,7 +15,7 @@ from variations.system.errors import DataError
 from variations.tasks.parsing.parameters import COLLINS, Parameters
 
 OK, ERROR, SKIPPED = 0, 1, 2
-"""Status of a sentence: scored; not comparable; the test line holds no word."""
+"""Status of a sentence: scored; not comparable; no word in the test line."""
 QUOTES = frozenset({"'", '"', "/"})
 """Words that may be a quotation mark under one tag and something else under another."""
 
@@ -36,21 +36,21 @@ class _Bracket:
 
 @dataclass(slots=True)
 class _Quote:
-    """A word that may be a quotation mark, and where it stood, in case it must be put back."""
+    """A word that may be a quotation mark, with its position, in case it must be put back."""
 
     tag: str
     word: str
     at: int
-    """How many words were kept before it."""
+    """Words kept before it."""
     first: int
-    """How many brackets were opened before it."""
+    """Brackets opened before it."""
     around: list[int]
     """The brackets around it."""
 
 
 @dataclass(slots=True)
 class _Line:
-    """A tree as EVALB reads it: words without deleted ones, all brackets."""
+    """A tree as EVALB reads it: its words without deleted ones, and all brackets."""
 
     terminals: list[tuple[str, str]] = field(default_factory=list)
     """(tag, word)"""
@@ -60,7 +60,7 @@ class _Line:
     fault: str = ""
 
     def put_back(self, index: int) -> None:
-        """Take the quote back among the words, and move on what follows it."""
+        """Put a quote back among the words, and shift what follows it."""
         quote = self.quotes[index]
         self.terminals.insert(quote.at, (quote.tag, quote.word))
         for bracket in self.brackets[quote.first :]:
@@ -90,9 +90,7 @@ def _read(line: str, parameters: Parameters) -> _Line:
         elif piece["close"] and open_brackets:
             tree.brackets[open_brackets.pop()].end = len(tree.terminals)
         else:
-            stray = (
-                "too many closing brackets" if piece["close"] else f"{piece['stray']} is not in a bracket of its own"
-            )
+            stray = "too many closing brackets" if piece["close"] else f"{piece['stray']} has no bracket of its own"
             tree.fault = tree.fault or stray
     if open_brackets:
         tree.fault = tree.fault or "too many opening brackets"
@@ -100,7 +98,7 @@ def _read(line: str, parameters: Parameters) -> _Line:
 
 
 def _mend_quotes(gold: _Line, test: _Line, deleted: frozenset[str]) -> None:
-    """Put back a quotation mark that one side deletes under its tag and the other keeps under another (Ellis 2006)."""
+    """Put back quotation marks that one side deletes because of their tag and the other keeps (Ellis 2006)."""
     for i, ours in enumerate(test.quotes):
         at = ours.at
         for j, theirs in enumerate(gold.quotes):
@@ -126,13 +124,13 @@ class Sentence:
     words: int = 0
     """Words whose tag counts."""
     tags: int = 0
-    """Of these, with the right tag."""
+    """Those with the right tag."""
     fault: str = ""
-    """Why there is an error."""
+    """The reason of an error."""
 
     @property
     def complete(self) -> bool:
-        """Whether all brackets are right and none is missing."""
+        """Whether all brackets are correct and none is missing."""
         return self.status == OK and self.gold == self.test == self.matched
 
     def line(self, number: int) -> str:
@@ -209,27 +207,27 @@ def _equal(one: str, other: str, pairs: frozenset[frozenset[str]]) -> bool:
 
 
 def score_lines(gold: Sequence[str], test: Sequence[str], parameters: Parameters = COLLINS) -> list[Sentence]:
-    """Score a file of trees, one on a line, against the gold file.
+    """Score a file of trees, one per line, against the gold file.
 
     Raises DataError for different numbers of lines and for more than `max_errors` sentences with an error.
     """
     if len(gold) != len(test):
         raise DataError(
-            f"The test file has {len(test)} lines and the gold file {len(gold)}: one tree on a line, in order."
+            f"The test file has {len(test)} lines and the gold file {len(gold)}: write one tree per line, in order."
         )
     sentences = [score_sentence(right, ours, parameters) for right, ours in zip(gold, test, strict=True)]
     errors = [f"line {number}: {each.fault}" for number, each in enumerate(sentences, 1) if each.status == ERROR]
     if len(errors) > parameters.max_errors + 1:  # the program stops at the second error beyond its limit
         raise DataError(
-            f"{len(errors)} sentences cannot be compared, and the parameters allow MAX_ERROR {parameters.max_errors}: "
-            f"{'; '.join(errors[:5])}, … Give the gold file's own sentences, or raise MAX_ERROR."
+            f"{len(errors)} sentences cannot be compared; MAX_ERROR allows {parameters.max_errors}: "
+            f"{'; '.join(errors[:5])}, … Parse the sentences of the gold file, or raise MAX_ERROR."
         )
     return sentences
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Sums over sentences, and what EVALB prints of them."""
+    """Sums over sentences, and the summary that EVALB prints."""
 
     sentences: int
     errors: int
@@ -246,7 +244,7 @@ class Summary:
 
     @classmethod
     def of(cls, sentences: Iterable[Sentence]) -> "Summary":
-        """Sum up; sentences with an error and skipped ones are only counted."""
+        """The sums; sentences with an error and skipped ones are only counted."""
         every = list(sentences)
         valid = [each for each in every if each.status == OK]
         return cls(
@@ -276,12 +274,12 @@ class Summary:
 
     @property
     def precision(self) -> float:
-        """Percentage of the found brackets that are right; 0 without any."""
+        """Percentage of the found brackets that are correct; 0 without any."""
         return _percent(self.matched, self.test)
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of both, 2PR / (P + R), in percent; nan when both are 0."""
+        """Harmonic mean of both, 2PR / (P + R), in percent; NaN if both are 0."""
         total = self.precision + self.recall
         return 2 * self.precision * self.recall / total if total else math.nan
 

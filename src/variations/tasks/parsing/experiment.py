@@ -1,4 +1,4 @@
-"""A parser that learns by maximum likelihood with label smoothing (Vaswani et al. 2017, section 6.3)."""
+"""A parser trained by maximum likelihood with label smoothing (Vaswani et al. 2017, section 6.3)."""
 
 import dataclasses
 import math
@@ -39,9 +39,9 @@ class ParsingExperiment(SequenceExperiment):
         self._dev_scores: list[float] = []
 
     def parse(self, trees: Sequence[Tree], place: Place, **changes: Any) -> list[tuple[Tree, Repairs]]:
-        """The network's trees over the sentences of `trees`, and what had to be mended; `changes` of `decode`.
+        """The network's trees for the sentences of `trees`, with their repairs; `changes` override keys of `decode`.
 
-        Under the form `vinyals`, which has no tags, words carry those of `trees`.
+        Under the form `vinyals`, which has no tags, words get those of `trees`.
         """
         encoding, positions = self.data.encoding, self.config.positions
         translator = Translator(
@@ -67,7 +67,7 @@ class ParsingExperiment(SequenceExperiment):
         ]
 
     def validate(self, place: Place) -> dict[str, float]:
-        """Dev loss and perplexity, and F1 and valid trees of a greedy search."""
+        """Dev loss and perplexity, and the F1 and the share of valid trees of a greedy search."""
         measured = self.dev_loss(place)
         limit = self.config.trainer.val_bleu
         if limit and place.rank == 0:  # metrics are written there
@@ -80,11 +80,11 @@ class ParsingExperiment(SequenceExperiment):
         return measured
 
     def dev_scores(self) -> list[float]:
-        """F1 of each dev sentence that the latest validation has parsed."""
+        """F1 of each dev sentence parsed by the latest validation."""
         return self._dev_scores
 
     def test(self, folder: RunFolder, place: Place) -> dict[str, Any]:
-        """Parse and score the sets of `decode.sets`, keep the trees, and take the losses of dev and test set."""
+        """Parse and score the sets of `decode.sets`, store the trees, and compute the losses of dev and test set."""
         began = time.monotonic()
         tested = {name: self._parse_and_score(folder, place, name) for name in self.config.decode.sets}
         seconds = time.monotonic() - began
@@ -108,7 +108,7 @@ class ParsingExperiment(SequenceExperiment):
         }
 
     def _parse_and_score(self, folder: RunFolder, place: Place, name: str) -> dict[str, Any]:
-        """Scores of a set, the same by length, and sums of repairs; trees are kept."""
+        """Scores of a set, also by length, and sums of repairs; the trees are stored."""
         if name not in ("dev", "test"):
             raise UserError(f"decode.sets names {name!r}, but a treebank has only dev and test.")
         gold = getattr(self.data.corpus, name)[: self.config.trainer.limit_test]

@@ -1,4 +1,4 @@
-"""Combinations of a parsing run's keys that cannot work, beside those of its network."""
+"""Combinations of keys that cannot work in a parsing run, besides those of its network."""
 
 from variations.configuration.rules import Fault, Rules
 from variations.tasks.parsing.config import ParsingConfig
@@ -23,7 +23,7 @@ def _extra(config: ParsingConfig) -> list[Fault]:
     if config.data.extra is not None:
         return []
     text = (
-        "this row learns from automatically parsed trees as well: set data.extra=[FILE,…], files or folders of "
+        "this row is also trained on automatically parsed trees: set data.extra=[FILE,…], files or folders of "
         "bracketed trees."
     )
     return [Fault(("data.extra",), text)]
@@ -33,12 +33,12 @@ def _extra(config: ParsingConfig) -> list[Fault]:
 def _two_vocabularies(config: ParsingConfig) -> list[Fault]:
     found = []
     if config.model.target_vocabulary is None:
-        text = "task=parsing writes symbols and reads words: set model.target_vocabulary=512, rows for the symbols."
+        text = "task=parsing reads words and writes symbols: set model.target_vocabulary=512, the rows for the symbols."
         found.append(Fault(("model.target_vocabulary",), text))
     if config.model.tying == "three_way":
         text = (
-            "model.tying=three_way shares one matrix among words and symbols, which task=parsing keeps apart: set "
-            "model.tying=none, or decoder."
+            "model.tying=three_way shares one matrix between words and symbols, which are separate in task=parsing: "
+            "set model.tying=none or decoder."
         )
         found.append(Fault(("model.tying",), text))
     return found

@@ -1,4 +1,4 @@
-"""Trees as lines of symbols, and back: the two forms of the literature, and the repair of lines that are no tree."""
+"""Linearisation of trees and its inverse: the two forms of the literature, and the repair of malformed lines."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from variations.system.errors import DataError
 from variations.tasks.parsing.trees import Tree
 
 NO_TAG = "XX"
-"""Stands for a word's part-of-speech tag where none is known."""
+"""Symbol for a part-of-speech tag that is not known."""
 
 
 class Form(Protocol):
@@ -20,16 +20,16 @@ class Form(Protocol):
     """Whether words are written as their part-of-speech tags."""
 
     def opening(self, label: str) -> str:
-        """The symbol that opens a constituent."""
+        """Symbol that opens a constituent."""
 
     def closing(self, label: str) -> str:
-        """The symbol that closes it."""
+        """Symbol that closes a constituent."""
 
     def terminal(self, tag: str) -> str:
-        """The symbol that stands for a word with this tag."""
+        """Symbol for a word with this tag."""
 
     def read(self, symbol: str) -> tuple[str, str]:
-        """The symbol's part, `open`, `close` or `word`, and its label or tag."""
+        """Kind of a symbol, `open`, `close` or `word`, and its label or tag."""
 
 
 class Bracketed:
@@ -58,9 +58,9 @@ class Bracketed:
 
 
 class Tagged:
-    """tensor2tensor, with which the paper's parser was trained: `S NP DT NN /NP … /S`. Words are their tags.
+    """tensor2tensor, with which the paper's parser was trained: `S NP DT NN /NP … /S`. Words are written as their tags.
 
-    A tag and an opening bracket look alike, so the labels of constituents must be known.
+    A tag cannot be told from an opening bracket by its form, so the labels of constituents must be known.
     """
 
     name = "tensor2tensor"
@@ -71,7 +71,7 @@ class Tagged:
 
     @classmethod
     def of(cls, trees: Iterable[Tree]) -> "Tagged":
-        """With the labels of these trees. Raises DataError for labels that this form cannot tell apart."""
+        """The form with the labels of these trees. Raises DataError for labels that it cannot tell apart."""
         labels: set[str] = set()
         tags: set[str] = set()
         for tree in trees:
@@ -79,8 +79,8 @@ class Tagged:
                 (labels if node.word is None else tags).add(node.label)
         if clash := sorted(labels & tags | {label for label in labels | tags if label.startswith("/")}):
             raise DataError(
-                f"The form tensor2tensor cannot write {', '.join(clash)}: a label must not be a tag too, nor begin "
-                "with a slash. Use the form vinyals."
+                f"The form tensor2tensor cannot write {', '.join(clash)}: a label must not also be a tag, nor "
+                "begin with a slash. Use the form vinyals."
             )
         return cls(labels)
 
@@ -105,18 +105,18 @@ class Tagged:
 
 @dataclass(frozen=True, slots=True)
 class Repairs:
-    """What had to be done to make a tree over the sentence out of a line of symbols."""
+    """Repairs needed to turn a line of symbols into a tree over the sentence."""
 
     brackets_added: int = 0
-    """Closing brackets for constituents that were left open."""
+    """Closing brackets added for constituents left open."""
     brackets_dropped: int = 0
-    """Closing brackets of constituents that were not open, and constituents without a word."""
+    """Closing brackets without an open constituent, and constituents without a word."""
     words_added: int = 0
-    """Words of the sentence for which the line held no symbol."""
+    """Words of the sentence without a symbol in the line."""
     words_dropped: int = 0
-    """Symbols of words beyond the end of the sentence."""
+    """Word symbols beyond the end of the sentence."""
     roots_joined: int = 0
-    """Trees beyond the first, put under one root."""
+    """Trees after the first one, joined under one root."""
 
     def __bool__(self) -> bool:
         return self != Repairs()
@@ -142,11 +142,11 @@ def linearise(tree: Tree, form: Form) -> list[str]:
 def delinearise(
     symbols: Sequence[str], words: Sequence[str], form: Form, *, tags: Sequence[str] | None = None, root: str = "S"
 ) -> tuple[Tree, Repairs]:
-    """The tree over `words` that `symbols` describe, and what had to be mended.
+    """The tree over `words` that `symbols` describe, and its repairs.
 
-    `tags` are put on the words in the place of those that the symbols name, `root` on joined trees. Constituents still
-    open are closed at the end, as in Vinyals et al. (2015, section 4); words without a symbol go to the innermost open
-    constituent, or into the last tree when all are closed. Raises ValueError without words.
+    `tags` replace the tags that the symbols name; `root` is the label over joined trees. Constituents still open are
+    closed at the end, as in Vinyals et al. (2015, section 4). Words without a symbol are added to the innermost open
+    constituent, or to the last tree if all are closed. Raises ValueError without words.
     """
     if not words:
         raise ValueError("a tree needs at least one word")
@@ -168,7 +168,7 @@ class _Builder:
     def __init__(self, words: Sequence[str], tags: Sequence[str] | None) -> None:
         self.words, self.tags = words, tags
         self.pending: list[tuple[str, list[Tree]]] = []
-        """Constituents that are open, the innermost last."""
+        """Open constituents, the innermost last."""
         self.roots: list[Tree] = []
         self.used = 0
         self.count: Counter[str] = Counter()
@@ -202,7 +202,7 @@ class _Builder:
         if self.used < len(self.words) and not self.pending and self.roots and self.roots[-1].word is None:
             last = self.roots.pop()
             self.pending.append((last.label, list(last.children)))
-            self.count["brackets_added"] -= 1  # it was closed once already
+            self.count["brackets_added"] -= 1  # it had been closed already
         while self.used < len(self.words):
             self.word(NO_TAG)
             self.count["words_added"] += 1

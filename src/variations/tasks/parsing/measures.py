@@ -1,4 +1,4 @@
-"""What is measured of a parser, what was published, and when the two may be compared."""
+"""Measures of a parser, published results, and when the two may be compared."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,7 +32,7 @@ LOSSES = {
 METRICS = (*(f"dev.{name}" for name in SCORES), *LOSSES)
 PUBLISHED = Published("f1_wsj23", "F1, WSJ 23", "section 23 of the Wall Street Journal", CONVENTION, ("test.f1",))
 PAPERS_TREES = 40_000
-"""Training trees behind Table 4's WSJ rows, as the paper says."""
+"""Training trees of Table 4's WSJ rows, according to the paper."""
 
 
 def measure(key: str) -> Measure:
@@ -58,7 +58,7 @@ def columns(chosen: Measure) -> Sequence[Measure]:
 
 
 def incomparable(published: Published, config: Mapping[str, Any]) -> str | None:
-    """Why F1 on section 23 and the run's own cannot be compared; None where the run was tested on that section."""
+    """Why the run's F1 cannot be compared with F1 on section 23; None if it was tested on that section."""
     data = config.get("data") or {}
     if published.key != PUBLISHED.key:
         return None
@@ -66,12 +66,12 @@ def incomparable(published: Published, config: Mapping[str, Any]) -> str | None:
         return "the run was tested on built-in trees"
     found = split(data)
     if found is None:
-        return f"the treebank of the run, {data.get('root')}, cannot be seen from here"
+        return f"the treebank of the run, {data.get('root')}, is not on this machine"
     return None if found == "wsj" else "the run was trained and tested on the free sample of the Penn Treebank"
 
 
 def split(data: Mapping[str, Any]) -> str | None:
-    """`wsj` or `sample`, of a configuration's treebank; None where that cannot be told from here."""
+    """`wsj` or `sample`, for a configuration's treebank; None if it is not on this machine."""
     if data.get("kind") == "sample":
         return "sample"
     try:
@@ -81,12 +81,12 @@ def split(data: Mapping[str, Any]) -> str | None:
 
 
 def conditions(config: Mapping[str, Any]) -> str:
-    """The trees that a result is of, and the recipe."""
+    """The treebank of a result, and the recipe."""
     data, recipe = config.get("data") or {}, config.get("recipe") or {}
     if data.get("kind") == "toy":
         trees = "built-in trees"
     else:
-        trees = DESCRIBED.get(split(data) or "", f"a treebank that cannot be seen from here, {data.get('root')}")
+        trees = DESCRIBED.get(split(data) or "", f"a treebank that is not on this machine, {data.get('root')}")
     return f"{trees}; recipe {recipe.get('name')}"
 
 
@@ -108,11 +108,11 @@ def caveats(config: Mapping[str, Any]) -> list[str]:
 def items(folder: RunFolder, chosen: Measure) -> NDArray[Any]:
     """EVALB's counts of each sentence, (S, 7): see `scores.counts`.
 
-    Raises DataError when the run has stored neither trees nor counts, or the measure is none of brackets or tags.
+    Raises DataError if the run has stored neither trees nor counts, or if the measure has no values by sentence.
     """
     score = chosen.key.partition(".")[2]
     if score not in SCORES or score == "valid":
-        raise DataError(f"{chosen.label} has no counts of single sentences.")
+        raise DataError(f"{chosen.label} has no counts by sentence.")
     return stored.counts(folder, chosen.set)
 
 

@@ -1,4 +1,4 @@
-"""A configuration's treebank as Lightning wants it: trees, vocabularies, loaders."""
+"""The treebank of a configuration as a Lightning data module: trees, vocabularies, loaders."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ class ParsingData(PairsData):
     """Batches of sentences and lines of symbols.
 
     Attributes (after `setup`):
-        corpus, encoding: the trees, and how they become ids.
+        corpus, encoding: the trees, and their encoding in ids.
     """
 
     config: ParsingConfig
@@ -26,7 +26,7 @@ class ParsingData(PairsData):
     encoding: Encoding
 
     def setup(self, stage: str | None = None) -> None:
-        """Read the treebank and make its vocabularies; `stage` makes no difference."""
+        """Read the treebank and build its vocabularies; `stage` is not used."""
         if self._ready:
             return
         data = self.config.data
@@ -45,7 +45,7 @@ class ParsingData(PairsData):
         return self.encoding.words.size
 
     def keep_facts(self, folder: RunFolder) -> dict[str, str]:
-        """Keep with the run its vocabularies and what its treebank is; return their SHA-256 and those of the files."""
+        """Store vocabularies and a description of the treebank with the run; return their SHA-256 and its files'."""
         self.encoding.words.write(folder.path / WORDS)
         self.encoding.symbols.write(folder.path / SYMBOLS)
         files = self.corpus.fingerprint()
@@ -61,9 +61,9 @@ class ParsingData(PairsData):
 
 
 def changed_files(card: dict[str, Any], now: dict[str, str]) -> list[str]:
-    """What has changed among the files of a run's treebank since, a sentence each; at most five."""
+    """Files of a run's treebank that have changed since, one sentence each; at most five."""
     before: dict[str, str] = card.get("files", {})
-    found = [f"{name} is no longer what the run learned from." for name in before if now.get(name) != before[name]]
+    found = [f"{name} has changed since the run was trained on it." for name in before if now.get(name) != before[name]]
     return found[:5]
 
 
@@ -73,5 +73,5 @@ def current_files(config: ParsingConfig) -> dict[str, str]:
 
 
 def card_path(folder: RunFolder) -> Path:
-    """Where a run keeps what its treebank is."""
+    """Where a run stores the description of its treebank."""
     return folder.path / CARD

@@ -1,4 +1,4 @@
-"""Parameter files of EVALB (.prm): which labels and words count, and which are the same."""
+"""Parameter files of EVALB (.prm): which labels and words count, and which are equivalent."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,19 +8,19 @@ from variations.system.errors import DataError
 
 @dataclass(frozen=True)
 class Parameters:
-    """A parameter file (.prm). The defaults are those of the program without one."""
+    """The contents of a parameter file (.prm). The defaults are those of the program without one."""
 
     max_errors: int = 10
-    """More sentences with an error than this, and the files do not belong together."""
+    """Most sentences with an error; with more, the two files are taken not to correspond."""
     cutoff: int = 40
-    """The second summary is of sentences with at most so many words."""
+    """Most words of a sentence in the second summary."""
     labelled: bool = True
     deleted: frozenset[str] = frozenset()
-    """Labels whose bracket does not count; as a tag, the word goes too."""
+    """Labels whose brackets do not count; if a tag is among them, its word is deleted, too."""
     deleted_for_length: frozenset[str] = frozenset()
-    """Tags of words that do not count for a sentence's length."""
+    """Tags of words that do not count towards the length of a sentence."""
     quotes: frozenset[str] = frozenset()
-    """Tags that a quotation mark may have been given."""
+    """Tags that a quotation mark may have."""
     equal_labels: frozenset[frozenset[str]] = frozenset()
     """Pairs of labels that count as the same."""
     equal_words: frozenset[frozenset[str]] = frozenset()
@@ -39,7 +39,7 @@ _KEYWORDS = ("DEBUG", "MAX_ERROR", "CUTOFF_LEN", "LABELED", *_LABELS, *_PAIRS)
 
 
 def read_parameters(path: Path) -> Parameters:
-    """A parameter file; DEBUG is accepted and without effect. Raises DataError, which names all faults by line."""
+    """Read a parameter file; DEBUG is accepted without effect. Raises DataError, which names all faults by line."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -51,7 +51,7 @@ def read_parameters(path: Path) -> Parameters:
     pairs: dict[str, set[frozenset[str]]] = {key: set() for key in _PAIRS}
     faults = []
     for count, line in enumerate(lines, 1):
-        if line.startswith("#") or len(line.rstrip()) < 3:  # the program's own rule
+        if line.startswith("#") or len(line.rstrip()) < 3:  # as the program does
             continue
         key, _, value = line.strip().replace("\t", " ").partition(" ")
         value = value.strip()
@@ -63,15 +63,15 @@ def read_parameters(path: Path) -> Parameters:
             labels[key].add(value)
         elif key in pairs:
             if len(value.split()) != 2:
-                faults.append(f"line {count}: {key} takes two names and not {value!r}")
+                faults.append(f"line {count}: {key} takes two names, not {value!r}")
             pairs[key].add(frozenset(value.split()))
         elif not value.isdecimal():
-            faults.append(f"line {count}: {key} takes a whole number and not {value!r}")
+            faults.append(f"line {count}: {key} takes a whole number, not {value!r}")
         else:
             numbers[key] = int(value)
     if faults:
         raise DataError(
-            f"{path} is no parameter file of EVALB: {'; '.join(faults)}. Valid keywords: {', '.join(_KEYWORDS)}."
+            f"{path} is not a parameter file of EVALB: {'; '.join(faults)}. Valid keywords: {', '.join(_KEYWORDS)}."
         )
     return Parameters(
         max_errors=numbers.get("MAX_ERROR", 10),

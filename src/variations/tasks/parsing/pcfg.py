@@ -1,7 +1,7 @@
 """The PCFG baseline: a treebank grammar by relative frequency (Charniak 1996), markovised, with Viterbi CKY.
 
 NLTK binarises the trees and estimates the rules. Its own Viterbi parser takes seconds for eight words with such a
-grammar, so the chart is filled here, whole vectors of rules at once.
+grammar, so the chart is filled here, with whole vectors of rules at once.
 """
 
 import math
@@ -18,16 +18,16 @@ from variations.tasks.parsing.words import signature
 
 TOP = "TOP"
 RARE = 1
-"""Words seen at most so often in training lend their tags to unknown words."""
+"""The tags of words seen at most this often in training are used for unknown words."""
 MARKS = {"childChar": "@", "parentChar": "^"}
-"""NLTK's own mark of a binarised label, |, is part of labels such as ADVP|PRT."""
+"""NLTK's own marker of binarised labels, |, occurs in labels such as ADVP|PRT."""
 
 
 class Pcfg:
     """The grammar of the training trees and its parser.
 
-    `horizontal`: how many sisters a binarised label remembers; `vertical`: how many parents any label does.
-    Chains of constituents over the same words become one symbol. Raises UserError where NLTK is not installed.
+    `horizontal`: sisters recorded in a binarised label; `vertical`: parents recorded in any label. Unary chains become
+    one symbol. Raises UserError where NLTK is not installed.
     """
 
     def __init__(self, trees: Iterable[Tree], horizontal: int = 1, vertical: int = 0) -> None:
@@ -64,11 +64,11 @@ class Pcfg:
         self.unseen = self._any_unknown()
 
     def known(self, word: str) -> str:
-        """The word itself, or its class when it is rare."""
+        """The word itself, or its class if it is rare."""
         return word if self.counts[word] > RARE else signature(word)
 
     def _any_unknown(self) -> list[tuple[int, float]]:
-        """Tags of a word whose very class is unknown: those of all rare words."""
+        """Tags of a word whose class is unknown, too: those of all rare words."""
         mass: defaultdict[int, float] = defaultdict(float)
         for word, tags in self.lexicon.items():
             if word.startswith("UNKNOWN-"):
@@ -77,7 +77,7 @@ class Pcfg:
         return [(tag, math.log(each)) for tag, each in mass.items()]
 
     def parse(self, words: Sequence[str]) -> tuple[Tree | None, float]:
-        """The most probable tree and its log-probability; (None, -inf) when the grammar has none."""
+        """The most probable tree and its log-probability; (None, -inf) if the grammar has none."""
         n = len(words)
         # chart[i, j, X]: log-probability of the best X over words i to j - 1; K symbols
         chart = np.full((n, n + 1, len(self.symbols)), -np.inf, dtype=np.float32)
@@ -126,7 +126,7 @@ def _nltk(tree: Tree, known: Any) -> Any:
 
 
 def _plain(binary: Any) -> Tree:
-    """Our tree of NLTK's: chains unfolded, binarisation and parents taken off."""
+    """NLTK's tree as ours: unary chains expanded, binarisation and parent annotation removed."""
     from nltk import Tree as NltkTree
 
     root = NltkTree(TOP, [binary])

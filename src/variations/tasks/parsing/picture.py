@@ -1,4 +1,4 @@
-"""A predicted tree over its words and the gold tree hanging below them, as SVG; brackets that differ are marked."""
+"""A predicted tree above its words and the gold tree below them, as SVG; brackets that differ are marked."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ from variations.tasks.parsing.parameters import COLLINS
 from variations.tasks.parsing.trees import Tree, parse_trees
 
 WRONG, MISSED = "#D55E00", "#0072B2"
-"""Vermilion and blue of Okabe and Ito's palette, told apart by colour-blind readers."""
+"""Vermilion and blue of Okabe and Ito's palette, which colour-blind readers can tell apart."""
 LETTER, LEVEL, MARGIN = 7.5, 34, 12
 """Width of a letter, height of a level of the tree, margin, in pixels."""
 MOST, LONGEST = 20, 25
-"""Drawings of a set, and words of the longest sentence that gets one unasked."""
+"""Most drawings of a set, and words of the longest sentence drawn by default."""
 
 
 def drawings(folder: RunFolder, part: str, line: int | None = None) -> list[Drawing]:
-    """The parse of a line of a set, or of the first sentences that are short enough and parsed with a mistake."""
+    """The parse of a given line of a set, or of the first short sentences that were parsed incorrectly."""
     found = stored.lines(folder, part)
     if found is None:
         return []
@@ -48,7 +48,7 @@ def drawings(folder: RunFolder, part: str, line: int | None = None) -> list[Draw
 def _one(text: str, source: str) -> Tree:
     trees = parse_trees(text, source)
     if len(trees) != 1:
-        raise DataError(f"{source}: one tree was expected, and {len(trees)} are there.")
+        raise DataError(f"{source}: expected one tree, found {len(trees)}.")
     return trees[0]
 
 
@@ -66,8 +66,8 @@ class _Node:
 def picture(predicted: Tree, gold: Tree) -> str:
     """Both trees as one SVG, in the page's own text colour.
 
-    A bracket is marked when EVALB with COLLINS.prm does not match it: punctuation does not count, ADVP equals PRT.
-    Raises ValueError when the trees are over different words.
+    A bracket is marked if EVALB with COLLINS.prm does not match it: punctuation does not count, ADVP equals PRT.
+    Raises ValueError if the trees are over different words.
     """
     words = gold.words()
     if predicted.words() != words:

@@ -8,10 +8,10 @@ from variations.tasks.parsing.trees import Tree
 
 
 class RightBranching:
-    """Splits off one word after the other; a final punctuation mark goes to the root.
+    """Splits off one word after the other; final punctuation is attached to the root.
 
-    Both labels are the most frequent ones of the training trees: at the root, and of shorter constituents of at least
-    two words that end with the sentence.
+    It uses the most frequent labels of the training trees: one for the root, and one for shorter constituents of at
+    least two words that end with the sentence.
     """
 
     def __init__(self, trees: Iterable[Tree]) -> None:
@@ -28,7 +28,7 @@ class RightBranching:
         self.inner = inner.most_common(1)[0][0] if inner else self.root
 
     def parse(self, words: Sequence[str], tags: Sequence[str]) -> Tree:
-        """The tree over words with these tags (in EVALB tags say what is punctuation)."""
+        """The tree over words with these tags; as in EVALB, tags identify punctuation."""
         leaves = [Tree(tag, word=word) for word, tag in zip(words, tags, strict=True)]
         after: list[Tree] = []
         while len(leaves) > 1 and leaves[-1].label in COLLINS.deleted:

@@ -1,4 +1,4 @@
-"""What a set of parses is worth: EVALB's figures, valid trees before repair, and both by sentence length."""
+"""Scores of a set of parses: EVALB's, and the share of valid trees before repair, also by sentence length."""
 
 import dataclasses
 from collections.abc import Iterable, Sequence
@@ -13,14 +13,14 @@ from variations.tasks.parsing.parameters import COLLINS, Parameters
 from variations.tasks.parsing.trees import Tree
 
 LENGTHS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, None))
-"""Words of a sentence, from and to."""
+"""Classes of sentence length in words, from and to."""
 
 
 def with_gold_punctuation(predicted: Tree, gold: Tree) -> Tree:
     """The predicted tree with the gold tag wherever either tag is one that EVALB deletes.
 
-    EVALB drops such words before it compares, so a comma tagged as a noun would make the sentence an error and take it
-    out of the sums, which flatters the parser. Raises ValueError when the trees are over different words.
+    EVALB drops such words before it compares, so a comma tagged as a noun would make the sentence an error and remove
+    it from the sums, which would improve the score. Raises ValueError if the trees are over different words.
     """
     tags = [
         right.label if right.label in COLLINS.deleted or ours.label in COLLINS.deleted else ours.label
@@ -43,7 +43,7 @@ def compare(gold: Sequence[Tree], predicted: Sequence[Tree], parameters: Paramet
 
 
 def figures(sentences: Sequence[Sentence], repairs: Sequence[Repairs]) -> dict[str, float | int]:
-    """F1, recall, precision, exact match, tagging and valid trees in percent; shape of a row in every report."""
+    """F1, recall, precision, exact match, tagging and valid trees in percent: the columns of every report."""
     summary = Summary.of(sentences)
     return {
         "sentences": summary.sentences,
@@ -73,7 +73,7 @@ def by_length(sentences: Sequence[Sentence], repairs: Sequence[Repairs]) -> dict
 
 
 def counts(sentences: Iterable[Sentence]) -> NDArray[np.int64]:
-    """(matched, gold, test, complete, tags, words, scored) of each sentence, (S, 7): what a resample's scores need."""
+    """(matched, gold, test, complete, tags, words, scored) of each sentence, (S, 7): enough to resample scores."""
     rows = [
         (each.matched, each.gold, each.test, each.complete, each.tags, each.words, each.status == OK)
         for each in sentences
@@ -82,7 +82,7 @@ def counts(sentences: Iterable[Sentence]) -> NDArray[np.int64]:
 
 
 def rate(name: str, sums: NDArray[Any]) -> NDArray[np.float64]:
-    """A score in percent of summed counts, (…, 7) to (…); 0 of nothing. F1 is 2PR / (P + R) of the sums."""
+    """A score in percent from summed counts, (…, 7) to (…); 0 for empty sums. F1 is 2PR / (P + R) of the sums."""
     matched, gold, test, complete, tags, words, scored = np.moveaxis(np.asarray(sums, dtype=np.float64), -1, 0)
     above, below = {
         "f1": (2 * matched, gold + test),

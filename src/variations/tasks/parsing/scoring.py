@@ -11,14 +11,14 @@ from variations.tasks.parsing.parameters import COLLINS, Parameters, read_parame
 def score_files(
     hypotheses: Path, references: Path, parameters: Path | None = None
 ) -> tuple[list[Sentence], Parameters]:
-    """EVALB's counts of a file of trees, one on a line, against the gold file; COLLINS.prm without a parameter file.
+    """EVALB's counts of a file of trees, one per line, against the gold file; COLLINS.prm without a parameter file.
 
-    Raises DataError for files that cannot be read, are empty, or do not belong together.
+    Raises DataError for files that cannot be read, are empty, or do not correspond.
     """
     chosen = COLLINS if parameters is None else read_parameters(parameters)
     gold, test = (_lines(path) for path in (references, hypotheses))
     if not gold:
-        raise DataError(f"{references} is empty: it must hold the gold trees, one on a line.")
+        raise DataError(f"{references} is empty: it must hold the gold trees, one per line.")
     return score_lines(gold, test, chosen), chosen
 
 
@@ -28,7 +28,7 @@ def shown(sentences: list[Sentence], parameters: Parameters) -> str:
 
 
 def document(sentences: list[Sentence], parameters: Parameters) -> dict[str, Any]:
-    """The summary over all sentences and over short ones, and the reasons of errors, for `format=json`."""
+    """Summaries of all sentences and of short ones, and the reasons of errors, for `format=json`."""
     short = [each for each in sentences if each.length <= parameters.cutoff]
     return {
         "schema": 1,
@@ -62,5 +62,5 @@ def _lines(path: Path) -> list[str]:
         )
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
-            f"{path} cannot be read as a file of trees, one on a line: {getattr(error, 'strerror', None) or error}"
+            f"{path} cannot be read as a file of trees, one per line: {getattr(error, 'strerror', None) or error}"
         ) from error

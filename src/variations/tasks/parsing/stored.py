@@ -1,4 +1,4 @@
-"""What a run keeps of a parsed set: trees, or the counts that stand for trees which are not ours to publish."""
+"""The stored results of a parsed set: trees, or counts in place of trees that may not be published."""
 
 import gzip
 import hashlib
@@ -18,7 +18,7 @@ from variations.tasks.parsing.parameters import COLLINS
 
 
 def lines(folder: RunFolder, name: str) -> tuple[list[str], list[str]] | None:
-    """Predicted and gold trees of a set, one on a line; None where they are not kept. Raises DataError for misfits."""
+    """Predicted and gold trees of a set, one per line; None if not stored. Raises DataError if their numbers differ."""
     paths = [folder.hypotheses / f"{name}.{side}" for side in ("hyp", "ref")]
     if any(stored_path(path) is None for path in paths):
         return None
@@ -29,7 +29,7 @@ def lines(folder: RunFolder, name: str) -> tuple[list[str], list[str]] | None:
 
 
 def counts(folder: RunFolder, name: str) -> NDArray[np.int64]:
-    """EVALB's counts of each sentence of a set, (S, 7): see `scores.counts`. Raises DataError where nothing is kept."""
+    """EVALB's counts of each sentence of a set, (S, 7): see `scores.counts`. Raises DataError if nothing is stored."""
     if trees := lines(folder, name):
         predicted, gold = trees
         return scores.counts(score_lines(gold, predicted, COLLINS))
@@ -37,12 +37,12 @@ def counts(folder: RunFolder, name: str) -> NDArray[np.int64]:
         packed = read_stored(folder.hypotheses / f"{name}.counts.npy")
         found: NDArray[np.int64] = np.load(io.BytesIO(packed), allow_pickle=False).astype(np.int64)
     except (OSError, ValueError, EOFError):
-        raise DataError(f"{folder.path} holds no trees of set={name}: test the run first.") from None
+        raise DataError(f"{folder.path} has no trees of set={name}: test the run first.") from None
     return found
 
 
 def gold_digest(folder: RunFolder, name: str) -> str | None:
-    """SHA-256 of the gold trees of a set; None where they are not known."""
+    """SHA-256 of the gold trees of a set; None if not known."""
     gold, kept = folder.hypotheses / f"{name}.ref", folder.hypotheses / f"{name}.ref.sha256"
     if stored_path(gold) is not None:
         return hashlib.sha256(read_stored(gold)).hexdigest()
@@ -50,15 +50,15 @@ def gold_digest(folder: RunFolder, name: str) -> str | None:
 
 
 def sets(folder: RunFolder) -> list[str]:
-    """Sets whose trees are kept."""
+    """Sets whose trees are stored."""
     return sorted(path.name.partition(".")[0] for path in folder.hypotheses.glob("*.hyp*"))
 
 
 def record(folder: RunFolder, config: Mapping[str, Any]) -> dict[str, bytes]:
-    """What a published record holds of each parsed set: the trees of a generated corpus, else counts by sentence.
+    """The files of a published record for each parsed set: trees of a generated corpus, otherwise counts by sentence.
 
-    A predicted tree holds the words of its sentence, so of a treebank none is published; the hash of the gold trees
-    says whether two runs were judged by the same ones.
+    A predicted tree contains the words of its sentence, so trees of a treebank are not published; the hash of the gold
+    trees shows whether two runs were tested on the same ones.
     """
     files: dict[str, bytes] = {}
     own = (config.get("data") or {}).get("kind") == "toy"
@@ -78,4 +78,4 @@ def record(folder: RunFolder, config: Mapping[str, Any]) -> dict[str, bytes]:
 
 
 def _packed(data: bytes) -> bytes:
-    return gzip.compress(data, 9, mtime=0)  # no time in it: the same trees give the same file
+    return gzip.compress(data, 9, mtime=0)  # no time stamp: the same trees give the same file

@@ -1,4 +1,4 @@
-"""Which files of a folder are training, development and test trees."""
+"""The split of a treebank's files into training, development and test sets."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -8,17 +8,17 @@ from pathlib import Path
 from variations.system.errors import DataError
 
 FILE = re.compile(r"wsj_(\d\d)(\d\d)\.mrg", re.IGNORECASE)
-"""A file of the Penn Treebank: section, number."""
+"""File name in the Penn Treebank: section, number."""
 STANDARD = {"train": range(2, 22), "dev": range(22, 23), "test": range(23, 24)}
-"""Sections of the Wall Street Journal, as in all results on it."""
+"""Sections of the Wall Street Journal in the standard split."""
 SAMPLE = {"train": range(1, 160), "dev": range(160, 180), "test": range(180, 200)}
-"""File numbers of the free sample (sections 00 and 01, 199 files): a split of our own, in the order of the files."""
+"""File numbers of the free sample (sections 00 and 01, 199 files): our own split, in the order of the files."""
 DESCRIBED = {
     "wsj": "WSJ sections 02-21 (train), 22 (dev), 23 (test)",
     "sample": "free sample of the Penn Treebank, not comparable with section 23: files wsj_0001-0159 (train), "
     "0160-0179 (dev), 0180-0199 (test)",
 }
-"""What every result says of its data, by the name of the split."""
+"""Description of the data in every result, by the name of the split."""
 
 
 @dataclass(frozen=True)
@@ -33,18 +33,20 @@ class Split:
 
     @property
     def described(self) -> str:
-        """What every result says of its data."""
+        """Description of the data in every result."""
         return DESCRIBED[self.name]
 
 
 def find(root: Path, kind: str = "treebank") -> Split:
-    """The split of the treebank below `root`: the standard one, or ours where only the free sample is there.
+    """The split of the treebank below `root`: the standard one, or ours if only the free sample is there.
 
-    Files are found by name (wsj_2300.mrg) in any folder. Raises DataError for an empty or incomplete folder, for a
-    file that is there twice, and under the kind `sample` for a folder with other sections than those of the sample.
+    Files are found by name (wsj_2300.mrg) in any subfolder. Raises DataError for an empty or incomplete folder, for
+    duplicate files, and under the kind `sample` for a folder that contains other sections than the sample.
     """
     if not root.is_dir():
-        raise DataError(f"{root} is no folder: data.root is where the files wsj_*.mrg of the Penn Treebank lie.")
+        raise DataError(
+            f"{root} is not a folder: data.root names the one with the files wsj_*.mrg of the Penn Treebank."
+        )
     found: dict[int, Path] = {}
     twice = []
     for path in sorted(root.rglob("*")):
@@ -56,7 +58,9 @@ def find(root: Path, kind: str = "treebank") -> Split:
             found[number] = path
     if twice:
         more = f" and {len(twice) - 1} more pairs" if len(twice) > 1 else ""
-        raise DataError(f"The same file of the treebank is there twice: {twice[0]}{more}. Name one folder of them.")
+        raise DataError(
+            f"The treebank contains the same file twice: {twice[0]}{more}. Name a folder that has each once."
+        )
     if not found:
         raise DataError(
             f"{root} holds no file wsj_*.mrg. The Penn Treebank (LDC99T42) is licensed; its free sample of 199 files "
@@ -78,7 +82,7 @@ def _sample(root: Path, found: dict[int, Path]) -> Split:
     if missing:
         shown = ", ".join(f"wsj_{each:04d}.mrg" for each in missing[:3])
         raise DataError(
-            f"{root} holds sections 00 and 01 alone, and for the free sample {len(missing)} of its 199 files are "
+            f"{root} holds only sections 00 and 01, and {len(missing)} of the 199 files of the free sample are "
             f"missing: {shown}{', …' if len(missing) > 3 else ''}."
         )
     return Split("sample", **{name: _files(found, wanted) for name, wanted in SAMPLE.items()})
@@ -96,7 +100,7 @@ def _files(found: dict[int, Path], numbers: range) -> tuple[Path, ...]:
 def extra_files(paths: Sequence[str]) -> list[Path]:
     """Files of further training trees, such as automatically parsed ones: each path is a file, or a folder of files.
 
-    Raises DataError for a path that is not there or holds no file.
+    Raises DataError for a path that does not exist or contains no file.
     """
     files: list[Path] = []
     for name in paths:

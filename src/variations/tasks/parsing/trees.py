@@ -1,6 +1,6 @@
-"""Constituency trees in the brackets of the Penn Treebank: a strict reader, and the cleaning the field agrees on.
+"""Constituency trees in Penn Treebank brackets: a strict reader, and the usual cleaning.
 
-Trees of other people's files may be very deep, so nothing here recurses.
+Trees in user files may be very deep, so nothing here is recursive.
 """
 
 import re
@@ -11,9 +11,9 @@ from pathlib import Path
 from variations.system.errors import DataError
 
 ROOTS = frozenset({"", "TOP", "ROOT", "S1"})
-"""Labels of the bracket around a whole sentence. It says nothing, and is taken off when it has a single child."""
+"""Labels of the bracket around a whole sentence, which carries no information; with a single child it is removed."""
 TRACE = "-NONE-"
-"""Tag of null elements, which stand for no word."""
+"""Tag of null elements, which are not words."""
 SHOWN = 10
 """Faults named in one message; the rest are counted."""
 
@@ -47,7 +47,7 @@ class Tree:
     def spans(self, skip: Collection[str] = ()) -> list[tuple[str, int, int]]:
         """(label, start, end) of each constituent, a parent before its children.
 
-        Words are counted from 0, those with a tag in `skip` left out.
+        Words are numbered from 0, without those whose tag is in `skip`.
         """
         found: list[tuple[str, int, int]] = []
         position = 0
@@ -93,7 +93,7 @@ def read_trees(paths: Iterable[Path]) -> list[Tree]:
         try:
             trees.extend(parse_trees(path.read_text(encoding="utf-8"), str(path)))
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not a text in UTF-8"
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
             faults.append(f"{path}: cannot be read ({reason})")
         except DataError as error:
             faults.append(str(error))
@@ -106,9 +106,9 @@ def read_trees(paths: Iterable[Path]) -> list[Tree]:
 def parse_trees(text: str, source: str = "text") -> list[Tree]:
     """The trees of a bracketed text, on one line each or on many.
 
-    Cleaned as EVALB and the field do: null elements go, and with them each constituent that holds no word; functions
-    and indices are cut off labels (NP-SBJ-1 becomes NP, NP=2 too), never off tags; the root bracket is taken off. A
-    chain of constituents over the same words stays. A tree without any word is left out.
+    They are cleaned as usual: null elements are removed, with all constituents that have no word left; function tags
+    and indices are cut off labels (NP-SBJ-1 and NP=2 become NP) but not off part-of-speech tags; the root bracket is
+    removed. Unary chains are kept. A tree without any word is left out.
     Raises DataError at the first fault, with file, line and column.
     """
     trees: list[Tree] = []
@@ -116,7 +116,9 @@ def parse_trees(text: str, source: str = "text") -> list[Tree]:
 
     def fault(what: str, at: int) -> DataError:
         line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
-        return DataError(f"{source}, line {line}, column {column}: {what}; a tree reads (S (NP (DT The) (NN cat)) …).")
+        return DataError(
+            f"{source}, line {line}, column {column}: {what}; a tree is written as (S (NP (DT The) (NN cat)) …)."
+        )
 
     for match in _TOKEN.finditer(text):
         piece, at = match.group(), match.start()
@@ -126,7 +128,7 @@ def parse_trees(text: str, source: str = "text") -> list[Tree]:
             open_brackets.append(_Open(at))
         elif not open_brackets:
             raise fault(
-                "a closing bracket that nothing opened" if piece == ")" else f"{piece} outside all brackets", at
+                "a closing bracket without an opening one" if piece == ")" else f"{piece} outside all brackets", at
             )
         elif piece == ")":
             done = open_brackets.pop()
@@ -158,7 +160,7 @@ class _Open:
         """Brackets inside, those of null elements too."""
 
     def take(self, token: str) -> bool:
-        """A label, or a word after it; False where neither can stand."""
+        """Take a label, or the word after it; False if neither is possible."""
         if self.inner or self.word is not None:
             return False
         if not self.label:
@@ -173,14 +175,14 @@ class _Open:
             self.children.append(child)
 
     def tree(self) -> Tree | None:
-        """The constituent, cleaned; None when no word is left in it."""
+        """The cleaned constituent; None if it has no words left."""
         if self.word is not None:
             return None if self.label == TRACE else Tree(self.label, word=self.word)
         return Tree(plain_label(self.label), tuple(self.children)) if self.children else None
 
 
 def plain_label(label: str) -> str:
-    """A label without functions and indices: NP-SBJ-1 becomes NP; -LRB- stays."""
+    """A label without function tags and indices: NP-SBJ-1 becomes NP; -LRB- is kept."""
     return label if label.startswith("-") else re.sub(r"(?<=.)[-=].*", "", label)
 
 

@@ -1,7 +1,7 @@
-"""A built-in treebank of English-like sentences, for tests and first steps: generated, so nobody's text.
+"""A built-in treebank of generated English-like sentences, for tests and first steps.
 
-What makes parsing interesting is there in small: attachment decided by words (of: noun, with: verb), relative clauses,
-coordination, chains of constituents, particles and punctuation.
+It contains what makes parsing difficult on a small scale: attachment that depends on words (of: noun, with: verb),
+relative clauses, coordination, unary chains, particles and punctuation.
 """
 
 import random
@@ -18,7 +18,7 @@ DEEPEST = 4
 
 
 def generate(number: int, seed: int) -> list[Tree]:
-    """So many trees; the same for the same seed."""
+    """Return `number` trees; the same for the same seed."""
     rng = random.Random(seed)  # noqa: S311 - a corpus, no secret
     return [_sentence(rng) for _ in range(number)]
 

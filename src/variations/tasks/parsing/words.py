@@ -1,4 +1,4 @@
-"""The two vocabularies: words of the sentence, with classes for rare ones, and symbols of the linearised tree."""
+"""The two vocabularies: words of sentences, with classes for rare ones, and symbols of linearised trees."""
 
 import json
 from collections import Counter
@@ -10,7 +10,7 @@ from variations.system.errors import DataError
 
 SUFFIXES = ("ing", "ed", "ly", "s", "ion", "er", "est", "al", "able", "y")
 SPECIAL = max(PAD, BOS, EOS, UNK) + 1
-"""Ids below are those of the special symbols."""
+"""Smaller ids are special symbols."""
 
 
 def signature(word: str) -> str:
@@ -21,9 +21,9 @@ def signature(word: str) -> str:
 
 
 class Vocabulary:
-    """Names with ids from SPECIAL on, in a fixed order; ids below are PAD, BOS, EOS, UNK.
+    """Names with ids from SPECIAL on, in a fixed order; smaller ids are PAD, BOS, EOS, UNK.
 
-    A word without an id of its own has that of its class, and UNK when the class has none either.
+    A word without its own id gets that of its class, or UNK if the class has none either.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -33,7 +33,7 @@ class Vocabulary:
 
     @classmethod
     def of_words(cls, sentences: Iterable[Sequence[str]], size: int) -> "Vocabulary":
-        """The most frequent words that occur at least twice, and the classes of the others; at most `size` rows."""
+        """The most frequent words that occur at least twice, and classes for the others; at most `size` rows."""
         counts = Counter(word for sentence in sentences for word in sentence)
         classes = sorted({signature(word) for word in counts})
         room = max(0, size - SPECIAL - len(classes))
@@ -46,11 +46,11 @@ class Vocabulary:
         return cls(sorted({symbol for line in lines for symbol in line}))
 
     def encode_words(self, words: Sequence[str]) -> list[int]:
-        """Ids of a sentence, EOS at the end."""
+        """Ids of a sentence, with EOS at the end."""
         return [*(self._ids.get(word) or self._ids.get(signature(word), UNK) for word in words), EOS]
 
     def encode_symbols(self, symbols: Sequence[str]) -> list[int]:
-        """Ids of a line of symbols, EOS at the end; one that training has not shown becomes UNK."""
+        """Ids of a line of symbols, with EOS at the end; a symbol unknown from training becomes UNK."""
         return [*(self._ids.get(symbol, UNK) for symbol in symbols), EOS]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
@@ -64,16 +64,16 @@ class Vocabulary:
         return found
 
     def write(self, path: Path) -> None:
-        """Keep the names, one a line."""
+        """Store the names, one per line."""
         path.write_text(json.dumps(self.names, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
-        """What `write` has written. Raises DataError for anything else."""
+        """Read what `write` has written. Raises DataError for anything else."""
         try:
             names = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise DataError(f"{path} is no vocabulary: {error}") from error
+            raise DataError(f"{path} is not a vocabulary: {error}") from error
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise DataError(f"{path} is no vocabulary: it must hold a list of names.")
+            raise DataError(f"{path} is not a vocabulary: it must hold a list of names.")
         return cls(names)

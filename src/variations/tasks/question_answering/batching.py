@@ -1,4 +1,4 @@
-"""Batches for R restarts at once, each drawn by the restart's own generator."""
+"""Batches for R restarts at once, each drawn by its restart's own generator."""
 
 from collections.abc import Sequence
 
@@ -10,12 +10,12 @@ from variations.tasks.question_answering.encoding import Encoded
 
 
 def gather(data: Encoded, index: Tensor, times: Tensor | None = None) -> Stories:
-    """The questions `index` (R, B) with as many slots as the fullest memory among them needs.
+    """The questions `index` (R, B), with as many slots as the largest memory among them needs.
 
     Args:
         data: the questions.
         index: which of them.
-        times: (R, B, at least n) how long ago each slot's sentence was told; None: the slot's number.
+        times: (R, B, at least n) how long ago the sentence in each slot was read; None: the number of the slot.
     """
     count = data.count[index].unsqueeze(-1)  # (R, B, 1)
     n = int(count.amax())
@@ -35,10 +35,11 @@ def gather(data: Encoded, index: Tensor, times: Tensor | None = None) -> Stories
 
 
 def random_times(count: Tensor, slots: int, share: float, generator: torch.Generator) -> Tensor:
-    """Times of the slots (Q, slots) with empty memories put between them at random ("random noise", RN; section 4.1).
+    """Times of the slots (Q, slots), with empty memories inserted at random ("random noise", RN; section 4.1).
 
-    For a story of c sentences, from 0 to ⌈`share` c⌉ empty memories are put in, each at any place among what is there
-    already; a sentence's time grows by those that are more recent. Times end at `slots`, for which there are vectors.
+    A story of c sentences gets 0 to ⌈`share` c⌉ empty memories, each at any position among the present ones; the time
+    of a sentence increases by the number of empty memories that are more recent. Times are at most `slots`, the number
+    of time vectors.
 
     Args:
         count: (Q) sentences of each story, at most `slots`.
@@ -57,15 +58,15 @@ def random_times(count: Tensor, slots: int, share: float, generator: torch.Gener
 
 
 class Draws:
-    """The batches of an epoch, drawn with replacement; a restart's are the same whoever stands beside it.
+    """The batches of an epoch, drawn with replacement; those of a restart do not depend on the other restarts.
 
     Args:
         data: the questions to draw from.
         slots: of memory.
-        batches: of the epoch.
+        batches: batches of the epoch.
         size: questions in a batch.
-        noise: share of empty memories put in at random (RN); 0: none.
-        seeds: one for each restart, of this epoch.
+        noise: share of empty memories inserted at random (RN); 0: none.
+        seeds: one for each restart, for this epoch.
     """
 
     def __init__(self, data: Encoded, slots: int, batches: int, size: int, noise: float, seeds: Sequence[int]) -> None:

@@ -1,4 +1,4 @@
-"""The configuration of a question-answering run: its stories, its networks and how they learn."""
+"""The configuration of a question-answering run: stories, networks and training."""
 
 from dataclasses import dataclass, field
 
@@ -15,53 +15,53 @@ class DataConfig:
     root: str | None = None
     """Folder with `en` and `en-10k` of bAbI 1.2; null: downloaded to `cache`."""
     tasks: list[int] = field(default_factory=lambda: [1, 2, 6, 15])
-    """Which tasks, by number."""
+    """Numbers of the tasks."""
     joint: bool = False
-    """One network for all tasks, in place of one for each."""
+    """Whether one network is trained for all tasks, instead of one for each."""
     questions: str = choice("1k", "1k", "10k")
     """Training questions of each bAbI task, validation included."""
     toy_questions: int = number(1000, ge=10)
-    """Training questions of each invented task, validation included; as many for the test."""
+    """Training questions of each generated task, validation included, and as many for the test."""
     valid: float = number(0.1, ge=0, lt=1)
-    """Part of the training questions that is held out for validation."""
+    """Share of the training questions held out for validation."""
     seed: int = number(1, ge=0)
-    """Chooses the part held out, and tells the invented stories."""
+    """Seed of the held-out part, and of generated stories."""
     memory: int = number(50, ge=1)
-    """Sentences of a story that are kept, the last ones."""
+    """Most sentences of a story in memory, the last ones."""
     ngrams: int = number(1, ge=1, le=3)
-    """Longest n-gram that counts as a word beside the words (NG)."""
+    """Longest n-gram that is used as a word besides the words themselves (NG)."""
     cache: str = field(default_factory=default_cache)
-    """Where downloads, and measurements for plans, are kept."""
+    """Where downloads and measurements for plans are stored."""
 
 
 @dataclass
 class ReaderConfig:
-    """A network that reads stories; each kind has keys of its own (`models/memory`)."""
+    """A network that reads stories; each kind has its own keys (`models/memory`)."""
 
     kind: str = choice("memn2n", "memn2n", "memnn", "dmn", "lstm", "transformer")
     restarts: int = number(10, ge=1)
-    """Networks that train side by side, each from its own first weights on its own batches; the one with the least
+    """Networks trained side by side, each from its own initial weights and on its own batches; the one with the least
     training error is reported."""
     d: int = number(20, ge=1)
-    """Dimensions of a state."""
+    """Dimension of a state."""
     hops: int = number(3, ge=1)
     """memn2n: K."""
     code: str = choice("authors", "bow", "paper", "authors")
     """memn2n: bag of words, or position weights as in the paper's section 4.1 or in the authors' code."""
     tying: str = choice("adjacent", "adjacent", "layer_wise")
-    """memn2n: which embeddings are one."""
+    """memn2n: which embeddings are shared."""
     empty_slots: str = choice("attended", "attended", "masked")
     """memn2n: whether empty slots take part in the softmax, as in the authors' code."""
     facts: int = number(2, ge=1)
-    """memnn: k, the supporting facts that are looked for, at most."""
+    """memnn: k, the most supporting facts that are retrieved."""
     adaptive: bool = True
-    """memnn: AM, the search may end early."""
+    """memnn: adaptive memory (AM): the retrieval may stop early."""
     nonlinear: bool = False
-    """memnn: NL."""
+    """memnn: nonlinear sentence embedding (NL)."""
     margin: float = number(0.1, gt=0)
-    """memnn: γ of the ranking sums."""
+    """memnn: margin γ of the ranking loss."""
     d_word: int = number(50, ge=1)
-    """dmn, lstm: of word vectors."""
+    """dmn, lstm: dimension of word vectors."""
     passes: int = number(3, ge=1)
     """dmn: T_M."""
     distance: str = choice("squared", "squared", "absolute")
@@ -69,7 +69,7 @@ class ReaderConfig:
     products: str = choice("elementwise", "elementwise", "inner")
     """dmn: features c ∘ q or cᵀq."""
     gate_weight: float = number(1.0, ge=0)
-    """dmn: of the gates' loss against the supporting facts; 0: answers alone are supervised."""
+    """dmn: weight of the gates' loss against the supporting facts; 0: only answers are supervised."""
     layers: int = number(2, ge=1)
     """transformer: N."""
     h: int = number(4, ge=1)
@@ -78,26 +78,26 @@ class ReaderConfig:
 
 @dataclass
 class ReaderRecipe(RecipeConfig):
-    """How the networks learn; `lr` is the rate at the beginning."""
+    """How the networks are trained; `lr` is the initial rate."""
 
     optimizer: str = choice("sgd", "adam", "sgd")
     batch_size: int = number(32, ge=1)
-    """Questions of each network in an update, drawn with replacement; their losses are summed."""
+    """Questions per network in an update, drawn with replacement; their losses are summed."""
     halve_every: int = number(25, ge=1)
-    """The rate is halved at the beginning of this epoch, counted from 1, and of each multiple."""
+    """The rate is halved at the beginning of this epoch, counted from 1, and of each multiple of it."""
     norm: float = number(40.0, gt=0)
-    """Greatest norm of one network's gradient."""
+    """Largest norm of one network's gradient."""
     linear_epochs: int = number(0, ge=0)
-    """memn2n: so many epochs without the memories' softmax at first (LS), at `linear_lr`; the schedule then begins from
+    """memn2n: linear start (LS), epochs at `linear_lr` without the softmax over memories; the schedule then starts from
     `linear_lr`, too."""
     linear_lr: float = number(0.005, gt=0)
     noise: float = number(0.0, ge=0, le=1)
-    """Share of empty memories put into stories at random (RN)."""
+    """Share of empty memories inserted into stories at random (RN)."""
 
 
 @dataclass
 class QuestionAnsweringConfig(RunConfig):
-    """One run: a network, restarted several times, for each task or for all."""
+    """One run: a network with several restarts, for each task or for all."""
 
     task: str = "question_answering"
     data: DataConfig = field(default_factory=DataConfig)

@@ -1,4 +1,4 @@
-"""The twenty bAbI tasks, alone or together, with 1,000 or 10,000 training questions each."""
+"""The twenty bAbI tasks, separately or jointly, with 1,000 or 10,000 training questions each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,15 +31,15 @@ TASKS = (
     "path-finding",
     "agents-motivations",
 )
-"""Names of tasks 1 to 20, as their files have them."""
+"""Names of tasks 1 to 20, as in the file names."""
 
 FOLDERS = {"1k": "en", "10k": "en-10k"}
-"""Training questions of a task, and the folder that holds so many."""
+"""Training questions per task, and the folder for that size."""
 
 
 @dataclass(frozen=True)
 class Split:
-    """Questions for training, validation and test of one task."""
+    """The training, validation and test questions of one task."""
 
     task: int
     train: list[Question]
@@ -54,12 +54,12 @@ def load(root: Path, tasks: Sequence[int], size: str = "1k", valid: float = 0.1,
         root: the folder with `en` and `en-10k`.
         tasks: numbers from 1 to 20.
         size: `1k` or `10k`.
-        valid: the part of the training questions that is held out, from 0 to below 1.
-        seed: chooses which; the same for each task.
+        valid: the share of the training questions that is held out, from 0 to below 1.
+        seed: of the held-out part; the same for each task.
 
     Raises:
-        UserError: an unknown task or size, or an impossible part.
-        DataError: files that are missing or malformed, all of them named at once.
+        UserError: an unknown task or size, or an impossible share.
+        DataError: files are missing or malformed; all are named.
     """
     _check(tasks, size, valid)
     faults: list[str] = []
@@ -80,7 +80,7 @@ def load(root: Path, tasks: Sequence[int], size: str = "1k", valid: float = 0.1,
 
 
 def hold_out(questions: list[Question], part: float, seed: int) -> tuple[list[Question], list[Question]]:
-    """`questions` without, and with only, a part drawn by `seed`; both keep their order, the first is never empty."""
+    """Split off a share of `questions`, drawn by `seed`; both parts keep their order, and the first is never empty."""
     chosen = set(Random(seed).sample(range(len(questions)), int(len(questions) * part)))  # noqa: S311 - no secret
     kept = [question for index, question in enumerate(questions) if index not in chosen]
     return kept, [question for index, question in enumerate(questions) if index in chosen]
@@ -90,7 +90,7 @@ def path_of(root: Path, task: int, size: str, part: str) -> Path:
     """The file of a task, packed or not.
 
     Raises:
-        DataError: there is none; the message says how to go without it.
+        DataError: there is none; the message says how to leave the task out.
     """
     folder = root / FOLDERS[size]
     name = f"qa{task}_{TASKS[task - 1]}_{part}.txt"
@@ -98,7 +98,9 @@ def path_of(root: Path, task: int, size: str, part: str) -> Path:
         if path.is_file():
             return path
     if not folder.is_dir():
-        raise DataError(f"There is no folder {folder}: data.root names the one that holds en and en-10k of bAbI 1.2.")
+        raise DataError(
+            f"There is no folder {folder}: data.root names the folder that contains en and en-10k of bAbI 1.2."
+        )
     there = [str(t) for t in range(1, 21) if any(folder.glob(f"qa{t}_*_{part}.txt*"))]
     without = f", or leave it out with task=question_answering data.tasks=[{','.join(there)}]" if there else ""
     raise DataError(
@@ -108,7 +110,7 @@ def path_of(root: Path, task: int, size: str, part: str) -> Path:
 
 
 def fingerprint(root: Path, tasks: Sequence[int], size: str) -> str:
-    """SHA-256 over the files that `load` reads: runs with the same fingerprint have seen the same questions."""
+    """SHA-256 over the files that `load` reads: runs with the same fingerprint have the same questions."""
     digest = sha256()
     for task in tasks:
         for part in ("train", "test"):
@@ -124,4 +126,4 @@ def _check(tasks: Sequence[int], size: str, valid: float) -> None:
     if size not in FOLDERS:
         raise UserError(f'Unknown size "{size}" of bAbI. Valid choices: {", ".join(FOLDERS)}.')
     if not 0 <= valid < 1:
-        raise UserError(f"The part held out for validation is {valid}; it lies from 0 to below 1.")
+        raise UserError(f"The share held out for validation is {valid}; it must be at least 0 and below 1.")

@@ -1,4 +1,4 @@
-"""A run's stories as Lightning wants them: one group of questions for each network, and batches for all of them."""
+"""The stories of a run as a Lightning data module: a group of questions for each network, and joint batches."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from variations.tasks.question_answering.download import download
 from variations.tasks.question_answering.encoding import Encoded, Vocabulary, encode
 
 CARD = "stories.json"
-"""File of a run's folder: its vocabularies, and which files its questions came from."""
+"""File in the run's folder with its vocabularies and the fingerprint of its questions."""
 JOINT = "joint"
 """Name of the group of all tasks."""
 
@@ -44,18 +44,18 @@ class Batch:
 
     stories: dict[str, Stories]
     index: list[int]
-    """Epoch and batch, to name it by."""
+    """Epoch and batch, which identify it."""
 
     def __len__(self) -> int:
         return sum(stories.answers.numel() for stories in self.stories.values())
 
     def to(self, device: torch.device | str) -> "Batch":
-        """The same on another device."""
+        """The batch on another device."""
         return Batch({name: stories.to(device) for name, stories in self.stories.items()}, self.index)
 
 
 class EpochBatches:
-    """The batches of one epoch after the other, each drawn from seeds of its own; its state is a place among them."""
+    """The batches of successive epochs, each epoch drawn with its own seeds; the state is the position among them."""
 
     def __init__(self, config: QuestionAnsweringConfig, groups: list[Group]) -> None:
         self.config, self.groups = config, groups
@@ -72,7 +72,7 @@ class EpochBatches:
         drawn = {group.name: self._draw(group, epoch) for group in self.groups}
         for number in range(done, len(self)):
             self._position = (epoch, number + 1)
-            if number + 1 == len(self):  # before the yield: Lightning counts batches and asks for no more
+            if number + 1 == len(self):  # before the yield: Lightning counts batches and does not ask for another
                 self._start = (epoch + 1, 0)
             yield Batch({name: draws.batch(number) for name, draws in drawn.items()}, [epoch, number])
 
@@ -86,7 +86,7 @@ class EpochBatches:
         return {"epoch": self._position[0], "batches": self._position[1]}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on after the batches that were yielded."""
+        """Continue after the batches that were yielded."""
         epoch, batches = state["epoch"], state["batches"]
         self._start = self._position = (epoch + 1, 0) if batches == len(self) else (epoch, batches)
 
@@ -108,12 +108,12 @@ class QuestionAnsweringData(pl.LightningDataModule):
         self._batches: EpochBatches | None = None
 
     def prepare_data(self) -> None:
-        """Download bAbI where no folder is named and it is not there yet."""
+        """Download bAbI if no folder is named and it has not been downloaded yet."""
         if self.config.data.kind == "babi":
             root_of(self.config.data)
 
     def setup(self, stage: str | None = None) -> None:
-        """Read or tell the stories; `stage` makes no difference."""
+        """Read or generate the stories; `stage` is not used."""
         if self._ready:
             return
         data = self.config.data
@@ -138,7 +138,7 @@ class QuestionAnsweringData(pl.LightningDataModule):
         return len(self.sampler)
 
     def keep_facts(self, folder: RunFolder) -> dict[str, str]:
-        """Keep the vocabularies with the run, and return what tells its files from others."""
+        """Store the vocabularies with the run, and return the fingerprint of its files."""
         told = fingerprint(self.config.data)
         card = {
             "fingerprint": told,
@@ -161,8 +161,8 @@ def load(data: DataConfig) -> list[Split]:
     """The tasks' questions.
 
     Raises:
-        UserError: a download that fails, or a task that there is not.
-        DataError: files that are missing or malformed.
+        UserError: a download failed, or a task does not exist.
+        DataError: files are missing or malformed.
     """
     if data.kind == "toy":
         count = data.toy_questions
@@ -171,7 +171,7 @@ def load(data: DataConfig) -> list[Split]:
 
 
 def fingerprint(data: DataConfig) -> str:
-    """What tells these questions from others. Raises DataError where a file is missing."""
+    """The fingerprint of the questions. Raises DataError if a file is missing."""
     if data.kind == "toy":
         return f"toy stories {data.seed} {data.toy_questions} {data.tasks}"
     return corpus.fingerprint(root_of(data), data.tasks, data.questions)
@@ -185,7 +185,7 @@ def root_of(data: DataConfig) -> Path:
 
 
 def seeds_of(config: QuestionAnsweringConfig, group: str, purpose: str, epoch: int = 0) -> list[int]:
-    """Seeds of the restarts: each follows from the run's seed and its own number, not from how many there are."""
+    """Seeds of the restarts: each depends on the run's seed and its own number, not on the number of restarts."""
     purposes = {"weights": 0, "batches": 1}
     number = 0 if group == JOINT else int(group)
     words = [[config.seed, number, restart, purposes[purpose], epoch] for restart in range(config.model.restarts)]
@@ -197,7 +197,7 @@ def _group(name: str, splits: list[Split], data: DataConfig) -> Group:
     vocabulary = Vocabulary.build(questions, data.memory, data.ngrams)
     train = encode([question for split in splits for question in split.train], vocabulary)
     if len(train) == 0:
-        raise DataError(f"No training questions are left: data.valid={data.valid} holds them all out.")
+        raise DataError(f"No training questions are left: data.valid={data.valid} holds all of them out.")
     valid = encode([question for split in splits for question in split.valid], vocabulary)
     return Group(name, vocabulary, train, valid, {split.task: encode(split.test, vocabulary) for split in splits})
 

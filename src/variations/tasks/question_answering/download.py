@@ -1,4 +1,4 @@
-"""bAbI 1.2 from the web: its archive, and checks of what was in it."""
+"""The download of bAbI 1.2, with checks of its contents."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -11,12 +11,12 @@ from variations.tasks.question_answering.reader import lines
 
 URL = "https://s3.amazonaws.com/text-datasets/babi_tasks_1-20_v1-2.tar.gz"
 """A copy of the authors' archive that the examples of Keras use; the authors' own address
-(http://www.thespermwhale.com/jaseweston/babi/tasks_1-20_v1-2.tar.gz) is reported to answer no longer."""
+(http://www.thespermwhale.com/jaseweston/babi/tasks_1-20_v1-2.tar.gz) is reported to be unavailable."""
 TOP = "tasks_1-20_v1-2"
-"""Folder of the archive that holds en and en-10k."""
+"""Folder in the archive that contains en and en-10k."""
 PARTS = ("train", "test")
 CHECKED = "checked"
-"""Empty file beside what was unpacked, once its contents have been found right."""
+"""Empty file beside the unpacked files, written once their contents have been verified."""
 CONTENTS = {
     "en": (
         "a61c1c2aff10e63b", "3401632456ffbec0", "5cb87032c9d3f92f", "e54756d138a46279", "ee6b5ee7096552ca",
@@ -31,25 +31,25 @@ CONTENTS = {
         "3ff7faa53119ca2c", "427446c984592904", "2bacaa850756239b", "f1294b29eec66e85", "5be4838320bb2ebc",
     ),
 }  # fmt: skip
-"""Of tasks 1 to 20 the first 16 hexadecimal digits of SHA-256 over the lines of the training and the test file, taken
-from a copy of the corpus. Nobody states a checksum of the archive itself, and archives are packed anew. Of task 3 of
-en-10k only the test file was at hand."""
+"""For tasks 1 to 20, the first 16 hexadecimal digits of SHA-256 over the lines of the training and the test file of a
+copy of the corpus. No checksum of the archive is published, and archives are repacked. Of task 3 of en-10k only the
+test file was available."""
 TEST_ALONE = ("en-10k", 3)
 """The folder and the task of which only the test file is checked."""
 
 
 def download(cache: Path, size: str, *, url: str = URL, progress: bool = True) -> Path:
-    """The folder that holds `en`, or for `size` 10k `en-10k`, downloaded, unpacked and checked unless it is there.
+    """The folder that holds `en`, or for `size` 10k `en-10k`, downloaded, unpacked and verified unless it exists.
 
     Args:
-        cache: `data.cache`; the archive stays in `downloads/babi` (delete it freely), its files in `babi`.
+        cache: `data.cache`; the archive stays in `downloads/babi` (it may be deleted), its files in `babi`.
         size: `1k` or `10k`.
         url: of the archive.
         progress: show a bar when stderr is a terminal.
 
     Raises:
         UserError: see `download.fetch` and `archives.extract`.
-        DataError: files of the archive are not those of bAbI 1.2; all of them named.
+        DataError: files of the archive are not those of bAbI 1.2; all are named.
     """
     folder, name = cache / "babi" / size, FOLDERS[size]
     root = folder / TOP
@@ -62,7 +62,7 @@ def download(cache: Path, size: str, *, url: str = URL, progress: bool = True) -
     wrong = [task for task in range(1, len(TASKS) + 1) if digest(root, task, size) != CONTENTS[name][task - 1]]
     if wrong:
         raise DataError(
-            f"{root / name} does not hold the files of bAbI 1.2: {'tasks' if len(wrong) > 1 else 'task'} "
+            f"{root / name} does not contain the files of bAbI 1.2: {'tasks' if len(wrong) > 1 else 'task'} "
             f"{', '.join(map(str, wrong))} differ{'' if len(wrong) > 1 else 's'}. Delete {folder} and {archive} to "
             "download them again, or name a copy with data.root=DIR."
         )
@@ -71,7 +71,7 @@ def download(cache: Path, size: str, *, url: str = URL, progress: bool = True) -
 
 
 def digest(root: Path, task: int, size: str) -> str:
-    """What `CONTENTS` holds of a task; line ends make no difference."""
+    """The digest of a task as in `CONTENTS`, independent of line ends."""
     found = sha256()
     for part in PARTS:
         if part == "train" and (FOLDERS[size], task) == TEST_ALONE:

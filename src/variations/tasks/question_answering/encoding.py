@@ -1,4 +1,4 @@
-"""Questions as tensors: a table of all sentences, and for each question which of its rows are its memory."""
+"""Questions as tensors: a table of all sentences, and for each question the rows of its memory."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,33 +10,33 @@ from variations.system.errors import DataError
 from variations.tasks.question_answering.reader import Question
 
 NIL = 0
-"""Id of the empty word, which fills sentences and stories up to their length."""
+"""Id of the empty word, with which sentences and stories are padded."""
 
 
 def with_ngrams(sentence: tuple[str, ...], longest: int) -> tuple[str, ...]:
-    """The words of a sentence and, after them, its n-grams of two up to `longest` words: `went_to`."""
+    """The words of a sentence, followed by its n-grams of two to `longest` words: `went_to`."""
     runs = [sentence[at : at + n] for n in range(2, longest + 1) for at in range(len(sentence) - n + 1)]
     return (*sentence, *("_".join(run) for run in runs))
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Words and answers by number; the answers are words too, so that a model may tie both."""
+    """Ids of words and answers; answers are words, too, so that a model may tie the two."""
 
     words: tuple[str, ...]
     longest: int
-    """Words, with n-grams, of the longest sentence or question."""
+    """Words, n-grams included, of the longest sentence or question."""
     memory: int
     """Sentences of the longest story, up to the limit that `build` was given."""
     ngrams: int = 1
-    """Longest n-gram that counts as a word beside the words themselves (NG)."""
+    """Longest n-gram that is used as a word besides the words themselves (NG)."""
 
     @classmethod
     def build(cls, questions: Iterable[Question], limit: int = 50, ngrams: int = 1) -> "Vocabulary":
-        """All words of the questions, sorted, so that their order changes nothing; word 0 is the empty one.
+        """All words of the questions, sorted independently of the order of questions; word 0 is the empty one.
 
-        The words of the test questions belong to it as well, as in the authors' code: it reads both files into one
-        dictionary. No parameter learns from them.
+        Words of the test questions are included, as in the authors' code, which reads both files into one dictionary.
+        No parameter is trained on them.
         """
         words: set[str] = set()
         longest = memory = 0
@@ -57,8 +57,8 @@ class Vocabulary:
 class Encoded:
     """Q questions over S sentences of at most J words.
 
-    A story is a run of rows of `sentences`; questions of one story share them. Slot 1 of a question's memory is the
-    sentence told last, row `end - 1`, slot 2 the one before it, and so on.
+    A story is a range of rows of `sentences`, which its questions share. Slot 1 of a question's memory is the latest
+    sentence, row `end - 1`; slot 2 is the one before it, and so on.
     """
 
     sentences: Tensor
@@ -66,13 +66,13 @@ class Encoded:
     end: Tensor
     """(Q,) row after the last sentence of the story so far."""
     count: Tensor
-    """(Q,) sentences in memory: the last ones, as many as the vocabulary's `memory` allows."""
+    """(Q,) sentences in memory: the latest ones, at most the vocabulary's `memory`."""
     questions: Tensor
     """(Q, J) word ids."""
     answers: Tensor
     """(Q,) word ids."""
     supports: Tensor
-    """(Q, F) slots of the supporting facts, in the file's order, counted from 1; 0: no fact, or no longer in memory."""
+    """(Q, F) slots of the supporting facts, in the file's order, counted from 1; 0: none, or no longer in memory."""
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -82,7 +82,7 @@ def encode(questions: Sequence[Question], vocabulary: Vocabulary) -> Encoded:
     """Tensors of `questions`.
 
     Raises:
-        DataError: a word, or a length, that the vocabulary does not know.
+        DataError: a word is not in the vocabulary, or a sentence is longer than its longest.
     """
     ids = {word: number for number, word in enumerate(vocabulary.words)}
     rows: list[tuple[str, ...]] = []
@@ -116,7 +116,7 @@ def _padded(sentences: Sequence[tuple[str, ...]], ids: dict[str, int], vocabular
         row = [_id(word, ids) for word in with_ngrams(sentence, vocabulary.ngrams)]
         if len(row) > vocabulary.longest:
             text, known = " ".join(sentence), vocabulary.longest
-            raise DataError(f'"{text}" has {len(row)} words, and the longest that the vocabulary knows {known}.')
+            raise DataError(f'"{text}" has {len(row)} words; the longest sentence of the vocabulary has {known}.')
         rows.append(row + [NIL] * (vocabulary.longest - len(row)))
     return torch.tensor(rows, dtype=torch.long).view(len(rows), vocabulary.longest)
 

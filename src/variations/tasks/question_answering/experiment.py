@@ -1,4 +1,4 @@
-"""Networks that learn to answer questions: R restarts for each task, or for all of them together, side by side."""
+"""Networks that answer questions: R restarts side by side, for each task or for all tasks jointly."""
 
 import functools
 from typing import Any
@@ -48,7 +48,7 @@ class QuestionAnsweringExperiment(Experiment):
         return [ParameterGroup("weights", list(self.network.parameters()), rated)]
 
     def losses(self, batch: Batch) -> tuple[Tensor]:
-        """What the networks minimise, summed over questions, restarts and groups."""
+        """The loss, summed over questions, restarts and groups."""
         self._questions = len(batch)
         return (torch.stack([self.network.reader(name).loss(s).sum() for name, s in batch.stories.items()]).sum(),)
 
@@ -59,7 +59,7 @@ class QuestionAnsweringExperiment(Experiment):
 
     @functools.cached_property
     def flops_per_question(self) -> int:
-        """Of a training step, counted on the first training questions of each group; look-ups and sums are left out."""
+        """FLOPs of a training step, counted on the first training questions of each group; no look-ups or sums."""
         size, total = self.config.recipe.batch_size, 0
         for group in self.data.groups:
             index = torch.arange(min(size, len(group.train))).expand(self.restarts, -1)
@@ -81,14 +81,14 @@ class QuestionAnsweringExperiment(Experiment):
         return Batch(first, batch.index), Batch(second, batch.index)
 
     def before_update(self) -> None:
-        """From means over the update's questions to each network's own sum; then its norm is limited."""
+        """Turn the gradient, a mean over the update's questions, into each network's own sum, and clip its norm."""
         gradients = [parameter.grad for parameter in self.network.parameters() if parameter.grad is not None]
         torch._foreach_mul_(gradients, self._questions)
         for net in self.network.values():
             clip(list(net.parameters()), self.config.recipe.norm)
 
     def after_update(self, step: int) -> None:
-        """The empty word's vectors return to 0, and a linear start ends."""
+        """Reset the vectors of the empty word to 0, and end the linear start when it is due."""
         for name in self.network:
             self.network.reader(name).after_update()
         self._start_linearly(step)
@@ -100,7 +100,7 @@ class QuestionAnsweringExperiment(Experiment):
                 net.linear.fill_(linear)
 
     def validate(self, place: Place) -> dict[str, float]:
-        """Loss in nats and error in percent of the questions held out, over all groups and restarts."""
+        """Loss in nats and error in percent on the held-out questions, over all groups and restarts."""
         losses, wrong = [], []
         for group in self.data.groups:
             if len(group.valid):
@@ -113,11 +113,11 @@ class QuestionAnsweringExperiment(Experiment):
         return {"dev/loss": float(np.mean(losses)), "dev/error": 100 * float(np.mean([w.mean() for w in wrong]))}
 
     def dev_scores(self) -> list[float]:
-        """Minus the percentage of restarts that answered each held-out question wrong."""
+        """Minus the percentage of restarts that answered each held-out question incorrectly."""
         return self._dev_scores
 
     def test(self, folder: RunFolder, place: Place) -> dict[str, Any]:
-        """Errors of each task, of the restart that learned its own best; every restart's answers are kept."""
+        """Errors of each task by the restart with the least training error; the answers of all restarts are stored."""
         found = [self._test(group) for group in self.data.groups]
         tested = [item for group in found for item in group.pop("tasks")]
         chosen = {group["name"]: group for group in found}
@@ -138,7 +138,7 @@ class QuestionAnsweringExperiment(Experiment):
         }
 
     def _test(self, group: Group) -> dict[str, Any]:
-        """What a group's restarts have learned, and their mistakes (R, Q) in each test, with the group's name."""
+        """Training errors and losses of a group's restarts, and its mistakes (R, Q) in each test."""
         net = self.network.reader(group.name)
         told, losses = answers(net, group.train, self.restarts)
         errors = (told != group.train.answers).double().mean(1).mul(100).tolist()

@@ -1,4 +1,4 @@
-"""Combinations of a question-answering run's keys that cannot work."""
+"""Combinations of keys that cannot work in a question-answering run."""
 
 from variations.configuration.rules import Fault, Rules
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
@@ -27,14 +27,14 @@ def _heads(config: QuestionAnsweringConfig) -> list[Fault]:
     model = config.model
     if model.kind != "transformer" or model.d % model.h == 0:
         return []
-    return [Fault(("model.d", "model.h"), f"model.d={model.d} is no multiple of model.h={model.h} heads.")]
+    return [Fault(("model.d", "model.h"), f"model.d={model.d} is not a multiple of model.h={model.h} heads.")]
 
 
 @RULES.reads("model.kind", "recipe.linear_epochs")
 def _linear(config: QuestionAnsweringConfig) -> list[Fault]:
     if config.model.kind == "memn2n" or not config.recipe.linear_epochs:
         return []
-    text = f"recipe.linear_epochs is MemN2N's linear start; model={config.model.kind} has none: set it to 0."
+    text = f"recipe.linear_epochs is the linear start of MemN2N; model={config.model.kind} has none: set it to 0."
     return [Fault(("recipe.linear_epochs",), text)]
 
 

@@ -1,4 +1,4 @@
-"""What is measured of answers, what was published, and when the two may be compared."""
+"""Measures of answers, published results, and when the two may be compared."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from variations.tasks.base import Measure, Published, Restarts, TestedRun
 from variations.tasks.question_answering.corpus import TASKS
 
 FAILED = 5.0
-"""A task fails with an error of more percent (Weston et al. 2016)."""
+"""A task with a larger error, in percent, counts as failed (Weston et al. 2016)."""
 CONVENTION = "test questions answered wrong; the restart with the least training error"
 SCORES = {
     "error": ("mean error %", "mean over tasks of the part of " + CONVENTION),
@@ -29,13 +29,13 @@ PUBLISHED = {
     "failed": ("failed", "failed tasks"),
     **{f"task_{number}": (f"task_{number}", name.replace("-", " ")) for number, name in enumerate(TASKS, 1)},
 }
-"""Keys of `variation.published` on the tests of bAbI 1.2: which of our scores each is, and its heading."""
+"""Keys of `variation.published` for the tests of bAbI 1.2: the score that corresponds to each, and its heading."""
 ANSWERS = "answers.npz"
 """File of a run's `hypotheses`: which questions each restart answered wrong."""
 
 
 def scores(wrong: Mapping[int, NDArray[Any]], chosen: Mapping[int, int]) -> dict[str, dict[str, Any]]:
-    """Scores of each task's mistakes (R, Q), given the restart that was chosen for it."""
+    """Scores from the mistakes (R, Q) in each task and the restart chosen for it."""
     tasks = {task: 100 * float(mistakes[chosen[task]].mean()) for task, mistakes in wrong.items()}
     of_restarts = np.stack([100 * mistakes.mean(1) for mistakes in wrong.values()])  # (tasks, R)
     values = {
@@ -62,7 +62,7 @@ def keep(folder: RunFolder, arrays: Mapping[str, NDArray[Any]], chosen: Mapping[
 
 
 def record(folder: RunFolder) -> dict[str, bytes]:
-    """What a published record holds of the answers, by file name."""
+    """The files of a published record with the answers, by name."""
     path = folder.hypotheses / ANSWERS
     return {f"hypotheses/{ANSWERS}": path.read_bytes()} if path.is_file() else {}
 
@@ -96,12 +96,12 @@ def published(key: str) -> Published:
 
 
 def incomparable(published: Published, config: Mapping[str, Any]) -> str | None:
-    """Why a published error and the run's own cannot be compared; None where both are on bAbI's test questions."""
+    """Why a published error cannot be compared with the run's; None if both are for the test questions of bAbI."""
     data = config.get("data") or {}
     if published.key not in PUBLISHED:
         return None
     if data.get("kind") != "babi":
-        return "the run was tested on invented stories"
+        return "the run was tested on generated stories"
     if published.key in ("mean_error", "failed") and len(data.get("tasks") or ()) != len(TASKS):
         return f"the run had {len(data.get('tasks') or ())} of the {len(TASKS)} tasks"
     return None
@@ -114,16 +114,16 @@ def caveats(config: Mapping[str, Any]) -> list[str]:
 
 
 def items(folder: RunFolder, chosen: Measure) -> NDArray[np.float64]:
-    """Of each test question whether it was answered wrong, and a 1, in the columns of its task: (Q, 2 · tasks).
+    """For each test question, 1 or 0 for a wrong answer, and a 1, in the columns of its task: (Q, 2 · tasks).
 
-    Raises DataError when the run has not stored its answers, or the measure is none of single questions.
+    Raises DataError if the run has not stored its answers, or if the measure has no values by question.
     """
     wrong = _stored(folder, chosen)
     return _rows([mistakes[restart] for mistakes, restart in wrong.values()])
 
 
 def restarts(run: TestedRun, chosen: Measure) -> Restarts | None:
-    """The same of each restart (R, Q, 2 · tasks), chosen for each network by its training error; None of a single one.
+    """The same for each restart (R, Q, 2 · tasks), with their order by training error; None if there is only one.
 
     Raises DataError as `items` does.
     """
@@ -133,7 +133,7 @@ def restarts(run: TestedRun, chosen: Measure) -> Restarts | None:
         return None
     wrong = _stored(run.folder, chosen)
     names = list(networks)
-    group = [names.index(str(task)) if str(task) in networks else 0 for task in wrong]  # 0: the network of all tasks
+    group = [names.index(str(task)) if str(task) in networks else 0 for task in wrong]  # 0: the joint network
     return Restarts(
         items=_rows([mistakes for mistakes, _ in wrong.values()]),
         group=np.repeat(group, [mistakes.shape[1] for mistakes, _ in wrong.values()]),
@@ -142,13 +142,13 @@ def restarts(run: TestedRun, chosen: Measure) -> Restarts | None:
 
 
 def _stored(folder: RunFolder, chosen: Measure) -> dict[int, tuple[NDArray[Any], int]]:
-    """Mistakes (R, Q) in the tasks that a measure speaks of, and the restart chosen for each."""
+    """Mistakes (R, Q) in the tasks of a measure, and the restart chosen for each."""
     name = chosen.key.partition(".")[2]
     if not (name in ("error", "failed") or name.startswith("task_")):
-        raise DataError(f"{chosen.label} has no values of single questions.")
+        raise DataError(f"{chosen.label} has no values by question.")
     path = folder.hypotheses / ANSWERS
     if not path.is_file():
-        raise DataError(f"{folder.path} holds no answers: test the run first.")
+        raise DataError(f"{folder.path} has no answers: test the run first.")
     with np.load(path, allow_pickle=False) as stored:
         wrong = {
             int(task): (stored[f"wrong_{task}"], int(restart))
@@ -161,7 +161,7 @@ def _stored(folder: RunFolder, chosen: Measure) -> dict[int, tuple[NDArray[Any],
 
 
 def _rows(wrong: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
-    """Mistakes (…, Q_t) of each task t as (…, Q, 2 · tasks): in the columns of its task, beside a 1."""
+    """Mistakes (…, Q_t) in each task t as (…, Q, 2 · tasks): in the columns of the task, followed by a 1."""
     counts = [mistakes.shape[-1] for mistakes in wrong]
     rows = np.zeros((*wrong[0].shape[:-1], sum(counts), 2 * len(wrong)))
     at = 0
@@ -173,7 +173,7 @@ def _rows(wrong: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
 
 
 def aggregate(chosen: Measure, sums: NDArray[Any]) -> NDArray[np.float64]:
-    """The measure of sums (…, 2 · tasks) to (…)."""
+    """The measure from sums (…, 2 · tasks) to (…)."""
     sums = np.asarray(sums, dtype=np.float64)
     errors = 100 * sums[..., ::2] / np.maximum(sums[..., 1::2], 1)  # (…, tasks)
     found: NDArray[np.float64] = (errors > FAILED).sum(-1) if chosen.key == "test.failed" else errors.mean(-1)

@@ -1,4 +1,4 @@
-"""A configuration's networks."""
+"""The networks of a configuration."""
 
 from torch import nn
 
@@ -13,7 +13,7 @@ from variations.tasks.question_answering.encoding import Vocabulary
 
 
 def build(model: ReaderConfig, vocabulary: Vocabulary, seeds: list[int]) -> Reader:
-    """The restarts of a network over a vocabulary, one for each seed."""
+    """The restarts of a network for a vocabulary, one for each seed."""
     words, memory, longest = len(vocabulary), vocabulary.memory, vocabulary.longest
     match model.kind:
         case "memn2n":
@@ -34,7 +34,7 @@ class Networks(nn.ModuleDict):
     """The networks of all groups, by name."""
 
     def reader(self, group: str) -> Reader:
-        """That of a group."""
+        """The network of a group."""
         net = self[group]
         assert isinstance(net, Reader)  # noqa: S101 - for the type alone
         return net

@@ -1,4 +1,4 @@
-"""Which sentence each hop reads, as in the MemN2N paper's Figure 2 and the DMN paper's tables: story × hop."""
+"""How much each hop reads of each sentence, as in Figure 2 of the MemN2N paper and the tables of the DMN paper."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from variations.system.errors import UserError
 
 LONGEST = 12
-"""Sentences of a story that is drawn unasked."""
+"""Most sentences of a story that is drawn by default."""
 SHOWN = 0.005
 """Shares below this are not printed in their cells."""
 WORDS = {
@@ -16,13 +16,13 @@ WORDS = {
     "looking": "sentences of the story, the oldest first",
     "looked_at": "how much each hop reads of them",
 }
-"""What the dashboard calls the two texts of an item and the two axes."""
+"""The dashboard's names for the two texts of an item and for the two axes."""
 NOTE = "A dot marks supporting facts. The columns of a MemN2N or MemNN sum to 1 at most; a DMN's gates need not."
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A question of a test, how it was answered, and what was read for it."""
+    """A test question, its answers, and what each hop read for it."""
 
     sentences: Sequence[str]
     """The memory, oldest first."""
@@ -31,25 +31,25 @@ class Reading:
     told: str
     """The network's answer."""
     supports: Sequence[int]
-    """Of `sentences`, which support the answer."""
+    """Indices of `sentences` that support the answer."""
     reads: Sequence[Sequence[float]]
-    """For each hop how much it reads of each sentence."""
+    """For each hop, the weight of each sentence."""
 
 
 def readings(
     network: Any, groups: Sequence[Any], chosen: Mapping[str, int], asked: Sequence[str] = (), each: int = 3
 ) -> Iterator[tuple[str, Reading]]:
-    """What the reported restarts read for test questions, by task and number: `2-17`, counted from 1.
+    """What the reported restarts read for test questions, by task and question: `2-17`, counted from 1.
 
     Args:
         network: the run's networks.
         groups: its questions.
         chosen: the reported restart of each group.
-        asked: which questions; none: the first `each` of every task that have a short story.
-        each: how many.
+        asked: names of questions; empty: of each task, the first `each` questions with a short story.
+        each: questions per task.
 
     Raises:
-        UserError: a name is none of a question.
+        UserError: there is no such question.
     """
     tests = {str(task): (group, data) for group in groups for task, data in group.tests.items()}
     numbers: list[tuple[str, int]] = []
@@ -102,7 +102,7 @@ def reading(net: Any, vocabulary: Any, data: Any, question: int, restart: int) -
 
 
 def heat_map(found: Reading) -> Any:
-    """A figure: the story's sentences by hops, within `canvas.style`; supporting facts bear a dot."""
+    """A figure of the story's sentences by hops, within `canvas.style`; supporting facts have a dot."""
     from variations.figures.canvas import new
 
     hops, sentences = len(found.reads), len(found.sentences)
@@ -117,14 +117,14 @@ def heat_map(found: Reading) -> Any:
             if share >= SHOWN:
                 ink = "white" if share > 0.6 else "black"
                 axes.text(hop, at, f"{share:.2f}", ha="center", va="center", fontsize=8, color=ink)
-    verdict = "" if found.told == found.answer else f" (told: {found.told})"
+    verdict = "" if found.told == found.answer else f" (answered: {found.told})"
     figure.suptitle(f"{found.question} {found.answer}{verdict}", fontsize=10)
     figure.colorbar(image, ax=axes, label="how much is read")
     return figure
 
 
 def stored(readings: Mapping[str, Reading]) -> dict[str, Any]:
-    """Readings by name as the dashboard reads attention.json: an item each, sentences by hops."""
+    """Readings by name in the format of attention.json: one item each, sentences by hops."""
     sentences = []
     for name, found in readings.items():
         rows = [[round(share, 3) for share in row] for row in zip(*found.reads, strict=True)]

@@ -1,6 +1,6 @@
-"""Reads the files of the bAbI tasks, version 1.2, and takes nothing on trust.
+"""A strict reader of the files of the bAbI tasks, version 1.2.
 
-A file holds stories. A line is a number, a space and a text; the number 1 begins a story, and each line counts on by
+A file contains stories. A line is a number, a space and a text; the number 1 begins a story, and numbers increase by
 one. A sentence ends with a full stop. A question ends with a question mark and is followed by a tab, the answer, a
 tab, and the numbers of the sentences that support the answer.
 """
@@ -17,22 +17,21 @@ from variations.system.errors import DataError
 LINE = re.compile(r"([1-9][0-9]*) (\S.*)")
 WORDS = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*", re.UNICODE)
 MOST_FAULTS = 20
-"""As many malformed lines of a file are named; the rest are counted."""
+"""Malformed lines of a file that are named; the rest are counted."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question, its answer, and where both come from.
+    """A question, its answer, and the story so far.
 
-    `story` are the sentences told so far, oldest first, as tuples of lower-case words. Questions of one story share
-    them: a later question's story begins with an earlier one's. `supports` are indices into `story`, in the order in
-    which the file names them.
+    `story` holds the sentences before the question, oldest first, as tuples of lower-case words; the story of a later
+    question begins with that of an earlier one. `supports` are indices into `story`, in the order of the file.
     """
 
     story: tuple[tuple[str, ...], ...]
     words: tuple[str, ...]
     answer: str
-    """One class, also where it is a list: `milk,football`."""
+    """One class, even if it is a list: `milk,football`."""
     supports: tuple[int, ...]
 
 
@@ -41,7 +40,7 @@ class _Malformed(Exception):  # noqa: N818 - a fault of one line, gathered with 
 
 
 class _Story:
-    """The sentences of a story so far, and the line numbers under which its questions may name them."""
+    """The sentences of a story so far, and the line numbers by which questions refer to them."""
 
     def __init__(self) -> None:
         self.sentences: list[tuple[str, ...]] = []
@@ -49,7 +48,7 @@ class _Story:
 
     def tell(self, number: int, text: str) -> None:
         if not text.endswith("."):
-            raise _Malformed("neither a sentence (it ends with no full stop) nor a question (it has no tab)")
+            raise _Malformed("neither a sentence (no full stop at its end) nor a question (no tab)")
         self.index[number] = len(self.sentences)
         self.sentences.append(_words(text[:-1]))
 
@@ -62,7 +61,7 @@ class _Story:
             )
         asked, answer, facts = (part.strip(" ") for part in parts)
         if not asked.endswith("?"):
-            raise _Malformed("what stands before the first tab does not end with a question mark")
+            raise _Malformed("the text before the first tab does not end with a question mark")
         if not answer or " " in answer:
             raise _Malformed(f'the answer "{answer}" is not one word, or several with commas between them')
         return Question(tuple(self.sentences), _words(asked[:-1]), answer.lower(), self._supports(facts))
@@ -79,23 +78,23 @@ class _Story:
 
 
 def read(path: Path) -> list[Question]:
-    """The questions of a file, in its order; a name that ends with .gz is unpacked.
+    """The questions of a file, in its order; a file whose name ends in .gz is decompressed.
 
     Raises:
-        DataError: the file cannot be read, holds no question, or has malformed lines: each is named by its number.
+        DataError: the file cannot be read, contains no question, or has malformed lines, which are listed by number.
     """
     questions, faults = parse(lines(path))
     if faults:
         more = f"\n  and {len(faults) - MOST_FAULTS} more" if len(faults) > MOST_FAULTS else ""
         listed = "\n".join(f"  line {number}: {fault}" for number, fault in faults[:MOST_FAULTS])
-        raise DataError(f"{path} is no bAbI file of version 1.2:\n{listed}{more}")
+        raise DataError(f"{path} is not a bAbI file of version 1.2:\n{listed}{more}")
     if not questions:
-        raise DataError(f"{path} holds no question: is it a bAbI file of version 1.2?")
+        raise DataError(f"{path} contains no question: is it a bAbI file of version 1.2?")
     return questions
 
 
 def parse(told: Iterator[str]) -> tuple[list[Question], list[tuple[int, str]]]:
-    """The questions of a file's lines, and its faults with the numbers of their lines, counted from 1."""
+    """The questions in the lines of a file, and its faults with line numbers counted from 1."""
     questions: list[Question] = []
     faults: list[tuple[int, str]] = []
     story, last = _Story(), 0
@@ -110,7 +109,7 @@ def parse(told: Iterator[str]) -> tuple[list[Question], list[tuple[int, str]]]:
             elif number != last + 1:
                 expected = f"{last + 1} or 1" if last else "1"
                 last = number
-                raise _Malformed(f"the line is numbered {number}, and {expected} was due")
+                raise _Malformed(f"the line is numbered {number} instead of {expected}")
             last = number
             if "\t" in text:
                 questions.append(story.ask(text))
@@ -132,7 +131,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def lines(path: Path) -> Iterator[str]:
-    """The lines of a file without their ends; a name that ends with .gz is unpacked.
+    """The lines of a file without line ends; a file whose name ends in .gz is decompressed.
 
     Raises:
         DataError: the file cannot be read.
@@ -143,7 +142,7 @@ def lines(path: Path) -> Iterator[str]:
     except OSError as error:
         raise DataError(f"Cannot read {path}: {error.strerror or error}.") from error
     except (EOFError, zlib.error) as error:
-        raise DataError(f"{path} is damaged, it cannot be unpacked: fetch it again.") from error
+        raise DataError(f"{path} is damaged and cannot be decompressed: download it again.") from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise DataError(f"{path}, line {line}: the text is not UTF-8.") from error

@@ -1,7 +1,7 @@
-"""A small world of actors, places and objects that tells stories in the manner of bAbI tasks 1, 2, 6 and 15.
+"""Generated stories about actors, places and objects, similar to bAbI tasks 1, 2, 6 and 15.
 
-For tests and a demonstration without a download; the words are other than bAbI's, and so are the sentences, so that
-nobody takes the one for the other. Results on it stand beside no published figure.
+They serve tests and demonstrations without a download. Words and sentences differ from bAbI's, so that the two cannot
+be confused, and results on them are never compared with published figures.
 """
 
 from collections.abc import Callable
@@ -28,17 +28,17 @@ def _words(text: str) -> Sentence:
 
 
 class _World:
-    """Where everybody and everything is, and which sentences say so."""
+    """Where everybody and everything is, and the sentences that say so."""
 
     def __init__(self, draw: Random) -> None:
         self.draw = draw
         self.story: list[Sentence] = []
         self.place: dict[str, tuple[str, int]] = {}
-        """An actor's place, and the sentence that told it."""
+        """The place of an actor, and the sentence that says so."""
         self.holder: dict[str, tuple[str, int]] = {}
-        """Who holds a thing, and the sentence that told who took it."""
+        """The holder of a thing, and the sentence in which it was taken."""
         self.left: dict[str, tuple[str, tuple[int, int]]] = {}
-        """Where a thing lies, and the sentences that told that it was put down, and where."""
+        """The place of a thing, and the sentences that say that it was put down, and where."""
 
     def tell(self, text: str) -> int:
         self.story.append(_words(text))
@@ -49,7 +49,7 @@ class _World:
         self.place[actor] = (place, self.tell(f"{actor} {self.draw.choice(WENT)} the {place}"))
 
     def handle(self) -> None:
-        """Somebody whose place is known puts a thing down, or takes one that nobody holds and that is not elsewhere."""
+        """An actor whose place is known puts a thing down, or takes one that nobody holds and that is not elsewhere."""
         actor = self.draw.choice(sorted(self.place))
         place, moved = self.place[actor]
         held = [thing for thing in THINGS if thing in self.holder and self.holder[thing][0] == actor]
@@ -138,25 +138,25 @@ STORIES: dict[int, Callable[[Random], list[Question]]] = {
     6: yes_no_questions,
     15: basic_deduction,
 }
-"""The tasks that can be told, by their numbers in bAbI."""
+"""The tasks that can be generated, by their numbers in bAbI."""
 
 
 def generate(task: int, train: int, test: int, valid: float = 0.1, seed: int = 1) -> Split:
-    """A task's questions; the same for the same numbers. No story is told both for training and for the test.
+    """The questions of a task; the same for the same arguments. No story occurs in both training and test.
 
     Args:
         task: 1, 2, 6 or 15.
-        train: questions for training, of which the part `valid` is held out for validation.
-        test: questions for the test.
-        valid: the part held out, from 0 to below 1.
-        seed: of the stories and of the part held out.
+        train: training questions, of which the share `valid` is held out for validation.
+        test: test questions.
+        valid: the share held out, from 0 to below 1.
+        seed: of the stories and of the held-out part.
 
     Raises:
         UserError: another task.
     """
     if task not in STORIES:
         known = ", ".join(map(str, STORIES))
-        raise UserError(f"The invented stories have no task {task}. Valid choices: {known}.")
+        raise UserError(f"The generated stories have no task {task}. Valid choices: {known}.")
     draw = Random(f"{seed} {task}")  # noqa: S311 - no secret
     seen: set[tuple[Sentence, ...]] = set()
 

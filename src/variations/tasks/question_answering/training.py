@@ -1,4 +1,4 @@
-"""What training and testing R restarts side by side needs: rates, gradients and errors, each for itself."""
+"""Training and testing R restarts side by side: rates, gradients and errors of each."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,9 @@ from variations.tasks.question_answering.encoding import Encoded
 
 
 def rate(step: int, batches: int, recipe: ReaderRecipe) -> float:
-    """Learning rate of an update, counted from 1, with so many batches in an epoch.
+    """Learning rate of update `step`, counted from 1, with `batches` in an epoch.
 
-    After a linear start the whole schedule begins, from the linear start's rate.
+    After a linear start the whole schedule follows, beginning with the rate of the linear start.
     """
     epoch = (step - 1) // batches + 1 - recipe.linear_epochs  # of the schedule, counted from 1
     if epoch < 1:
@@ -24,13 +24,13 @@ def rate(step: int, batches: int, recipe: ReaderRecipe) -> float:
 
 
 def is_linear(done: int, batches: int, recipe: ReaderRecipe) -> bool:
-    """Whether the memories have no softmax in the update after `done` ones."""
+    """Whether the update after `done` updates is without the softmax over memories."""
     return done < recipe.linear_epochs * batches
 
 
 @torch.no_grad()
 def clip(parameters: Sequence[Tensor], norm: float) -> None:
-    """Scale the gradient of each restart, over all its parameters, to a norm of at most `norm`."""
+    """Scale the gradient of each restart to a norm of at most `norm` over all its parameters."""
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     squares = torch.stack([gradient.flatten(1).square().sum(1) for gradient in gradients]).sum(0)  # (R)
     scale = (norm / squares.sqrt()).clamp(max=1)
@@ -40,7 +40,7 @@ def clip(parameters: Sequence[Tensor], norm: float) -> None:
 
 @torch.no_grad()
 def answers(net: Reader, data: Encoded, restarts: int, size: int = 250) -> tuple[Tensor, Tensor]:
-    """Each restart's answer to each question, a word's id, and the answer's loss in nats: (R, Q) both."""
+    """The answer of each restart to each question, as a word's id, and its loss in nats: both (R, Q)."""
     told, losses = [], []
     for index in torch.arange(len(data)).split(size):
         stories = gather(data, index.expand(restarts, -1))

@@ -10,7 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+    UnsupportedOperatorException,
+)
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from variations.configuration.schema import TransformerConfig as Config
@@ -103,8 +108,10 @@ class _Answers(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def activation_bytes(config: Config, vocabulary: int, pairs: int, source: int, target: int) -> int:
+def activation_bytes(config: Config, vocabulary: int, pairs: int, source: int, target: int) -> int | None:
     """Bytes that a forward pass over one batch keeps for the backward pass; weights are not among them.
+
+    None for a network whose operations need the values of tensors, such as packed sequences of a recurrent one.
 
     Args:
         config: A complete configuration.
@@ -117,7 +124,10 @@ def activation_bytes(config: Config, vocabulary: int, pairs: int, source: int, t
         if config.trainer.precision == "64-true":
             network = network.double()
         batch = (torch.ones(pairs, length, dtype=torch.int64) for length in (source, target))
-        kept = kept_bytes(network, lambda: network(*batch))
+        try:
+            kept = kept_bytes(network, lambda: network(*batch))
+        except (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException):
+            return None
     return kept + _loss_bytes(config, vocabulary, pairs * target)
 
 

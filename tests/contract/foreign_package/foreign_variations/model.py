@@ -1,19 +1,22 @@
-"""A model with keys of its own, which Variations has never heard of."""
+"""A small network with keys of its own: every target word from the mean of the source and the word before."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from variations.configuration.foreign import options_of
 from variations.configuration.schema import choice, number
+from variations.models.network import SequenceToSequence, Tokens
+
+PAD, BOS = 0, 1
 
 
-class MeanModel(nn.Module):
-    """Predicts each target token from the mean of the source's embeddings and from the token before.
+class MeanModel(SequenceToSequence):
+    """h_t = tanh(W [source; y_(t-1)]), where `source` is the mean, or the maximum, of the source's embeddings.
 
-    Args:
-        options: Its keys.
-        vocabulary: Rows of the embedding, which source and target share.
+    Shapes: B sentences, S source and T target positions, d = `width`, V rows of the vocabulary.
     """
 
     @dataclass
@@ -23,15 +26,58 @@ class MeanModel(nn.Module):
         width: int = number(32, ge=1)
         pooling: str = choice("mean", "mean", "max")
 
+    pad, start_id = PAD, BOS
+
     def __init__(self, options: Options, vocabulary: int) -> None:
         super().__init__()
-        self.pooling = options.pooling
-        self.embedding = nn.Embedding(vocabulary, options.width)
-        self.output = nn.Linear(2 * options.width, vocabulary)
+        self.pooling, self.vocabulary = options.pooling, vocabulary
+        self.embedding = nn.Embedding(vocabulary, options.width, padding_idx=PAD)
+        self.output = self.embedding.weight  # (V, d): the logits are h · outputᵀ
+        self.mix = nn.Linear(2 * options.width, options.width)
 
-    def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        """Logits (B, n, V) for source (B, m) and the target shifted right (B, n)."""
-        words = self.embedding(source)  # (B, m, d)
-        pooled = words.mean(1, keepdim=True) if self.pooling == "mean" else words.amax(1, keepdim=True)
-        mean = pooled.expand(-1, target.shape[1], -1)  # (B, n, d)
-        return self.output(torch.cat([mean, self.embedding(target)], dim=-1))
+    @classmethod
+    def from_config(cls, config: Any, vocabulary: int, kernels: Any) -> "MeanModel":
+        """The network of a run's configuration."""
+        return cls(options_of(cls, config.model.options), vocabulary)
+
+    @classmethod
+    def forward_macs(cls, config: Any, tokens: Tokens, vocabulary: int) -> int:
+        """For each target token the matrix of `mix` and the logits."""
+        d: int = options_of(cls, config.model.options).width
+        return tokens.target * (2 * d * d + d * vocabulary)
+
+    def read(self, source: Tensor) -> Tensor:
+        """(B, S) to (B, d)."""
+        words, real = self.embedding(source), (source != PAD).unsqueeze(-1)  # (B, S, d), (B, S, 1)
+        if self.pooling == "max":
+            return words.masked_fill(~real, -torch.inf).amax(1)
+        return (words * real).sum(1) / real.sum(1)
+
+    def state(self, read: Tensor, before: Tensor) -> Tensor:
+        """Hidden states of any number of positions from what was read and the token before each."""
+        words = self.embedding(before)
+        return torch.tanh(self.mix(torch.cat([read.expand_as(words), words], dim=-1)))
+
+    def forward(self, source: Tensor, target: Tensor, packed: None = None) -> Tensor:
+        """Hidden states (B, T, d), each from the tokens before its position."""
+        before = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)  # (B, T)
+        return self.state(self.read(source).unsqueeze(1), before)
+
+    def start_cache(self, source: Tensor) -> "Cache":
+        """What decoding keeps of a batch of sources."""
+        return Cache(self.read(source))
+
+    def decode_step(self, tokens: Tensor, cache: "Cache") -> Tensor:
+        """Logits (R, V) of the position after `tokens` (R,)."""
+        return self.logits(self.state(cache.read, tokens))
+
+
+class Cache:
+    """What was read of the source of each row: (R, d)."""
+
+    def __init__(self, read: Tensor) -> None:
+        self.read = read
+
+    def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
+        """Beam search keeps, drops and repeats hypotheses: row i becomes what row `rows[i]` was."""
+        self.read = self.read[rows]

@@ -26,7 +26,8 @@ REFERENCES = "The targets are references: no stored translation of this run is s
 
 
 def store_maps(folder: RunFolder, model: SequenceToSequence, subwords: Any, count: int) -> None:
-    """Write attention.json of a tested run; nothing where `count` is 0 or no stored sentence is short enough.
+    """Write attention.json of a tested run; nothing where `count` is 0, no stored sentence is short enough, or
+    the network has no attention.
 
     Args:
         folder: A run with `hypotheses/`.
@@ -56,6 +57,8 @@ def _sentences(
         if not all(SHORTEST <= len(side) <= LONGEST for side in ids):
             continue
         found = maps(model, subwords.pieces, *ids)
+        if not {"decoder", "cross"} <= {item.part for item in found}:
+            return []  # a network of another package, without attention of the kinds that are drawn
         size = sum(item.weights.size for item in found)
         if size > room:
             break
