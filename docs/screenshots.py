@@ -36,9 +36,10 @@ FAILING = "recipe.lr=1e30"
 """A learning rate at which the loss is soon not finite: a row that fails as rows do."""
 BEST = f"{GRID}/transformer,model.N=2,recipe.lr=1/seed1"
 BRANCHED = f"{GRID}/weighted/seed1"
-RECORDED = ROOT / "records" / "toy_weighted_readings"
-READINGS = "readings"
-"""The sweep of the rows of RECORDED that have been run, without the others of their table."""
+READINGS, MEMORY = "readings", "babi_memn2n_1k"
+RECORDED = {READINGS: "toy_weighted_readings", MEMORY: MEMORY}
+"""Sweeps, and whose records they show; one of another name than its records has the recorded rows alone."""
+MEMORY_ROWS = sorted(path.name for path in (ROOT / "records" / MEMORY).iterdir())
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Picture:
 
 PICTURES = {
     "dashboard-sweep": Picture("sweep", height=900),
-    "readme-table": Picture("table", READINGS, height=560),
+    "readme-table": Picture("table", MEMORY, {"rows": MEMORY_ROWS}, height=560),
     "dashboard-compare": Picture(
         "compare", READINGS, {"ids": [f"{READINGS}/{row}/seed1" for row in ("learned", "uniform")]}
     ),
@@ -81,7 +82,7 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     wanted = {name: picture for name, picture in PICTURES.items() if name in arguments.pictures}
     with contextlib.ExitStack() as stack:
-        urls = {READINGS: stack.enter_context(served(recorded(stack)))}
+        urls = dict.fromkeys(RECORDED, stack.enter_context(served(recorded(stack))))
         if any(picture.sweep == GRID for picture in wanted.values()):
             train(arguments.store, "rows=[transformer]", *AXES)
             train(arguments.store, "rows=[weighted]")
@@ -96,9 +97,10 @@ def main() -> None:
 
 
 def recorded(stack: contextlib.ExitStack) -> Path:
-    """A store with a copy of RECORDED."""
+    """A store with copies of RECORDED."""
     store = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    shutil.copytree(RECORDED, store / READINGS)
+    for name, records in RECORDED.items():
+        shutil.copytree(ROOT / "records" / records, store / name)
     return store
 
 
