@@ -1,10 +1,12 @@
 """A search as its sweep file and command line define it, checked as a whole before anything is started."""
 
 import dataclasses
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from variations.configuration.spelling import spelled
 from variations.configuration.suggestions import did_you_mean, options
 from variations.configuration.tasks import named
 from variations.searching.objectives import Objective, objective_faults, unmeasured_faults
-from variations.searching.space import Dimension, from_override, read_space, value_faults
+from variations.searching.space import Dimension, from_override, read_space, takes_whole_numbers, value_faults
 from variations.store.identity import identity
 from variations.store.rows import load_row
 from variations.system.errors import ConfigError
@@ -68,9 +70,7 @@ class Definition:
         wanted = self.settings.trials
         if self.settings.sampler != "grid" or None in cells:
             return wanted or 0
-        count = 1
-        for number in cells:
-            count *= number or 1
+        count = math.prod(number or 1 for number in cells)
         return count if wanted is None else min(wanted, count)
 
     def trial_overrides(self, values: Mapping[str, Any]) -> list[str]:
@@ -151,10 +151,8 @@ def define(arguments: tuple[str, ...], extra_folder: str | None = None) -> Defin
     keys = leaf_keys(type(head))
     for key, override in given.items():
         if override.is_sweep_override() and key not in ("seed", "sweep", "variation"):
-            item = keys.get(key)
-            whole = item is not None and item.type in (int, int | None)
-            unreadable: list[str] = []
-            dimension = from_override(override, whole, unreadable)
+            item, unreadable = keys.get(key), list[str]()
+            dimension = from_override(override, takes_whole_numbers(item), unreadable)
             if dimension is not None and not (unreadable := list(value_faults(dimension, item, found))):
                 dimensions.append(dimension)
             problems += unreadable
@@ -285,23 +283,14 @@ def _baseline_values(
     values: dict[str, Any] = {}
     found = []
     for dimension in dimensions:
-        if dimension.key in choices:
-            value: Any = choices[dimension.key]
-        else:
-            value = _get(base, dimension.key)
-        values[dimension.key] = value
+        key = dimension.key
+        values[key] = value = choices[key] if key in choices else attrgetter(key)(base)
         if not dimension.holds(value):
             found.append(
                 f"search.baseline={name} has {dimension.key}={value}, which is not in its space ({dimension.text()}): "
                 "widen the space, or start from another row."
             )
     return values, found
-
-
-def _get(config: Any, key: str) -> Any:
-    for part in key.split("."):
-        config = getattr(config, part)
-    return config
 
 
 def _trial_faults(

@@ -1,8 +1,7 @@
 """What a search varies: keys of the schema, or groups, each with an interval, a range, or choices.
 
-A sweep file may write a dimension as Hydra's override syntax has it (`interval(0,0.3)`, `choice(2,4)`, `range(1,5)`,
-`tag(log,interval(1e-4,1e-2))`), as a list of choices, or as a small mapping (`{type: float, low: 0, high: 0.3}`). This
-module imports no Optuna, so that faults are told at once.
+A sweep file writes a dimension as Hydra's override syntax has it (`interval(0,0.3)`, `choice(2,4)`, `range(1,5)`,
+`tag(log,interval(1e-4,1e-2))`), or as a list of choices. This module imports no Optuna, so that faults are told at once.
 """
 
 import math
@@ -17,13 +16,11 @@ from hydra.errors import HydraException
 from variations.configuration.hydra_door import Loader
 from variations.configuration.overrides import Key, leaf_keys, type_fault
 from variations.configuration.rules import value_fault
-from variations.configuration.suggestions import did_you_mean, options, options_text, unknown_key, walk_groups
+from variations.configuration.suggestions import options, options_text, unknown_key, walk_groups
 from variations.configuration.tasks import schema_of
 from variations.store.identity import is_incidental
 
-FORMS = "interval(0,0.3), choice(2,4), range(1,5), [2,4], or {type: float, low: 0, high: 0.3}"
-FIELDS = ("type", "low", "high", "step", "log")
-TYPES = ("float", "int", "choice")
+FORMS = "interval(0,0.3), tag(log,interval(0.1,2)), choice(2,4), range(1,5) or [2,4]"
 NOT_SEARCHED = ("seed", "sweep", "search", "rows", "seeds", "force", "variation")
 Scalar = None | bool | int | float | str
 
@@ -34,7 +31,7 @@ class Dimension:
 
     key: str
     kind: str
-    """One of TYPES."""
+    """`float`, `int` or `choice`."""
     low: float | int = 0
     high: float | int = 0
     """Included."""
@@ -137,20 +134,22 @@ def _key_faults(key: str, value: Any, keys: Mapping[str, Key], groups: list[str]
 
 
 def _read(key: str, value: Any, item: Key | None, problems: list[str]) -> Dimension | None:
-    whole = item is not None and item.type in (int, int | None)
     if isinstance(value, list):
         return _choices(key, value, problems)
-    if isinstance(value, Mapping):
-        return _mapping(key, value, whole, problems)
     if not isinstance(value, str):
-        problems.append(f"{key}: {word(value)} is one value and not a space: write {FORMS}.")
+        problems.append(f"{key}: {word(value)} is not a space: write {FORMS}.")
         return None
     try:
         override = OverridesParser.create().parse_override(f"{key}={value}")
     except HydraException as error:
         problems.append(f"{key}: {value!r} cannot be read ({str(error).splitlines()[0]}): write {FORMS}.")
         return None
-    return from_override(override, whole, problems)
+    return from_override(override, takes_whole_numbers(item), problems)
+
+
+def takes_whole_numbers(item: Key | None) -> bool:
+    """Whether a key of the schema takes whole numbers only."""
+    return item is not None and item.type in (int, int | None)
 
 
 def from_override(override: Override, whole: bool, problems: list[str]) -> Dimension | None:
@@ -165,38 +164,15 @@ def from_override(override: Override, whole: bool, problems: list[str]) -> Dimen
     if isinstance(sweep, ChoiceSweep):
         return _choices(key, [_plain(element) for element in sweep.list], problems)
     if isinstance(sweep, RangeSweep):
-        return _range(key, sweep, whole, problems)
+        return _range(key, sweep, problems)
     if isinstance(sweep, IntervalSweep):
-        fields = {"low": sweep.start, "high": sweep.end, "log": "log" in sweep.tags}
-        unknown = sorted(set(sweep.tags) - {"log"})
-        if unknown:
-            problems.append(f"{key}: tag {', '.join(unknown)} is unknown; valid: log.")
-            return None
-        if whole:
-            fields |= {"low": _whole(sweep.start), "high": _whole(sweep.end)}
-        return _mapping(key, {"type": "int" if whole else "float", **fields}, whole, problems)
-    problems.append(f"{key}: {override.get_value_element_as_str()} is one value and not a space: write {FORMS}.")
+        return _interval(key, sweep, whole, problems)
+    problems.append(f"{key}: {override.get_value_element_as_str()} is not a space: write {FORMS}.")
     return None
-
-
-def _whole(value: float | None) -> float | int | None:
-    return int(value) if value is not None and float(value).is_integer() else value
 
 
 def _plain(element: Any) -> Any:
     return element.text if isinstance(element, QuotedString) else element
-
-
-def _range(key: str, sweep: RangeSweep, whole: bool, problems: list[str]) -> Dimension | None:
-    values = [float(value) for value in sweep.range()]
-    if not values or sweep.step <= 0:
-        problems.append(f"{key}: this range holds no value; its end is not included, as in range(1,5) for 1 to 4.")
-        return None
-    integral = all(value.is_integer() for value in values) and float(sweep.step).is_integer()
-    number = int if whole or integral else float
-    kind = "int" if number is int else "float"
-    fields = {"type": kind, "low": number(values[0]), "high": number(values[-1]), "step": number(sweep.step)}
-    return _mapping(key, fields, whole, problems)
 
 
 def _choices(key: str, values: list[Any], problems: list[str]) -> Dimension | None:
@@ -210,58 +186,30 @@ def _choices(key: str, values: list[Any], problems: list[str]) -> Dimension | No
     return None if problems else Dimension(key, "choice", choices=tuple(values))
 
 
-def _mapping(key: str, form: Mapping[str, Any], whole: bool, problems: list[str]) -> Dimension | None:
-    if "choices" in form:
-        extra = sorted(set(form) - {"choices", "type"})
-        if extra or form.get("type", "choice") != "choice":
-            problems.append(f"{key}: choices stand alone, without {', '.join(extra or ['type'])}.")
-            return None
-        listed = form["choices"]
-        if not isinstance(listed, list):
-            problems.append(f"{key}: choices must be a list such as [2,4].")
-            return None
-        return _choices(key, listed, problems)
-    for name in set(form) - set(FIELDS):
-        near = did_you_mean(str(name), (*FIELDS, "choices"))
-        problems.append(f"{key}: there is no '{name}'.{near} Valid: {', '.join(FIELDS)}, or choices.")
-    kind = form.get("type", "int" if whole else "float")
-    if kind not in ("float", "int"):
-        problems.append(f"{key}: type={kind}: valid choices are float, int, or choices: […].")
-    missing = [name for name in ("low", "high") if name not in form]
-    if missing:
-        problems.append(f"{key}: {' and '.join(missing)} missing: write {{type: {kind}, low: 0, high: 1}}.")
-    for name in ("low", "high", "step"):
-        value = form.get(name)
-        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if name in form and not (number or (name == "step" and value is None)):
-            problems.append(f"{key}: {name}={value} must be a number.")
-        elif kind == "int" and number and not float(value or 0).is_integer():
-            problems.append(f"{key}: {name}={value} must be a whole number.")
-    if not isinstance(form.get("log", False), bool):
-        problems.append(f"{key}: log={form['log']} must be true or false.")
-    return None if problems else _interval(key, str(kind), form, problems)
+def _range(key: str, sweep: RangeSweep, problems: list[str]) -> Dimension | None:
+    values = [float(value) for value in sweep.range()]
+    if not values or sweep.step <= 0:
+        problems.append(f"{key}: this range holds no value; its end is not included, as in range(1,5) for 1 to 4.")
+        return None
+    number = int if all(value.is_integer() for value in values) else float
+    step = number(sweep.step)
+    low = number(values[0])
+    return Dimension(key, number.__name__, low, low + (len(values) - 1) * step, step)
 
 
-def _interval(key: str, kind: str, form: Mapping[str, Any], problems: list[str]) -> Dimension | None:
-    low, high, log = form["low"], form["high"], form.get("log", False)
-    step = form.get("step")
-    if low >= high:
-        problems.append(f"{key}: low={low:g} must be less than high={high:g}.")
+def _interval(key: str, sweep: IntervalSweep, whole: bool, problems: list[str]) -> Dimension | None:
+    low, high, log = float(sweep.start or 0), float(sweep.end or 0), "log" in sweep.tags
+    if unknown := sorted(set(sweep.tags) - {"log"}):
+        problems.append(f"{key}: tag {', '.join(unknown)} is unknown; valid: log.")
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        problems.append(f"{key}: the interval's start {low:g} must be less than its end {high:g}, both finite.")
     if log and low <= 0:
         problems.append(f"{key}: a logarithmic interval begins above 0, not at {low:g}.")
-    if log and step not in (None, 1):
-        problems.append(f"{key}: log and step exclude each other.")
-    if step is not None and step <= 0:
-        problems.append(f"{key}: step={step:g} must be greater than 0.")
+    if whole and not (low.is_integer() and high.is_integer()):
+        problems.append(f"{key}: an interval of whole numbers has whole ends, not {low:g} and {high:g}.")
     if problems:
         return None
-    if kind == "int":
-        step = 1 if step is None else int(step)
-        high = low + (high - low) // step * step
-        return Dimension(key, kind, int(low), int(high), step, log)
-    if step is not None:
-        high = low + math.floor((high - low) / step + 1e-9) * step
-    return Dimension(key, kind, float(low), float(high), None if step is None else float(step), log)
+    return Dimension(key, "int", int(low), int(high), 1, log) if whole else Dimension(key, "float", low, high, log=log)
 
 
 def value_faults(dimension: Dimension, item: Key | None, found: Loader) -> Iterator[str]:
@@ -278,5 +226,5 @@ def value_faults(dimension: Dimension, item: Key | None, found: Loader) -> Itera
                 fault = value_fault(key, value, item.metadata)
             if fault:
                 yield fault
-    if item is not None and dimension.kind == "float" and item.type in (int, int | None):
-        yield f"{key} takes whole numbers: write type: int."
+    if dimension.kind == "float" and takes_whole_numbers(item):
+        yield f"{key} takes whole numbers."
