@@ -159,7 +159,7 @@ def test_the_tour_has_seven_stops_in_order() -> None:
         "src/train.py",
         "src/variations/commands/run.py",
         "src/variations/training/step.py",
-        "src/variations/tasks/base.py",
+        "src/variations/tasks/task.py",
         "src/variations/models/transformer/transformer.py",
         "src/variations/models/transformer/weighted.py",
     ]

@@ -18,34 +18,20 @@ from variations.tables.chance import SignificanceConfig
 from variations.tables.grid import lay_out
 from variations.tables.table import Table, build, document
 from variations.tasks.base import Measure, TestedRun
-from variations.tasks.measured import Measured
+from variations.tasks.task import Task
 
 MSE = Measure("test.mse", "test MSE", False, "mean squared error", items="points", digits=4)
 X = np.linspace(-1, 1, 200)
 
 
 @dataclass
-class Line(Measured):
+class Line(Task):
     """Regression on a line."""
 
     name: str = "line"
     schema: type[RunConfig] = RunConfig
     metrics: Sequence[str] = ("test.mse",)
     incidental: Sequence[str] = ()
-    silent: Sequence[str] = ()
-
-    def effective(self, flat: dict[str, Any]) -> dict[str, Any]:
-        return flat
-
-    def without_effect(self, flat: Any) -> Sequence[str]:
-        return ()
-
-    @property
-    def symbols(self) -> dict[str, str]:
-        return {}
-
-    def own_text(self, config: Any) -> bool:
-        return False
 
     def measure(self, key: str) -> Measure:
         return MSE if key == MSE.key else super().measure(key)

@@ -1,4 +1,4 @@
-"""Which tasks there are, and what configuring a run must know of one. The rest of a task is in `tasks/base.py`.
+"""Which tasks there are, and what configuring a run must know of one. The rest of a task is in `tasks/task.py`.
 
 Built-in tasks are listed here. A package of somebody else's adds its own by an entry point of the group
 `variations.tasks` (`name = "package.module:TASK"`). A task is imported when a configuration names it, and importing it
@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Protocol
 
 from variations.configuration.rules import Fault, Rules
@@ -28,53 +29,56 @@ ENTRY_POINTS = "variations.tasks"
 
 
 class Configured(Protocol):
-    """What a task says of its configuration."""
+    """What a task says of its configuration; what has an answer here need not be said."""
 
     name: str
     """As in `task=NAME`."""
     schema: type[RunConfig]
     """All keys of its runs, with types, choices and bounds."""
-    rules: Rules
+    rules: Rules = Rules()
     """Combinations of keys that cannot work."""
-    other_names: Mapping[str, str]
+    other_names: Mapping[str, str] = {}
     """What other systems call its keys."""
-    incidental: Sequence[str]
+    incidental: Sequence[str] = ("data.root", "data.cache")
     """Keys of its own that do not make a run another run: places, names, words."""
-    test_only: Sequence[str]
+    test_only: Sequence[str] = ()
     """Keys of its own that training does not read: runs that differ in nothing else share their weights."""
 
-    symbols: Mapping[str, str]
+    symbols: Mapping[str, str] = {}
     """The papers' names of keys, for what a row changes: `{"model.h": "heads"}`."""
-    silent: Sequence[str]
+    silent: Sequence[str] = ()
     """Keys that make no row another experiment, besides `incidental` ones."""
 
     def effective(self, flat: dict[str, Any]) -> dict[str, Any]:
         """A flat configuration, with values left to their defaults filled in."""
-        ...
+        return flat
 
     def without_effect(self, flat: Mapping[str, Any]) -> Sequence[str]:
         """Keys and groups that change nothing in a run of this flat configuration."""
-        ...
+        return ()
 
     def label(self, config: Any) -> list[str]:
         """What names a run of its own outside a sweep: `["weighted", "N2", "d128", "toy"]`."""
-        ...
+        return [config.task]
 
     def own_text(self, config: Mapping[str, Any]) -> bool:
         """Whether the folder `data.root` says which data are meant, because they are the user's own."""
-        ...
+        return False
 
     def idle(self, typed: Sequence[str], configs: Sequence[Any]) -> list[Fault]:
         """Faults of typed overrides that have no effect in any of the runs."""
-        ...
+        return []
 
     def unusable_files(self, configs: Sequence[Any]) -> list[Fault]:
         """Faults of the user's own files that are quickly seen, each once; before any work."""
-        ...
+        return []
 
     def missing(self, config: Any) -> list[str]:
-        """What the run needs and this machine lacks, such as a folder of data."""
-        ...
+        """What the run needs and this machine lacks: the folder of its data, if one is named."""
+        root = getattr(getattr(config, "data", None), "root", None)
+        if root is None or Path(root).expanduser().is_dir():
+            return []
+        return [f"data.root={root}: there is no such folder ({Path(root).expanduser().absolute()})."]
 
 
 def names() -> list[str]:

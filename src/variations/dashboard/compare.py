@@ -15,7 +15,8 @@ from variations.store.hidden import clean
 from variations.store.identity import covered, is_incidental
 from variations.system.errors import DataError, UserError
 from variations.tables.significance import Items, paired_bootstrap
-from variations.tasks.base import Measure, Task, TestedRun
+from variations.tasks.base import Measure, TestedRun
+from variations.tasks.task import Task
 
 MOST = 20
 """Sentences shown."""

@@ -10,7 +10,7 @@ from variations.tables.agreement import Agreement
 from variations.tables.footnotes import convention
 from variations.tables.grid import lay_out
 from variations.tables.table import Line, Table
-from variations.tasks.base import Task
+from variations.tasks.task import Task
 
 
 def table_document(table: Table, colours: dict[str, int], *, tested: bool) -> payload.Table:

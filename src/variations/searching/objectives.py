@@ -6,7 +6,8 @@ from statistics import fmean
 from typing import Any
 
 from variations.configuration.schema import SearchConfig
-from variations.tasks.base import Measure, Task
+from variations.tasks.base import Measure
+from variations.tasks.task import Task
 
 COSTS = ("parameters", "flops", "seconds", "decoding_seconds")
 """Top-level numbers of result.json: fewer is better."""

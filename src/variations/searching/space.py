@@ -1,7 +1,7 @@
 """What a search varies: keys of the schema, or groups, each with an interval, a range, or choices.
 
 A sweep file writes a dimension as Hydra's override syntax has it (`interval(0,0.3)`, `choice(2,4)`, `range(1,5)`,
-`tag(log,interval(1e-4,1e-2))`), or as a list of choices. This module imports no Optuna, so that faults are told at once.
+`tag(log,interval(1e-4,1e-2))`), or as a list of choices. This module imports no Optuna: faults are told at once.
 """
 
 import math

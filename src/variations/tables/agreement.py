@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from variations.tasks.base import Task
+from variations.tasks.task import Task
 
 FEW = 4
 """Rows below which a rank correlation says nothing: three rows agree perfectly by chance one time in six."""

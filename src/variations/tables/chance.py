@@ -22,7 +22,8 @@ from variations.tables.significance import (
     paired_bootstrap,
     paired_randomisation,
 )
-from variations.tasks.base import Measure, Restarts, Task, TestedRun
+from variations.tasks.base import Measure, Restarts, TestedRun
+from variations.tasks.task import Task
 
 ROUNDING = 0.01
 """By how much a stored score may differ from that of the stored items."""

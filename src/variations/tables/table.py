@@ -14,7 +14,8 @@ from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_
 from variations.tables.collect import Reader, Row, Summary, collect, paired, stored, summary, table_task
 from variations.tables.costs import row_hours
 from variations.tables.footnotes import convention, remarks
-from variations.tasks.base import Measure, Published, Task
+from variations.tasks.base import Measure, Published
+from variations.tasks.task import Task
 
 NOT_TRAINED = "not trained"
 COSTS = ("steps", "source_tokens", "target_tokens", "padded_tokens", "seconds", "flops", "dropped_pairs")

@@ -6,7 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from variations.tasks.base import Task
+from variations.tasks.task import Task
 from variations.training.budget import Budget
 
 

@@ -13,7 +13,8 @@ import torch
 
 from variations.configuration.schema import RunConfig
 from variations.system.errors import UserError
-from variations.tasks.base import Experiment, Task
+from variations.tasks.base import Experiment
+from variations.tasks.task import Task
 from variations.training import memory, schedule
 from variations.training.budget import Budget
 from variations.training.ema import MovingAverage

@@ -6,7 +6,7 @@ from variations.configuration.tasks import DEFAULT, named
 from variations.tables.claims.claim import Contrast, Paper
 from variations.tables.claims.evidence import Effort, Evidence, Judged, Outcome
 from variations.tables.claims.rule import LEVEL, POWER, SEEDS, VERDICTS, detectable
-from variations.tasks.base import Task
+from variations.tasks.task import Task
 
 HEAD = f"""# What the papers claim, and what we found
 

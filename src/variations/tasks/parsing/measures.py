@@ -49,11 +49,6 @@ def measure(key: str) -> Measure:
     raise UserError(f"There is no measure '{key}' of parsing.{did_you_mean(key, valid)} Valid: {', '.join(valid)}.")
 
 
-def metric(name: str) -> Measure:
-    """What `sweep.metric` means: a bare score is one of the test set."""
-    return measure(name if "." in name or name in LOSSES else f"test.{name}")
-
-
 def columns(chosen: Measure) -> Sequence[Measure]:
     """The sweep's metric, then the other scores of its set."""
     if chosen.key in LOSSES:

@@ -10,7 +10,6 @@ from variations.configuration.schema import RunConfig
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
 from variations.tasks.base import Drawing, Measure, Place, Published, Recorded, Samples, TestedRun
-from variations.tasks.measured import Measured
 from variations.tasks.parsing import measures, stored
 from variations.tasks.parsing.config import ParsingConfig
 from variations.tasks.parsing.faults import RULES
@@ -26,8 +25,8 @@ SAMPLES = 20
 """Trees of a set that are shown to people."""
 
 
-class Parsing(SequenceTask, Measured):
-    """A sentence becomes its constituency tree (see `tasks/base.py` for each member)."""
+class Parsing(SequenceTask):
+    """A sentence becomes its constituency tree (see `tasks/task.py` for each member)."""
 
     name = "parsing"
     schema: type[RunConfig] = ParsingConfig
@@ -46,13 +45,6 @@ class Parsing(SequenceTask, Measured):
     def own_text(self, config: Mapping[str, Any]) -> bool:
         """Whether the trees are those of a folder, which is the whole treebank or its sample."""
         return (config.get("data") or {}).get("kind") in ("treebank", "sample")
-
-    def missing(self, config: ParsingConfig) -> list[str]:
-        """The treebank's folder, if one is named and is not there."""
-        root = config.data.root
-        if root is None or Path(root).expanduser().is_dir():
-            return []
-        return [f"data.root={root}: there is no such folder ({Path(root).expanduser().absolute()})."]
 
     def unusable_files(self, configs: Sequence[ParsingConfig]) -> list[Fault]:
         """Treebanks without a file or with some missing, and further trees that are not there, each once."""
@@ -115,19 +107,11 @@ class Parsing(SequenceTask, Measured):
                 found[name] = Samples(("predicted", "gold"), list(zip(*sides, strict=True))[:SAMPLES])
         return found
 
-    def pictures(self, folder: RunFolder, experiment: Any) -> Mapping[str, Path]:
-        """None: trees are drawn by `drawings`."""
-        return {}
-
     def drawings(self, folder: RunFolder, part: str, line: int | None = None) -> Sequence[Drawing]:
         """Each predicted tree over its gold tree."""
         from variations.tasks.parsing.picture import drawings
 
         return drawings(folder, part, line)
-
-    def metric(self, name: str) -> Measure:
-        """A bare score is one of the test set."""
-        return measures.metric(name)
 
     def measure(self, key: str) -> Measure:
         """Any score of any set, and any loss."""

@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from variations.models.memory.memn2n import MemN2N
 from variations.store.atomic import json_text, write_text
 from variations.store.ledger import RunFolder
-from variations.tasks.base import ParameterGroup, Place
+from variations.tasks.base import Experiment, ParameterGroup, Place
 from variations.tasks.question_answering import measures
 from variations.tasks.question_answering.batching import gather
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
@@ -21,7 +21,7 @@ from variations.tasks.question_answering.pictures import readings, stored
 from variations.tasks.question_answering.training import answers, best, clip, is_linear, rate
 
 
-class QuestionAnsweringExperiment:
+class QuestionAnsweringExperiment(Experiment):
     """The networks, their losses and their tests (see `tasks/base.py` for each member).
 
     Args:

@@ -81,11 +81,6 @@ def measure(key: str) -> Measure:
     raise UserError(f"There is no measure '{key}' of answers.{did_you_mean(key, valid)} Valid: {', '.join(valid)}.")
 
 
-def metric(name: str) -> Measure:
-    """What `sweep.metric` means: a bare score is one of the test set."""
-    return measure(name if "." in name or name == "dev_nll" else f"test.{name}")
-
-
 def columns(chosen: Measure) -> Sequence[Measure]:
     """The sweep's metric, failed tasks, the restarts' mean and deviation, and each task."""
     shown = [measure(f"test.{name}") for name in SCORES]

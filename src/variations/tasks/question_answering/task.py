@@ -9,12 +9,11 @@ from variations.configuration.rules import Fault, Rules
 from variations.configuration.schema import RunConfig
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
-from variations.tasks.base import Measure, Published, Recorded, Restarts, Samples, Size, TestedRun
-from variations.tasks.measured import Measured
-from variations.tasks.planned import Planned
+from variations.tasks.base import Measure, Published, Recorded, Restarts, Size, TestedRun
 from variations.tasks.question_answering import measures
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.faults import RULES
+from variations.tasks.task import Task
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,20 +31,19 @@ OWN_KEYS = {
 """Keys of `model` that only some kinds have."""
 
 
-class QuestionAnswering(Measured, Planned):
-    """A question about a story gets an answer (see `tasks/base.py` for each member)."""
+class QuestionAnswering(Task):
+    """A question about a story gets an answer (see `tasks/task.py` for each member)."""
 
     name = "question_answering"
     schema: type[RunConfig] = QuestionAnsweringConfig
     rules: Rules = RULES
+    metrics: Sequence[str] = ("dev_nll", "test.error")
     other_names: Mapping[str, str] = {
         "embedding_size": "model.d",
         "n_hops": "model.hops",
         "batch_size": "recipe.batch_size",
         "babi_root": "data.root",
     }
-    incidental: Sequence[str] = ("data.root", "data.cache")
-    test_only: Sequence[str] = ()
     symbols: Mapping[str, str] = {
         "model.kind": "model",
         "model.hops": "K",
@@ -55,7 +53,6 @@ class QuestionAnswering(Measured, Planned):
         "recipe.noise": "RN",
         "data.name": "data",
     }
-    silent: Sequence[str] = ()
 
     losses: Sequence[str] = ("loss",)
     units: Sequence[str] = ("questions", "sentences", "flops")
@@ -68,10 +65,6 @@ class QuestionAnswering(Measured, Planned):
     }
     shown: Mapping[str, str] = {"dev/loss": "dev loss {:.3f}", "dev/error": "dev error {:.1f} %"}
 
-    def effective(self, flat: dict[str, Any]) -> dict[str, Any]:
-        """Nothing is left to be filled in."""
-        return flat
-
     def without_effect(self, flat: Mapping[str, Any]) -> Sequence[str]:
         """Keys of other kinds of networks, and of the stories that are not read."""
         own = OWN_KEYS.get(str(flat.get("model.kind")), ())
@@ -83,10 +76,6 @@ class QuestionAnswering(Measured, Planned):
     def label(self, config: QuestionAnsweringConfig) -> list[str]:
         """`["memn2n", "d20", "babi"]`."""
         return [config.model.kind, f"d{config.model.d}", config.data.name]
-
-    def own_text(self, config: Mapping[str, Any]) -> bool:
-        """bAbI is the same everywhere."""
-        return False
 
     def idle(self, typed: Sequence[str], configs: Sequence[QuestionAnsweringConfig]) -> list[Fault]:
         """Keys of a kind of network that no run has."""
@@ -118,17 +107,6 @@ class QuestionAnswering(Measured, Planned):
                     except DataError as error:
                         found[str(error)] = Fault(("data.root", "data.tasks", "data.questions"), str(error))
         return list(found.values())
-
-    def missing(self, config: QuestionAnsweringConfig) -> list[str]:
-        """The folder of bAbI, if one is named and is not there."""
-        root = config.data.root
-        if root is None or Path(root).expanduser().is_dir():
-            return []
-        return [f"data.root={root}: there is no such folder ({Path(root).expanduser().absolute()})."]
-
-    def profile(self, config: QuestionAnsweringConfig, device: str) -> Mapping[str, str]:
-        """Nothing is chosen by device."""
-        return {}
 
     def data(self, config: QuestionAnsweringConfig) -> "QuestionAnsweringData":
         """The stories with their vocabularies."""
@@ -167,11 +145,7 @@ class QuestionAnswering(Measured, Planned):
         """Sentences of a question's memory, in the mean."""
         return {"sentences_per_question": counted["sentences"] / max(1, counted["questions"])}
 
-    def samples(self, folder: RunFolder) -> Mapping[str, Samples]:
-        """None: questions are shown with what is read for them, as pictures."""
-        return {}
-
-    def pictures(self, folder: RunFolder, experiment: "QuestionAnsweringExperiment") -> Mapping[str, Path]:
+    def pictures(self, folder: RunFolder, experiment: Any) -> Mapping[str, Path]:
         """What each hop reads for the first test question of each task that has a short story."""
         from variations.figures.canvas import save, style
         from variations.tasks.question_answering.pictures import heat_map, readings
@@ -212,10 +186,6 @@ class QuestionAnswering(Measured, Planned):
         """Restarts, and where the FLOPs come from."""
         parameters = "Parameters: of all tasks' networks and all their restarts together."
         return [parameters, *super().size_remarks(tables)] if any(tables.values()) else []
-
-    def metric(self, name: str) -> Measure:
-        """A bare score is one of the test set."""
-        return measures.metric(name)
 
     def measure(self, key: str) -> Measure:
         """Any score of the test set, and the dev loss."""

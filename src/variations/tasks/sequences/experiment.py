@@ -15,12 +15,12 @@ from variations.models.flops import Tokens, training_flops
 from variations.models.kernels import segments, varlen
 from variations.models.loss import Smoothing, cross_entropy
 from variations.models.network import BRANCH_WEIGHTS, SequenceToSequence
-from variations.tasks.base import ParameterGroup, Place
+from variations.tasks.base import Experiment, ParameterGroup, Place
 from variations.tasks.schedules import branch_rate, frozen_steps, main_rate
 from variations.tasks.sequences.data import Pairs, PairsData
 
 
-class SequenceExperiment:
+class SequenceExperiment(Experiment):
     """The network and its loss (see `tasks/base.py` for each member); a task adds how it is tested.
 
     Args:

@@ -2,17 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from variations.configuration.rules import Fault
 from variations.configuration.schema import BranchConfig, ModelConfig
 from variations.tasks.base import Size
-from variations.tasks.planned import Planned
+from variations.tasks.task import Task
 
 
-class SequenceTask(Planned):
-    """A sequence becomes another by a network of `models/` (see `tasks/base.py` for each member)."""
+class SequenceTask(Task):
+    """A sequence becomes another by a network of `models/` (see `tasks/task.py` for each member)."""
 
     other_names: Mapping[str, str] = {
         "beam_size": "decode.beam",
@@ -66,13 +65,6 @@ class SequenceTask(Planned):
             for line in typed
             if line.startswith(("branch=", "branch."))
         ]
-
-    def missing(self, config: Any) -> list[str]:
-        """The folder of the data, if one is named and is not there."""
-        root = config.data.root
-        if root is None or Path(root).expanduser().is_dir():
-            return []
-        return [f"data.root={root}: there is no such folder ({Path(root).expanduser().absolute()})."]
 
     losses: Sequence[str] = ("loss", "nll")
     units: Sequence[str] = ("pairs", "source_tokens", "target_tokens", "padded_tokens", "flops")

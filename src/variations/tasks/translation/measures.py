@@ -9,7 +9,7 @@ from variations.configuration.suggestions import did_you_mean
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
 from variations.tasks.base import Measure, Published, TestedRun
-from variations.tasks.measured import Measured
+from variations.tasks.task import Task
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -133,18 +133,14 @@ _KINDS = {
 }
 
 
-class Measures(Measured):
-    """The members of `tasks/base.py: Task` that readers of stored runs ask."""
+class Measures(Task):
+    """The members of a task that readers of stored runs ask."""
 
     untrained_when = (
         f"scores no better than a copy or a dictionary, or whose dev perplexity fell by more than {100 * STEEP:g} % in "
         "the last fifth of its steps"
     )
     metrics: Sequence[str] = (*(f"dev.{score}" for score in SCORES), *LOSSES)
-
-    def metric(self, name: str) -> Measure:
-        """A bare score is one of the test set."""
-        return measure(name if "." in name or name in LOSSES else f"test.{name}")
 
     def measure(self, key: str) -> Measure:
         """Any score of any set, and any loss."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Translation(SequenceTask, Measures):
-    """Text in one language becomes text in another (see `tasks/base.py` for each member)."""
+    """Text in one language becomes text in another (see `tasks/task.py` for each member)."""
 
     name = "translation"
     schema: type[RunConfig] = TranslationConfig

@@ -8,8 +8,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from variations.tasks.base import ParameterGroup
-from variations.tasks.usual import UsualExperiment
+from variations.tasks.base import Experiment, ParameterGroup
 
 
 class Batch:
@@ -63,7 +62,7 @@ def network(config: Any) -> nn.Linear:
     return nn.Linear(config.model.degree + 1, 1, bias=False)
 
 
-class Regression(UsualExperiment):
+class Regression(Experiment):
     """Least squares over powers of x."""
 
     def __init__(self, config: Any, data: Points) -> None:

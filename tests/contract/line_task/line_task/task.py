@@ -8,7 +8,7 @@ import numpy as np
 
 from variations.configuration.schema import RunConfig, number
 from variations.tasks.base import Measure, Recorded
-from variations.tasks.usual import Usual
+from variations.tasks.task import Task
 
 MSE = Measure("test.mse", "test MSE", False, "mean squared error", items="points", digits=4)
 DEV = Measure("dev.mse", "dev MSE", False, "mean squared error", set="dev", digits=4)
@@ -40,7 +40,7 @@ class LineConfig(RunConfig):
     model: LineModel = field(default_factory=LineModel)
 
 
-class Line(Usual):
+class Line(Task):
     """Regression on a line."""
 
     name, schema, metrics = "line", LineConfig, ("test.mse", "dev.mse")
