@@ -10,8 +10,9 @@ from variations.store.rows import define
 from variations.tables.breakdown import break_down
 from variations.tables.chance import SignificanceConfig
 from variations.tables.formats import render, terminal
-from variations.tables.grid import Grid, lay_out
+from variations.tables.grid import lay_out
 from variations.tables.table import Table, build
+from variations.tables.text import Grid
 
 ROWS = ["pe", "bow", "lstm", "joint_3hop", "memnn_weak", "vinhkhuc"]
 MEASURED = {"error": 20.0, "task_1": 0.5, "task_19": 88.0}

@@ -25,8 +25,9 @@ from variations.tables.collect import SeedRun
 from variations.tables.costs import device_hours
 from variations.tables.difference import compare
 from variations.tables.formats import FORMATS, render, terminal
-from variations.tables.grid import Cell, Grid, lay_out
+from variations.tables.grid import lay_out
 from variations.tables.table import Table, build, document
+from variations.tables.text import Cell, Grid
 from variations.tasks.translation.scoring.counts import bleu, bleu_counts
 from variations.tasks.translation.scoring.stored_text import StoredText
 from variations.tasks.translation.task import TASK

@@ -14,9 +14,10 @@ import pytest
 from variations.configuration.schema import SweepConfig
 from variations.store.rows import define
 from variations.tables.collect import Summary, paired, summary
-from variations.tables.formats import FORMATS, _fitting, latex_escape, render, terminal
+from variations.tables.formats import FORMATS, latex_escape, render, terminal
 from variations.tables.grid import Notebook, delta, duration, lay_out, millions, scientific
 from variations.tables.table import Table, build, document
+from variations.tables.text import _fitting
 
 Configure = Callable[..., dict[str, Any]]
 WMT = {"data__name": "wmt14_en_de", "data__kind": "wmt14"}

@@ -1,12 +1,11 @@
 """The verb `claims`: verdicts on what the papers claim, from the records."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from variations.commands.cli import command
-from variations.store.atomic import refuse_unwritable, write_text
-from variations.system.errors import UserError
+from variations.commands.stored import put
+from variations.store.atomic import refuse_unwritable
 from variations.tables.claims.claim import CLAIMS, read_papers
 from variations.tables.claims.evidence import Evidence
 from variations.tables.claims.page import page
@@ -34,13 +33,7 @@ def show(config: ClaimsConfig) -> None:
     refuse_unwritable(out=config.out)
     papers = read_papers(Path(config.claims).expanduser() if config.claims else CLAIMS)
     text = page(papers, Evidence(Path(config.runs).expanduser()))
-    if config.out is None:
-        sys.stdout.write(text)
-        return
-    try:
-        write_text(Path(config.out).expanduser(), text)
-    except OSError as error:
-        raise UserError(f"Cannot write {config.out}: {error.strerror}.") from error
+    put(text, config.out)
 
 
 main = command(

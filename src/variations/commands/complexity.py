@@ -2,14 +2,14 @@
 
 import dataclasses
 import shlex
+import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from variations.commands.cli import command
+from variations.commands.stored import bar, put
 from variations.configuration.extras import need
 from variations.configuration.schema import choice, number
 from variations.store.atomic import refuse_unwritable
@@ -73,7 +73,7 @@ def complexity(config: ComplexityConfig) -> None:
 
         with style():
             sys.stderr.write(f"{save(words.plot(report.points, report.lines), Path(config.plot).expanduser())}\n")
-    _put(_text(config, report), config.out)
+    put(_text(config, report), config.out)
 
 
 def faults(config: ComplexityConfig) -> list[str]:
@@ -112,7 +112,7 @@ def measured(config: ComplexityConfig) -> "Report":
     sizes = Sizes(config.heads, config.kernel, config.neighbourhood, config.recurrent, config.projections)
     layers = list(dict.fromkeys(config.layers))
     grid = [(n, d) for n in sorted(set(config.n)) for d in sorted(set(config.d))]
-    with _bar(config.repeats * len(grid) * len(layers)) as advance:
+    with bar("measuring", config.repeats * len(grid) * len(layers)) as advance:
         points = measure(layers, grid, sizes, rounds=config.repeats, limit=config.limit, device=device, advance=advance)
     where = torch.cuda.get_device_name() if device == "cuda" else f"{torch.get_num_threads()} CPU threads"
     settings = dataclasses.asdict(sizes) | {
@@ -143,39 +143,8 @@ def _text(config: ComplexityConfig, report: "Report") -> str:
     if config.format == "markdown":
         return words.markdown(report, Path(config.plot).name if config.plot is not None else None)
     interactive = config.out is None and sys.stdout.isatty()
-    return words.terminal(report, colour=interactive, width=_columns() if interactive else None)
-
-
-def _columns() -> int:
-    import shutil
-
-    return max(110, shutil.get_terminal_size().columns)
-
-
-def _put(text: str, out: str | None) -> None:
-    from variations.store.atomic import write_text
-
-    if out is None:
-        sys.stdout.write(text)
-        return
-    path = Path(out).expanduser()
-    try:
-        write_text(path, text)
-    except OSError as error:
-        raise UserError(f"Cannot write {path}: {error.strerror}; choose another file with out=FILE.") from error
-    sys.stderr.write(f"{path}\n")
-
-
-@contextmanager
-def _bar(total: int) -> Iterator[Callable[[], Any]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("measuring"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda: bar.advance(task)
+    width = max(110, shutil.get_terminal_size().columns) if interactive else None
+    return words.terminal(report, colour=interactive, width=width)
 
 
 main = command(

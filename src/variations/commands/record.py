@@ -1,30 +1,20 @@
 """The verb `record`: a sweep's finished runs, compactly, for publication."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from variations.commands.cli import command
-from variations.configuration import doors
-from variations.configuration.schema import SweepConfig
-from variations.store.rows import define
+from variations.commands.stored import SweepKeys
 from variations.system.errors import UserError
 from variations.tables.records import LARGEST, record
 
 
 @dataclass
-class RecordConfig:
+class RecordConfig(SweepKeys):
     """Keys of `src/record.py`."""
 
-    sweep: SweepConfig = field(default_factory=SweepConfig)
-    """The table: sweep=NAME names a file in sweeps/."""
-    runs: str = "runs"
-    """Root of the run store."""
     records: str = "records"
     """Folder of records; tables, figures and the dashboard read it with runs=records."""
-    rows: list[str] | None = None
-    """Only these rows."""
-    seeds: list[int] | None = None
-    """Only these seeds; null: those of the sweep file, or all of a grid."""
 
 
 def show(config: RecordConfig) -> None:
@@ -33,13 +23,9 @@ def show(config: RecordConfig) -> None:
     Raises:
         UserError: No sweep is named, none of its runs is finished, or a run cannot be read.
     """
-    if config.sweep.name is None:
-        known = ", ".join(sorted(path.stem for path in doors.files("sweep/*.yaml")))
-        raise UserError(f"Which sweep? Give sweep=NAME; known: {known or 'none'}.")
-    store, records = Path(config.runs).expanduser(), Path(config.records).expanduser()
+    sweep, store, records = config.definition(), config.store, Path(config.records).expanduser()
     if store.resolve() == records.resolve():
         raise UserError(f"runs and records are the same folder, {store}: give records=FOLDER.")
-    sweep = define(config.sweep, rows=config.rows, seeds=config.seeds, store=store)
     done = record(sweep, store, records)
     if not done.written and not done.unchanged:
         raise UserError(f"No run of {sweep.name} in {store} is finished: there is nothing to record.")

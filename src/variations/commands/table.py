@@ -1,15 +1,15 @@
 """The verb `table`: which sweep, which format, and where it goes."""
 
+import shutil
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from variations.commands.cli import command
-from variations.configuration import doors
+from variations.commands.stored import SweepKeys, put
 from variations.configuration.extras import need
-from variations.configuration.schema import SweepConfig, choice
-from variations.store.atomic import refuse_unwritable, write_text
-from variations.store.rows import define
+from variations.configuration.schema import choice
+from variations.store.atomic import refuse_unwritable
 from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.difference import compare
@@ -18,21 +18,13 @@ from variations.tables.table import Table, build
 
 
 @dataclass
-class TableConfig:
+class TableConfig(SweepKeys):
     """Keys of `src/table.py`."""
 
-    sweep: SweepConfig = field(default_factory=SweepConfig)
-    """The table: sweep=NAME names a file in sweeps/."""
     format: str = choice("terminal", "terminal", "markdown", "latex", "csv", "json", "html")
     """`html` writes the whole sweep as the dashboard shows it: curves, translations, branch weights."""
     out: str | None = None
     """File to write; null: standard output, and for html <runs>/<sweep>/report.html."""
-    runs: str = "runs"
-    """Root of the run store."""
-    rows: list[str] | None = None
-    """Only these rows."""
-    seeds: list[int] | None = None
-    """Only these seeds; null: those of the sweep file, or all of a grid."""
     diff: list[str] | None = None
     """diff=[ROW]: what a row changes in its base row; diff=[ROW,OTHER]: in ROW. Formats terminal and json."""
     significance: SignificanceConfig = field(default_factory=SignificanceConfig)
@@ -47,24 +39,20 @@ def show(config: TableConfig) -> None:
     Raises:
         UserError: No sweep is named, it has no rows, or the file cannot be written.
     """
-    if config.sweep.name is None:
-        known = ", ".join(sorted(path.stem for path in doors.files("sweep/*.yaml")))
-        raise UserError(f"Which table? Give sweep=NAME; known: {known or 'none'}.")
+    sweep = config.definition()
     if config.format == "html" or config.report:
         need("dashboard", "The HTML report")
     refuse_unwritable(out=config.out)
-    store = Path(config.runs).expanduser()
     if config.diff is not None:
-        _put_difference(config, store)
+        _put_difference(config)
         return
-    sweep = define(config.sweep, rows=config.rows, seeds=config.seeds, store=store)
-    report = store / config.sweep.name / "report.html"
+    report = config.home / "report.html"
     if config.format == "html":
         if config.rows or config.seeds:
             raise UserError("format=html writes the whole sweep: leave rows and seeds out, or take another format.")
         _say(_report(config, Path(config.out).expanduser() if config.out else report))
         return
-    table = build(sweep, store, config.significance)
+    table = build(sweep, config.store, config.significance)
     _put(table, config)
     if config.report:
         line = _report(config, report)
@@ -80,36 +68,22 @@ def _report(config: TableConfig, path: Path) -> str:
     from variations.dashboard.export import write
     from variations.dashboard.store import Store
 
-    write(Api(Store(Path(config.runs).expanduser())), config.sweep.name, path, "out")
+    write(Api(Store(config.store)), config.sweep.name, path, "out")
     return f"report: {path}"
 
 
-def _put_difference(config: TableConfig, store: Path) -> None:
+def _put_difference(config: TableConfig) -> None:
     if config.format not in {"terminal", "json"} or config.out is not None:
         raise UserError("diff prints to the terminal: format=terminal or format=json, without out.")
-    found = compare(config.sweep, config.diff or [], store, seeds=config.seeds, significance=config.significance)
+    found = compare(config.sweep, config.diff or [], config.store, seeds=config.seeds, significance=config.significance)
     sys.stdout.write(found.json() if config.format == "json" else found.text())
 
 
 def _put(table: Table, config: TableConfig) -> None:
-    if config.out is not None:
-        path = Path(config.out).expanduser()
-        try:
-            write_text(path, render(table, config.format))
-        except OSError as error:
-            raise UserError(f"Cannot write {path}: {error.strerror}; choose another file with out=FILE.") from error
-        sys.stderr.write(f"{path}\n")
-    elif config.format == "terminal":
-        interactive = sys.stdout.isatty()
-        _say(terminal(table, width=_columns() if interactive else None, colour=interactive).rstrip("\n"))
+    if config.out is None and config.format == "terminal" and sys.stdout.isatty():
+        sys.stdout.write(terminal(table, width=shutil.get_terminal_size().columns, colour=True))
     else:
-        sys.stdout.write(render(table, config.format))
-
-
-def _columns() -> int:
-    import shutil
-
-    return shutil.get_terminal_size().columns
+        put(render(table, config.format), config.out)
 
 
 def _say(text: str) -> None:

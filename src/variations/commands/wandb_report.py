@@ -6,18 +6,14 @@ Saved again, both keep their address: what was saved is remembered in `<runs>/<s
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from variations.commands.cli import command
-from variations.configuration import doors
+from variations.commands.stored import SweepKeys, told_if_unwritable
 from variations.configuration.extras import need
-from variations.configuration.schema import SweepConfig
 from variations.store.atomic import write_json
-from variations.store.rows import define
 from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.formats import markdown
@@ -26,21 +22,13 @@ from variations.training.tracking.mode import logged_in, without_key
 
 
 @dataclass
-class ReportConfig:
-    """Keys of `src/wandb_report.py`."""
+class ReportConfig(SweepKeys):
+    """Keys of `src/wandb_report.py`; the sweep's runs are those of the W&B group of its name."""
 
-    sweep: SweepConfig = field(default_factory=SweepConfig)
-    """The table: sweep=NAME names a file in sweeps/. Its runs are those of the W&B group of that name."""
     project: str = "variations"
     """W&B project, as logger.project when the runs were made."""
     entity: str | None = None
     """W&B user or team; null: your own."""
-    runs: str = "runs"
-    """Root of the run store: the table in the report is made from it."""
-    rows: list[str] | None = None
-    """Only these rows in the table."""
-    seeds: list[int] | None = None
-    """Only these seeds in the table; null: those of the sweep file, or all of a grid."""
     dry_run: bool = False
     """Only write what would be saved, as JSON; nothing is sent, and no account is needed."""
     out: str | None = None
@@ -54,26 +42,22 @@ def report(config: ReportConfig) -> None:
 
     Rows are grouped and seeds averaged. Needs runs that were logged online or sent by `wandb sync`, and a login.
     """
-    if config.sweep.name is None:
-        known = ", ".join(sorted(path.stem for path in doors.files("sweep/*.yaml")))
-        raise UserError(f"Which sweep? Give sweep=NAME; known: {known or 'none'}.")
+    sweep = config.definition()
     need("wandb", "A workspace and a report in W&B")
+    os.environ["WANDB_SILENT"] = "true"  # W&B says nothing of its own
     if not config.dry_run and not logged_in():
         raise UserError(
             "You are not logged in to W&B: run `wandb login`, or set WANDB_API_KEY; dry_run=true writes to a file what "
             "would be saved."
         )
-    store = Path(config.runs).expanduser()
-    table = build(define(config.sweep, rows=config.rows, seeds=config.seeds, store=store), store, config.significance)
+    table = build(sweep, config.store, config.significance)
     if config.dry_run:
-        out = Path(config.out).expanduser() if config.out else store / config.sweep.name / "wandb_report-dry.json"
-        try:
+        out = Path(config.out).expanduser() if config.out else config.home / "wandb_report-dry.json"
+        with told_if_unwritable(out):
             write_json(out, specification(config, table))
-        except OSError as error:
-            raise UserError(f"Cannot write {out}: {error.strerror}; choose another file with out=FILE.") from error
         sys.stdout.write(f"{out}\n")
         return
-    for kind, address in _save(config, table, store / config.sweep.name / "wandb_report.json").items():
+    for kind, address in _save(config, table, config.home / "wandb_report.json").items():
         sys.stdout.write(f"{kind}: {address}\n")
 
 
@@ -82,16 +66,15 @@ def specification(config: ReportConfig, table: Table) -> dict[str, Any]:
     from variations.commands.wandb_panels import report_of, workspace_of
 
     entity = config.entity or ""
-    with _quiet():
-        workspace = workspace_of(config.sweep.name or "", entity, config.project, table)
-        # Without an entity, nothing is looked up.
-        written = report_of(config.sweep.name or "", "", config.project, table, markdown(table))
-        return {
-            "project": config.project,
-            "entity": config.entity,
-            "workspace": workspace._to_model().spec.model_dump(mode="json", by_alias=True, exclude_none=True),
-            "report": written._to_model().spec.model_dump(mode="json", by_alias=True, exclude_none=True),
-        }
+    workspace = workspace_of(config.sweep.name or "", entity, config.project, table)
+    # Without an entity, nothing is looked up.
+    written = report_of(config.sweep.name or "", "", config.project, table, markdown(table))
+    return {
+        "project": config.project,
+        "entity": config.entity,
+        "workspace": workspace._to_model().spec.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "report": written._to_model().spec.model_dump(mode="json", by_alias=True, exclude_none=True),
+    }
 
 
 def _save(config: ReportConfig, table: Table, remembered: Path) -> dict[str, str]:
@@ -103,19 +86,18 @@ def _save(config: ReportConfig, table: Table, remembered: Path) -> dict[str, str
     name = config.sweep.name or ""
     before = _before(remembered)
     try:
-        with _quiet():
-            entity = config.entity or str(wandb.Api().default_entity)
-            place = {"entity": entity, "project": config.project}
-            known = before if before.get("place") == place else {}
-            workspace = workspace_of(name, entity, config.project, table)
-            workspace._internal_name, workspace._internal_id = known.get("workspace", ("", ""))
-            workspace.save()
-            # Before anything else may fail: the next try would make a second one.
-            known = {**known, "place": place, "workspace": [workspace._internal_name, workspace._internal_id]}
-            write_json(remembered, known)
-            written = report_of(name, entity, config.project, table, markdown(table))
-            written.id = known.get("report", "")
-            written.save()
+        entity = config.entity or str(wandb.Api().default_entity)
+        place = {"entity": entity, "project": config.project}
+        known = before if before.get("place") == place else {}
+        workspace = workspace_of(name, entity, config.project, table)
+        workspace._internal_name, workspace._internal_id = known.get("workspace", ("", ""))
+        workspace.save()
+        # Before anything else may fail: the next try would make a second one.
+        known = {**known, "place": place, "workspace": [workspace._internal_name, workspace._internal_id]}
+        write_json(remembered, known)
+        written = report_of(name, entity, config.project, table, markdown(table))
+        written.id = known.get("report", "")
+        written.save()
     except Exception as error:  # noqa: BLE001 - whatever a service or a library says, the user must not see the key
         raise UserError(
             f"W&B refused the report of {name!r}: {without_key(str(error))} Check that the project "
@@ -131,20 +113,6 @@ def _before(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """W&B says nothing of its own."""
-    before = os.environ.get("WANDB_SILENT")
-    os.environ["WANDB_SILENT"] = "true"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["WANDB_SILENT"]
-        else:
-            os.environ["WANDB_SILENT"] = before
 
 
 main = command(

@@ -13,6 +13,7 @@ from variations.planning.shape import telling
 from variations.store.atomic import json_text
 from variations.store.rows import differences
 from variations.system.errors import UserError
+from variations.tables import text
 from variations.tasks.base import Size
 
 
@@ -125,12 +126,18 @@ SILENT = ("group", "state")
 """Columns without a heading."""
 
 
-def _columns(lines: Sequence[Line]) -> dict[str, list[str]]:
-    """The columns of a table that have anything to say, each a heading with its cells."""
-    cells = [_cells(line) for line in lines]
-    headings = dict.fromkeys(heading for found in cells for heading in found)
-    every = {heading: [found.get(heading, "") for found in cells] for heading in headings}
-    return {heading: column for heading, column in every.items() if any(column)}
+def _grids(lines: Sequence[Line]) -> list[text.Grid]:
+    """A grid for each table of papers or sweeps, of the columns that have anything to say."""
+    found = []
+    for title, part in _tables(lines):
+        cells = [_cells(line) for line in part]
+        headings = dict.fromkeys(heading for row in cells for heading in row)
+        columns = {heading: [row.get(heading, "") for row in cells] for heading in headings}
+        grid = text.plain_grid(title, {heading: c for heading, c in columns.items() if any(c)}, LEFT)
+        for column in grid.columns:
+            column.title = "" if column.title in SILENT else column.title
+        found.append(grid)
+    return found
 
 
 def _cells(line: Line) -> dict[str, str]:
@@ -200,8 +207,10 @@ def _tables(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:
     return [(f"{PAPERS[t]} ({t})" if t in PAPERS else t or "one run", found) for t, found in tables.items()]
 
 
-def _sums(bill: Bill, lines: Sequence[Line]) -> list[str]:
-    """The totals of what is left, and what stands against them."""
+def _sums(bill: Bill | None, lines: Sequence[Line]) -> list[str]:
+    """The totals of what is left, and what stands against them; nothing without a bill."""
+    if bill is None:
+        return []
     runs, left = sum(len(line.row.launches) for line in lines), sum(len(line.row.left) for line in lines)
     if not left:
         return [f"Nothing is left to be done: {'the run is' if runs == 1 else f'all {runs} runs are'} finished."]
@@ -247,7 +256,7 @@ def _remarks(lines: Sequence[Line]) -> list[str]:
         )
     ]
     told = [
-        *((True, text) for text in counted),
+        *((True, remark) for remark in counted),
         *((line.uncounted is not None, f"{line.row.definition.row}: not counted: {line.uncounted}") for line in lines),
         (
             any(line.memory for line in lines) and not any(line.price for line in lines),
@@ -268,35 +277,17 @@ def _remarks(lines: Sequence[Line]) -> list[str]:
             "One device was measured; what devices exchange is not in the times.",
         ),
     ]
-    return [text for applies, text in told if applies]
+    return [remark for applies, remark in told if applies]
 
 
 # Formats --------------------------------------------------------------------------------------------------------------
 
 
 def terminal(lines: Sequence[Line], bill: Bill | None = None, *, width: int | None = None) -> str:
-    """Draw one table after the other with rich, in colour within `width`, else plain and as wide as need be."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    file = io.StringIO()
-    console = Console(file=file, width=width or 400, force_terminal=bool(width), no_color=not width, highlight=False)
-    for title, part in _tables(lines):
-        table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-        columns = _columns(part)
-        for name in columns:
-            heading = Text("" if name in SILENT else name)
-            table.add_column(heading, justify="left" if name in LEFT else "right", vertical="bottom")
-        for row in zip(*columns.values(), strict=True):
-            table.add_row(*(Text(cell, no_wrap=name not in LEFT) for name, cell in zip(columns, row, strict=True)))
-        console.print(table)
-    for text in _sums(bill, lines) if bill else []:
-        console.print(Text(text, style="bold"), soft_wrap=width is None)
-    for text in _remarks(lines):
-        console.print(Text(text), soft_wrap=width is None)
-    return "\n".join(row.rstrip() for row in file.getvalue().rstrip().split("\n")) + "\n"
+    """One table after the other, in colour within `width`, else plain and as wide as need be."""
+    grids = _grids(lines)
+    grids[-1].remarks = [*_sums(bill, lines), *_remarks(lines)]
+    return text.terminal(grids, width=width, colour=width is not None)
 
 
 def markdown(
@@ -305,21 +296,9 @@ def markdown(
     """Return a document of pipe tables that names the command that wrote it."""
     told = "times are predictions" if bill else "nothing here is measured"
     out = ["# Rows and their sizes", "", f"Written by `{command}`; {told}.", ""]
-    for title, part in _tables(lines):
-        columns = _columns(part)
-        headings = ["" if name in SILENT else name for name in columns]
-        out += [f"## {title}", "", f"| {' | '.join(headings)} |"]
-        out.append(f"|{'|'.join(':---' if name in LEFT else '---:' for name in columns)}|")
-        rows = zip(*columns.values(), strict=True)
-        out += [f"| {' | '.join(_escaped(cell) for cell in row)} |" for row in rows] + [""]
-    out += [f"- {text}" for text in [*(_sums(bill, lines) if bill else []), *_remarks(lines)]]
-    return "\n".join(out) + "\n"
-
-
-def _escaped(text: str) -> str:
-    for sign in "\\|*_<":
-        text = text.replace(sign, f"\\{sign}")
-    return text
+    for grid in _grids(lines):
+        out += [f"## {grid.title}", "", *text.pipe_table(grid), ""]
+    return "\n".join([*out, *(f"- {remark}" for remark in [*_sums(bill, lines), *_remarks(lines)])]) + "\n"
 
 
 def comma_separated(lines: Sequence[Line], bill: Bill | None = None) -> str:
@@ -333,9 +312,9 @@ def comma_separated(lines: Sequence[Line], bill: Bill | None = None) -> str:
 
 def json_document(lines: Sequence[Line], bill: Bill | None = None) -> str:
     """Return one JSON document."""
-    found: dict[str, Any] = {"schema": 1, "rows": [record(line) for line in lines], "remarks": _remarks(lines)}
+    remarks = [*_sums(bill, lines), *_remarks(lines)]
+    found: dict[str, Any] = {"schema": 1, "rows": [record(line) for line in lines], "remarks": remarks}
     if bill is not None:
-        found["remarks"] = [*_sums(bill, lines), *_remarks(lines)]
         found["totals"] = {
             "runs": sum(len(line.row.launches) for line in lines),
             "runs_left": sum(len(line.row.left) for line in lines),

@@ -1,51 +1,15 @@
 """A table laid out: columns, cells as text, and footnote marks, before any format draws it."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 from variations.tables.footnotes import star_text
 from variations.tables.table import NOT_TRAINED, Figure, Line, Table
+from variations.tables.text import Cell, Column, Grid
 from variations.tasks.base import Measure
 
 RECALLED = "written from memory of the publication, not read again"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Text and the marks (*, a, b, …) of its footnotes."""
-
-    text: str
-    marks: tuple[str, ...] = ()
-    value: float | str | None = None
-    """What a sorted view goes by; None: last."""
-
-
-@dataclass
-class Column:
-    """A heading and how its cells are set."""
-
-    title: str
-    right: bool = True
-    marks: tuple[str, ...] = ()
-    rank: int = 0
-    """A narrow terminal leaves out the columns of the highest rank first; never those of rank 0."""
-    key: str = ""
-    """What it shows: `row`, `published.dev_bleu`, `test.bleu`, `delta`, …"""
-
-
-@dataclass
-class Grid:
-    """What a format draws. `groups` holds each row's group letter, for rules between groups."""
-
-    title: str
-    columns: list[Column]
-    rows: list[list[Cell]]
-    groups: list[str | None]
-    notes: list[tuple[str, str]] = field(default_factory=list)
-    remarks: list[str] = field(default_factory=list)
-    gaps: list[str] = field(default_factory=list)
 
 
 class Notebook:

@@ -1,15 +1,18 @@
 """Table 1 as measured: on the terminal, as Markdown or JSON, and a log-log plot."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from variations.figures.canvas import colour, dress, linestyle, new
 from variations.planning.complexity.fit import CLAIMS, Exponents, exponents, large_end
+from variations.tables import text
+from variations.tables.text import Grid, pipe_table, plain_grid
 
 if TYPE_CHECKING:
     from variations.planning.complexity.measure import Point
 
+TITLE = "Table 1 of “Attention Is All You Need”, measured"
 HEADS = ("layer", "work (paper)", "sequential", "longest path", "paper's n, d", "FLOPs n, d", "time n", "time d")
 
 
@@ -47,12 +50,14 @@ def lines(points: "Sequence[Point]", k: int, r: int) -> list[Line]:
     return found
 
 
-def cells(line: Line) -> list[str]:
-    """A row of the table as text."""
-    claim = CLAIMS[line.layer]
-    pairs = [f"{fit.n:.2f}, {fit.d:.2f}" for fit in (line.paper, line.flops)]
-    times = [_with_error(line.time.n, line.time.n_error), _with_error(line.time.d, line.time.d_error)]
-    return [claim.label, claim.work, claim.sequential, claim.path, *pairs, *times]
+def _grid(report: Report) -> Grid:
+    """A row for each layer."""
+    rows = []
+    for line in report.lines:
+        claim, (paper, flops) = CLAIMS[line.layer], (f"{fit.n:.2f}, {fit.d:.2f}" for fit in (line.paper, line.flops))
+        times = [_with_error(line.time.n, line.time.n_error), _with_error(line.time.d, line.time.d_error)]
+        rows.append([claim.label, claim.work, claim.sequential, claim.path, paper, flops, *times])
+    return plain_grid(TITLE, dict(zip(HEADS, zip(*rows, strict=True), strict=True)), HEADS)
 
 
 def notes(report: Report) -> list[str]:
@@ -92,23 +97,22 @@ def crossing(points: "Sequence[Point]") -> list[str]:
 
 def markdown(report: Report, plot: str | None = None) -> str:
     """The table with its command and notes; `plot` is the name of a picture beside it."""
-    text = ["# Table 1 of “Attention Is All You Need”, measured", "", "```console", report.command, "```", ""]
-    text += [f"| {' | '.join(HEADS)} |", "|---|---|---|---|---|---|---|---|"]
-    text += [f"| {' | '.join(cells(line))} |" for line in report.lines]
-    text += ["", *(f"- {note}" for note in notes(report))]
+    out = [f"# {TITLE}", "", "```console", report.command, "```", ""]
+    out += [*pipe_table(_grid(report)), "", *(f"- {note}" for note in notes(report))]
     if plot is not None:
-        text += ["", f"![Time of one layer against n and against d]({plot})"]
-    text += ["", "Milliseconds of one layer:", "", *_milliseconds(report.points)]
-    return "\n".join(text) + "\n"
+        out += ["", f"![Time of one layer against n and against d]({plot})"]
+    out += ["", "Milliseconds of one layer:", "", *pipe_table(_milliseconds(report.points))]
+    return "\n".join(out) + "\n"
 
 
-def _milliseconds(points: "Sequence[Point]") -> list[str]:
-    layers = list(dict.fromkeys(point.layer for point in points))
-    times = {(p.layer, p.n, p.d): 1000 * p.seconds for p in points}
-    rows = [f"| n | d | {' | '.join(CLAIMS[layer].label for layer in layers)} |", "|---:|---:|" + "---:|" * len(layers)]
+def _milliseconds(points: "Sequence[Point]") -> Grid:
+    columns: dict[str, list[str]] = {"n": [], "d": []}
     for n, d in dict.fromkeys((p.n, p.d) for p in points):
-        rows.append(f"| {n} | {d} | {' | '.join(f'{times[layer, n, d]:.3g}' for layer in layers)} |")
-    return rows
+        columns["n"].append(str(n))
+        columns["d"].append(str(d))
+    for p in points:  # layer by layer within each cell
+        columns.setdefault(CLAIMS[p.layer].label, []).append(f"{1000 * p.seconds:.3g}")
+    return plain_grid("", columns, ())
 
 
 def document(report: Report) -> dict[str, Any]:
@@ -120,7 +124,7 @@ def document(report: Report) -> dict[str, Any]:
         "layers": [
             {
                 "layer": line.layer,
-                "paper": _claim(line.layer),
+                "paper": {key: getattr(CLAIMS[line.layer], key) for key in ("label", "work", "sequential", "path")},
                 "exponents": {name: asdict(getattr(line, name)) for name in ("paper", "flops", "time")},
                 "cells": [
                     {"n": p.n, "d": p.d, "flops": p.flops, "seconds": p.seconds, "samples": p.samples}
@@ -134,29 +138,11 @@ def document(report: Report) -> dict[str, Any]:
     }
 
 
-def _claim(layer: str) -> dict[str, str]:
-    claim = CLAIMS[layer]
-    return {"label": claim.label, "work": claim.work, "sequential": claim.sequential, "path": claim.path}
-
-
 def terminal(report: Report, *, colour: bool, width: int | None) -> str:
     """The table for a terminal; `width` None is as wide as needed."""
-    import io
-
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in HEADS:
-        table.add_column(head, no_wrap=True)
-    for line in report.lines:
-        table.add_row(*cells(line))
-    buffer = io.StringIO()
-    console = Console(file=buffer, force_terminal=colour, width=width or 140, highlight=False)
-    console.print(table)
-    for note in notes(report):
-        console.print(note, markup=False, soft_wrap=width is None)
-    return buffer.getvalue()
+    grid = _grid(report)
+    grid.remarks = notes(report)
+    return text.terminal([grid], width=width, colour=colour)
 
 
 def plot(points: "Sequence[Point]", fits: Sequence[Line]) -> Any:
@@ -169,7 +155,8 @@ def plot(points: "Sequence[Point]", fits: Sequence[Line]) -> Any:
         along_d = {p.d: p.seconds for p in own if p.n == n_max}
         look = {"color": colour(number), "ls": linestyle(number), "marker": "o", "ms": 3.5, "lw": 1.6}
         for panel, along, fit in zip(panels, (along_n, along_d), (line.time.n, line.time.d), strict=True):
-            _draw(panel, along, f"{CLAIMS[line.layer].label}: {fit:.2f}", look)
+            label = f"{CLAIMS[line.layer].label}: {fit:.2f}"
+            panel.plot(sorted(along), [1000 * along[x] for x in sorted(along)], label=label, **look)
     for panel, axis, other in zip(panels, ("n", "d"), (f"d = {d_max}", f"n = {n_max}"), strict=True):
         name = "sequence length n" if axis == "n" else "width d"
         panel.set(xscale="log", yscale="log", xlabel=f"{name} ({other})")
@@ -182,11 +169,6 @@ def plot(points: "Sequence[Point]", fits: Sequence[Line]) -> Any:
     panels[0].set_ylim(low, high * 12)  # room for the legends
     panels[0].set_ylabel("milliseconds of one layer")
     return figure
-
-
-def _draw(panel: Any, along: Mapping[int, float], label: str, look: Mapping[str, Any]) -> None:
-    xs = sorted(along)
-    panel.plot(xs, [1000 * along[x] for x in xs], label=label, **look)
 
 
 def _with_error(value: float, error: float | None) -> str:

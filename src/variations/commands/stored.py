@@ -1,0 +1,86 @@
+"""What the verbs that read stored runs have in common: keys that name a sweep, and where their text goes."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from variations.configuration import doors
+from variations.configuration.schema import SweepConfig
+from variations.store.atomic import write_text
+from variations.store.rows import SweepDefinition, define
+from variations.system.errors import UserError
+
+
+@dataclass
+class SweepKeys:
+    """A sweep whose runs are stored."""
+
+    sweep: SweepConfig = field(default_factory=SweepConfig)
+    """The table: sweep=NAME names a file in sweeps/."""
+    runs: str = "runs"
+    """Root of the run store."""
+    rows: list[str] | None = None
+    """Only these rows."""
+    seeds: list[int] | None = None
+    """Only these seeds; null: those of the sweep file, or all of a grid."""
+
+    @property
+    def store(self) -> Path:
+        """Root of the run store."""
+        return Path(self.runs).expanduser()
+
+    @property
+    def home(self) -> Path:
+        """Folder of the sweep's runs."""
+        return self.store / (self.sweep.name or "")
+
+    def definition(self) -> SweepDefinition:
+        """The rows and seeds that are meant.
+
+        Raises:
+            UserError: No sweep is named, or it has no such rows.
+        """
+        if self.sweep.name is None:
+            known = ", ".join(sorted(path.stem for path in doors.files("sweep/*.yaml")))
+            raise UserError(f"Which sweep? Give sweep=NAME; known: {known or 'none'}.")
+        return define(self.sweep, rows=self.rows, seeds=self.seeds, store=self.store)
+
+
+def put(text: str, out: str | None) -> None:
+    """Write text to a file, and say which on standard error; without one, to standard output.
+
+    Raises:
+        UserError: The file cannot be written.
+    """
+    if out is None:
+        sys.stdout.write(text)
+        return
+    path = Path(out).expanduser()
+    with told_if_unwritable(path):
+        write_text(path, text)
+    sys.stderr.write(f"{path}\n")
+
+
+@contextmanager
+def told_if_unwritable(path: Path, key: str = "out=FILE") -> Iterator[None]:
+    """Raise a UserError where `path` cannot be written, with the key that names another."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {error.strerror}; choose another with {key}.") from error
+
+
+@contextmanager
+def bar(words: str, total: int) -> Iterator[Callable[[], Any]]:
+    """A bar on the terminal, and what moves it on; nothing is shown where standard error is a file."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn(words), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as shown:
+        task = shown.add_task("", total=total)
+        yield lambda: shown.advance(task)

@@ -1,0 +1,193 @@
+"""A grid of cells as text: drawn on the terminal by rich, or as a pipe table of Markdown."""
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Text and the marks (*, a, b, …) of its footnotes."""
+
+    text: str
+    marks: tuple[str, ...] = ()
+    value: float | str | None = None
+    """What a sorted view goes by; None: last."""
+
+
+@dataclass
+class Column:
+    """A heading and how its cells are set."""
+
+    title: str
+    right: bool = True
+    marks: tuple[str, ...] = ()
+    rank: int = 0
+    """A narrow terminal leaves out the columns of the highest rank first; never those of rank 0."""
+    key: str = ""
+    """What it shows: `row`, `published.dev_bleu`, `test.bleu`, `delta`, …"""
+
+
+@dataclass
+class Grid:
+    """What a format draws. `groups` holds each row's group letter, for rules between groups."""
+
+    title: str
+    columns: list[Column]
+    rows: list[list[Cell]]
+    groups: list[str | None]
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+
+
+def plain_grid(
+    title: str, columns: Mapping[str, Sequence[str]], left: Sequence[str], remarks: Sequence[str] = ()
+) -> Grid:
+    """A grid without marks and groups.
+
+    Args:
+        title: Stands above it.
+        columns: Headings with their cells.
+        left: Headings of the columns that are set to the left.
+        remarks: Stand below it.
+    """
+    rows = [[Cell(text) for text in row] for row in zip(*columns.values(), strict=True)]
+    headings = [Column(name, right=name not in left) for name in columns]
+    return Grid(title, headings, rows, [None] * len(rows), remarks=list(remarks))
+
+
+def footnotes(grid: Grid, mark: Callable[[str], str]) -> list[str]:
+    """The marked notes, each after its mark as `mark` writes it, then the others."""
+    return [f"{mark(letter)} {text}." for letter, text in grid.notes] + grid.remarks
+
+
+# Markdown -------------------------------------------------------------------------------------------------------------
+
+
+def pipe_table(grid: Grid) -> list[str]:
+    """The lines of a pipe table, without title and notes."""
+
+    def cell(text: str, marks: tuple[str, ...]) -> str:
+        for sign in "\\|*_":
+            text = text.replace(sign, f"\\{sign}")
+        return text.replace("<", "&lt;").replace("\n", " ") + raised(marks)
+
+    lines = [f"| {' | '.join(cell(column.title, column.marks) for column in grid.columns)} |"]
+    lines.append(f"|{'|'.join('---:' if column.right else ':---' for column in grid.columns)}|")
+    return lines + [f"| {' | '.join(cell(item.text, item.marks) for item in row)} |" for row in grid.rows]
+
+
+def raised(marks: tuple[str, ...]) -> str:
+    """Marks of footnotes in Markdown."""
+    return f"<sup>{','.join(marks)}</sup>".replace("*", "\\*") if marks else ""
+
+
+# Terminal -------------------------------------------------------------------------------------------------------------
+
+
+def terminal(grids: Sequence[Grid], *, width: int | None = None, colour: bool = False) -> str:
+    """Drawn by rich: as wide as it needs to be, or within `width`, if need be without the least telling columns."""
+    from rich.console import Console
+
+    file = io.StringIO()
+    console = Console(
+        file=file,
+        width=width or 1000,
+        force_terminal=colour,
+        no_color=not colour,
+        highlight=False,
+        legacy_windows=False,
+    )
+    for grid in grids:
+        _print(console, grid, width)
+    return "\n".join(line.rstrip() for line in file.getvalue().rstrip().split("\n")) + "\n"
+
+
+def _print(console: Any, grid: Grid, width: int | None) -> None:
+    from rich.text import Text
+
+    shown = list(range(len(grid.columns))) if width is None else _fitting(grid, width)
+    hidden = [column.title for i, column in enumerate(grid.columns) if i not in shown]
+    console.print(_drawn(grid, shown, _widths(grid, shown, width)))
+    used = {mark for i in shown for marks in _marks(grid, i) for mark in marks}
+    seen = replace(grid, notes=[note for note in grid.notes if note[0] in used])
+    notes = footnotes(seen, lambda mark: _superscripts("", (mark,)))
+    if hidden:
+        notes.append(f"A wider terminal, or format=markdown, also shows: {', '.join(hidden)}.")
+    for line in notes:
+        console.print(Text(line), soft_wrap=width is None)
+    for gap in grid.gaps:
+        console.print(Text(f"No result: {gap}", style="yellow"), soft_wrap=width is None)
+    if grid.notes or grid.remarks:
+        console.print()
+
+
+def _drawn(grid: Grid, shown: list[int], widths: Mapping[int, int]) -> Any:
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(title=grid.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for i in shown:
+        column = grid.columns[i]
+        title = Text(_superscripts(column.title, column.marks))
+        side: Literal["left", "right"] = "right" if column.right else "left"
+        drawn.add_column(title, justify=side, vertical="bottom", width=widths[i])
+    for index, row in enumerate(grid.rows):
+        following = grid.groups[index + 1] if index + 1 < len(grid.rows) else grid.groups[index]
+        cells = [Text(_superscripts(row[i].text, row[i].marks), no_wrap=grid.columns[i].right) for i in shown]
+        drawn.add_row(*cells, end_section=following != grid.groups[index])
+    return drawn
+
+
+def _fitting(grid: Grid, width: int) -> list[int]:
+    """Indices of the columns to show: numbers are never cut off, so whole columns go, the highest rank first."""
+    shown = list(range(len(grid.columns)))
+    while sum(_narrowest(grid, i) + 3 for i in shown) > width and any(grid.columns[i].rank for i in shown):
+        shown.remove(max(shown, key=lambda i: (grid.columns[i].rank, i)))
+    return shown
+
+
+def _widths(grid: Grid, shown: list[int], width: int | None) -> dict[int, int]:
+    """Columns at their narrowest, then each in turn, labels first, with what room is left up to all it can use.
+
+    Rich alone would narrow the widest column first, be it one of numbers, and cut the table off at the right.
+    """
+    found = {i: _narrowest(grid, i) for i in shown}
+    room = 100_000 if width is None else width - sum(found.values()) - 3 * len(shown) + 1
+    for i in shown:
+        if room < 0 and not grid.columns[i].right:  # labels break at any blank where nothing else can give way
+            less = min(-room, found[i] - max(len(word) for row in grid.rows for word in row[i].text.split() or [""]))
+            found[i] -= less
+            room += less
+    for i in sorted(shown, key=lambda i: (grid.columns[i].right, i)):
+        texts = [_superscripts(item.text, item.marks) for item in (row[i] for row in grid.rows)]
+        wish = max(map(len, [_superscripts(grid.columns[i].title, grid.columns[i].marks), *texts]))
+        more = max(0, min(room, wish - found[i]))
+        found[i] += more
+        room -= more
+    return found
+
+
+def _marks(grid: Grid, index: int) -> list[tuple[str, ...]]:
+    """Marks in a column: the heading's and each cell's."""
+    return [grid.columns[index].marks, *(row[index].marks for row in grid.rows)]
+
+
+def _narrowest(grid: Grid, index: int) -> int:
+    column, cells = grid.columns[index], [row[index] for row in grid.rows]
+    heading = [len(word) for word in _superscripts(column.title, column.marks).split()]
+    texts = [len(_superscripts(cell.text, cell.marks)) for cell in cells]
+    if not column.right:  # labels wrap between words
+        texts = [min(18, text) for text in texts]
+        texts += [len(word) for cell in cells for word in cell.text.split()]
+    return max([*heading, *texts], default=1)
+
+
+_RAISED = str.maketrans("abcdefghijklmnopqrstuvwxyz,", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖqʳˢᵗᵘᵛʷˣʸᶻ˒")
+
+
+def _superscripts(text: str, marks: tuple[str, ...]) -> str:
+    return text + ",".join(marks).translate(_RAISED)
