@@ -46,7 +46,7 @@ def test_terminal_output_ends_in_the_remarks_and_leaves_no_files(folder):
         (["hyp=out.txt", "ref=none.de"], "none.de does not exist"),
         (["hyp=short.txt", "ref=test.de"], "short.txt has 1 lines but the reference file test.de has 2"),
         (["hyp=empty.txt", "ref=test.de"], "empty.txt is empty"),
-        (["hyp=latin.txt", "ref=test.de"], "Line 2 of the hypothesis file latin.txt is not valid UTF-8"),
+        (["hyp=latin.txt", "ref=test.de"], "latin.txt, line 2: not valid UTF-8"),
         (["run=nowhere"], "run folder nowhere does not exist"),
         (["hyp=out.txt", "ref=test.de", "format=xml"], "format"),
     ],

@@ -1,27 +1,26 @@
 """What `figures.py` does: which runs, which drawings, and where the files go."""
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from variations.commands.cli import command
+from variations.commands.stored import SweepKeys, bar, told_if_unwritable
 from variations.configuration.extras import need
-from variations.configuration.schema import AUTO, SweepConfig, choice, number
-from variations.configuration.tasks import named
+from variations.configuration.schema import AUTO, choice, number
+from variations.configuration.tasks import named, task_of
 from variations.system.errors import UserError
+from variations.tasks.base import Asked
 
 OF_RUNS = ("learning_curves", "loss_against_loss", "branch_weights", "convergence", "parts")
 
 
 @dataclass
-class FiguresConfig:
+class FiguresConfig(SweepKeys, Asked):
     """Keys of `figures.py`: a sweep or a run, and which figure."""
 
-    sweep: SweepConfig = field(default_factory=SweepConfig)
-    """The table: sweep=NAME names a file in sweeps/."""
     run: str | None = None
     """Folder of a single run, in the place of a sweep."""
     figure: str = choice("all", "all", *OF_RUNS, "attention", "drawings")
@@ -29,36 +28,14 @@ class FiguresConfig:
     out: str | None = None
     """Folder for the files; null: <runs>/<sweep>/figures, or figures in the run's folder."""
     format: str = choice("svg", "svg", "png")
-    runs: str = "runs"
-    """Root of the run store."""
-    rows: list[str] | None = None
-    """Only these rows of the sweep."""
-    seeds: list[int] | None = None
-    """Only these seeds; null: those of the sweep file, or all of a grid."""
     metric: str = AUTO
     """What learning_curves and convergence look at, such as dev/nll; auto: what goes with the sweep's metric."""
     window: int = number(5, ge=1)
     """Measurements in the mean filter of branch_weights; 1: none."""
     skip: float = number(0.1, ge=0, lt=1)
     """Part of training left out at the start of loss_against_loss."""
-    layer: int | None = number(None, ge=1)
-    """Layer from 1, for branch_weights and attention; null: all."""
-    part: str = choice("all", "all", "encoder", "decoder", "cross")
-    """For branch_weights and attention; `decoder` is its self-attention, `cross` its attention to the source."""
-    sentence: str | None = None
-    """What attention looks at; null: a line of the run's own test set."""
-    line: int | None = number(None, ge=1)
-    """Which line of the test set: for attention without sentence (null: the first), and for drawings (null: some)."""
     set: str = "test"
     """Which of the run's sets, for drawings."""
-    target: str | None = None
-    """Its translation; null: the run's own."""
-    heads: list[int] | None = None
-    """Only these heads, from 1."""
-    words: list[str] | None = None
-    """Only lines from these words, in the drawing between words."""
-    items: list[str] | None = None
-    """What attention looks at in a run of another task; 2-17 is question 17 of bAbI's task 2."""
 
 
 def draw(config: FiguresConfig) -> None:
@@ -85,19 +62,20 @@ def _of_runs(config: FiguresConfig) -> Iterator[Path]:
     rows, home = _rows(config)
     if not any(row.metrics for row in rows):
         raise UserError(f"None of these runs has measured anything yet: {home.parent} holds no metrics.")
-    out = Path(config.out).expanduser() if config.out else home
+    out = _place(config, home)
     config.metric = _metric(config, rows)
     wanted = OF_RUNS if config.figure == "all" else (config.figure,)
     count = 0
-    with style(), _bar(len(wanted)) as advance:
+    with style(), bar("drawing", len(wanted)) as advance:
         for name in wanted:
-            for stem, figure in _FIGURES[name](config, rows):
+            if name == "convergence":  # a table
+                files = _convergence(config, rows, out)
+            else:
+                drawn = _FIGURES[name](config, rows)
+                files = (save(figure, out / f"{stem}.{config.format}") for stem, figure in drawn)
+            for path in files:
                 count += 1
-                yield save(figure, out / f"{stem}.{config.format}")
-            if name == "convergence":
-                for path in _convergence(config, rows, out):
-                    count += 1
-                    yield path
+                yield path
             advance()
     if not count:
         raise UserError(_nothing(config))
@@ -120,14 +98,11 @@ def _metric(config: FiguresConfig, rows: Any) -> str:
 def _rows(config: FiguresConfig) -> tuple[Any, Path]:
     from variations.figures.traces import run_row, sweep_rows
     from variations.store.ledger import RunFolder
-    from variations.store.rows import define
 
     if config.run is not None:
         folder = RunFolder.open(Path(config.run).expanduser())
         return [run_row(folder)], folder.path / "figures"
-    store = Path(config.runs).expanduser()
-    sweep = define(config.sweep, rows=config.rows, seeds=config.seeds, store=store)
-    return sweep_rows(sweep, store), store / sweep.name / "figures"
+    return sweep_rows(config.definition(), config.store), config.home / "figures"
 
 
 def _learning(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
@@ -169,15 +144,12 @@ def _layer_words(config: FiguresConfig) -> list[str]:
 def _parts(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
     """Of a whole sweep, rows that measured any: a single run has no published figures beside it."""
     from variations.figures.parts import Bars, parts
-    from variations.store.rows import define
     from variations.tables.chance import SignificanceConfig
     from variations.tables.table import build
 
     if config.sweep.name is None:
         return
-    store = Path(config.runs).expanduser()
-    sweep = define(config.sweep, rows=config.rows, seeds=config.seeds, store=store)
-    table = build(sweep, store, SignificanceConfig(show=False))
+    table = build(config.definition(), config.store, SignificanceConfig(show=False))
     measured = [measure for measure in table.measures if measure.part_of]
     if not measured:
         return
@@ -200,15 +172,10 @@ def _parts(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
     yield "parts", parts([part.label for part in measured], bars, unit)
 
 
-def _no_figure(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
-    return iter(())
-
-
 _FIGURES = {
     "learning_curves": _learning,
     "loss_against_loss": _losses,
     "branch_weights": _weights,
-    "convergence": _no_figure,  # a table
     "parts": _parts,
 }
 
@@ -221,11 +188,9 @@ def _convergence(config: FiguresConfig, rows: Any, out: Path) -> Iterator[Path]:
     if not found:
         return
     stem = f"convergence-{config.metric.replace('/', '_')}"
-    try:
+    with told_if_unwritable(out, "out=DIR"):
         write_text(out / f"{stem}.md", markdown(found, rows[0].label_of(config.metric)))
         write_json(out / f"{stem}.json", document(found, config.metric))
-    except OSError as error:
-        raise UserError(f"Cannot write into {out}: {error.strerror}; choose another folder with out=DIR.") from error
     yield out / f"{stem}.md"
     yield out / f"{stem}.json"
 
@@ -245,102 +210,37 @@ def _nothing(config: FiguresConfig) -> str:
 
 
 def _attention(config: FiguresConfig) -> Iterator[Path]:
-    if config.run is None:
-        raise UserError("figure=attention draws one trained run: give run=FOLDER instead of a sweep.")
-    from variations.configuration.tasks import DEFAULT, task_of
     from variations.figures.canvas import save, style
-    from variations.store.ledger import RunFolder
     from variations.training.weights import load_network
 
-    run = Path(config.run).expanduser()
-    folder = RunFolder.open(run)
-    task = task_of(folder.config())
-    if task.name != DEFAULT:
-        network, frozen = load_network(run)
-        out = Path(config.out).expanduser() if config.out else run / "figures"
-        with style():
-            for stem, figure in task.attended(folder, frozen, network, config.items or []):
-                yield save(figure, out / f"{stem}.{config.format}")
-        return
-    sentence = config.sentence if config.sentence is not None else _test_line(run, config.line or 1)
-    from variations.commands.trained import load_model
-    from variations.tasks.translation.inspection.sentences import run_maps
-
-    maps, translation = run_maps(*load_model(run), sentence, config.target)
-    sys.stderr.write(f"{sentence}\n→ {translation}\n")
-    chosen = [item for item in maps if config.part in ("all", item.part)]
-    if config.layer is not None:
-        chosen = [item for item in chosen if item.layer == config.layer]
-        if not chosen:
-            raise UserError(f"layer={config.layer}: the model has layers 1 to {max(item.layer for item in maps)}.")
-    out = Path(config.out).expanduser() if config.out else run / "figures"
-    yield from _attention_files(config, chosen, out)
+    folder = _one_run(config, "draws one trained run")
+    network, frozen = load_network(folder.path)
+    with style():
+        for stem, figure in task_of(folder.config()).attended(folder, frozen, network, config):
+            yield save(figure, _place(config, folder.path / "figures") / f"{stem}.{config.format}")
 
 
-def _attention_files(config: FiguresConfig, maps: Sequence[Any], out: Path) -> Iterator[Path]:
-    from variations.figures.attention import chosen_heads, heat_maps, lines, overview, positions_of
-    from variations.figures.canvas import save, style
-
-    asked = [positions_of(item, config.words) if config.words is not None else None for item in maps]
-    if config.words is not None and not any(asked):
-        raise UserError(_no_such_words(config.words, maps))
-    heads = [chosen_heads(item, config.heads) for item in maps]
-    suffix = "" if config.heads is None else "-heads" + "_".join(map(str, config.heads))
-    with style(), _bar(len(maps)) as advance:
-        if config.layer is None:
-            for part in dict.fromkeys(item.part for item in maps):
-                shown = overview([item for item in maps if item.part == part])
-                yield save(shown, out / f"attention-{part}.{config.format}")
-        for item, positions, chosen in zip(maps, asked, heads, strict=True):
-            stem = f"{item.part}-layer{item.layer}{suffix}"
-            if config.layer is not None:
-                yield save(heat_maps(item, chosen), out / f"attention-{stem}.{config.format}")
-            if positions is None or positions:
-                words = "" if config.words is None else "-" + _file_words(config.words)
-                if config.layer is not None or config.words is not None:
-                    yield save(lines(item, chosen, positions), out / f"attention_lines-{stem}{words}.{config.format}")
-            advance()
-
-
-def _file_words(words: Sequence[str]) -> str:
-    return "_".join("".join(c for c in word if c.isalnum()) or "sign" for word in words)
-
-
-def _no_such_words(words: Sequence[str], maps: Sequence[Any]) -> str:
-    from variations.figures.attention import query_words
-
-    sides = {item.part: " ".join(query_words(item)) for item in maps}
-    shown = "; ".join(f"{part}: {text}" for part, text in sides.items())
-    return f"words={list(words)}: none of them attends here; valid words are {shown}."
-
-
-def _test_line(run: Path, line: int) -> str:
-    from variations.store.atomic import read_stored, stored_path
+def _one_run(config: FiguresConfig, what: str) -> Any:
     from variations.store.ledger import RunFolder
 
-    folder = RunFolder.open(run)
-    path = folder.hypotheses / "test.src"
-    if stored_path(path) is None:
-        raise UserError(f"{run} holds no test sentences yet: give sentence='SOME WORDS'.")
-    lines = read_stored(path).decode("utf-8").removesuffix("\n").split("\n")
-    if line > len(lines):
-        raise UserError(f"line={line}: {path} has {len(lines)} lines.")
-    return lines[line - 1]
+    if config.run is None:
+        raise UserError(f"figure={config.figure} {what}: give run=FOLDER instead of a sweep.")
+    return RunFolder.open(Path(config.run).expanduser())
+
+
+def _place(config: FiguresConfig, usual: Path) -> Path:
+    return Path(config.out).expanduser() if config.out else usual
 
 
 # Drawings of single items ---------------------------------------------------------------------------------------------
 
 
 def _drawings(config: FiguresConfig) -> Iterator[Path]:
-    from variations.configuration.tasks import task_of
     from variations.store.atomic import write_text
-    from variations.store.ledger import RunFolder
 
-    if config.run is None:
-        raise UserError("figure=drawings shows one tested run: give run=FOLDER instead of a sweep.")
+    folder = _one_run(config, "shows one tested run")
     if config.format != "svg":
         raise UserError(f"figure=drawings writes SVG alone: leave out format={config.format}.")
-    folder = RunFolder.open(Path(config.run).expanduser())
     task = task_of(folder.config())
     if not task.drawn:
         raise UserError(f"figure=drawings: task={task.name} draws no single items; task=parsing draws trees.")
@@ -350,23 +250,11 @@ def _drawings(config: FiguresConfig) -> Iterator[Path]:
             f"{folder.path} has nothing to draw of set={config.set}: it has not been tested on it, made no mistake, or "
             "is the record of a run on a corpus whose sentences are not published."
         )
-    out = Path(config.out).expanduser() if config.out else folder.path / "figures"
+    out = _place(config, folder.path / "figures")
     for drawing in found:
         path = out / f"{config.set}-{drawing.line:04d}.svg"
         write_text(path, drawing.svg)
         yield path
-
-
-@contextmanager
-def _bar(total: int) -> Iterator[Any]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("drawing"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda: bar.advance(task)
 
 
 main = command(

@@ -10,10 +10,10 @@ from typing import Any
 from variations.commands.cli import command
 from variations.configuration.schema import choice
 from variations.system.errors import DataError, UserError
+from variations.tasks.translation.data.textfiles import read_lines
 from variations.tasks.translation.scoring.bleu import moses_languages
 from variations.tasks.translation.scoring.ladder import remarks, score_all
 from variations.tasks.translation.scoring.score import Score, as_dict
-from variations.tasks.translation.scoring.textfiles import read_lines
 
 DEFAULT_LANGUAGE = "de"
 
@@ -96,7 +96,7 @@ def read_texts(config: ScoreConfig) -> Texts:
     files = _files(config)
     if config.lang is not None and not re.fullmatch("[a-z]{2,3}", config.lang):
         raise UserError(f"lang={config.lang} is no language code: give two or three small letters, such as lang=de.")
-    lines = {what: read_lines(path, f"{what} file") for what, path in files.items()}
+    lines = {what: read_lines(path) for what, path in files.items()}
     for what, others in lines.items():
         if len(others) != len(lines["reference"]):
             raise DataError(
@@ -171,7 +171,7 @@ def stored_perplexities(run: Path, name: str) -> list[Score]:
         raise DataError(f"The run's {path} is damaged ({error}).") from None
     sentences = {
         "ppl": "Perplexity per target sub-word, end of sentence included, from the loss without label smoothing.",
-        "ppl_word": "Perplexity per target word, from the loss without label smoothing.",
+        "ppl_per_word": "Perplexity per target word, from the loss without label smoothing.",
     }
     found = {key: loss.get(f"{name}_{key}") for key in sentences}
     return [Score(key, float(value), sentences[key]) for key, value in found.items() if value is not None]

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from variations.configuration.schema import choice, number
 from variations.store.ledger import RunFolder
 
 if TYPE_CHECKING:
@@ -245,6 +246,28 @@ class Samples:
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str | float]]
+
+
+@dataclass
+class Asked:
+    """What of a trained run's attention is to be drawn; a task heeds what it has."""
+
+    line: int | None = number(None, ge=1)
+    """Which line of the test set: for attention without sentence (null: the first), and for drawings (null: some)."""
+    sentence: str | None = None
+    """What attention looks at; null: a line of the run's own test set."""
+    target: str | None = None
+    """Its translation; null: the run's own."""
+    items: list[str] | None = None
+    """What attention looks at in a run of another task; 2-17 is question 17 of bAbI's task 2."""
+    part: str = choice("all", "all", "encoder", "decoder", "cross")
+    """For branch_weights and attention; `decoder` is its self-attention, `cross` its attention to the source."""
+    layer: int | None = number(None, ge=1)
+    """Layer from 1, for branch_weights and attention; null: all."""
+    heads: list[int] | None = None
+    """Only these heads, from 1."""
+    words: list[str] | None = None
+    """Only lines from these words, in the drawing between words."""
 
 
 @dataclass(frozen=True)

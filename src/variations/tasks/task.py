@@ -14,6 +14,7 @@ from variations.configuration.tasks import Configured
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
 from variations.tasks.base import (
+    Asked,
     Data,
     Drawing,
     Experiment,
@@ -83,13 +84,10 @@ class Task(Configured, Protocol):
         """PNG files of what the tested network attends to, by part."""
         return {}
 
-    def attended(
-        self, folder: RunFolder, config: Any, network: "nn.Module", items: Sequence[str]
-    ) -> Iterator[tuple[str, Any]]:
-        """Figures of what a trained run attends to for some test items, named as the task names them; none: a few.
+    def attended(self, folder: RunFolder, config: Any, network: "nn.Module", asked: Asked) -> Iterator[tuple[str, Any]]:
+        """Figures of what a trained run attends to, each with a name for its file; `network` has the tested weights.
 
-        `network` has the tested weights. Each figure comes with a name for its file. Raises UserError for an item that
-        there is not, or a task without such figures.
+        Raises UserError for what there is not, or a task without such figures.
         """
         raise UserError(f"{folder.path}: figure=attention draws nothing for a run of this task.")
 

@@ -13,7 +13,7 @@ from variations.commands.run import execute
 from variations.configuration.compose import compose_run, to_dict
 from variations.store.ledger import RunFolder
 from variations.system.errors import Interrupted, UserError
-from variations.tasks.base import TestedRun
+from variations.tasks.base import Asked, TestedRun
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.data import QuestionAnsweringData
 from variations.tasks.question_answering.experiment import QuestionAnsweringExperiment
@@ -163,10 +163,10 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
     assert first["target_tokens"] == ["hop 1", "hop 2", "hop 3"]
     assert len(first["layers"][0]["weights"][0]) == len(first["source_tokens"])
     trained_network, _ = load_network(folder.path)
-    shown = dict(TASK.attended(folder, of, trained_network, ["15-2"]))
+    shown = dict(TASK.attended(folder, of, trained_network, Asked(items=["15-2"])))
     assert list(shown) == ["reading-15-2"]
     with pytest.raises(UserError, match=r"no test question 15-81. Valid: 1-1 to 1-80, 15-1 to 15-80"):
-        dict(TASK.attended(folder, of, trained_network, ["15-81"]))
+        dict(TASK.attended(folder, of, trained_network, Asked(items=["15-81"])))
     network = TASK.network(of, folder)
     assert sum(p.numel() for p in network.parameters()) == result["parameters"]
 

@@ -9,7 +9,7 @@ from variations.configuration.rules import Fault, Rules
 from variations.configuration.schema import RunConfig
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
-from variations.tasks.base import Measure, Published, Recorded, Restarts, Size, TestedRun
+from variations.tasks.base import Asked, Measure, Published, Recorded, Restarts, Size, TestedRun
 from variations.tasks.question_answering import measures
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.faults import RULES
@@ -158,7 +158,7 @@ class QuestionAnswering(Task):
             }
 
     def attended(
-        self, folder: RunFolder, config: QuestionAnsweringConfig, network: Any, items: Sequence[str]
+        self, folder: RunFolder, config: QuestionAnsweringConfig, network: Any, asked: Asked
     ) -> Iterator[tuple[str, Any]]:
         """What each hop reads, story by hop; items are task and question, `2-17`."""
         from variations.tasks.question_answering.pictures import heat_map, readings
@@ -167,7 +167,7 @@ class QuestionAnswering(Task):
         data.setup()
         chosen = {name: net["chosen"] for name, net in ((folder.result() or {}).get("networks") or {}).items()}
         count = 0
-        for name, found in readings(network, data.groups, chosen, items):
+        for name, found in readings(network, data.groups, chosen, asked.items or []):
             count += 1
             yield f"reading-{name}", heat_map(found)
         if not count:

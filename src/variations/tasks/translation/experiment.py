@@ -9,16 +9,16 @@ import torch
 
 from variations.store.atomic import write_text
 from variations.store.ledger import RunFolder
-from variations.system.errors import UserError
 from variations.tasks.base import Place
 from variations.tasks.sequences.experiment import SequenceExperiment
 from variations.tasks.translation.config import TranslationConfig
-from variations.tasks.translation.data.corpora import TextPair
 from variations.tasks.translation.data.module import TranslationData
 from variations.tasks.translation.decoding.translator import Translator
 from variations.tasks.translation.inspection.stored import store_maps
-from variations.tasks.translation.scoring.ladder import as_dict, score_all
-from variations.tasks.translation.validation import Validation
+from variations.tasks.translation.scoring.bleu import moses, sacre_bleu
+from variations.tasks.translation.scoring.gleu import sentence_gleu
+from variations.tasks.translation.scoring.ladder import score_all
+from variations.tasks.translation.scoring.score import as_dict
 
 
 class TranslationExperiment(SequenceExperiment):
@@ -35,7 +35,8 @@ class TranslationExperiment(SequenceExperiment):
 
     def __init__(self, config: TranslationConfig, data: TranslationData, device: str = "cpu") -> None:
         super().__init__(config, data, data.subwords.size, device)
-        self.validation = Validation(config, data, self.dev_loss, lambda: self.translator(beam=1, nbest=1))
+        self.translated: tuple[list[str], list[str]] = ([], [])
+        """Translations of the latest validation, and their references."""
 
     def translator(self, **changes: Any) -> Translator:
         """Beam search with the present weights; `changes` of the configuration's `decode`."""
@@ -49,12 +50,24 @@ class TranslationExperiment(SequenceExperiment):
         )
 
     def validate(self, place: Place) -> dict[str, float]:
-        """Dev loss, perplexity and BLEU."""
-        return self.validation(place)
+        """`dev/nll` (nats per sub-word, unsmoothed, EOS counted), `dev/ppl`, and `dev/bleu` of greedy translations.
+
+        It draws no random numbers.
+        """
+        metrics, limit = self.dev_loss(place), self.config.trainer.val_bleu
+        if limit and place.rank == 0:  # metrics are written there
+            sources, references = self.data.corpus.dev.read()
+            with place.precision():
+                found = self.translator(beam=1, nbest=1).translate(sources[:limit], progress=False)
+            self.translated = ([line.outputs[0].text for line in found], list(references[:limit]))
+            metrics["dev/bleu"] = sacre_bleu(*self.translated).value
+        return metrics
 
     def dev_scores(self) -> list[float]:
-        """GLEU of each dev sentence that the latest validation has translated."""
-        return self.validation.sentences()
+        """GLEU of each dev sentence that the latest validation has translated, Moses-tokenised, in percent."""
+        tokenise = moses(self.config.data.target)
+        pairs = [(tokenise(hyp).split(), tokenise(ref).split()) for hyp, ref in zip(*self.translated, strict=True)]
+        return [100 * sentence_gleu(hypothesis, reference) for hypothesis, reference in pairs]
 
     def test(self, folder: RunFolder, place: Place) -> dict[str, Any]:
         """Translate and score the sets of `decode.sets`, keep the text, and take the losses of dev and test set."""
@@ -81,7 +94,9 @@ class TranslationExperiment(SequenceExperiment):
         }
 
     def _translate_and_score(self, folder: RunFolder, place: Place, name: str) -> dict[str, dict[str, Any]]:
-        sources, references = (lines[: self.config.trainer.limit_test] for lines in self._set(name).read())
+        sources, references = (
+            lines[: self.config.trainer.limit_test] for lines in self.data.corpus.sets()[name].read()
+        )
         with place.precision(), torch.inference_mode():
             found = self.translator(nbest=1).translate(sources, progress=self.config.trainer.progress)
         hypotheses = [line.outputs[0].text for line in found]
@@ -89,13 +104,6 @@ class TranslationExperiment(SequenceExperiment):
         for suffix, lines in (("hyp", hypotheses), ("ref", references), ("src", sources)):
             write_text(folder.hypotheses / f"{name}.{suffix}", "".join(f"{line}\n" for line in lines))
         return as_dict(score_all(hypotheses, references, self.config.data.target))
-
-    def _set(self, name: str) -> TextPair:
-        corpus = self.data.corpus
-        found: dict[str, TextPair] = {"dev": corpus.dev, "test": corpus.test, **corpus.others}
-        if name not in found:
-            raise UserError(f"decode.sets names {name!r}, but the corpus has only {', '.join(found)}.")
-        return found[name]
 
     def _test_loss(self, place: Place) -> tuple[float, int, int]:
         """Total negative log-likelihood of the test references in nats, their sub-words and their words."""

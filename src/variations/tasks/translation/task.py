@@ -1,6 +1,6 @@
 """Translation as a task: what it owns, and where to find it. Importing it imports no torch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +8,7 @@ from variations.configuration.rules import Fault, Rules
 from variations.configuration.schema import RunConfig
 from variations.store import inputs
 from variations.store.ledger import RunFolder
-from variations.tasks.base import Place, Recorded, Rehearsal, Samples, TestedRun
+from variations.tasks.base import Asked, Place, Recorded, Rehearsal, Samples, TestedRun
 from variations.tasks.sequences.task import SequenceTask
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.faults import RULES
@@ -89,6 +89,14 @@ class Translation(SequenceTask, Measures):
         from variations.tasks.translation.samples import attention_pictures
 
         return attention_pictures(folder, experiment.network, experiment.data.subwords)
+
+    def attended(
+        self, folder: RunFolder, config: TranslationConfig, network: Any, asked: Asked
+    ) -> Iterator[tuple[str, Any]]:
+        """Every layer and head for one sentence."""
+        from variations.tasks.translation.inspection.drawn import attention_figures
+
+        return attention_figures(folder, network, subwords_of(config, folder), config, asked)
 
     def rehearsal(self, config: TranslationConfig) -> Rehearsal:
         """The corpus, its first pairs, or invented lengths where it is not here."""

@@ -54,9 +54,15 @@ def run(tmp_path, monkeypatch):
         torch.manual_seed(2)
         return build(config, OFFSET + 52).eval(), Letters(), config
 
+    def load_network(folder):
+        network, _, config = load_model(folder)
+        return network, config
+
     module = types.ModuleType("variations.commands.trained")
     module.load_model = load_model
     monkeypatch.setitem(sys.modules, "variations.commands.trained", module)
+    monkeypatch.setattr("variations.training.weights.load_network", load_network)
+    monkeypatch.setattr("variations.tasks.translation.task.subwords_of", lambda config, folder: Letters())
     folder = RunFolder(tmp_path / "run").create({"seed": 1})
     (folder.hypotheses / "test.src").write_text("ab c\nits law\n", encoding="utf-8")
     return folder.path

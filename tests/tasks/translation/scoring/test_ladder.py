@@ -1,5 +1,4 @@
 import gzip
-import math
 import os
 from pathlib import Path
 
@@ -10,7 +9,8 @@ from hypothesis import strategies as st
 
 from variations.system.errors import DataError
 from variations.tasks.translation.scoring.bleu import moses, multi30k_tokens
-from variations.tasks.translation.scoring.ladder import as_dict, perplexity, remarks, score_all
+from variations.tasks.translation.scoring.ladder import remarks, score_all
+from variations.tasks.translation.scoring.score import as_dict
 
 DATA = Path(os.environ.get("VARIATIONS_TEST_DATA", Path(__file__).resolve().parents[4] / ".." / "shared" / "data"))
 
@@ -130,17 +130,6 @@ def test_different_numbers_of_lines_are_refused_with_both_counts():
         score_all(["a", "b"], ["a"], "de")
     with pytest.raises(DataError, match="no lines"):
         score_all([], [], "de")
-
-
-def test_perplexity_from_summed_loss():
-    assert perplexity(100 * 1.5933085305042167, 100).value == pytest.approx(4.92, abs=1e-12)
-    word = perplexity(60.0, 20, per="word")
-    assert (word.name, word.value) == ("ppl_word", pytest.approx(math.e**3))
-    assert perplexity(1e6, 1).value == math.inf
-    with pytest.raises(ValueError, match="subword, word"):
-        perplexity(1.0, 1, per="line")
-    with pytest.raises(ValueError, match="at least one"):
-        perplexity(1.0, 0)
 
 
 def test_multi30k_reference_has_the_published_number_of_tokens():

@@ -25,7 +25,9 @@ def run(tmp_path):
         for ending, text in {"hyp": "Un chat dort ici.\n", "ref": "Un chat dort ici.\n", "src": "A cat.\n"}.items():
             (folder / "hypotheses" / f"{name}.{ending}").write_text(text, encoding="utf-8")
     (folder / "config.yaml").write_text(yaml.safe_dump({"data": {"source": "en", "target": "fr"}}), encoding="utf-8")
-    (folder / "result.json").write_text(json.dumps({"loss": {"dev_nll": 1.5, "dev_ppl": 4.5}}), encoding="utf-8")
+    (folder / "result.json").write_text(
+        json.dumps({"loss": {"dev_nll": 1.5, "dev_ppl": 4.5, "dev_ppl_per_word": 9.0}}), encoding="utf-8"
+    )
     return folder
 
 
@@ -75,6 +77,7 @@ def test_a_run_is_scored_in_its_own_language_with_its_perplexity(run, capsys):
     assert found["language"] == "fr"
     assert found["scores"]["exact_match"]["value"] == 100
     assert found["scores"]["ppl"]["value"] == 4.5
+    assert found["scores"]["ppl_per_word"]["value"] == 9.0
     assert "ppl" not in document(capsys, ScoreConfig(run=str(run)))["scores"]
 
 

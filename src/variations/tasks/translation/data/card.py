@@ -12,7 +12,7 @@ upper limit.
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,39 +20,15 @@ from numpy.typing import NDArray
 from variations.tasks.translation.data.corpora import Corpus, surveys
 from variations.tasks.translation.data.textfiles import Side, Survey
 
+if TYPE_CHECKING:
+    from variations.tasks.translation.data.subwords import Subwords
+    from variations.tasks.translation.data.tokens import TokenPairs
+
 EDGES = (0, 1, 5, 10, 15, 20, 30, 40, 60, 80, 100, 150, 250)
 
 
-class Lengths(Protocol):
-    """What the card needs of a token store: numpy arrays of shape (pairs,) and the pairs left out."""
-
-    @property
-    def source_lengths(self) -> NDArray[Any]:
-        """Sub-words of each source, EOS included."""
-
-    @property
-    def target_lengths(self) -> NDArray[Any]:
-        """Sub-words of each target, EOS included."""
-
-    @property
-    def dropped(self) -> int:
-        """Pairs left out."""
-
-
-class Vocabulary(Protocol):
-    """What the card needs of the sub-words."""
-
-    @property
-    def size(self) -> int:
-        """Number of sub-words."""
-
-    @property
-    def sha256(self) -> str:
-        """SHA-256 of the model."""
-
-
 def data_card(
-    corpus: Corpus, subwords: Vocabulary | None = None, tokens: Mapping[str, Lengths] | None = None
+    corpus: Corpus, subwords: "Subwords | None" = None, tokens: "Mapping[str, TokenPairs] | None" = None
 ) -> dict[str, Any]:
     """Describe a corpus as it is used (see the module for the document's form).
 
@@ -82,7 +58,7 @@ def data_card(
     }
 
 
-def _set_card(source: Path, target: Path, found: Survey, store: Lengths | None, *, train: bool) -> dict[str, Any]:
+def _set_card(source: Path, target: Path, found: Survey, store: "TokenPairs | None", *, train: bool) -> dict[str, Any]:
     card: dict[str, Any] = {
         "files": {
             "source": {"name": source.name, "sha256": found.source.sha256},
@@ -99,8 +75,7 @@ def _set_card(source: Path, target: Path, found: Survey, store: Lengths | None, 
         sides = {name: _of_words(side) for name, side in (("source", found.source), ("target", found.target))}
         return {**card, "lengths": {"unit": "words", "edges": list(EDGES), **sides}}
     sides = {"source": _of_lengths(store.source_lengths), "target": _of_lengths(store.target_lengths)}
-    left_out = {name: int(getattr(store, name)) for name in ("dropped", "too_long") if hasattr(store, name)}
-    used = {"used": len(store.source_lengths), **left_out}
+    used = {"used": len(store), "dropped": store.dropped, "too_long": store.too_long}
     return {**card, **used, "lengths": {"unit": "sub-words", "edges": list(EDGES), **sides}}
 
 

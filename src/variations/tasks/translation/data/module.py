@@ -32,12 +32,8 @@ class TranslationData(PairsData):
     dev_tokens: TokenPairs
     test_tokens: TokenPairs
 
-    def prepare_data(self) -> None:
-        """Download, train the vocabulary, write the token stores: whatever is not yet in the cache."""
-        self.setup()
-
     def setup(self, stage: str | None = None) -> None:
-        """Open corpus, vocabulary and token stores; `stage` makes no difference."""
+        """Open corpus, vocabulary and token stores, and make what is not yet in the cache; `stage` does not matter."""
         if self._ready:
             return
         data, progress = self.config.data, self._progress
@@ -53,8 +49,9 @@ class TranslationData(PairsData):
 
     def tokens(self, name: str) -> TokenPairs:
         """The whole token store of `dev`, `test` or a further test set of the corpus, line by line."""
-        pair = {"dev": self.corpus.dev, "test": self.corpus.test, **self.corpus.others}[name]
-        return tokens_for(pair, self.subwords, self.config.data, drop_long=False, progress=self._progress)
+        return tokens_for(
+            self.corpus.sets()[name], self.subwords, self.config.data, drop_long=False, progress=self._progress
+        )
 
     def keep_facts(self, folder: RunFolder) -> dict[str, str]:
         """Keep with the run its vocabulary and a card of its corpus; return SHA-256 of texts, vocabulary and ids."""

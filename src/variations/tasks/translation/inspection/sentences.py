@@ -108,7 +108,7 @@ def alignments(translator: Translator, found: Translation, layer: int | None) ->
         if len(source) == 1 or not ids or not isinstance(translator.model, SequenceToSequence):
             results.append(None)
             continue
-        crossed = [m for m in maps(translator.model, pieces_of(translator), source, ids) if m.part == "cross"]
+        crossed = [m for m in maps(translator.model, translator.subwords.pieces, source, ids) if m.part == "cross"]
         if not crossed:
             results.append(None)
             continue
@@ -118,11 +118,6 @@ def alignments(translator: Translator, found: Translation, layer: int | None) ->
         mean = np.mean([item.weights.mean(axis=0) for item in chosen], axis=0).astype(np.float32)
         results.append(Alignment(chosen[0].keys, chosen[0].queries, mean))
     return results
-
-
-def pieces_of(translator: Translator) -> Any:
-    """The sub-words' own way to name identifiers."""
-    return translator.subwords.pieces  # type: ignore[attr-defined]
 
 
 def _identifiers(tokens: Sequence[int], *, finished: bool) -> list[int]:

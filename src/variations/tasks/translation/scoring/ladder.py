@@ -10,20 +10,7 @@ from variations.system.errors import DataError
 from variations.tasks.translation.scoring.bleu import Tokenise, chrf, moses, multi30k_tokens, multi_bleu, sacre_bleu
 from variations.tasks.translation.scoring.compounds import replace_unicode_punctuation, split_compounds
 from variations.tasks.translation.scoring.gleu import corpus_gleu
-from variations.tasks.translation.scoring.score import Score, as_dict, perplexity
-
-__all__ = [
-    "BLEUS",
-    "Score",
-    "as_dict",
-    "exact_match",
-    "gleu",
-    "perplexity",
-    "preparation",
-    "remarks",
-    "score_all",
-    "tokenised",
-]
+from variations.tasks.translation.scoring.score import Score
 
 BLEUS = ("bleu", "bleu_lc", "bleu_tok", "bleu_tok_lc", "bleu_split")
 """The forms of BLEU, which differ in what is done to the text before n-grams are counted."""
@@ -33,7 +20,7 @@ def score_all(hypotheses: Sequence[str], references: Sequence[str], target_langu
     """The whole ladder, the primary score `bleu` first.
 
     Both sides are detokenised lines, one sentence each. `bleu_split` exists only for German, where published figures
-    use it. Perplexities need the model: the run appends them with `perplexity`.
+    use it.
     Raises DataError when there are no lines or the numbers of lines differ.
     """
     if len(hypotheses) != len(references):
