@@ -80,7 +80,7 @@ def fit(
         raise Interrupted(interrupt.received or signal.SIGINT) from error
     except (RuntimeError, MemoryError) as error:
         if memory.is_exhausted(error):
-            raise memory.failure("outside of the updates") from error
+            raise memory.failure("outside of the updates", task.smaller) from error
         if "Error(s) in loading state_dict" in str(error):
             raise UserError(
                 "the checkpoint does not fit the network of the changed configuration: take the network's keys out of "

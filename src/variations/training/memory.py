@@ -16,7 +16,6 @@ Pieces = list[tuple[int | None, Any]]
 """Batches, each with the seed of its random numbers; None leaves the generator as it is."""
 SIGNS = ("out of memory", "can't allocate memory", "std::bad_alloc", "alloc_failed")
 """How devices, torch's CPU allocator, C++ and cuBLAS say it."""
-ADVICE = "lower trainer.tokens_per_batch (the update stays the same: its batches are accumulated), or the model's size"
 
 
 def is_exhausted(error: BaseException) -> bool:
@@ -26,9 +25,9 @@ def is_exhausted(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(sign in str(error).lower() for sign in SIGNS)
 
 
-def failure(where: str) -> RunFailedError:
-    """Advice to the user if splitting does not help."""
-    return RunFailedError(f"out of memory {where}: {ADVICE}.")
+def failure(where: str, advice: str) -> RunFailedError:
+    """What is said if splitting does not help; `advice` is the task's `smaller`."""
+    return RunFailedError(f"out of memory {where}: {advice}.")
 
 
 def accumulate(
@@ -36,6 +35,7 @@ def accumulate(
     forget: Callable[[], None],
     work: Callable[[Any], None],
     experiment: Experiment,
+    advice: str,
 ) -> int:
     """Do `work` on all batches of an update, the last of which has run out of memory, in pieces that fit.
 
@@ -47,6 +47,7 @@ def accumulate(
         forget: Undoes all `work`.
         work: Forward and backward pass of one batch.
         experiment: Cuts a batch, and says how big one is.
+        advice: What to do if there is no memory for a single item.
 
     Returns:
         How often a batch was cut in two.
@@ -57,7 +58,7 @@ def accumulate(
     pieces: Pieces = list(batches)
     cuts, at = 0, len(pieces) - 1
     while True:
-        _cut(pieces, at, experiment)
+        _cut(pieces, at, experiment, advice)
         cuts += 1
         release()
         forget()
@@ -67,11 +68,11 @@ def accumulate(
         at = failed
 
 
-def _cut(pieces: Pieces, at: int, experiment: Experiment) -> None:
+def _cut(pieces: Pieces, at: int, experiment: Experiment, advice: str) -> None:
     seed, batch = pieces[at]
     items, size = len(batch), experiment.size(batch)
     if items < 2:
-        raise failure(f"with a single item of {size}")
+        raise failure(f"with a single item of {size}", advice)
     log.warning("Out of memory with %d items of up to %s: they are split in two and accumulated.", items, size)
     first, second = experiment.halves(batch)
     pieces[at : at + 1] = [(seed, first), (None, second)]

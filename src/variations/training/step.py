@@ -62,7 +62,7 @@ class Step(pl.LightningModule):
             else:
                 exhausted = False
             if exhausted:  # outside of `except`, which would hold on to the memory of the failed attempt
-                work = (self._forget, self.forward_backward, self.experiment)
+                work = (self._forget, self.forward_backward, self.experiment, self.task.smaller)
                 self.budget.oom_splits += memory.accumulate(self.update.batches, *work)
         if last:
             self.update_weights()
@@ -165,7 +165,7 @@ class Step(pl.LightningModule):
         if not memory.is_exhausted(error):
             raise error
         if self.trainer.world_size > 1:  # the other ranks wait for this one's gradients, of whole batches
-            raise memory.failure(f"on rank {self.global_rank}") from error
+            raise memory.failure(f"on rank {self.global_rank}", self.task.smaller) from error
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Add the totals to what Lightning stores."""

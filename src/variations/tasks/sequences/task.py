@@ -101,7 +101,9 @@ class SequenceTask(Task):
         "branch.eval_seed",
     )
     switches: Sequence[str] = ("model.dropout", "model.attention_dropout", "model.relu_dropout")
-    smaller = "lower trainer.tokens_per_batch"
+    smaller = (
+        "lower trainer.tokens_per_batch (the update stays the same: its batches are accumulated), or the model's size"
+    )
     lengths: tuple[int, int] = (30, 30)
     """Tokens of a source and of a target, where sizes are counted."""
 

@@ -1,6 +1,5 @@
 """A run's mirror in TensorBoard's event files: curves, histograms of branch weights, translations, and HParams."""
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -8,25 +7,12 @@ from typing import Any
 
 from variations.configuration.compose import to_dict
 from variations.configuration.schema import RunConfig
+from variations.configuration.tasks import named
 from variations.store.identity import flatten
 from variations.store.ledger import RunFolder
 from variations.store.rows import changes
 from variations.tasks.base import Samples
-from variations.training.tracking.final import Final
-
-ALWAYS = (
-    "model.kind",
-    "model.N",
-    "model.d_model",
-    "model.d_ff",
-    "model.h",
-    "model.dropout",
-    "positions.kind",
-    "recipe.name",
-    "recipe.label_smoothing",
-    "data.name",
-)
-"""Keys that HParams shows of every run, so that rows can be compared column by column."""
+from variations.training.tracking.final import Final, numbers
 
 
 class EventFiles:
@@ -57,11 +43,10 @@ class EventFiles:
         import numpy as np
 
         step, when = int(line["step"]), self._began + float(line.get("seconds") or 0)
+        for key, value in numbers(line).items():
+            self.writer.add_scalar(key, value, step, walltime=when)
         for key, value in line.items():
-            if isinstance(value, int | float) and not isinstance(value, bool) and key != "step":
-                if math.isfinite(value):
-                    self.writer.add_scalar(key, value, step, walltime=when)
-            elif key.startswith("branch/") and isinstance(value, list):
+            if key.startswith("branch/") and isinstance(value, list):
                 self.writer.add_histogram(key, np.asarray(value, dtype=np.float64), step, walltime=when)
 
     def end(self, final: Final) -> None:
@@ -90,10 +75,10 @@ class EventFiles:
 
 
 def hyper_parameters(config: RunConfig, folder: RunFolder) -> dict[str, bool | int | float | str]:
-    """The row, its seed, the keys in ALWAYS, and every key of the experiment that differs from the schema's default."""
-    flat = flatten(to_dict(config))
+    """The row, its seed, every key that has a name in the papers, and those that differ from the schema's default."""
+    flat, symbols = flatten(to_dict(config)), named(config.task).symbols
     changed = changes(asdict(type(config)()), to_dict(config))
-    chosen = {key: flat[key] for key in ALWAYS if key in flat} | {key: new for key, (_, new) in changed.items()}
+    chosen = {key: flat[key] for key in symbols if key in flat} | {key: new for key, (_, new) in changed.items()}
     chosen |= {"row": folder.row, "seed": config.seed}
     return {key: value if isinstance(value, bool | int | float | str) else str(value) for key, value in chosen.items()}
 

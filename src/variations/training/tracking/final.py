@@ -1,5 +1,6 @@
 """What a tested run ends with, in plain values that any logger can show."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,12 @@ class Final:
             for name, ladder in self.result["scores"].items()
             for score, entry in ladder.items()
         ]
+
+
+def numbers(line: Mapping[str, Any]) -> dict[str, float]:
+    """What curves are drawn of: the finite numbers of a line of metrics but its step."""
+    found = {key: float(value) for key, value in line.items() if _is_number(value) and key != "step"}
+    return {key: value for key, value in found.items() if math.isfinite(value)}
 
 
 def _is_number(value: Any) -> bool:

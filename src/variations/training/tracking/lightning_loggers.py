@@ -1,6 +1,5 @@
 """Any logger of Lightning's beside ours: CSV, MLflow, Comet and those of other packages, by `logger.further`."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from variations.configuration.compose import to_dict
 from variations.configuration.hydra_door import instantiate
 from variations.configuration.schema import RunConfig
 from variations.system.errors import ConfigError
-from variations.training.tracking.final import Final
+from variations.training.tracking.final import Final, numbers
 
 
 class LightningLogger:
@@ -38,22 +37,14 @@ class LightningLogger:
 
     def line(self, line: Mapping[str, Any]) -> None:
         """A measurement."""
-        self.logger.log_metrics(_numbers(line), step=int(line["step"]))
+        self.logger.log_metrics(numbers(line), step=int(line["step"]))
 
     def end(self, final: Final) -> None:
         """The scores of a tested run."""
         scores = {f"final/{key}": value for key, value in final.scores().items()}
-        self.logger.log_metrics(_numbers(scores), step=int(final.result["steps"]))
+        self.logger.log_metrics(numbers(scores), step=int(final.result["steps"]))
 
     def close(self, exit_code: int) -> None:
         """Write out what is left."""
         self.logger.save()
         self.logger.finalize("success" if exit_code == 0 else "failed")
-
-
-def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    return {
-        key: float(value)
-        for key, value in values.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and key != "step" and math.isfinite(value)
-    }

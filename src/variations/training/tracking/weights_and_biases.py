@@ -25,7 +25,7 @@ from variations.store.atomic import write_json, write_text
 from variations.store.identity import config_hash
 from variations.store.ledger import RunFolder
 from variations.system.errors import UserError
-from variations.training.tracking.final import Final
+from variations.training.tracking.final import Final, numbers
 from variations.training.tracking.mode import without_key
 
 log = logging.getLogger(__name__)
@@ -131,7 +131,7 @@ class WeightsAndBiases:
         """A measurement, unless W&B has its step already."""
         step = int(line["step"])
         if step >= self.run.starting_step:
-            self.run.log(_scalars(line) | _branches(line) | {STEP: step}, step=step)
+            self.run.log(numbers(line) | _branches(line) | {STEP: step}, step=step)
 
     def end(self, final: Final) -> None:
         """Tables of translations and scores, pictures, the summary, and files that say how the run was made."""
@@ -193,14 +193,6 @@ def _identifier(config: RunConfig, folder: RunFolder) -> str:
         made = f"{identity}-{config.seed}-{folder.attempt}-{secrets.token_hex(3)}"
         write_json(path, {"id": made, "project": config.logger.project, "entity": config.logger.entity})
         return made
-
-
-def _scalars(line: Mapping[str, Any]) -> dict[str, float]:
-    return {
-        key: float(value)
-        for key, value in line.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and key != "step" and math.isfinite(value)
-    }
 
 
 def _branches(line: Mapping[str, Any]) -> dict[str, Any]:
