@@ -14,7 +14,8 @@ from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.difference import compare
 from variations.tables.formats import render, terminal
-from variations.tables.table import Table, build
+from variations.tables.line import Table
+from variations.tables.table import build
 
 
 @dataclass

@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-from variations.tables.table import Table
+from variations.tables.line import Table
 from variations.training.tracking.weights_and_biases import STEP
 
 COSTS = {"parameters": "parameters", "flops": "training FLOPs", "seconds": "training seconds"}

@@ -17,7 +17,8 @@ from variations.store.atomic import write_json
 from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.formats import markdown
-from variations.tables.table import Table, build
+from variations.tables.line import Table
+from variations.tables.table import build
 from variations.training.tracking.mode import logged_in, without_key
 
 

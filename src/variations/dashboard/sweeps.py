@@ -17,7 +17,8 @@ from variations.store.rows import RowDefinition, SweepDefinition, define
 from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.collect import Stored
-from variations.tables.table import Table, build
+from variations.tables.line import Table
+from variations.tables.table import build
 from variations.tasks.base import Measure
 
 SINGLE = "single"

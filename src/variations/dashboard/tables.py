@@ -9,7 +9,7 @@ from variations.store.rows import changes, symbol
 from variations.tables.agreement import Agreement
 from variations.tables.footnotes import convention
 from variations.tables.grid import lay_out
-from variations.tables.table import Line, Table
+from variations.tables.line import Line, Table
 from variations.tasks.task import Task
 
 

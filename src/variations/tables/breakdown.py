@@ -1,7 +1,7 @@
 """Measures that are parts of another, such as the errors of single tasks: one a line, and the rows side by side."""
 
 from variations.tables.grid import RECALLED, Notebook, delta
-from variations.tables.table import Figure, Line, Table
+from variations.tables.line import Figure, Line, Table
 from variations.tables.text import Cell, Column, Grid
 from variations.tasks.base import Measure
 

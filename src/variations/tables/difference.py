@@ -12,7 +12,8 @@ from variations.store.rows import changes, define, differences
 from variations.system.errors import ConfigError, UserError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.grid import delta
-from variations.tables.table import Line, Table, build
+from variations.tables.line import Line, Table
+from variations.tables.table import build
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,14 @@
 """The footnotes of a table: data, recipe, scale, conventions, tests and costs, each in one sentence."""
 
-from typing import TYPE_CHECKING
-
 from variations.configuration.tasks import task_of
 from variations.tables.collect import strangers
+from variations.tables.line import Table
 from variations.tasks.base import Measure
-
-if TYPE_CHECKING:
-    from variations.tables.table import Table
 
 COUNTED = "FLOPs are counted: matrix products on real tokens, 3 × 2 for each multiply-add of the forward pass"
 
 
-def remarks(table: "Table", refusal: str | None) -> list[str]:
+def remarks(table: Table, refusal: str | None) -> list[str]:
     """The footnotes of a table, without marks. `refusal` says why differences are not tested."""
     found = [table.sweep.note.rstrip(".") + "."] if table.sweep.note else []
     found += [*_settings(table), *_measured(table), *_published(table), *_bases(table), *_spread(table)]
@@ -35,7 +31,7 @@ def remarks(table: "Table", refusal: str | None) -> list[str]:
     return found
 
 
-def star_text(table: "Table") -> str:
+def star_text(table: Table) -> str:
     """What the mark `*` at a difference says."""
     settings = table.significance
     restarts = any(line.test.counts_restarts for line in table.lines if line.test)
@@ -48,7 +44,7 @@ def star_text(table: "Table") -> str:
     )
 
 
-def _settings(table: "Table") -> list[str]:
+def _settings(table: Table) -> list[str]:
     """One sentence for each combination of data, recipe and scale among the rows."""
     groups: dict[str, list[str]] = {}
     for line in table.lines:
@@ -62,7 +58,7 @@ def _settings(table: "Table") -> list[str]:
     return [f"{', '.join(labels)}: {text[0].lower()}{text[1:]}" for text, labels in groups.items()]
 
 
-def _measured(table: "Table") -> list[str]:
+def _measured(table: Table) -> list[str]:
     conventions: dict[str, list[str]] = {}
     for measure in table.columns:
         if text := convention(table, measure):
@@ -70,7 +66,7 @@ def _measured(table: "Table") -> list[str]:
     return [f"{', '.join(labels)}: {text}." for text, labels in conventions.items()]
 
 
-def _published(table: "Table") -> list[str]:
+def _published(table: Table) -> list[str]:
     keys = dict.fromkeys(key for line in table.lines for key in line.published)
     found = []
     for kind in (table.task.published(key) for key in keys if not table.part(key)):
@@ -82,7 +78,7 @@ def _published(table: "Table") -> list[str]:
     return found
 
 
-def _bases(table: "Table") -> list[str]:
+def _bases(table: Table) -> list[str]:
     """Which row each is compared with, where it is not the same one for all."""
     labels = {line.row.definition.row: line.label for line in table.lines}
     groups: dict[str, list[str]] = {}
@@ -95,7 +91,7 @@ def _bases(table: "Table") -> list[str]:
     return [f"Base rows: {listed}."]
 
 
-def _spread(table: "Table") -> list[str]:
+def _spread(table: Table) -> list[str]:
     summaries = [item for line in table.lines for item in line.measured.values()]
     if any(item.sd is not None for item in summaries):
         return [
@@ -104,7 +100,7 @@ def _spread(table: "Table") -> list[str]:
     return ["One seed has no spread: differences of this size may be chance."] if summaries else []
 
 
-def _tests(table: "Table", refusal: str | None) -> list[str]:
+def _tests(table: Table, refusal: str | None) -> list[str]:
     compared = [line for line in table.lines if line.delta]
     if refusal:
         return [refusal] if compared else []
@@ -138,7 +134,7 @@ def _tests(table: "Table", refusal: str | None) -> list[str]:
     return found
 
 
-def _costs(table: "Table") -> list[str]:
+def _costs(table: Table) -> list[str]:
     found = [COUNTED + "."] if any("flops" in line.costs for line in table.lines) else []
     names = dict.fromkeys(line.hours[1] for line in table.lines if line.hours)
     if any("CPU" in name for name in names):
@@ -146,7 +142,7 @@ def _costs(table: "Table") -> list[str]:
     return found
 
 
-def convention(table: "Table", measure: Measure) -> str | None:
+def convention(table: Table, measure: Measure) -> str | None:
     """How a measure was computed, as some run's result says."""
     runs = [run for line in table.lines for run in line.row.finished]
     return next((text for run in runs if (text := measure.told_convention(run.result))), None)

@@ -10,7 +10,8 @@ from variations.store.atomic import json_text
 from variations.tables import text as drawn
 from variations.tables.breakdown import break_down
 from variations.tables.grid import lay_out
-from variations.tables.table import COSTS, Line, Table, document
+from variations.tables.line import COSTS, Line, Table
+from variations.tables.table import document
 from variations.tables.text import Cell, Column, Grid
 
 NARROW = 8

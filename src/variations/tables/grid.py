@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 
 from variations.tables.footnotes import star_text
-from variations.tables.table import NOT_TRAINED, Figure, Line, Table
+from variations.tables.line import NOT_TRAINED, Figure, Line, Table
 from variations.tables.text import Cell, Column, Grid
 from variations.tasks.base import Measure
 

@@ -23,6 +23,9 @@ class SequenceTask(Task):
 
     symbols: Mapping[str, str] = {
         "model.kind": "model",
+        "model.N": "N",
+        "model.d_model": "d_model",
+        "model.d_ff": "d_ff",
         "model.h": "heads",
         "model.dropout": "P_drop",
         "recipe.label_smoothing": "ε_ls",
