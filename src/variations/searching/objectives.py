@@ -18,36 +18,25 @@ DIRECTIONS = ("maximize", "minimize")
 class Objective:
     """One number of a finished run."""
 
-    key: str
-    """`dev.bleu`, `dev_ppl`, `parameters`, …"""
+    measure: Measure
     direction: str
-    measure: Measure | None = None
-    """None for a cost."""
 
-    def of(self, result: Mapping[str, Any]) -> float | None:
-        """The number in a run's result; None if the run did not measure it."""
-        if self.measure is None:
-            value = result.get(self.key)
-            return float(value) if isinstance(value, int | float) else None
-        return self.measure.value(result)
+    @property
+    def key(self) -> str:
+        """`dev.bleu`, `dev_ppl`, `parameters`, …"""
+        return self.measure.key
 
     def mean(self, results: Sequence[Mapping[str, Any]]) -> float | None:
         """Mean over a trial's seeds; None if one of them has no value."""
-        values = [self.of(result) for result in results]
+        values = [self.measure.value(result) for result in results]
         known = [value for value in values if value is not None]
         return fmean(known) if known and len(known) == len(values) else None
-
-    @property
-    def label(self) -> str:
-        """For people."""
-        return self.key if self.measure is None else self.measure.label
 
 
 def objective(task: Task, key: str, direction: str | None = None) -> Objective:
     """The objective of a key: scores up, losses and costs down, if no direction is given."""
-    measure = None if key in COSTS else task.measure(key)
-    best = "maximize" if measure is not None and measure.higher_is_better else "minimize"
-    return Objective(key, direction or best, measure)
+    measure = Measure(key, key, higher_is_better=False) if key in COSTS else task.measure(key)
+    return Objective(measure, direction or ("maximize" if measure.higher_is_better else "minimize"))
 
 
 def objective_faults(settings: SearchConfig, task: Task) -> tuple[list[Objective], list[str]]:

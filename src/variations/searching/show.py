@@ -102,7 +102,7 @@ def _table(study: Study, trials: Sequence[Any]) -> Table:
     several = len(study.objectives) > 1
     title = "Pareto front: no other trial is better in all" if several else "Best trials"
     table = Table(title=title, title_justify="left")
-    for name in ("trial", *(o.label for o in study.objectives), *(d.key for d in study.definition.dimensions)):
+    for name in ("trial", *(o.measure.label for o in study.objectives), *(d.key for d in study.definition.dimensions)):
         table.add_column(name)
     for trial in sorted(trials, key=lambda t: t.values[-1]) if several else trials:
         mark = " (baseline)" if trial.user_attrs.get("baseline") else ""

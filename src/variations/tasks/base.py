@@ -126,7 +126,7 @@ class Experiment(Protocol):
 
 @dataclass(frozen=True)
 class Measure:
-    """A number that a tested run has: `scores.<set>.<score>.value` or `loss.<key>` of its result.json."""
+    """A number of a tested run's result.json: `scores.<set>.<score>.value`, `loss.<key>`, or a cost at its top."""
 
     key: str
     """`test.bleu`, `dev_ppl`, …"""
@@ -163,7 +163,7 @@ class Measure:
     def _entry(self, result: Mapping[str, Any]) -> Any:
         part, _, score = self.key.partition(".")
         if not score:
-            return (result.get("loss") or {}).get(part)
+            return (result.get("loss") or {}).get(part, result.get(part))
         return ((result.get("scores") or {}).get(part) or {}).get(score)
 
 

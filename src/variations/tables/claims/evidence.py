@@ -26,7 +26,9 @@ from variations.tables.claims.rule import (
 from variations.tables.collect import Row, SeedRun, collect, table_task
 from variations.tables.costs import device_hours
 from variations.tables.table import why_untrained
+from variations.tasks.base import Measure
 
+PARAMETERS = Measure("parameters", "parameters", higher_is_better=True, digits=0)
 FEWEST_ROWS = 4
 """Rows from which a rank correlation is taken."""
 
@@ -75,8 +77,7 @@ class Evidence:
 
     def __init__(self, store: Path, settings: SignificanceConfig | None = None) -> None:
         self.store, self.settings = store, settings or SignificanceConfig()
-        self._rows: dict[str, dict[str, Row]] = {}
-        self._sweeps: dict[str, SweepDefinition | None] = {}
+        self._sweeps: dict[str, tuple[SweepDefinition | None, dict[str, Row]]] = {}
         self._untrained: dict[tuple[str, str], str | None] = {}
         self._testers: dict[str, Tester] = {}
 
@@ -121,16 +122,14 @@ class Evidence:
 
     def rows(self, name: str) -> dict[str, Row]:
         """The rows of a sweep with their runs, by name; none where there is no such sweep."""
-        if name not in self._rows:
-            sweep = self._sweep(name)
-            found = collect(sweep, self.store) if sweep else []
-            self._rows[name] = {row.definition.row: row for row in found}
-        return self._rows[name]
+        return self._sweep(name)[1]
 
-    def _sweep(self, name: str) -> SweepDefinition | None:
+    def _sweep(self, name: str) -> tuple[SweepDefinition | None, dict[str, Row]]:
         if name not in self._sweeps:
             config = _sweep_config(name)
-            self._sweeps[name] = define(config, store=self.store) if config else None
+            sweep = define(config, store=self.store) if config else None
+            rows = collect(sweep, self.store) if sweep else []
+            self._sweeps[name] = sweep, {row.definition.row: row for row in rows}
         return self._sweeps[name]
 
     def _why_untrained(self, sweep: str, row: Row) -> str | None:
@@ -141,8 +140,7 @@ class Evidence:
 
     def _difference(self, test: Contrast, row: Row, base: Row) -> Finding | str:
         """The row's advantage over its base row; or, in words, why there is none."""
-        task = table_task([row])
-        measure = task.measure(test.measure)
+        task, measure = table_task([row]), _measure(row, test.measure)
         if measure.items:
             tester = self._testers.setdefault(test.measure, Tester(self.settings, task, measure))
             found = tester.against(row, base)
@@ -151,17 +149,15 @@ class Evidence:
             across = found.across
             gain = Finding(across.difference, across.low, across.high, across.seeds, found.counts_restarts)
             return gain if measure.higher_is_better else _turned(gain)
-        ours, theirs = (list(_values(side, test.measure).values()) for side in (row, base))
+        ours, theirs = (list(side.values(measure).values()) for side in (row, base))
         if not ours or not theirs:
             return f"{test.measure} was not measured"
-        found_ = t_interval(ours, theirs)
-        if test.measure == "parameters" or measure.higher_is_better:
-            return found_
-        return _turned(found_)
+        gain = t_interval(ours, theirs)
+        return gain if measure.higher_is_better else _turned(gain)
 
     def _order(self, test: Contrast, scale: Scale, name: str) -> Outcome | None:
         """Spearman's ρ of published and measured differences from the base rows, over the rows that were trained."""
-        sweep, rows = self._sweep(name), self.rows(name)
+        sweep, rows = self._sweep(name)
         theirs, ours, counts, left_out = [], [], [], []
         for row in rows.values():
             base_definition = sweep.base_of(row.definition) if sweep else None
@@ -172,7 +168,7 @@ class Evidence:
                 left_out.append(row.definition.row)
                 continue
             printed = [side.definition.published.get(test.published) for side in (row, base)]
-            measured = [list(_values(side, test.measure).values()) for side in (row, base)]
+            measured = [list(side.values(_measure(row, test.measure)).values()) for side in (row, base)]
             if None in printed or not all(measured):
                 continue
             theirs.append(float(printed[0]) - float(printed[1]))  # type: ignore[arg-type]
@@ -199,10 +195,10 @@ def _sweep_config(name: str) -> SweepConfig | None:
     return compose_run([f"sweep={name}"]).sweep if (SWEEPS / f"{name}.yaml").is_file() else None
 
 
-def _values(row: Row, key: str) -> dict[int, float]:
-    if key == "parameters":
-        return {run.seed: float(run.result["parameters"]) for run in row.finished if "parameters" in run.result}
-    return row.values(table_task([row]).measure(key))
+def _measure(row: Row, key: str) -> Measure:
+    """A measure of the row's task, or its number of parameters, of which more counts as the claimed effect."""
+    found: Measure = PARAMETERS if key == PARAMETERS.key else table_task([row]).measure(key)
+    return found
 
 
 def _effort(name: str, scale: str, rows: Any) -> Effort:

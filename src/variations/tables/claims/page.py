@@ -100,7 +100,7 @@ def _compared(test: Contrast, task: Task) -> str:
     rows = f"`{test.row}` v. `{test.base}`"
     if test.expect == "sooner":
         return f"{rows}, {test.unit.replace('_', ' ')}s saved".replace("secondss", "seconds").replace("flopss", "FLOPs")
-    label = "parameters" if test.measure == "parameters" else task.measure(test.measure).label
+    label = test.measure if test.measure == "parameters" else task.measure(test.measure).label
     return f"{rows}, {label}"
 
 
