@@ -6,7 +6,8 @@ import pytest
 
 from variations.configuration.compose import compose_run
 from variations.planning.cost import preparation, run_cost
-from variations.planning.formats import duration, size
+from variations.planning.formats import size
+from variations.tables.grid import duration
 
 STEPS = ["trainer.max_steps=1000", "trainer.val_every=300", "trainer.val_bleu=50"]
 
@@ -53,7 +54,7 @@ def test_preparation_of_a_corpus_of_which_a_part_was_read(values: dict[str, Any]
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(3.14159, "3.1 s"), (41.2, "41 s"), (200, "3 min 20 s"), (18_600, "5 h 10 min"), (400_000, "4 d 15 h")],
+    [(3.14159, "3 s"), (41.2, "41 s"), (200, "3 min 20 s"), (18_600, "5 h 10 min"), (400_000, "4 d 15 h")],
 )
 def test_durations_in_words(seconds: float, text: str) -> None:
     assert duration(seconds) == text

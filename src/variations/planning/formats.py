@@ -14,6 +14,7 @@ from variations.store.atomic import json_text
 from variations.store.rows import differences
 from variations.system.errors import UserError
 from variations.tables import text
+from variations.tables.grid import duration
 from variations.tasks.base import Size
 
 
@@ -175,17 +176,6 @@ def _word(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if value else ""
-
-
-def duration(seconds: float) -> str:
-    """`4.1 s`, `41 s`, `3 min 20 s`, `5 h 10 min`, `3 d 4 h`."""
-    if seconds < 100:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
-    if seconds < 100 * 60:
-        return "{} min {:02d} s".format(*divmod(round(seconds), 60))
-    if seconds < 100 * 3600:
-        return "{} h {:02d} min".format(*divmod(round(seconds / 60), 60))
-    return "{} d {:02d} h".format(*divmod(round(seconds / 3600), 24))
 
 
 def size(count: float) -> str:

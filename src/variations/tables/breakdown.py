@@ -1,7 +1,7 @@
 """Measures that are parts of another, such as the errors of single tasks: one a line, and the rows side by side."""
 
-from variations.tables.grid import RECALLED, Notebook, delta
-from variations.tables.line import Figure, Line, Table
+from variations.tables.grid import Notebook, delta
+from variations.tables.line import Line, Table
 from variations.tables.text import Cell, Column, Grid
 from variations.tasks.base import Measure
 
@@ -56,31 +56,14 @@ def _whole(table: Table, parts: list[Measure]) -> str:
 def _of_line(line: Line, parts: list[Measure], keys: dict[str, str], book: Notebook) -> list[tuple[Column, list[Cell]]]:
     """The columns of a row that have anything to say: published, measured, and their difference."""
     figures = [line.published.get(keys.get(part.key, "")) for part in parts]
+    published, marks = book.printed(figures, compared_below=True)
     found = [line.measured.get(part.key) for part in parts]
-    present = [figure for figure in figures if figure]
-    common = [note for note in _notes(present[0]) if all(note in _notes(f) for f in present)] if present else []
-    published = [
-        Cell(f"{figure.value:g}", book.mark(note for note in _notes(figure) if note not in common), figure.value)
-        if figure
-        else Cell("")
-        for figure in figures
-    ]
-    measured = [
-        Cell(f"{mean.mean:.{part.digits}f}" + (f" ± {mean.sd:.{part.digits}f}" if mean.sd is not None else ""))
-        if mean
-        else Cell("")
-        for mean, part in zip(found, parts, strict=True)
-    ]
-    differences = [Cell(delta(figure.difference)) if figure else Cell("") for figure in figures]
+    measured = [Cell(mean.text(part.digits) if mean else "") for mean, part in zip(found, parts, strict=True)]
+    differences = [Cell(delta(figure.difference) if figure else "") for figure in figures]
     name, label = line.row.definition.row, line.label
     columns = [
-        (Column(f"{label}: published", marks=book.mark(common), key=f"{name}.published"), published),
-        (Column("measured" if present else f"{label}: measured", key=f"{name}.measured"), measured),
+        (Column(f"{label}: published", marks=marks, key=f"{name}.published"), published),
+        (Column("measured" if any(figures) else f"{label}: measured", key=f"{name}.measured"), measured),
         (Column("difference", rank=1, key=f"{name}.difference"), differences),
     ]
     return [(column, cells) for column, cells in columns if any(cell.text for cell in cells)]
-
-
-def _notes(figure: Figure) -> list[str]:
-    caveats = list(figure.notes) if figure.difference is not None else []
-    return ([RECALLED] if figure.recalled else []) + caveats

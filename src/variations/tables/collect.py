@@ -29,6 +29,10 @@ class Summary:
     sd: float | None
     n: int
 
+    def text(self, digits: int) -> str:
+        """`26.10 ± 0.12`; without a spread for one seed."""
+        return f"{self.mean:.{digits}f}" + (f" ± {self.sd:.{digits}f}" if self.sd is not None else "")
+
 
 @dataclass
 class SeedRun:
