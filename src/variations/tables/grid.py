@@ -142,9 +142,6 @@ class _Layout:
         self.add("ci", f"{100 * level:g} % CI", intervals, rank=1)
         self.values("p", "p", lambda p: f"{p:.3f}", lambda line: line.test and line.test.p, 1)
         if any(line.test and len(line.test.seeds) > 1 for line in lines):
-            note = (
-                "seeds in which both paired bootstrap and approximate randomisation find this difference at this level"
-            )
             cells = [
                 Cell(f"{test.agreeing_seeds}/{len(test.seeds)}", value=test.agreeing_seeds) if test else Cell("")
                 for test in (line.test for line in lines)
