@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tarfile
 import threading
-import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -286,23 +285,6 @@ def test_unsafe_archive_leaves_nothing_behind(bad: tarfile.TarInfo, reason: str,
     assert reason in str(caught.value)
     assert leftovers(tmp_path / "in") == ["a.tgz"]
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
-
-
-def test_zip_is_unpacked_with_the_same_care(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-        archive.writestr("dev/one.en", "One.\n")
-    assert (extract(tmp_path / "a.zip", tmp_path / "out") / "dev" / "one.en").read_text() == "One.\n"
-    with zipfile.ZipFile(tmp_path / "bad.zip", "w") as archive:
-        archive.writestr("../escaped", "x")
-    with pytest.raises(UserError, match="outside its folder"):
-        extract(tmp_path / "bad.zip", tmp_path / "bad")
-    link = zipfile.ZipInfo("link")
-    link.external_attr = 0o120777 << 16
-    with zipfile.ZipFile(tmp_path / "link.zip", "w") as archive:
-        archive.writestr(link, "/etc/passwd")
-    with pytest.raises(UserError, match="link is a link"):
-        extract(tmp_path / "link.zip", tmp_path / "link")
-    assert leftovers(tmp_path) == ["a.zip", "bad.zip", "link.zip", "out"]
 
 
 @pytest.mark.parametrize("content", [b"no archive at all", b"PK\x03\x04 cut off"])

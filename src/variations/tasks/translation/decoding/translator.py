@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 from unicodedata import category
 
 import torch
@@ -19,8 +19,17 @@ from variations.tasks.translation.config import DecodeConfig
 from variations.tasks.translation.decoding.beam import Hypothesis, beam_search
 from variations.tasks.translation.decoding.protocol import EOS, PAD, Decodable
 
-if TYPE_CHECKING:
-    from variations.tasks.translation.data.subwords import Subwords
+
+class Codec(Protocol):
+    """Sub-words: lines to identifiers that end in EOS, and back."""
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """One list of identifiers a line, each ending in EOS."""
+        ...
+
+    def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
+        """One line for each list of identifiers."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -63,7 +72,7 @@ class Translator:
     """
 
     model: Decodable
-    subwords: "Subwords"
+    subwords: Codec
     decode: DecodeConfig
     device: torch.device | str = "cpu"
     max_source: int | None = None

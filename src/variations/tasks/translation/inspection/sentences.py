@@ -99,7 +99,8 @@ def alignments(translator: Translator, found: Translation, layer: int | None) ->
     Raises:
         UserError: The model has no such layer.
     """
-    source = list(translator.subwords.encode([clean(found.source)])[0])
+    subwords = cast(Subwords, translator.subwords)
+    source = subwords.encode([clean(found.source)])[0]
     if found.truncated:
         source = [*source[: found.translated_length - 1], EOS]
     results: list[Alignment | None] = []
@@ -108,7 +109,7 @@ def alignments(translator: Translator, found: Translation, layer: int | None) ->
         if len(source) == 1 or not ids or not isinstance(translator.model, SequenceToSequence):
             results.append(None)
             continue
-        crossed = [m for m in maps(translator.model, translator.subwords.pieces, source, ids) if m.part == "cross"]
+        crossed = [m for m in maps(translator.model, subwords.pieces, source, ids) if m.part == "cross"]
         if not crossed:
             results.append(None)
             continue
