@@ -16,6 +16,7 @@ def samples(folder: RunFolder, limit: int = SAMPLES) -> dict[str, Samples]:
     """The first translations of each set of a tested run, from its `hypotheses/`."""
     from variations.tasks.translation.scoring.bleu import moses
     from variations.tasks.translation.scoring.gleu import sentence_gleu
+    from variations.tasks.translation.scoring.stored_text import side_by_side
 
     tokenise = moses(folder.config()["data"]["target"])
 
@@ -24,9 +25,7 @@ def samples(folder: RunFolder, limit: int = SAMPLES) -> dict[str, Samples]:
 
     found = {}
     for path in sorted(folder.hypotheses.glob("*.hyp")):
-        texts = [path.with_suffix(ending) for ending in (".src", ".ref", ".hyp")]
-        columns = [text.read_text(encoding="utf-8").split("\n")[:limit] for text in texts]
-        rows = [row for row in zip(*columns, strict=True) if any(row)]
+        rows = side_by_side(folder.hypotheses, path.stem, "src", "ref", "hyp")[:limit]
         scored = [
             (source, reference, hypothesis, round(100 * sentence_gleu(split(hypothesis), split(reference)), 2))
             for source, reference, hypothesis in rows
@@ -63,12 +62,12 @@ def attention_pictures(folder: RunFolder, model: Any, subwords: Any) -> dict[str
 
 def _short_sentence(folder: RunFolder) -> tuple[str, str] | None:
     """The first sentence that is not long, with its translation, or its reference where that is empty or long."""
+    from variations.tasks.translation.scoring.stored_text import side_by_side
+
     for path in sorted(folder.hypotheses.glob("*.hyp")):
-        files = (path.with_suffix(".src"), path, path.with_suffix(".ref"))
-        columns = [file.read_text(encoding="utf-8").split("\n") for file in files]
-        for source, hypothesis, reference in zip(*columns, strict=True):
+        for source, *targets in side_by_side(folder.hypotheses, path.stem, "src", "hyp", "ref"):
             if 0 < len(source.split()) <= LONGEST:
-                for target in (hypothesis, reference):
+                for target in targets:
                     if 0 < len(target.split()) <= LONGEST:
                         return source, target
     return None

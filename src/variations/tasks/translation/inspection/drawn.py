@@ -13,13 +13,13 @@ from variations.figures.attention import (
     positions_of,
     query_words,
 )
-from variations.store.atomic import read_stored, stored_path
 from variations.store.ledger import RunFolder
 from variations.system.errors import UserError
 from variations.tasks.base import Asked
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.data.subwords import Subwords
 from variations.tasks.translation.inspection.sentences import run_maps
+from variations.tasks.translation.scoring.stored_text import side_by_side
 
 
 def attention_figures(
@@ -65,10 +65,9 @@ def _no_such_words(words: Sequence[str], maps: Sequence[AttentionMap]) -> str:
 
 
 def _test_line(folder: RunFolder, line: int) -> str:
-    path = folder.hypotheses / "test.src"
-    if stored_path(path) is None:
+    stored = side_by_side(folder.hypotheses, "test", "src")
+    if not stored:
         raise UserError(f"{folder.path} holds no test sentences yet: give sentence='SOME WORDS'.")
-    stored = read_stored(path).decode("utf-8").removesuffix("\n").split("\n")
     if line > len(stored):
-        raise UserError(f"line={line}: {path} has {len(stored)} lines.")
-    return stored[line - 1]
+        raise UserError(f"line={line}: {folder.hypotheses / 'test.src'} has {len(stored)} lines.")
+    return stored[line - 1][0]

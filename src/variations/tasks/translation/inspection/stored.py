@@ -13,6 +13,7 @@ from variations.store.atomic import json_text, write_text
 from variations.store.ledger import RunFolder
 from variations.tasks.translation.decoding.translator import clean
 from variations.tasks.translation.inspection.sentences import maps
+from variations.tasks.translation.scoring.stored_text import side_by_side
 
 SHORTEST, LONGEST = 4, 16
 """Sub-words of a sentence on either side, its end counted: what can be read in a drawing."""
@@ -20,6 +21,7 @@ MOST = 200_000
 """Weights in all, some 1 MB: a sentence that would pass it is left out, so that deep networks store fewer."""
 AXES = {"encoder": ("source", "source"), "decoder": ("target", "before"), "cross": ("target", "source")}
 SETS = ("dev", "test")
+"""Whose sentences are taken: the first that was translated."""
 REFERENCES = "The targets are references: no stored translation of this run is short enough to be drawn."
 
 
@@ -33,7 +35,8 @@ def store_maps(folder: RunFolder, model: SequenceToSequence, subwords: Any, coun
         count: Sentences, at most.
     """
     for side, note in (("hyp", None), ("ref", REFERENCES)) if count else ():
-        sentences = _sentences(_pairs(folder, side), model, subwords, count)
+        texts = (side_by_side(folder.hypotheses, name, "src", side) for name in SETS)
+        sentences = _sentences(next(filter(None, texts), []), model, subwords, count)
         if sentences:
             if note is None and len(sentences) < count:
                 note = f"{len(sentences)} of {count} sentences: the others were too long, or would need too much room."
@@ -43,13 +46,13 @@ def store_maps(folder: RunFolder, model: SequenceToSequence, subwords: Any, coun
 
 
 def _sentences(
-    pairs: Sequence[tuple[str, str]], model: SequenceToSequence, subwords: Any, count: int
+    pairs: Sequence[tuple[str, ...]], model: SequenceToSequence, subwords: Any, count: int
 ) -> list[dict[str, Any]]:
     """At most `count` of the pairs that are short, with their maps, as long as there is room."""
     sentences: list[dict[str, Any]] = []
     room = MOST
     for source, target in pairs:
-        ids = [subwords.encode([clean(text)])[0] for text in (source, target)]
+        ids = subwords.encode([clean(source), clean(target)])
         if not all(SHORTEST <= len(side) <= LONGEST for side in ids):
             continue
         found = maps(model, subwords.pieces, *ids)
@@ -61,16 +64,6 @@ def _sentences(
         if len(sentences) == count:
             break
     return sentences
-
-
-def _pairs(folder: RunFolder, side: str) -> list[tuple[str, str]]:
-    """Source sentences and their translations (`hyp`) or references (`ref`), of the dev set, else of the test set."""
-    for name in SETS:
-        files = [folder.hypotheses / f"{name}.{ending}" for ending in ("src", side)]
-        if all(path.is_file() for path in files):
-            columns = [path.read_text(encoding="utf-8").removesuffix("\n").split("\n") for path in files]
-            return list(zip(*columns, strict=True))
-    return []
 
 
 def _sentence(source: str, target: str, found: Sequence[AttentionMap]) -> dict[str, Any]:

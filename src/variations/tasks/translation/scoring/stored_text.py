@@ -4,6 +4,7 @@ import hashlib
 import io
 import os
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,15 @@ from variations.tasks.translation.scoring.ladder import preparation
 
 _COUNTS_VERSION = "1"
 """To be raised when the counting of n-grams changes, so that old files are passed over."""
+
+
+def side_by_side(folder: Path, name: str, *sides: str) -> list[tuple[str, ...]]:
+    """Lines of a set's texts (`src`, `ref`, `hyp`) that belong together; none where one of the sides is not stored."""
+    files = [folder / f"{name}.{side}" for side in sides]
+    if not all(map(stored_path, files)):
+        return []
+    columns = [read_stored(file).decode("utf-8").removesuffix("\n").split("\n") for file in files]
+    return list(zip(*columns, strict=True))
 
 
 @dataclass(frozen=True)
@@ -112,11 +122,5 @@ def _write(path: Path, counts: Counts) -> None:
             np.save(file, counts, allow_pickle=False)
         temporary.replace(path)
     except OSError:
-        _discard(temporary)
-
-
-def _discard(path: Path) -> None:
-    from contextlib import suppress
-
-    with suppress(OSError):
-        path.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
