@@ -4,6 +4,7 @@ Lines are translated in groups: a group is closed when it is full, or when no fu
 that a file goes through quickly and a slow pipe is still answered at once. On a terminal each line is answered alone.
 """
 
+import dataclasses
 import io
 import json
 import math
@@ -161,20 +162,14 @@ def search_config(config: TranslateConfig, run: TranslationConfig) -> DecodeConf
     Raises:
         UserError: nbest is more than the beam.
     """
-    asked, own = config.decode, run.decode
-    beam = own.beam if asked.beam is None else asked.beam
-    if config.nbest > beam:
+    asked = {key: value for key, value in dataclasses.asdict(config.decode).items() if value is not None}
+    found = dataclasses.replace(run.decode, **asked, nbest=config.nbest)
+    if found.nbest > found.beam:
         raise UserError(
-            f"nbest={config.nbest} is more than decode.beam={beam}: set nbest to at most {beam}, "
-            f"or decode.beam={config.nbest}."
+            f"nbest={found.nbest} is more than decode.beam={found.beam}: set nbest to at most {found.beam}, "
+            f"or decode.beam={found.nbest}."
         )
-    return DecodeConfig(
-        beam=beam,
-        alpha=own.alpha if asked.alpha is None else asked.alpha,
-        max_extra=own.max_extra if asked.max_extra is None else asked.max_extra,
-        batch_tokens=own.batch_tokens if asked.batch_tokens is None else asked.batch_tokens,
-        nbest=config.nbest,
-    )
+    return found
 
 
 def read(stream: Iterable[bytes]) -> Iterator[Line]:

@@ -5,6 +5,7 @@ import io
 import re
 import unicodedata
 from collections.abc import Callable
+from typing import Any
 
 from variations.store.atomic import json_text
 from variations.tables import text as drawn
@@ -75,43 +76,37 @@ def _latex(grid: Grid) -> str:
 
 def comma_separated(table: Table) -> str:
     """One line a row, numbers unrounded: mean, sd and n of every measure, published figures, costs, notes."""
-    published = list(dict.fromkeys(key for line in table.lines for key in line.published))
-    measures = [measure.key for measure in table.measures]
-    header = ["group", "row", "label", "base", "changes", "seeds_finished", "seeds_wanted", "parameters"]
-    header += [f"published.{key}" for key in published]
-    for key in measures:
-        header += [f"{key}.mean", f"{key}.sd", f"{key}.n", f"{key}.difference_from_base"]
-    header += ["test.measure", "test.low", "test.high", "test.p", "test.significant", "test.seeds", "not_tested"]
-    header += [f"{key}.measured_minus_published" for key in published]
-    header += [*COSTS, "device_hours", "device", "provenance", "notes", "missing"]
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(header)
-    for line in table.lines:
-        definition = line.row.definition
-        values: list[object] = [definition.group, definition.row, definition.label, line.base, line.changes]
-        values += [len(line.row.finished), len(line.row.runs), line.row.parameters]
-        figures = [line.published.get(key) for key in published]
-        values += [figure.value if figure else None for figure in figures]
-        for key in measures:
-            found, difference = line.measured.get(key), line.delta.get(key)
-            values += [found.mean, found.sd, found.n] if found else [None, None, 0]
-            values.append(difference.mean if difference else None)
-        values += _test_values(line)
-        values += [figure.difference if figure else None for figure in figures]
-        values += [*(line.costs.get(key) for key in COSTS), *(line.hours or (None, None))]
-        notes = list(dict.fromkeys([*line.notes, *(note for figure in figures if figure for note in figure.notes)]))
-        values += [definition.provenance, "; ".join(notes), "; ".join(line.gaps)]
-        writer.writerow(values)
+    rows, file = [_flat(table, line) for line in table.lines], io.StringIO()
+    writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
     return file.getvalue()
 
 
-def _test_values(line: Line) -> list[object]:
-    if line.test is None:
-        return [*[None] * 6, line.untested]
-    found = line.test.across
-    test = line.test
-    return [test.measure, found.low, found.high, test.p, test.significant, len(test.seeds), None]
+def _flat(table: Table, line: Line) -> dict[str, Any]:
+    """A row by the columns of CSV, which all rows of a table share."""
+    published = list(dict.fromkeys(key for each in table.lines for key in each.published))
+    definition, test = line.row.definition, line.test
+    values: dict[str, Any] = {key: getattr(definition, key) for key in ("group", "row", "label")}
+    values |= {"base": line.base, "changes": line.changes}
+    values |= {"seeds_finished": len(line.row.finished), "seeds_wanted": len(line.row.runs)}
+    values["parameters"] = line.row.parameters
+    figures = {key: line.published.get(key) for key in published}
+    values |= {f"published.{key}": figure and figure.value for key, figure in figures.items()}
+    for key in (measure.key for measure in table.measures):
+        found, difference = line.measured.get(key), line.delta.get(key)
+        values |= {f"{key}.mean": found and found.mean, f"{key}.sd": found and found.sd}
+        values |= {f"{key}.n": found.n if found else 0, f"{key}.difference_from_base": difference and difference.mean}
+    values |= {"test.measure": test and test.measure, "test.low": test and test.across.low}
+    values |= {"test.high": test and test.across.high, "test.p": test and test.p}
+    values |= {"test.significant": test and test.significant, "test.seeds": test and len(test.seeds)}
+    values["not_tested"] = None if test else line.untested
+    values |= {f"{key}.measured_minus_published": figure and figure.difference for key, figure in figures.items()}
+    values |= {key: line.costs.get(key) for key in COSTS}
+    values |= dict(zip(("device_hours", "device"), line.hours or (None, None), strict=True))
+    notes = dict.fromkeys([*line.notes, *(note for figure in figures.values() if figure for note in figure.notes)])
+    texts = {"provenance": definition.provenance, "notes": "; ".join(notes), "missing": "; ".join(line.gaps)}
+    return values | texts
 
 
 def json_document(table: Table) -> str:
