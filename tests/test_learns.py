@@ -8,8 +8,8 @@ from sacrebleu import corpus_bleu
 
 from variations.commands.run import execute
 from variations.configuration.compose import compose_run
-from variations.tasks.translation.baselines import copy_baseline, dictionary_baseline
 from variations.tasks.translation.data import corpora
+from variations.tasks.translation.trained import copy_baseline, dictionary_baseline
 
 
 @pytest.mark.slow

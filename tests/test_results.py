@@ -20,7 +20,7 @@ from variations.tables.claims.page import page
 from variations.tables.formats import render
 from variations.tables.records import LARGEST
 from variations.tables.table import build
-from variations.tasks.translation.recorded import OWN_CORPORA
+from variations.tasks.translation.trained import OWN_CORPORA
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = Path("records")

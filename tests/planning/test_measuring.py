@@ -13,10 +13,9 @@ from variations.commands.plan import PlanConfig, render
 from variations.configuration.compose import compose_run, to_dict
 from variations.models import build
 from variations.planning import measuring
-from variations.planning.measuring import Measured, measured, one_device
+from variations.planning.measuring import Measured, Shape, measured, one_device
 from variations.planning.price import bill
 from variations.planning.rows import launch, plan_rows
-from variations.planning.shape import Shape
 from variations.store.ledger import RunFolder
 from variations.store.naming import run_folder
 from variations.tasks.translation.decoding.beam import beam_search

@@ -12,12 +12,11 @@ import pytest
 
 from variations.configuration.compose import compose_run
 from variations.planning import measuring, packing
-from variations.planning.measuring import Measured
+from variations.planning.measuring import Measured, Shape
 from variations.planning.packing import Rate, best, candidates, largest, packed, tried
 from variations.planning.price import bill
 from variations.planning.probe import wait_for_all
 from variations.planning.rows import plan_rows
-from variations.planning.shape import Shape
 from variations.store.ledger import RunFolder
 from variations.system import processes
 from variations.tasks.translation.config import TranslationConfig

@@ -2,7 +2,7 @@
 
 import pytest
 
-from variations.planning.schedule import Path, Piece, longest_first
+from variations.planning.price import Path, Piece, longest_first
 
 
 def test_one_place_does_all_in_turn_base_row_first() -> None:

@@ -21,8 +21,7 @@ from variations.system.errors import UserError
 from variations.tables import significance
 from variations.tables.agreement import Agreement, ranks, spearman
 from variations.tables.chance import SignificanceConfig
-from variations.tables.collect import SeedRun
-from variations.tables.costs import device_hours
+from variations.tables.collect import SeedRun, device_hours
 from variations.tables.difference import compare
 from variations.tables.formats import FORMATS, render, terminal
 from variations.tables.grid import lay_out

@@ -22,7 +22,7 @@ from toy_corpus.nouns import NOUNS, Noun
 from toy_corpus.phrases import Fixed, Name, NounPhrase, Pronoun, prepositional
 from toy_corpus.verbs import VERBS, Verb
 from toy_corpus.words import ADJECTIVES, MODALS, PLACES, TIMES, Adjective, Modal, Term, number
-from variations.tasks.translation.baselines import copy_baseline, dictionary_baseline
+from variations.tasks.translation.trained import copy_baseline, dictionary_baseline
 
 ROOT = Path(__file__).resolve().parents[2]
 STORED = ROOT / "src" / "variations" / "tasks" / "translation" / "data" / "toy"

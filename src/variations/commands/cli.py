@@ -33,8 +33,7 @@ from variations.configuration.compose import (
 from variations.configuration.doors import open_typed
 from variations.configuration.hydra_door import VERSION_BASE, flags
 from variations.configuration.overrides import is_axis
-from variations.configuration.places import CONF
-from variations.configuration.spelling import same_line, spelled
+from variations.configuration.places import CONF, same_line, spelled
 from variations.configuration.suggestions import did_you_mean, switched_off
 from variations.system import streams
 from variations.system.errors import ConfigError, ExitCode, UserError

@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-from variations.configuration.spelling import PROGRAM
+from variations.configuration.places import PROGRAM
 from variations.configuration.suggestions import did_you_mean
 from variations.system.errors import ExitCode
 

@@ -13,8 +13,7 @@ from typing import Any
 import yaml
 
 from variations.configuration.compose import loader
-from variations.configuration.places import CONF
-from variations.configuration.spelling import spelled
+from variations.configuration.places import CONF, spelled
 from variations.configuration.suggestions import options
 
 WIDEST = 66

@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 
 from variations.commands.cli import fail
-from variations.configuration.places import CONF, IN_CHECKOUT
+from variations.configuration.places import CONF, IN_CHECKOUT, spelled
 from variations.configuration.places import SWEEPS as LINK
-from variations.configuration.spelling import spelled
 from variations.store.atomic import write_text
 from variations.system.errors import UserError
 

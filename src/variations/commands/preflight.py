@@ -6,9 +6,9 @@ from typing import Any
 from variations.configuration.compose import compose_node, loader, to_config
 from variations.configuration.faults import check
 from variations.configuration.overrides import EVERYTHING, Screened, screen
+from variations.configuration.places import spelled
 from variations.configuration.rules import Fault
 from variations.configuration.schema import RunConfig
-from variations.configuration.spelling import spelled
 from variations.configuration.tasks import named, schema_for
 from variations.searching.definition import PLUGIN, define, is_search
 from variations.system.errors import ConfigError, UserError

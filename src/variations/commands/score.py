@@ -11,9 +11,8 @@ from variations.commands.cli import command
 from variations.configuration.schema import choice
 from variations.system.errors import DataError, UserError
 from variations.tasks.translation.data.textfiles import read_lines
-from variations.tasks.translation.scoring.bleu import moses_languages
+from variations.tasks.translation.scoring.bleu import Score, as_dict, moses_languages
 from variations.tasks.translation.scoring.ladder import remarks, score_all
-from variations.tasks.translation.scoring.score import Score, as_dict
 
 DEFAULT_LANGUAGE = "de"
 

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from variations.configuration.tasks import named
+from variations.planning.measuring import telling
 from variations.planning.price import Bill, Price
 from variations.planning.rows import PAPERS, Planned
-from variations.planning.shape import telling
 from variations.store.atomic import json_text
 from variations.store.rows import differences
 from variations.system.errors import UserError

@@ -1,5 +1,7 @@
 """Measurements of shapes: asked of child processes, kept in the cache, one fault never the end of the others."""
 
+import contextlib
+import hashlib
 import json
 import os
 import subprocess
@@ -8,16 +10,108 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from variations.configuration.compose import to_dict
 from variations.configuration.schema import RunConfig, default_cache
 from variations.configuration.tasks import named
-from variations.planning.shape import Shape, machine_bytes
 from variations.store.atomic import write_json
+from variations.store.environment import cpu_model, gpu_names, versions
+from variations.store.identity import covered, flatten, identity
 from variations.system import processes
 from variations.system.errors import UserError
+from variations.system.processes import cores, threads_each
+
+IDLE = (
+    "seed",
+    "variation",
+    "trial",
+    "debug",
+    "recipe.name",
+    "recipe.scale",
+    "recipe.schedule",
+    "recipe.lr",
+    "recipe.warmup",
+    "recipe.beta1",
+    "recipe.beta2",
+    "recipe.eps",
+    "recipe.weight_decay",
+    "recipe.average",
+    "recipe.average_every",
+    "trainer.max_steps",
+    "trainer.max_minutes",
+    "trainer.max_nan_steps",
+    "trainer.val_every",
+    "trainer.checkpoint_every",
+    "trainer.checkpoint_minutes",
+    "trainer.log_every",
+)
+"""Keys of every task that change no update's time: names, rates, and how often something else happens."""
+SWITCHES = ("recipe.clip", "recipe.ema")
+"""Numbers of which only counts whether they are zero."""
+PLACES = ("data.root", "logger.kind")
+"""Keys that make no run another run, but may take another time."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Model, geometry of the batches, precision, device and threads."""
+
+    config: RunConfig
+    at_once: int = 1
+    """Runs that share the machine, or its GPU `gpu`."""
+    gpu: str | None = None
+    """As CUDA_VISIBLE_DEVICES names it; None: the first, if the run uses any."""
+    busy: int | None = None
+    """Runs on the whole machine, where other GPUs have theirs; None: `at_once`."""
+
+    @property
+    def threads(self) -> int | None:
+        """CPU threads of each run; None: no limit."""
+        return threads_each(self.busy or self.at_once)
+
+    def key(self) -> str:
+        """Return the name of its measurement: another hardware, torch or code is another one."""
+        parts = {"run": telling(self.config), "at_once": self.at_once, "threads": self.threads, "here": _here()}
+        return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:20]
+
+
+def telling(config: RunConfig) -> dict[str, Any]:
+    """The configuration without what changes no update's time, as flat keys; values of the schema are left out."""
+    task, values = named(config.task), to_dict(config)
+    flat = flatten(values)
+    silent = (*IDLE, *task.untimed, *task.without_effect(flat))
+    found = identity(values) | {key: flat[key] for key in PLACES if key in flat}
+    told = {key: value for key, value in found.items() if not covered(key, silent)}
+    return told | {key: bool(flat[key]) for key in (*SWITCHES, *task.switches)}
+
+
+@cache
+def _here() -> dict[str, Any]:
+    installed, package = versions(), Path(__file__).resolve().parents[1]
+    code = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(package.rglob("*.py"))))
+    return {
+        "cpu": cpu_model(),
+        "cores": cores(),
+        "gpus": gpu_names(),
+        "threads": os.environ.get("OMP_NUM_THREADS"),
+        "versions": {name: installed.get(name) for name in ("torch", "pytorch-lightning")},
+        "code": code.hexdigest(),
+    }
+
+
+def machine_bytes() -> int | None:
+    """Memory of this machine, or of the container if that has less; None where the system does not say."""
+    found = []
+    with contextlib.suppress(AttributeError, ValueError, OSError):
+        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):  # the file may say "max"
+            found.append(int(Path(path).read_text(encoding="ascii")))
+    return min(found) if found else None
+
 
 PATIENCE = 900.0
 """Seconds beyond the limit that a measurement may take: imports, the preparation of data, decoding."""

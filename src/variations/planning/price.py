@@ -1,15 +1,147 @@
-"""The cost of every row of a plan, the total of what is left, and how long that takes on so many devices."""
+"""What a run costs, by what was measured of its shape; what a launch costs, and how long it takes on some devices."""
 
-from collections.abc import Sequence
+import heapq
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from variations.configuration.schema import AUTO
-from variations.planning.cost import Cost, preparation, run_cost
-from variations.planning.measuring import Measured, measured
+from variations.configuration.schema import AUTO, RunConfig
+from variations.planning.measuring import Measured, Shape, machine_bytes, measured
 from variations.planning.packing import packed
 from variations.planning.rows import Planned
-from variations.planning.schedule import Path, Piece, longest_first
-from variations.planning.shape import Shape, machine_bytes
+
+FULL, BEST = 2, 2
+"""Checkpoints that stay: the newest two, and the best weights at each of them (training/checkpoints.py)."""
+ADAM = 3
+"""A full checkpoint holds the weights and Adam's two moments."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One run, in seconds and bytes."""
+
+    start: float
+    """Imports, opening the data, building the network."""
+    updates: float
+    validation: float
+    saving: float
+    test: float
+    """All that follows the training."""
+    disk: int
+    """Checkpoints that stay when it has ended."""
+    memory: int
+    """Peak of the process, or of one GPU."""
+    room: int | None
+    """Memory that there is for it; None where that is not known."""
+    devices: int
+    exact: bool
+    """False where batches were too slow or too large to be measured whole, or their lengths are invented."""
+
+    @property
+    def training(self) -> float:
+        """What `result.json` calls seconds: updates, validation and checkpoints."""
+        return self.updates + self.validation + self.saving
+
+    def seconds(self, share: float = 1.0) -> float:
+        """From start to scores, where `share` of the training is to be done."""
+        return self.start + share * self.training + self.test
+
+    def hours(self, share: float = 1.0) -> float:
+        """Device-hours of the same."""
+        return self.seconds(share) * self.devices / 3600
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether there is memory enough; None where that is not known."""
+        return None if self.room is None else self.memory <= self.room
+
+
+def run_cost(config: RunConfig, values: Mapping[str, Any], room: int | None) -> Cost:
+    """Put together what one run of `config` costs.
+
+    Args:
+        config: A complete configuration.
+        values: What `probe.py` measured of its shape.
+        room: Bytes of memory for each run.
+    """
+    trainer, recipe, weights = config.trainer, config.recipe, values["weights_bytes"]
+    every = trainer.val_every or max(1, trainer.max_steps // 10)
+    validations = -(-trainer.max_steps // every)
+    full = weights * (ADAM + (recipe.ema > 0))
+    averaged = recipe.average if recipe.average > 1 else 0
+    saved = -(-trainer.max_steps // (trainer.checkpoint_every or every)) * full
+    saved += (validations + averaged) * weights  # the dev loss falls at most validations
+    updates = trainer.max_steps * values["update_seconds"]
+    validation = validations * values["validation_seconds"]
+    saving = saved * values["save_seconds_per_byte"]
+    limit, whole = trainer.max_minutes, updates + validation + saving
+    part = 1.0 if limit is None or whole <= 60 * limit else 60 * limit / whole
+    return Cost(
+        start=values["startup_seconds"],
+        updates=part * updates,
+        validation=part * validation,
+        saving=part * saving,
+        test=values["test_seconds"],
+        disk=FULL * full + (min(BEST, validations) + averaged) * weights,
+        memory=values["memory_bytes"],
+        room=values.get("room_bytes") or room,
+        devices=trainer.devices * trainer.nodes,
+        exact=values["share"] == 1 and not values["invented"],
+    )
+
+
+def preparation(values: Mapping[str, Any]) -> float:
+    """Seconds to prepare all training items, from what the part that was read took; 0 if all of them are ready."""
+    read = values.get("read", 1.0)  # nothing is known of a shape that could not be measured
+    return float(values["prepare_seconds"] / read) if read < 1 else 0.0
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A run to be done."""
+
+    name: str
+    seconds: float
+    first: bool = False
+    """A base row's run: it is started before the others."""
+    after: str | None = None
+    """Name of the run whose checkpoint it needs; a name that is not among the pieces is done already."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """A way to do all pieces."""
+
+    seconds: float
+    """From the first start to the last end."""
+    critical: list[str]
+    """The pieces, first to last, that the end waited for without a pause."""
+
+
+def longest_first(pieces: Sequence[Piece], places: int) -> Path:
+    """Give each free place the longest piece that can start (Graham's LPT rule: at most a third over the optimum).
+
+    Args:
+        pieces: What there is to do; `after` must not go in circles.
+        places: Pieces at the same time, at least 1.
+    """
+    undone = {piece.name for piece in pieces}
+    waiting = sorted(pieces, key=lambda piece: (not piece.first, -piece.seconds))
+    running: list[tuple[float, str]] = []  # when it ends, and its name
+    before: dict[str, str | None] = {}  # the piece at whose end it started
+    now, last = 0.0, None
+    while undone:
+        for piece in [p for p in waiting if p.after not in undone][: places - len(running)]:
+            waiting.remove(piece)
+            heapq.heappush(running, (now + piece.seconds, piece.name))
+            before[piece.name] = last
+        now, last = heapq.heappop(running)
+        undone.remove(last)
+    chain: list[str] = []
+    while last is not None:
+        chain.append(last)
+        last = before[last]
+    return Path(now, chain[::-1])
 
 
 @dataclass(frozen=True)

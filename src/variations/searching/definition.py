@@ -17,8 +17,8 @@ from omegaconf import OmegaConf
 from variations.configuration.compose import compose_node, compose_run, loader, to_config, to_dict
 from variations.configuration.faults import check
 from variations.configuration.overrides import leaf_keys
+from variations.configuration.places import spelled
 from variations.configuration.schema import RunConfig, SearchConfig, TrialConfig, VariationConfig
-from variations.configuration.spelling import spelled
 from variations.configuration.suggestions import did_you_mean, options
 from variations.configuration.tasks import named
 from variations.searching.objectives import Objective, objective_faults, unmeasured_faults

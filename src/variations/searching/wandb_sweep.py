@@ -9,8 +9,7 @@ from typing import Any
 
 import yaml
 
-from variations.configuration.places import IN_CHECKOUT
-from variations.configuration.spelling import spelled
+from variations.configuration.places import IN_CHECKOUT, spelled
 from variations.configuration.tasks import named
 from variations.searching.definition import Definition, define, is_search
 from variations.searching.space import Dimension

@@ -10,9 +10,8 @@ from typing import Any
 import yaml
 
 from variations.configuration import doors
-from variations.configuration.places import CONF
+from variations.configuration.places import CONF, spelled
 from variations.configuration.schema import SweepConfig
-from variations.configuration.spelling import spelled
 from variations.configuration.tasks import task_of
 from variations.store.atomic import read_yaml
 from variations.store.identity import covered, defaults, flatten, is_incidental

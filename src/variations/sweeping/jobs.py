@@ -16,9 +16,9 @@ from hydra.core.override_parser.types import Glob, Override
 from variations.configuration.compose import compose_run, loader
 from variations.configuration.faults import check
 from variations.configuration.overrides import values_of
+from variations.configuration.places import spelled
 from variations.configuration.rules import Fault
 from variations.configuration.schema import RunConfig, VariationConfig
-from variations.configuration.spelling import spelled
 from variations.configuration.suggestions import did_you_mean, options
 from variations.configuration.tasks import named
 from variations.store.identity import is_incidental

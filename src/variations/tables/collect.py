@@ -12,6 +12,7 @@ from variations.store.rows import RowDefinition, SweepDefinition, row_definition
 from variations.system.errors import UserError
 from variations.tasks.base import Measure, TestedRun
 
+
 BUDGET = {"steps": 0.0, "source_tokens": 0.01, "target_tokens": 0.01, "dropped_pairs": 0.0}
 """What must be equal between a row and its base row, and the relative difference that is let pass."""
 
@@ -204,3 +205,48 @@ def _seed_run(home: Path, seed: int, read: Reader) -> SeedRun:
     if run.state == "finished" and not run.result:
         return SeedRun(seed, "broken", NO_RESULT, folder.path, run.config)
     return SeedRun(seed, run.state, run.reason, folder.path, run.config, run.result, run.step)
+
+
+# Costs ----------------------------------------------------------------------------------------------------------------
+
+
+def device(run: SeedRun) -> str | None:
+    """`GPU` or `CPU`, as the result says, else the configuration; None where neither does."""
+    hardware = run.result.get("hardware")
+    kind = hardware.get("accelerator") if isinstance(hardware, dict) else hardware
+    kind = kind or (run.config.get("trainer") or {}).get("accelerator")
+    if kind == "auto":
+        return "GPU" if _gpus(run) else "CPU"
+    return {"gpu": "GPU", "cuda": "GPU", "cpu": "CPU"}.get(str(kind).lower())
+
+
+def device_hours(run: SeedRun) -> float | None:
+    """Hours of training times devices (GPUs, or processes on CPUs), over all nodes."""
+    seconds = run.result.get("seconds")
+    if not isinstance(seconds, int | float):
+        return None
+    trainer, hardware = run.config.get("trainer") or {}, run.result.get("hardware")
+    measured = hardware.get("devices") if isinstance(hardware, dict) else None  # of all nodes together
+    configured = _count(trainer.get("devices")) * _count(trainer.get("nodes"))
+    return seconds / 3600 * (_count(measured) if measured else configured)
+
+
+def row_hours(row: Row) -> tuple[float, str] | None:
+    """Mean device-hours of a row's finished runs and the device's name: `GPU`, `CPU`, or both where runs differ."""
+    found = [(hours, device(run) or "device") for run in row.finished if (hours := device_hours(run)) is not None]
+    if not found:
+        return None
+    return fmean(hours for hours, _ in found), "/".join(dict.fromkeys(name for _, name in found))
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and value > 0 else 1
+
+
+def _gpus(run: SeedRun) -> list[str]:
+    try:
+        environment = RunFolder(run.folder).environment() if run.folder else None
+    except UserError:
+        return []
+    found = (environment or {}).get("gpus")
+    return found if isinstance(found, list) else []

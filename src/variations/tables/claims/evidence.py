@@ -23,8 +23,7 @@ from variations.tables.claims.rule import (
     t_interval,
     verdict,
 )
-from variations.tables.collect import Row, SeedRun, collect, table_task
-from variations.tables.costs import device_hours
+from variations.tables.collect import Row, SeedRun, collect, device_hours, table_task
 from variations.tables.table import why_untrained
 from variations.tasks.base import Measure
 

@@ -15,10 +15,9 @@ from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.data.module import TranslationData
 from variations.tasks.translation.decoding.translator import Translator
 from variations.tasks.translation.inspection.stored import store_maps
-from variations.tasks.translation.scoring.bleu import moses, sacre_bleu
+from variations.tasks.translation.scoring.bleu import as_dict, moses, sacre_bleu
 from variations.tasks.translation.scoring.gleu import sentence_gleu
 from variations.tasks.translation.scoring.ladder import score_all
-from variations.tasks.translation.scoring.score import as_dict
 
 
 class TranslationExperiment(SequenceExperiment):

@@ -19,7 +19,7 @@ from variations.models.transformer.layers import DecoderLayer, EncoderLayer
 from variations.models.transformer.positions import Sinusoidal, sinusoids
 from variations.models.transformer.transformer import Transformer
 from variations.system.errors import UserError
-from variations.tasks.translation.decoding.hypothesis import Hypothesis, length_penalty
+from variations.tasks.translation.decoding.protocol import Hypothesis, length_penalty
 from variations.tasks.translation.decoding.step import output_limits
 from variations.tasks.translation.decoding.translator import Translator, pad_sources
 

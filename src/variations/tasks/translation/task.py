@@ -129,7 +129,7 @@ class Translation(SequenceTask, Measures):
 
     def record(self, run: TestedRun) -> Mapping[str, Any]:
         """Texts, or sums over sentences where the text is not ours to publish, and the BLEU of baselines."""
-        from variations.tasks.translation.recorded import record
+        from variations.tasks.translation.trained import record
 
         return record(run.folder, run.config)
 

@@ -5,20 +5,87 @@ or if its dev perplexity was still falling steeply when it ended: by more than S
 and the last one, in the mean over its seeds. Such a row says how far it got, not what it can do.
 """
 
+import gzip
+import io
 import json
+import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from math import expm1
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
 from variations.store.atomic import read_stored
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
 from variations.tasks.base import TestedRun
 from variations.tasks.translation.measures import STEEP, measure
+from variations.tasks.translation.scoring.ladder import BLEUS
+from variations.tasks.translation.scoring.stored_text import StoredText
+
+DICTIONARY = Path(__file__).parent / "data" / "toy" / "dictionary.tsv.gz"
+"""English and German words of the toy corpus' grammar, written by `tools/make_toy_corpus.py`."""
+
+
+def copy_baseline(sources: Sequence[str]) -> list[str]:
+    """Return the source sentences as they are."""
+    return list(sources)
+
+
+def dictionary_baseline(sources: Sequence[str]) -> list[str]:
+    """Return each sentence of the toy corpus translated word by word, in the order of the English words."""
+    return [_translate(source) for source in sources]
+
+
+@cache
+def _dictionary() -> dict[str, str]:
+    lines = gzip.decompress(DICTIONARY.read_bytes()).decode().splitlines()
+    return dict(line.split("\t") for line in lines)
+
+
+def _translate(sentence: str) -> str:
+    entries = _dictionary()
+    text = re.sub(r"[\w'-]+", lambda match: entries.get(match[0].lower(), match[0]), sentence)
+    return text[0].upper() + text[1:]
+
+
+OWN_CORPORA = ("toy",)
+"""Values of `data.kind` whose sentences may be published: those that this project generates."""
+
+
+def record(folder: RunFolder, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Baselines and texts of each translated set, by file name."""
+    data = config.get("data") or {}
+    sets = sorted(path.stem for path in folder.hypotheses.glob("*.hyp"))
+    files: dict[str, Any] = {BASELINES: {name: baselines(folder.path, config, name) for name in sets}}
+    for name in sets:
+        files |= _texts(folder, name, own=data.get("kind") in OWN_CORPORA, language=str(data.get("target") or "de"))
+    return files
+
+
+def _texts(folder: RunFolder, name: str, *, own: bool, language: str) -> dict[str, bytes]:
+    """The texts of a set, or the substitute for sentences that we may not publish."""
+    place = folder.hypotheses
+    kept = ("hyp", "src", "ref") if own else ("hyp",)
+    texts = {f"hypotheses/{name}.{side}.gz": _packed((place / f"{name}.{side}").read_bytes()) for side in kept}
+    if own:
+        return texts
+    stored = StoredText(place, name)
+    texts[f"hypotheses/{name}.ref.sha256"] = f"{stored.reference_hash}\n".encode()
+    for score in BLEUS:
+        file = io.BytesIO()
+        np.save(file, stored.counts(score, language, cache=False).astype(np.int16), allow_pickle=False)
+        texts[f"hypotheses/{name}.{score}.counts.npy.gz"] = _packed(file.getvalue())
+    return texts
+
+
+def _packed(data: bytes) -> bytes:
+    return gzip.compress(data, 9, mtime=0)  # no time in it: the same text gives the same file
+
 
 LAST = 0.2
 BASELINES = "baselines.json"
@@ -107,8 +174,8 @@ def baselines(folder: Path, config: Mapping[str, Any], part: str) -> dict[str, f
 
 @lru_cache(maxsize=16)
 def _counted(source: bytes, reference: bytes, toy: bool) -> tuple[tuple[str, float], ...]:
-    from variations.tasks.translation.baselines import copy_baseline, dictionary_baseline
     from variations.tasks.translation.scoring.counts import bleu, bleu_counts
+    from variations.tasks.translation.trained import copy_baseline, dictionary_baseline
 
     sources, references = (side.decode("utf-8").removesuffix("\n").split("\n") for side in (source, reference))
     systems = {"copy of the source": copy_baseline(sources)}

@@ -1,4 +1,4 @@
-from variations.tasks.translation.scoring.compounds import replace_unicode_punctuation, split_compounds
+from variations.tasks.translation.scoring.bleu import replace_unicode_punctuation, split_compounds
 
 
 def test_hyphens_between_non_spaces_become_tokens():

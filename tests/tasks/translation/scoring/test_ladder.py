@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from variations.system.errors import DataError
-from variations.tasks.translation.scoring.bleu import moses, multi30k_tokens
+from variations.tasks.translation.scoring.bleu import as_dict, moses, multi30k_tokens
 from variations.tasks.translation.scoring.ladder import remarks, score_all
-from variations.tasks.translation.scoring.score import as_dict
 
 DATA = Path(os.environ.get("VARIATIONS_TEST_DATA", Path(__file__).resolve().parents[4] / ".." / "shared" / "data"))
 

@@ -18,8 +18,15 @@ import torch
 from torch import Tensor
 
 from variations.tasks.translation.decoding.greedy import greedy_search
-from variations.tasks.translation.decoding.hypothesis import Hypothesis, hypotheses_from_lists, length_penalty
-from variations.tasks.translation.decoding.protocol import BOS, EOS, PAD, Decodable
+from variations.tasks.translation.decoding.protocol import (
+    BOS,
+    EOS,
+    PAD,
+    Decodable,
+    Hypothesis,
+    hypotheses_from_lists,
+    length_penalty,
+)
 from variations.tasks.translation.decoding.step import best_tokens, log_probabilities, look_interval, output_limits
 
 __all__ = ["Hypothesis", "beam_search", "length_penalty"]

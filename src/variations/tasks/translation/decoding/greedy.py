@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from variations.tasks.translation.decoding.hypothesis import Hypothesis, hypotheses_from_lists, length_penalty
-from variations.tasks.translation.decoding.protocol import Decodable
+from variations.tasks.translation.decoding.protocol import Decodable, Hypothesis, hypotheses_from_lists, length_penalty
 from variations.tasks.translation.decoding.step import best_tokens, log_probabilities, look_interval
 
 LEAVE_SHARE = 8

@@ -3,11 +3,65 @@
 The tokenised forms equal `multi-bleu.perl`: text tokenised beforehand, no smoothing, one reference.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from variations.tasks.translation.scoring.score import Score
+
+@dataclass(frozen=True)
+class Score:
+    """One number, with everything needed to compare it with a published one."""
+
+    name: str
+    """Key in `result.json`, such as `bleu`."""
+    value: float
+    """Percent for all but perplexities."""
+    convention: str
+    """One plain sentence: which text, which tokenisation, which case."""
+    signature: str | None = None
+    """sacreBLEU's signature, where it computed the score."""
+    details: dict[str, Any] = field(default_factory=dict)
+    """Precisions, brevity penalty, lengths, … as plain numbers and lists."""
+
+
+def as_dict(scores: Iterable[Score]) -> dict[str, dict[str, Any]]:
+    """The `scores` entry of one test set in `result.json`: name -> value, signature, convention, details."""
+    return {
+        score.name: {
+            "value": score.value,
+            "signature": score.signature,
+            "convention": score.convention,
+            "details": dict(score.details),
+        }
+        for score in scores
+    }
+
+
+HYPHEN = re.compile(r"(\S)-(\S)")
+
+
+def split_compounds(line: str) -> str:
+    """Write `rich-text` as `rich ##AT##-##AT## text`.
+
+    Matches do not overlap, as in the original's `s{(\\S)-(\\S)}{…}g`: in `a-b-c` the first match takes the `b`, so that
+    the second hyphen stays: `a ##AT##-##AT## b-c`.
+    """
+    return HYPHEN.sub(r"\1 ##AT##-##AT## \2", line)
+
+
+@lru_cache(maxsize=1)
+def _normaliser() -> Any:
+    from sacremoses import MosesPunctNormalizer
+
+    return MosesPunctNormalizer()
+
+
+def replace_unicode_punctuation(line: str) -> str:
+    """Full-width and curly punctuation as ASCII: Moses' `replace-unicode-punctuation.perl`."""
+    return line if line.isascii() else str(_normaliser().replace_unicode_punct(line))
+
 
 Tokenise = Callable[[str], str]
 

@@ -7,10 +7,18 @@ tokenised and lower-cased, today's custom is sacreBLEU. Each score here states w
 from collections.abc import Sequence
 
 from variations.system.errors import DataError
-from variations.tasks.translation.scoring.bleu import Tokenise, chrf, moses, multi30k_tokens, multi_bleu, sacre_bleu
-from variations.tasks.translation.scoring.compounds import replace_unicode_punctuation, split_compounds
+from variations.tasks.translation.scoring.bleu import (
+    Score,
+    Tokenise,
+    chrf,
+    moses,
+    multi30k_tokens,
+    multi_bleu,
+    replace_unicode_punctuation,
+    sacre_bleu,
+    split_compounds,
+)
 from variations.tasks.translation.scoring.gleu import corpus_gleu
-from variations.tasks.translation.scoring.score import Score
 
 BLEUS = ("bleu", "bleu_lc", "bleu_tok", "bleu_tok_lc", "bleu_split")
 """The forms of BLEU, which differ in what is done to the text before n-grams are counted."""

@@ -1,0 +1,107 @@
+"""A table of a sweep as data: its rows, each with published and measured figures, before any format draws it."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from variations.store.rows import SweepDefinition
+from variations.tables.agreement import Agreement
+from variations.tables.chance import RowTest, SignificanceConfig
+from variations.tables.collect import Row, Summary
+from variations.tasks.base import Measure
+from variations.tasks.task import Task
+
+NOT_TRAINED = "not trained"
+COSTS = ("steps", "source_tokens", "target_tokens", "padded_tokens", "seconds", "flops", "dropped_pairs")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A published number, the mark of where it was read, and our figure's distance from it where there is one."""
+
+    value: float
+    recalled: bool
+    measure: str | None = None
+    """Our measure that it is compared with."""
+    difference: float | None = None
+    """Measured mean minus published."""
+    notes: tuple[str, ...] = ()
+    """Why it is not compared, or what else differs."""
+
+
+@dataclass
+class Line:
+    """A row of the table, all numbers at full precision."""
+
+    row: Row
+    base: str | None
+    changes: str | None
+    """What it changes in its base row."""
+    measured: dict[str, Summary]
+    delta: dict[str, Summary]
+    """Difference from the base row over the seeds both have."""
+    published: dict[str, Figure]
+    published_delta: dict[str, float]
+    costs: dict[str, float]
+    hours: tuple[float, str] | None = None
+    """Mean device-hours of training, and on which device: `GPU`, `CPU`."""
+    test: RowTest | None = None
+    """Is the difference from the base row more than chance?"""
+    untested: str | None = None
+    """Why it is not tested."""
+    untrained: str | None = None
+    """Why it counts as not trained, and is compared with nothing."""
+    notes: tuple[str, ...] = ()
+    """What the reader must know of this row's runs."""
+
+    @property
+    def label(self) -> str:
+        """Printed name."""
+        return self.row.definition.label
+
+    @property
+    def seeds(self) -> str:
+        """`2/3` seeds finished; nothing for a row that is quoted."""
+        return f"{len(self.row.finished)}/{len(self.row.runs)}" if self.row.runs else ""
+
+    @property
+    def gaps(self) -> list[str]:
+        """A sentence for each seed without a result."""
+        return [f"{self.label}, seed {run.seed}: {run.describe()}" for run in self.row.runs if not run.finished]
+
+
+@dataclass
+class Table:
+    """A sweep's table."""
+
+    task: Task
+    sweep: SweepDefinition
+    store: Path
+    measures: list[Measure]
+    """Columns of measured figures, the sweep's metric first."""
+    lines: list[Line]
+    significance: SignificanceConfig = field(default_factory=SignificanceConfig)
+    agreements: list[Agreement] = field(default_factory=list)
+    """Do published and measured differences rank the rows alike?"""
+    remarks: list[str] = field(default_factory=list)
+    """Data, recipe, scale, conventions and tests."""
+
+    @property
+    def primary(self) -> Measure:
+        """The sweep's metric."""
+        return self.measures[0]
+
+    @property
+    def columns(self) -> list[Measure]:
+        """Measures that have a column of their own: all but the parts of others."""
+        return [measure for measure in self.measures if not measure.part_of]
+
+    def part(self, key: str) -> Measure | None:
+        """Our measure of a published figure, if it is a part of another."""
+        kind = self.task.published(key)
+        found = self.task.measure(kind.measures[0]) if kind.measures else None
+        return found if found and found.part_of else None
+
+    @property
+    def gaps(self) -> list[str]:
+        """Every cell without a result."""
+        return [gap for line in self.lines for gap in line.gaps]
