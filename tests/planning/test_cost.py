@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from variations.configuration.compose import compose_run
+from variations.planning.cost import preparation, run_cost
 from variations.planning.formats import size
-from variations.planning.price import preparation, run_cost
 from variations.tables.grid import duration
 
 STEPS = ["trainer.max_steps=1000", "trainer.val_every=300", "trainer.val_bleu=50"]

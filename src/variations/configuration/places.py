@@ -1,13 +1,19 @@
-"""Where the configuration files are: in a checkout `conf/` and `sweeps/`, in an installed package its copy of them.
+"""Where the configuration files are, and how commands are spelled.
 
-`_conf` stands in the package: a symbolic link to `conf/` in a checkout, a folder of files in a wheel. The sweeps are
-its group `sweep`, which in a checkout is a link to `sweeps/`.
+In a checkout the files are in `conf/` and `sweeps/`, in an installed package in its copy of them. `_conf` stands in
+the package: a symbolic link to `conf/` in a checkout, a folder of files in a wheel. The sweeps are its group `sweep`,
+which in a checkout is a link to `sweeps/`.
 """
 
 import shlex
 import sys
 from pathlib import Path
 
+PACKAGE = Path(__file__).resolve().parents[1]
+CONF = (PACKAGE / "_conf").resolve()
+SWEEPS = CONF / "sweep"
+IN_CHECKOUT = CONF.name == "conf"
+"""Whether the code runs from a checkout, where the verbs are files in `src/`."""
 PROGRAM = "variations"
 
 
@@ -23,10 +29,3 @@ def same_line() -> str:
     first, *rest = sys.argv
     start = [first] if first.startswith(f"{PROGRAM} ") else [shlex.join(["python", first])]
     return " ".join([*start, *map(shlex.quote, rest)])
-
-
-PACKAGE = Path(__file__).resolve().parents[1]
-CONF = (PACKAGE / "_conf").resolve()
-SWEEPS = CONF / "sweep"
-IN_CHECKOUT = CONF.name == "conf"
-"""Whether the code runs from a checkout, where the verbs are files in `src/`."""

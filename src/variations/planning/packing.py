@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from variations.configuration.schema import RunConfig
+from variations.planning.cost import Cost, run_cost
 from variations.planning.measuring import Measured, Shape, machine_bytes, measured
-from variations.planning.price import Cost, run_cost
 from variations.system.processes import cores
 
 LIMIT = 5.0

@@ -12,7 +12,6 @@ from variations.store.rows import RowDefinition, SweepDefinition, row_definition
 from variations.system.errors import UserError
 from variations.tasks.base import Measure, TestedRun
 
-
 BUDGET = {"steps": 0.0, "source_tokens": 0.01, "target_tokens": 0.01, "dropped_pairs": 0.0}
 """What must be equal between a row and its base row, and the relative difference that is let pass."""
 

@@ -1,0 +1,92 @@
+"""What a run costs, from what was measured of its shape: seconds, device-hours, disk, memory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from variations.configuration.schema import RunConfig
+
+FULL, BEST = 2, 2
+"""Checkpoints that stay: the newest two, and the best weights at each of them (training/checkpoints.py)."""
+ADAM = 3
+"""A full checkpoint holds the weights and Adam's two moments."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One run, in seconds and bytes."""
+
+    start: float
+    """Imports, opening the data, building the network."""
+    updates: float
+    validation: float
+    saving: float
+    test: float
+    """All that follows the training."""
+    disk: int
+    """Checkpoints that stay when it has ended."""
+    memory: int
+    """Peak of the process, or of one GPU."""
+    room: int | None
+    """Memory that there is for it; None where that is not known."""
+    devices: int
+    exact: bool
+    """False where batches were too slow or too large to be measured whole, or their lengths are invented."""
+
+    @property
+    def training(self) -> float:
+        """What `result.json` calls seconds: updates, validation and checkpoints."""
+        return self.updates + self.validation + self.saving
+
+    def seconds(self, share: float = 1.0) -> float:
+        """From start to scores, where `share` of the training is to be done."""
+        return self.start + share * self.training + self.test
+
+    def hours(self, share: float = 1.0) -> float:
+        """Device-hours of the same."""
+        return self.seconds(share) * self.devices / 3600
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether there is memory enough; None where that is not known."""
+        return None if self.room is None else self.memory <= self.room
+
+
+def run_cost(config: RunConfig, values: Mapping[str, Any], room: int | None) -> Cost:
+    """Put together what one run of `config` costs.
+
+    Args:
+        config: A complete configuration.
+        values: What `probe.py` measured of its shape.
+        room: Bytes of memory for each run.
+    """
+    trainer, recipe, weights = config.trainer, config.recipe, values["weights_bytes"]
+    every = trainer.val_every or max(1, trainer.max_steps // 10)
+    validations = -(-trainer.max_steps // every)
+    full = weights * (ADAM + (recipe.ema > 0))
+    averaged = recipe.average if recipe.average > 1 else 0
+    saved = -(-trainer.max_steps // (trainer.checkpoint_every or every)) * full
+    saved += (validations + averaged) * weights  # the dev loss falls at most validations
+    updates = trainer.max_steps * values["update_seconds"]
+    validation = validations * values["validation_seconds"]
+    saving = saved * values["save_seconds_per_byte"]
+    limit, whole = trainer.max_minutes, updates + validation + saving
+    part = 1.0 if limit is None or whole <= 60 * limit else 60 * limit / whole
+    return Cost(
+        start=values["startup_seconds"],
+        updates=part * updates,
+        validation=part * validation,
+        saving=part * saving,
+        test=values["test_seconds"],
+        disk=FULL * full + (min(BEST, validations) + averaged) * weights,
+        memory=values["memory_bytes"],
+        room=values.get("room_bytes") or room,
+        devices=trainer.devices * trainer.nodes,
+        exact=values["share"] == 1 and not values["invented"],
+    )
+
+
+def preparation(values: Mapping[str, Any]) -> float:
+    """Seconds to prepare all training items, from what the part that was read took; 0 if all of them are ready."""
+    read = values.get("read", 1.0)  # nothing is known of a shape that could not be measured
+    return float(values["prepare_seconds"] / read) if read < 1 else 0.0
