@@ -90,7 +90,7 @@ def _bill(rows: list["Planned"], config: PlanConfig, *, named: bool) -> "Bill | 
         return None
     from variations.configuration import surroundings
 
-    configs = [row.config for row in rows if row.config is not None and row.trainable]
+    configs = [row.config for row in rows if row.config is not None]
     missing = list(dict.fromkeys(text for found in configs for text in surroundings.faults(found)))
     if missing and config.measure:
         raise ConfigError(missing)

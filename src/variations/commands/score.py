@@ -9,6 +9,8 @@ from typing import Any
 
 from variations.commands.cli import command
 from variations.configuration.schema import choice
+from variations.store.identity import flatten
+from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
 from variations.tasks.translation.data.textfiles import read_lines
 from variations.tasks.translation.scoring.bleu import Score, as_dict, moses_languages
@@ -140,16 +142,8 @@ def _nothing_stored(config: ScoreConfig, folder: Path) -> str:
 
 def _of_run(config: ScoreConfig, key: str) -> str | None:
     """A key of the run's frozen configuration, where there is one."""
-    from omegaconf import OmegaConf
-    from yaml import YAMLError
-
-    path = Path(config.run or "").expanduser() / "config.yaml"
-    if config.run is None or not path.is_file():
-        return None
-    try:
-        found = OmegaConf.select(OmegaConf.load(path), key)
-    except (YAMLError, OSError, UnicodeDecodeError) as error:
-        raise DataError(f"The run's configuration {path} cannot be read ({error}): give lang=LANGUAGE.") from None
+    folder = RunFolder(Path(config.run or "").expanduser())
+    found = flatten(folder.config()).get(key) if config.run is not None and folder.exists() else None
     return str(found) if found else None
 
 
@@ -161,13 +155,7 @@ def _file_language(path: Path) -> str | None:
 
 def stored_perplexities(run: Path, name: str) -> list[Score]:
     """Perplexities of the set `name` that the run itself measured (`loss` in its result.json)."""
-    path = run.expanduser() / "result.json"
-    if not path.is_file():
-        return []
-    try:
-        loss = json.loads(path.read_text(encoding="utf-8")).get("loss", {})
-    except (ValueError, AttributeError) as error:
-        raise DataError(f"The run's {path} is damaged ({error}).") from None
+    loss = (RunFolder(run.expanduser()).result() or {}).get("loss") or {}
     sentences = {
         "ppl": "Perplexity per target sub-word, end of sentence included, from the loss without label smoothing.",
         "ppl_per_word": "Perplexity per target word, from the loss without label smoothing.",

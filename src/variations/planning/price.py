@@ -100,7 +100,7 @@ def bill(rows: Sequence[Planned], places: int | None, limit: float, *, fresh: bo
         fresh: Measure again what is known.
     """
     rows = _packed(rows, limit, fresh=fresh)
-    shapes = {row.name: Shape(row.config, row.at_once) for row in rows if row.config is not None and row.trainable}
+    shapes = {row.name: Shape(row.config, row.at_once) for row in rows if row.config is not None}
     found = measured(shapes, limit, fresh=fresh)
     answers = [found[shapes[row.name].key()] if row.name in shapes else None for row in rows]
     prices = [_price(row, answer) for row, answer in zip(rows, answers, strict=True)]
@@ -125,13 +125,15 @@ def bill(rows: Sequence[Planned], places: int | None, limit: float, *, fresh: bo
         preparation=max((preparation(answer.values or {}) for answer in answers if answer), default=0.0),
         places=places,
         path=longest_first(pieces, places),
-        unknown=[row.name for row, price in zip(rows, prices, strict=True) if row.trainable and price.cost is None],
+        unknown=[
+            row.name for row, price in zip(rows, prices, strict=True) if row.config is not None and price.cost is None
+        ],
     )
 
 
 def _packed(rows: Sequence[Planned], limit: float, *, fresh: bool) -> Sequence[Planned]:
     """The rows with as many at once as the launch would choose by measuring, where it is to."""
-    base = next((row.config for row in rows if row.trainable), None)
+    base = next((row.config for row in rows if row.config is not None), None)
     if base is None or base.sweep.at_once != AUTO or base.trainer.accelerator != "cpu":
         return rows
     chosen = packed(base, sum(len(row.launches) for row in rows), limit=limit, fresh=fresh)

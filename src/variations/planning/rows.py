@@ -87,11 +87,6 @@ class Planned:
         return f"{self.table}/{self.definition.row}" if self.table else self.definition.row
 
     @property
-    def trainable(self) -> bool:
-        """Whether it is not only quoted."""
-        return self.config is not None
-
-    @property
     def reuses(self) -> str | None:
         """The row whose checkpoint it only tests."""
         return self.config.variation.reuse if self.config is not None and self.config.sweep.reuse else None

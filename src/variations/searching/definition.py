@@ -121,10 +121,7 @@ def is_search(arguments: Sequence[str], extra_folder: str | None = None) -> bool
 
 @lru_cache(maxsize=8)
 def _file_is_search(choice: str, extra_folder: str | None) -> bool:
-    return _is_on(compose_run([choice], extra_folder=extra_folder).sweep.search)
-
-
-def _is_on(settings: SearchConfig) -> bool:
+    settings: SearchConfig = compose_run([choice], extra_folder=extra_folder).sweep.search
     return settings.trials is not None or bool(settings.space)
 
 
@@ -180,8 +177,10 @@ def _composed(
     extra_folder: str | None,
 ) -> Definition:
     settings = head.sweep.search
-    if settings.baseline is not None and (fault := baseline_fault(settings.baseline, extra_folder)):
-        raise ConfigError([*problems, fault])
+    valid = options(loader(extra_folder), "variation")
+    if (name := settings.baseline) is not None and name not in valid:
+        text = f"there is no such row.{did_you_mean(name, valid)} Write TABLE/ROW, as for variation=."
+        raise ConfigError([*problems, f"search.baseline={name}: {text}"])
     typed = {line.partition("=")[0] for line in shared}
     own = [line for line in head.sweep.overrides if line.partition("=")[0] not in typed]
     start = [f"variation={settings.baseline}"] if settings.baseline is not None else []
@@ -313,16 +312,6 @@ def _trial_faults(
                 continue
             found += [fault.text for fault in check(config)]
     return found
-
-
-def baseline_fault(name: str, extra_folder: str | None) -> str | None:
-    """Say that a baseline is no row; None if it is one."""
-    valid = options(loader(extra_folder), "variation")
-    if name in valid:
-        return None
-    return (
-        f"search.baseline={name}: there is no such row.{did_you_mean(name, valid)} Write TABLE/ROW, as for variation=."
-    )
 
 
 def again(arguments: Sequence[str]) -> str:

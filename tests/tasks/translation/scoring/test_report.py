@@ -95,7 +95,7 @@ def test_missing_run_and_run_without_hypotheses_differ(run):
 
 def test_damaged_result_of_a_run_is_named(run):
     (run / "result.json").write_text("{", encoding="utf-8")
-    with pytest.raises(DataError, match=r"result\.json is damaged"):
+    with pytest.raises(UserError, match=r"result\.json"):
         score(ScoreConfig(run=str(run)))
 
 
