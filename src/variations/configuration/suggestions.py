@@ -31,6 +31,9 @@ OTHER_NAMES = {
     "length_penalty": "decode.alpha",
     "vocab_size": "data.vocabulary",
     "lenpen": "decode.alpha",
+    "embedding_size": "model.d",
+    "n_hops": "model.hops",
+    "babi_root": "data.root",
     "output": "runs",
     "output_dir": "runs",
 }

@@ -37,8 +37,6 @@ class Configured(Protocol):
     """All keys of its runs, with types, choices and bounds."""
     rules: Rules = Rules()
     """Combinations of keys that cannot work."""
-    other_names: Mapping[str, str] = {}
-    """What other systems call its keys."""
     incidental: Sequence[str] = ("data.root", "data.cache")
     """Keys of its own that do not make a run another run: places, names, words."""
     test_only: Sequence[str] = ()

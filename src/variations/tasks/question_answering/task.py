@@ -38,12 +38,6 @@ class QuestionAnswering(Task):
     schema: type[RunConfig] = QuestionAnsweringConfig
     rules: Rules = RULES
     metrics: Sequence[str] = ("dev_nll", "test.error")
-    other_names: Mapping[str, str] = {
-        "embedding_size": "model.d",
-        "n_hops": "model.hops",
-        "batch_size": "recipe.batch_size",
-        "babi_root": "data.root",
-    }
     symbols: Mapping[str, str] = {
         "model.kind": "model",
         "model.hops": "K",

@@ -13,12 +13,6 @@ from variations.tasks.task import Task
 class SequenceTask(Task):
     """A sequence becomes another by a network of `models/` (see `tasks/task.py` for each member)."""
 
-    other_names: Mapping[str, str] = {
-        "beam_size": "decode.beam",
-        "length_penalty": "decode.alpha",
-        "lenpen": "decode.alpha",
-        "vocab_size": "data.vocabulary",
-    }
     test_only: Sequence[str] = ("branch.eval_mode", "branch.eval_seed")
 
     symbols: Mapping[str, str] = {
