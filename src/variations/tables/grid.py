@@ -174,11 +174,11 @@ class _Layout:
         self.add("device_hours", f"{common or 'device'}-hours", cells, rank=6)
 
 
-def delta(value: float | None, digits: int = 2) -> str:
+def delta(value: float | None) -> str:
     """A signed number: `+1.20`, `−0.30`, `0.00`; empty for None."""
     if value is None:
         return ""
-    text = f"{abs(value):.{digits}f}"
+    text = f"{abs(value):.2f}"
     return text if float(text) == 0 else f"{'+' if value > 0 else '−'}{text}"
 
 

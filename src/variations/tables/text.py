@@ -42,20 +42,11 @@ class Grid:
     gaps: list[str] = field(default_factory=list)
 
 
-def plain_grid(
-    title: str, columns: Mapping[str, Sequence[str]], left: Sequence[str], remarks: Sequence[str] = ()
-) -> Grid:
-    """A grid without marks and groups.
-
-    Args:
-        title: Stands above it.
-        columns: Headings with their cells.
-        left: Headings of the columns that are set to the left.
-        remarks: Stand below it.
-    """
+def plain_grid(title: str, columns: Mapping[str, Sequence[str]], left: Sequence[str]) -> Grid:
+    """A grid without marks and groups: headings with their cells, and which of them are set to the left."""
     rows = [[Cell(text) for text in row] for row in zip(*columns.values(), strict=True)]
     headings = [Column(name, right=name not in left) for name in columns]
-    return Grid(title, headings, rows, [None] * len(rows), remarks=list(remarks))
+    return Grid(title, headings, rows, [None] * len(rows))
 
 
 def footnotes(grid: Grid, mark: Callable[[str], str]) -> list[str]:

@@ -8,8 +8,8 @@ from variations.configuration.rules import Fault, Rules
 RULES = Rules()
 
 
-def _divisors(n: int, limit: int = 64) -> str:
-    return ", ".join(str(k) for k in range(1, min(n, limit) + 1) if n % k == 0)
+def _divisors(n: int) -> str:
+    return ", ".join(str(k) for k in range(1, min(n, 64) + 1) if n % k == 0)
 
 
 @RULES.reads("model.h", "model.d_model", "model.d_k", "model.d_v")

@@ -12,7 +12,7 @@ LONGEST = 25
 """Words of a sentence whose attention is drawn."""
 
 
-def samples(folder: RunFolder, limit: int = SAMPLES) -> dict[str, Samples]:
+def samples(folder: RunFolder) -> dict[str, Samples]:
     """The first translations of each set of a tested run, from its `hypotheses/`."""
     from variations.tasks.translation.scoring.bleu import moses
     from variations.tasks.translation.scoring.gleu import sentence_gleu
@@ -25,7 +25,7 @@ def samples(folder: RunFolder, limit: int = SAMPLES) -> dict[str, Samples]:
 
     found = {}
     for path in sorted(folder.hypotheses.glob("*.hyp")):
-        rows = side_by_side(folder.hypotheses, path.stem, "src", "ref", "hyp")[:limit]
+        rows = side_by_side(folder.hypotheses, path.stem, "src", "ref", "hyp")[:SAMPLES]
         scored = [
             (source, reference, hypothesis, round(100 * sentence_gleu(split(hypothesis), split(reference)), 2))
             for source, reference, hypothesis in rows

@@ -108,16 +108,14 @@ def _details(result: Any) -> dict[str, Any]:
     }
 
 
-def sacre_bleu(
-    hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, tokenize: str = "13a"
-) -> Score:
+def sacre_bleu(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> Score:
     """SacreBLEU of detokenised text, named `bleu` (`bleu_lc` when lower-cased), with its signature."""
     from sacrebleu.metrics.bleu import BLEU
 
-    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=True)
+    metric = BLEU(lowercase=lowercase, tokenize="13a", force=True)
     result = metric.corpus_score(list(hypotheses), [list(references)])
     case = "lower-cased" if lowercase else "case-sensitive"
-    convention = f"sacreBLEU on detokenised text with its own {tokenize} tokenisation, {case}."
+    convention = f"sacreBLEU on detokenised text with its own 13a tokenisation, {case}."
     name = "bleu_lc" if lowercase else "bleu"
     return Score(name, float(result.score), convention, str(metric.get_signature()), _details(result))
 

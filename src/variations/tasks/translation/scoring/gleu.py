@@ -10,9 +10,9 @@ from collections.abc import Sequence
 MAX_ORDER = 4
 
 
-def ngrams(tokens: Sequence[str], orders: int = MAX_ORDER) -> Counter[tuple[str, ...]]:
-    """Counts of all n-grams of 1 to `orders` tokens, pooled."""
-    return Counter(tuple(tokens[i : i + n]) for n in range(1, orders + 1) for i in range(len(tokens) - n + 1))
+def ngrams(tokens: Sequence[str]) -> Counter[tuple[str, ...]]:
+    """Counts of all n-grams of 1 to MAX_ORDER tokens, pooled."""
+    return Counter(tuple(tokens[i : i + n]) for n in range(1, MAX_ORDER + 1) for i in range(len(tokens) - n + 1))
 
 
 def gleu_counts(hypothesis: Sequence[str], reference: Sequence[str]) -> tuple[int, int]:
