@@ -9,12 +9,13 @@ the MD5 of test-full.tgz is sacreBLEU's. For the two archives that only French n
 are trusted on first use, and their SHA-256 is recorded beside the file and in the data card.
 """
 
+import html
 import json
+import re
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,7 @@ TRAIN = {
     "de": (EUROPARL, COMMON_CRAWL, NEWS_COMMENTARY),
     "fr": (EUROPARL, COMMON_CRAWL, NEWS_COMMENTARY, UNITED_NATIONS, GIGA),
 }
+SEGMENT, TAG = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.DOTALL | re.IGNORECASE), re.compile(r"</?[A-Za-z][^>]*>")
 BAD = "\udc80"
 """Stands for a line that is not UTF-8: a lone surrogate, which no UTF-8 text can contain."""
 SPACE = {"de": 6_000_000_000, "fr": 40_000_000_000}
@@ -142,39 +144,14 @@ def sources(folder: Path) -> list[dict[str, Any]]:
 
 
 def read_sgm(path: Path) -> list[str]:
-    """The segments of an SGM file in their order, without tags, entities resolved, white space folded."""
-    reader = _Segments()
-    for line in iterate(path):
-        reader.feed(line + "\n")
-    reader.close()
-    if not reader.segments:
+    """The segments of an SGM file in their order, without tags, entities resolved, white space folded.
+
+    SGM is no XML: the files have unescaped & and no closing tags here and there.
+    """
+    segments = SEGMENT.findall("\n".join(iterate(path)))
+    if not segments:
         raise DataError(f"{path} contains no <seg>: it is not an SGM test set.")
-    return reader.segments
-
-
-class _Segments(HTMLParser):
-    """SGM is no XML (the files have unescaped & and no closing tags here and there), so a lenient parser reads it."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.segments: list[str] = []
-        self._open: list[str] | None = None
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Begin a segment."""
-        if tag == "seg":
-            self._open = []
-
-    def handle_endtag(self, tag: str) -> None:
-        """End a segment."""
-        if tag == "seg" and self._open is not None:
-            self.segments.append(" ".join("".join(self._open).split()))
-            self._open = None
-
-    def handle_data(self, data: str) -> None:
-        """Collect text inside a segment."""
-        if self._open is not None:
-            self._open.append(data)
+    return [" ".join(html.unescape(TAG.sub("", segment)).split()) for segment in segments]
 
 
 def _build(made: Path, downloads: Path, source: str, target: str, progress: bool) -> None:
