@@ -95,11 +95,8 @@ def heat_maps(found: AttentionMap, heads: Sequence[int]) -> Any:
     figure, panels = new(1.6 + columns * side, 1.6 + rows * side * ratio, rows, columns, **options)
     image = None
     for panel, head in zip(panels, heads, strict=False):
-        image = panel.imshow(found.weights[head], cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+        image = _shaded(panel, found.weights[head], found.queries, found.keys, size)
         panel.set_title(f"head {head + 1}")
-        panel.set_xticks(range(S), found.keys, rotation=90, fontsize=size, parse_math=False)
-        panel.set_yticks(range(T), found.queries, fontsize=size, parse_math=False)
-        panel.tick_params(length=0)
     for panel in panels[len(heads) :]:
         panel.set_visible(False)
     for panel in panels[max(0, len(heads) - columns) : len(heads)]:
@@ -113,10 +110,7 @@ def alignment_map(weights: NDArray[np.float32], target: Sequence[str], source: S
     """One averaged cross-attention (T, S) as a heat map; `where` says over what the mean was taken."""
     side = 0.22 * max(len(target), len(source)) + 1.2
     figure, panels = new(side + 1.2, 0.22 * len(target) + 2.2)
-    image = panels[0].imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
-    panels[0].set_xticks(range(len(source)), source, rotation=90, fontsize=8, parse_math=False)
-    panels[0].set_yticks(range(len(target)), target, fontsize=8, parse_math=False)
-    panels[0].tick_params(length=0)
+    image = _shaded(panels[0], weights, target, source, 8)
     figure.colorbar(image, ax=panels, label="attention weight", pad=0.02)
     _words_around(figure, f"{PARTS['cross']}, {where}", "cross")
     return figure
@@ -133,10 +127,7 @@ def overview(maps: Sequence[AttentionMap]) -> Any:
             if head >= len(item.weights):
                 panel.set_visible(False)
                 continue
-            image = panel.imshow(
-                item.weights[head], cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest"
-            )
-            panel.set(xticks=[], yticks=[])
+            image = _shaded(panel, item.weights[head], (), (), 8)
             if i == 0:
                 panel.set_title(f"head {head + 1}", fontsize=8)
             if head == 0:
@@ -144,6 +135,15 @@ def overview(maps: Sequence[AttentionMap]) -> Any:
     figure.colorbar(image, ax=panels, label="attention weight", shrink=min(1.0, 3 / (1.3 * len(maps))), pad=0.02)
     _words_around(figure, f"{PARTS[maps[0].part]}, all layers and heads", maps[0].part)
     return figure
+
+
+def _shaded(panel: Any, weights: NDArray[np.float32], queries: Sequence[str], keys: Sequence[str], size: float) -> Any:
+    """Weights (T, S) as shades of blue, with their words at the axes, or without any."""
+    image = panel.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    panel.set_xticks(range(len(keys)), keys, rotation=90, fontsize=size, parse_math=False)
+    panel.set_yticks(range(len(queries)), queries, fontsize=size, parse_math=False)
+    panel.tick_params(length=0)
+    return image
 
 
 def lines(found: AttentionMap, heads: Sequence[int], queries: Sequence[int] | None = None) -> Any:
