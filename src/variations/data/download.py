@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from variations.data.bars import download_bar
+from variations.data.entry import told_if_unwritable
 from variations.data.transfer import Broken, Remote, beside, discard, receive, record, size_of
 from variations.store.atomic import write_json
 from variations.system.errors import UserError
@@ -73,18 +74,13 @@ def fetch(
     remote = Remote(url, sha256, size, md5)
     from filelock import FileLock
 
-    try:
+    with told_if_unwritable(path):
         if _sound(path, remote):
             return path
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(beside(path, ".lock")):
             if not _sound(path, remote):
                 _download(remote, path, manual, progress, patience)
-    except OSError as error:
-        raise UserError(
-            f"Cannot write {path}: {error.strerror or error}. Free some space or name another folder "
-            "with data.cache=DIR."
-        ) from error
     return path
 
 

@@ -10,7 +10,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,18 @@ from typing import Any
 from variations.system.errors import UserError
 
 META = "meta.json"
+
+
+@contextmanager
+def told_if_unwritable(path: Path) -> Iterator[None]:
+    """Raise a UserError where a file or folder of the cache cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"Cannot write {path}: {error.strerror or error}. Free some space or name another folder with "
+            "data.cache=DIR."
+        ) from error
 
 
 def file_sha256(path: Path) -> str:
@@ -74,16 +87,11 @@ def entry(folder: Path, build: Callable[[Path], dict[str, Any]]) -> dict[str, An
         return meta
     from filelock import FileLock
 
-    try:
+    with told_if_unwritable(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.parent / f"{folder.name}.lock"):
-            meta = read_meta(folder)
-            return meta if meta is not None else _build(folder, build)
-    except OSError as error:
-        raise UserError(
-            f"Cannot write the cache entry {folder}: {error.strerror or error}. "
-            "Free some space or name another folder with data.cache=DIR."
-        ) from error
+            meta = read_meta(folder) or _build(folder, build)
+    return meta
 
 
 def _build(folder: Path, build: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:

@@ -2,14 +2,13 @@
 
 import io
 import math
-import os
-import secrets
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from variations.store.atomic import replaced
 from variations.system.errors import UserError
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#8C7A00")
@@ -112,18 +111,8 @@ def save(figure: Any, path: Path) -> Path:
     with rc_context({"svg.hashsalt": path.stem}):
         figure.savefig(buffer, format=kind, dpi=160, facecolor="white", metadata=metadata)
     try:
-        _replace(path, buffer.getvalue())
+        with replaced(path) as temporary:
+            temporary.write_bytes(buffer.getvalue())
     except OSError as error:
         raise UserError(f"Cannot write {path}: {error.strerror}; choose another folder with out=DIR.") from error
     return path
-
-
-def _replace(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

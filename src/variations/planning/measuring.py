@@ -17,11 +17,11 @@ from typing import Any
 from variations.configuration.compose import to_dict
 from variations.configuration.schema import RunConfig, default_cache
 from variations.configuration.tasks import named
+from variations.data.entry import told_if_unwritable
 from variations.store.atomic import write_json
 from variations.store.environment import cpu_model, gpu_names, versions
 from variations.store.identity import covered, flatten, identity
 from variations.system import processes
-from variations.system.errors import UserError
 from variations.system.processes import cores, threads_each
 
 IDLE = (
@@ -155,7 +155,9 @@ def measured(shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False) 
     for key in track(todo, "Measuring", console=console, transient=True, disable=hidden):
         found[key] = answer = _measure(distinct[key], limit)
         if answer.values is not None:
-            _keep(_place(distinct[key], key), answer.values)
+            path = _place(distinct[key], key)
+            with told_if_unwritable(path):
+                write_json(path, dict(answer.values))
     return found
 
 
@@ -170,15 +172,6 @@ def _read(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return values if isinstance(values, dict) and "update_seconds" in values else None
-
-
-def _keep(path: Path, values: Mapping[str, Any]) -> None:
-    try:
-        write_json(path, dict(values))
-    except OSError as error:
-        raise UserError(
-            f"Cannot write {path}: {error.strerror or error}. Name another folder with data.cache=DIR."
-        ) from error
 
 
 def one_device(config: RunConfig) -> RunConfig:

@@ -12,9 +12,9 @@ from typing import Any
 
 from variations.data.bars import status_line
 from variations.data.download import origin
-from variations.data.entry import entry, key_of, text_sha256
+from variations.data.entry import entry, key_of, text_sha256, told_if_unwritable
 from variations.store.atomic import write_json
-from variations.system.errors import DataError, UserError
+from variations.system.errors import DataError
 from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data import multi30k, wmt14
 from variations.tasks.translation.data.textfiles import (
@@ -144,12 +144,8 @@ def surveys(corpus: Corpus, cache: Path | None = None, *, progress: bool = True)
     with status_line(f"Checking {train.source.name} and {train.target.name}", progress and large):
         found = {"train": survey(train.source, train.target, others=keys), **found}
     if path:
-        try:
+        with told_if_unwritable(path):
             write_json(path, {name: each.to_dict() for name, each in found.items()})
-        except OSError as error:
-            raise UserError(
-                f"Cannot write {path}: {error.strerror or error}. Name another folder with data.cache=DIR."
-            ) from error
     return found
 
 

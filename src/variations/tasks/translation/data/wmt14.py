@@ -22,9 +22,10 @@ from typing import Any
 from variations.data.archives import extract
 from variations.data.bars import status_line
 from variations.data.download import fetch, origin
+from variations.data.entry import told_if_unwritable
 from variations.data.transfer import Remote, require_space
 from variations.store.atomic import write_json
-from variations.system.errors import DataError, UserError
+from variations.system.errors import DataError
 from variations.tasks.translation.data.textfiles import iterate, zipped
 
 STATMT = "http://www.statmt.org/"
@@ -108,7 +109,7 @@ def prepare(cache: Path, source: str, target: str, *, progress: bool = True) -> 
     if (folder / SOURCES_FILE).is_file():
         return folder
     require_space(folder, SPACE[other], f"Preparing WMT 2014 {source}-{target}")
-    try:
+    with told_if_unwritable(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.parent / f"{folder.name}.lock"):
             if not (folder / SOURCES_FILE).is_file():
@@ -118,11 +119,6 @@ def prepare(cache: Path, source: str, target: str, *, progress: bool = True) -> 
                 made.mkdir()
                 _build(made, cache / "downloads" / "wmt14", source, target, progress)
                 made.replace(folder)
-    except OSError as error:
-        raise UserError(
-            f"Cannot write {folder}: {error.strerror or error}. Free some space or name another folder "
-            "with data.cache=DIR."
-        ) from error
     return folder
 
 

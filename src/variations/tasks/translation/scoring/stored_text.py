@@ -2,15 +2,13 @@
 
 import hashlib
 import io
-import os
-import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from variations.store.atomic import read_stored, stored_path
+from variations.store.atomic import read_stored, replaced, stored_path
 from variations.system.errors import DataError
 from variations.tasks.translation.scoring.counts import Counts, bleu_counts
 from variations.tasks.translation.scoring.ladder import preparation
@@ -116,11 +114,5 @@ def _read(path: Path) -> Counts | None:
 
 def _write(path: Path, counts: Counts) -> None:
     """Keep counts if the place allows it: they can always be counted again."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            np.save(file, counts, allow_pickle=False)
-        temporary.replace(path)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+    with suppress(OSError), replaced(path) as temporary, temporary.open("xb") as file:
+        np.save(file, counts, allow_pickle=False)
