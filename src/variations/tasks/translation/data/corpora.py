@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -145,7 +145,7 @@ def surveys(corpus: Corpus, cache: Path | None = None, *, progress: bool = True)
         found = {"train": survey(train.source, train.target, others=keys), **found}
     if path:
         with told_if_unwritable(path):
-            write_json(path, {name: each.to_dict() for name, each in found.items()})
+            write_json(path, {name: asdict(each) for name, each in found.items()})
     return found
 
 

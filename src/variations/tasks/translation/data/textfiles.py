@@ -11,11 +11,12 @@ import zlib
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from variations.data.entry import file_sha256
 from variations.system.errors import DataError
 
 BLOCK = 1 << 20
@@ -56,13 +57,9 @@ class Survey:
     source: Side
     target: Side
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain containers for JSON."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Survey":
-        """The inverse of `to_dict`, also after JSON has turned numbers of words into strings."""
+        """The inverse of `asdict`, also after JSON has turned numbers of words into strings."""
         sides = {}
         for name in ("source", "target"):
             side = values[name]
@@ -167,6 +164,8 @@ def survey(
     Raises:
         DataError: a file is missing, empty, damaged or not UTF-8, or the files differ in length.
     """
+    import numpy as np
+
     digests = hashlib.sha256(), hashlib.sha256()
     words: tuple[Counter[int], Counter[int]] = Counter(), Counter()
     wanted = frozenset(key for keys in (others or {}).values() for key in keys)
@@ -188,26 +187,16 @@ def survey(
         raise DataError(f"{source} and {target} are empty: give files with one sentence a line.")
     overlap = {name: sum(key in seen for key in set_keys) for name, set_keys in (others or {}).items()}
     made = [
-        Side(_file_sha256(path), digest.hexdigest(), dict(sorted(counts.items())))
+        Side(file_sha256(path), digest.hexdigest(), dict(sorted(counts.items())))
         for path, digest, counts in zip((source, target), digests, words, strict=True)
     ]
-    return Survey(pairs, blank, blank_lines, len(keys) - _distinct(keys), overlap, *made)
+    distinct = len(np.unique(np.frombuffer(keys, dtype=np.int64))) if keys else 0
+    return Survey(pairs, blank, blank_lines, len(keys) - distinct, overlap, *made)
 
 
 def pair_keys(source: Path, target: Path) -> list[int]:
     """A 64-bit key for each pair that has text, valid within this process; equal pairs have equal keys."""
     return [hash(pair) for pair in iterate_pairs(source, target) if pair[0].strip() and pair[1].strip()]
-
-
-def _distinct(keys: "array[int]") -> int:
-    import numpy as np
-
-    return len(np.unique(np.frombuffer(keys, dtype=np.int64))) if keys else 0
-
-
-def _file_sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def zipped(source: Path, target: Path, *sides: Iterator[str]) -> Iterator[tuple[str, str]]:
