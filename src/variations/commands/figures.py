@@ -18,7 +18,7 @@ OF_RUNS = ("learning_curves", "loss_against_loss", "branch_weights", "convergenc
 
 
 @dataclass
-class FiguresConfig(SweepKeys, Asked):
+class FiguresConfig(Asked, SweepKeys):
     """Keys of `figures.py`: a sweep or a run, and which figure."""
 
     run: str | None = None
