@@ -47,9 +47,6 @@ class QuestionAnsweringExperiment(Experiment):
         rated = functools.partial(rate, batches=self.batches, recipe=self.config.recipe)
         return [ParameterGroup("weights", list(self.network.parameters()), rated)]
 
-    def start(self, place: Place) -> None:
-        """There is nothing to see."""
-
     def losses(self, batch: Batch) -> tuple[Tensor]:
         """What the networks minimise, summed over questions, restarts and groups."""
         self._questions = len(batch)
@@ -101,10 +98,6 @@ class QuestionAnsweringExperiment(Experiment):
         for net in self.network.values():
             if isinstance(net, MemN2N):
                 net.linear.fill_(linear)
-
-    def metrics(self) -> dict[str, Any]:
-        """Nothing is recorded of the weights."""
-        return {}
 
     def validate(self, place: Place) -> dict[str, float]:
         """Loss in nats and error in percent of the questions held out, over all groups and restarts."""
