@@ -112,7 +112,7 @@ def test_missing_items_are_told(table: Table) -> None:
 def test_a_search_takes_the_tasks_measures_and_directions(line: Line) -> None:
     found, faults = objective_faults(SearchConfig(metrics=["test.mse", "parameters"]), line)
     assert faults == []
-    assert [(each.key, each.direction, each.label) for each in found] == [
+    assert [(each.key, each.direction, each.measure.label) for each in found] == [
         ("test.mse", "minimize", "test MSE"),
         ("parameters", "minimize", "parameters"),
     ]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from variations.figures.canvas import COLOURS, INK, linestyle, new, plain
+from variations.figures.canvas import COLOURS, INK, legend, linestyle, new, plain
 from variations.system.errors import UserError
 
 WEAKEST = 0.03
@@ -173,9 +173,9 @@ def lines(found: AttentionMap, heads: Sequence[int], queries: Sequence[int] | No
             _boxes(panel, found.weights[head][asked].mean(axis=0), 1.02 + 0.045 * order, head)
     panel.text(-0.03, -0.8, "query", ha="right", va="center", fontsize=8, color="#777777")
     panel.text(1.03 + boxes, -0.8, "key", ha="left", va="center", fontsize=8, color="#777777")
-    _head_legend(figure, heads)
-    note = f"lines of weight below {WEAKEST:g} are left out"
-    figure.supxlabel(f"{found.title}; {note}", fontsize=8, color="#555555")
+    looks = [(f"head {head + 1}", {"color": _colour(head), "ls": _dashes(head), "lw": 2.4}) for head in heads]
+    note = f"{found.title}; lines of weight below {WEAKEST:g} are left out"
+    legend(figure, looks, min(4, len(heads)), note, fontsize=8, handlelength=2.5)
     return figure
 
 
@@ -215,14 +215,6 @@ def _boxes(panel: Any, weights: NDArray[np.float32], x: float, head: int) -> Non
 
     for j, value in enumerate(weights):
         panel.add_patch(Rectangle((x, j - 0.4), 0.04, 0.8, color=_colour(head), alpha=min(1.0, float(value)), lw=0))
-
-
-def _head_legend(figure: Any, heads: Sequence[int]) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], color=_colour(head), ls=_dashes(head), lw=2.4) for head in heads]
-    names = [f"head {head + 1}" for head in heads]
-    figure.legend(handles, names, loc="outside upper center", ncols=min(4, len(heads)), fontsize=8, handlelength=2.5)
 
 
 def _words_around(figure: Any, title: str, part: str) -> None:

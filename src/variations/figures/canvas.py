@@ -3,7 +3,7 @@
 import io
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,16 @@ def linestyle(number: int) -> Any:
     """Line style of row, branch or head `number`: solid for the first seven colours, then dashed."""
     pattern = DASHES[number // len(COLOURS) % len(DASHES)]
     return (0, pattern) if pattern else "-"
+
+
+def legend(figure: Any, lines: Sequence[tuple[str, dict[str, Any]]], columns: int, note: str, **options: Any) -> None:
+    """Names of lines with their looks above the panels, and a note below."""
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], **look) for _, look in lines]
+    names = [name for name, _ in lines]
+    figure.legend(handles, names, loc="outside upper center", ncols=columns, **options)
+    figure.supxlabel(note, fontsize=8, color="#555555")
 
 
 def plain(text: str) -> str:

@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import Any
 
 from variations.configuration.tasks import named
-from variations.figures.canvas import colour, dress, linestyle, new, plain, unit_of
+from variations.figures.canvas import colour, dress, legend, linestyle, new, plain, unit_of
 from variations.figures.traces import COSTS, Curve, Row, curve, is_number
 
 
@@ -141,11 +141,6 @@ def _plain_ticks(axes: Sequence[Any]) -> None:
 
 
 def _legend(figure: Any, labels: Sequence[tuple[int, str]], note: str) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], color=colour(number), ls=linestyle(number), lw=1.8) for number, _ in labels]
-    names = [plain(label) for _, label in labels]
-    width = max(len(name) for name in names)
-    columns = max(1, min(len(names), int(figure.get_figwidth() * 13 // (width + 7))))
-    figure.legend(handles, names, loc="outside upper center", ncols=columns)
-    figure.supxlabel(note, fontsize=8, color="#555555")
+    lines = [(plain(label), {"color": colour(n), "ls": linestyle(n), "lw": 1.8}) for n, label in labels]
+    widest = max(len(name) for name, _ in lines)
+    legend(figure, lines, max(1, min(len(lines), int(figure.get_figwidth() * 13 // (widest + 7)))), note)

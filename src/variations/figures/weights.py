@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from variations.figures.canvas import colour, dress, linestyle, new, plain, unit_of
+from variations.figures.canvas import colour, dress, legend, linestyle, new, plain, unit_of
 from variations.figures.traces import is_number, mean_filter
 from variations.system.errors import UserError
 
@@ -69,7 +69,8 @@ def branch_weights(metrics: Sequence[Mapping[str, Any]], names: Sequence[str], w
         if len(steps) > 1:
             apart = (steps[-1] - steps[0]) / (len(steps) - 1)
     panels[0].set_ylim(bottom=0)
-    _legend(figure, branches, _note(window, apart), title)
+    lines = [(f"branch {b + 1}", {"color": colour(b), "ls": linestyle(b), "lw": 1.6}) for b in range(branches)]
+    legend(figure, lines, min(8, max(1, branches)), _note(window, apart), title=plain(title) or None)
     return figure
 
 
@@ -93,14 +94,3 @@ def _note(window: int, apart: float) -> str:
     wide = window if window % 2 else window + 1
     span = f"{wide} measurements, {wide * apart:,.0f} steps"
     return f"Mean filter over {span}, centred, narrower at both ends. Dotted: equal weights."
-
-
-def _legend(figure: Any, branches: int, note: str, title: str) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], color=colour(b), ls=linestyle(b), lw=1.6) for b in range(branches)]
-    names = [f"branch {b + 1}" for b in range(branches)]
-    figure.legend(
-        handles, names, loc="outside upper center", ncols=min(8, max(1, branches)), title=plain(title) or None
-    )
-    figure.supxlabel(note, fontsize=8, color="#555555")
