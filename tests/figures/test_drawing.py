@@ -111,7 +111,8 @@ def test_a_folder_that_cannot_be_written_is_named(sweep, store, tmp_path):
 
 def test_drawing_stored_runs_loads_no_torch(sweep, store):
     code = (
-        "import sys; from variations.commands.figures import *; from variations.configuration.schema import SweepConfig; "
+        "import sys; from variations.commands.figures import *; "
+        "from variations.configuration.schema import SweepConfig; "
         f"draw(FiguresConfig(sweep=SweepConfig(name='q', rows=['a', 'w']), runs={str(store)!r}, figure='all')); "
         "assert 'torch' not in sys.modules"
     )
