@@ -6,10 +6,9 @@ from typing import Any
 from variations.dashboard import payload
 from variations.store.hidden import clean, without_secrets
 from variations.store.rows import changes, symbol
-from variations.tables.agreement import Agreement
 from variations.tables.footnotes import convention
 from variations.tables.grid import lay_out
-from variations.tables.line import Line, Table
+from variations.tables.line import Agreement, Line, Table
 from variations.tasks.task import Task
 
 

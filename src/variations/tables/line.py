@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from variations.store.rows import SweepDefinition
-from variations.tables.agreement import Agreement
 from variations.tables.chance import RowTest, SignificanceConfig
 from variations.tables.collect import Row, Summary
 from variations.tasks.base import Measure
@@ -12,6 +11,31 @@ from variations.tasks.task import Task
 
 NOT_TRAINED = "not trained"
 COSTS = ("steps", "source_tokens", "target_tokens", "padded_tokens", "seconds", "flops", "dropped_pairs")
+FEW = 4
+"""Rows below which a rank correlation says nothing: three rows agree perfectly by chance one time in six."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Published against measured differences, over the rows that have both."""
+
+    published: str
+    """Key of the published figure."""
+    measure: str
+    """Our measure."""
+    rho: float | None
+    """Spearman's ρ; None where it is not defined (fewer than two rows, or one side all equal)."""
+    rows: tuple[str, ...]
+
+    def sentence(self, task: Task) -> str:
+        """As the table's footnote says it."""
+        names = f"Published {task.published(self.published).label} and measured {task.measure(self.measure).label}"
+        n = len(self.rows)
+        if self.rho is None:
+            return f"{names}: no rank correlation of differences from the base row (n = {n})."
+        few = ", too few rows to tell" if n < FEW else ""
+        value = f"{self.rho:.2f}".replace("-", "−")
+        return f"{names}: rank correlation of differences from the base row ρ = {value} (Spearman, n = {n} rows{few})."
 
 
 @dataclass(frozen=True)

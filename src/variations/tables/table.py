@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from variations.store.rows import SweepDefinition, differences
-from variations.tables.agreement import Agreement, spearman
 from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
 from variations.tables.collect import Reader, Row, collect, paired, row_hours, stored, summary, table_task
 from variations.tables.footnotes import convention, remarks
-from variations.tables.line import COSTS, NOT_TRAINED, Figure, Line, Table
+from variations.tables.line import COSTS, NOT_TRAINED, Agreement, Figure, Line, Table
+from variations.tables.significance import spearman
 from variations.tasks.base import Measure, Published
 from variations.tasks.task import Task
 

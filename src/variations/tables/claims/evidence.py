@@ -11,7 +11,6 @@ from variations.configuration.schema import SweepConfig
 from variations.store.ledger import RunFolder
 from variations.store.rows import SweepDefinition, define
 from variations.system.errors import UserError
-from variations.tables.agreement import spearman
 from variations.tables.chance import RowTest, SignificanceConfig, Tester
 from variations.tables.claims.claim import Claim, Contrast, Paper, Scale
 from variations.tables.claims.rule import (
@@ -24,12 +23,12 @@ from variations.tables.claims.rule import (
     verdict,
 )
 from variations.tables.collect import Row, SeedRun, collect, device_hours, table_task
+from variations.tables.line import FEW
+from variations.tables.significance import spearman
 from variations.tables.table import why_untrained
 from variations.tasks.base import Measure
 
 PARAMETERS = Measure("parameters", "parameters", higher_is_better=True, digits=0)
-FEWEST_ROWS = 4
-"""Rows from which a rank correlation is taken."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +173,7 @@ class Evidence:
             ours.append(fmean(measured[0]) - fmean(measured[1]))
             counts.append(min(len(side) for side in measured))
         note = f"not trained: {', '.join(left_out)}" if left_out else None
-        rho = spearman(theirs, ours) if len(ours) >= FEWEST_ROWS else None
+        rho = spearman(theirs, ours) if len(ours) >= FEW else None
         if rho is None:
             return Outcome(test, scale, "open", None, note) if note else None
         found = Finding(rho, *correlation_interval(rho, len(ours)), (min(counts), min(counts)))
