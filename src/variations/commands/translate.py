@@ -138,7 +138,7 @@ def load(config: TranslateConfig) -> "Translator":
     decode = search_config(config, run_config)
     import torch
 
-    from variations.tasks.translation.decoding.translator import Translator
+    from variations.tasks.translation.decoding.translator import Translator, limits
 
     has_gpu = torch.cuda.is_available()
     if config.accelerator == "gpu" and not has_gpu:
@@ -146,14 +146,11 @@ def load(config: TranslateConfig) -> "Translator":
     device = "cuda" if has_gpu and config.accelerator != "cpu" else "cpu"
     if isinstance(model, torch.nn.Module):
         model.to(device).eval()
-    rows = run_config.positions.max_length if run_config.positions.kind == "learned" else None
-    max_source = min(run_config.data.max_length, rows or run_config.data.max_length)
-    limits = {"max_source": max_source, "max_target": rows}
     if config.decoder == "ctranslate2":
         from variations.tasks.translation.exporting import ExportedTranslator
 
-        return ExportedTranslator(cast(Any, model), subwords, decode, device="cpu", **limits)
-    return Translator(cast(Any, model), subwords, decode, device=device, **limits)
+        return ExportedTranslator(cast(Any, model), subwords, decode, device="cpu", **limits(run_config))
+    return Translator(cast(Any, model), subwords, decode, device=device, **limits(run_config))
 
 
 def search_config(config: TranslateConfig, run: TranslationConfig) -> DecodeConfig:

@@ -13,7 +13,7 @@ from variations.tasks.base import Place
 from variations.tasks.sequences.experiment import SequenceExperiment
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.data.module import TranslationData
-from variations.tasks.translation.decoding.translator import Translator
+from variations.tasks.translation.decoding.translator import Translator, limits
 from variations.tasks.translation.inspection.stored import store_maps
 from variations.tasks.translation.scoring.bleu import as_dict, moses, sacre_bleu
 from variations.tasks.translation.scoring.gleu import sentence_gleu
@@ -39,13 +39,12 @@ class TranslationExperiment(SequenceExperiment):
 
     def translator(self, **changes: Any) -> Translator:
         """Beam search with the present weights; `changes` of the configuration's `decode`."""
-        positions = self.config.positions
         return Translator(
             self.network,
             self.data.subwords,
             dataclasses.replace(self.config.decode, **changes),
             device=self.device,
-            max_target=positions.max_length if positions.kind == "learned" else None,
+            max_target=limits(self.config)["max_target"],
         )
 
     def validate(self, place: Place) -> dict[str, float]:

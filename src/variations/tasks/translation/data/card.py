@@ -75,7 +75,7 @@ def _set_card(source: Path, target: Path, found: Survey, store: "TokenPairs | No
         sides = {name: _of_words(side) for name, side in (("source", found.source), ("target", found.target))}
         return {**card, "lengths": {"unit": "words", "edges": list(EDGES), **sides}}
     sides = {"source": _of_lengths(store.source_lengths), "target": _of_lengths(store.target_lengths)}
-    used = {"used": len(store), "dropped": store.dropped, "too_long": store.too_long}
+    used = {"used": len(store.source_lengths), "dropped": store.dropped, "too_long": store.too_long}
     return {**card, **used, "lengths": {"unit": "sub-words", "edges": list(EDGES), **sides}}
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from variations.system.errors import ConfigError
-from variations.tasks.translation.config import DecodeConfig
+from variations.tasks.translation.config import DecodeConfig, TranslationConfig
 from variations.tasks.translation.decoding.beam import Hypothesis, beam_search
 from variations.tasks.translation.decoding.protocol import EOS, PAD, Decodable
 
@@ -145,6 +145,12 @@ class Translator:
         if self.max_source is None or len(ids) <= self.max_source:
             return list(ids)
         return [*ids[: self.max_source - 1], EOS]
+
+
+def limits(config: TranslationConfig) -> dict[str, int | None]:
+    """The longest source and output of a trained run, in sub-words with EOS: arguments of `Translator`."""
+    rows = config.positions.max_length if config.positions.kind == "learned" else None
+    return {"max_source": min(config.data.max_length, rows or config.data.max_length), "max_target": rows}
 
 
 def clean(line: str) -> str:

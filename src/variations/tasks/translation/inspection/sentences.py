@@ -14,7 +14,7 @@ from variations.system.errors import UserError
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.data.subwords import Subwords
 from variations.tasks.translation.decoding.protocol import EOS
-from variations.tasks.translation.decoding.translator import Translation, Translator, clean
+from variations.tasks.translation.decoding.translator import Translation, Translator, clean, limits
 from variations.tasks.translation.inspection.attention import attention_weights
 
 
@@ -66,9 +66,8 @@ def run_maps(
     Raises:
         UserError: The sentence has no sub-words, or too many.
     """
-    rows = config.positions.max_length if config.positions.kind == "learned" else None
-    longest = min(config.data.max_length, rows or config.data.max_length)
-    translator = Translator(cast(Any, model), subwords, config.decode, max_source=longest, max_target=rows)
+    translator = Translator(cast(Any, model), subwords, config.decode, **limits(config))
+    longest, rows = translator.max_source or 0, translator.max_target
     source = subwords.encode([clean(sentence)])[0]
     if len(source) == 1:
         raise UserError("The sentence holds no sub-words: give sentence='SOME WORDS'.")
