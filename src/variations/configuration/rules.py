@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,19 +20,21 @@ class Fault:
     text: str
 
 
+Rule = Callable[[Any], Iterable[Fault]]
+"""Finds faults of a configuration."""
+
+
 class Rules:
     """Rules between fields. Each lists the keys it reads, and is passed over when one of them is already at fault."""
 
     def __init__(self, *others: "Rules") -> None:
         """Begin with the rules of others."""
-        self._rules: list[tuple[tuple[str, ...], Callable[[Any], list[Fault]]]] = [
-            rule for other in others for rule in other._rules
-        ]
+        self._rules: list[tuple[tuple[str, ...], Rule]] = [rule for other in others for rule in other._rules]
 
-    def reads(self, *keys: str) -> Callable[[Callable[[Any], list[Fault]]], Callable[[Any], list[Fault]]]:
+    def reads(self, *keys: str) -> Callable[[Rule], Rule]:
         """Register the decorated rule, which reads `keys`."""
 
-        def register(rule: Callable[[Any], list[Fault]]) -> Callable[[Any], list[Fault]]:
+        def register(rule: Rule) -> Rule:
             self._rules.append((keys, rule))
             return rule
 
