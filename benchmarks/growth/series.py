@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from variations.figures.canvas import colour, dress, new
-from variations.planning.complexity.fit import large_end
+from variations.planning.complexity.report import large_end
 
 COLUMNS = 4
 """Panels side by side."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from variations.planning.complexity.fit import CLAIMS, exponents, large_end
+from variations.planning.complexity.report import CLAIMS, exponents, large_end
 
 GRID = [(n, d) for n in (64, 128, 256, 512, 1024, 2048) for d in (32, 64, 128, 256, 512, 1024)]
 

@@ -5,8 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from variations.planning.complexity.layers import LAYERS, RestrictedSelfAttention, SelfAttention, Sizes
-from variations.planning.complexity.measure import count, measure
+from variations.planning.complexity.measure import LAYERS, RestrictedSelfAttention, SelfAttention, Sizes, count, measure
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 8, 12, 17])

@@ -99,8 +99,7 @@ def measured(config: ComplexityConfig) -> "Report":
     """Count, time and fit. Raises UserError if a GPU is asked for and there is none."""
     import torch
 
-    from variations.planning.complexity.layers import Sizes
-    from variations.planning.complexity.measure import measure
+    from variations.planning.complexity.measure import Sizes, measure
     from variations.planning.complexity.report import Report, lines
 
     if config.accelerator == "gpu" and not torch.cuda.is_available():

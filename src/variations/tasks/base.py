@@ -83,6 +83,7 @@ class Experiment(Protocol):
 
     def start(self, place: Place) -> None:
         """See what the device can do; before the first update."""
+        return
 
     def losses(self, batch: Any) -> Sequence["Tensor"]:
         """Sums over the batch, as `Task.losses` names them; gradients are of the first."""
@@ -103,9 +104,11 @@ class Experiment(Protocol):
 
     def before_update(self) -> None:
         """Change the gradients of an update, which are means, in place."""
+        return
 
     def after_update(self, step: int) -> None:
         """Put the parameters back under their constraints after update `step`."""
+        return
 
     def metrics(self) -> dict[str, Any]:
         """What is recorded of the weights themselves: numbers, or lists of numbers."""

@@ -1,5 +1,10 @@
-"""Counts and times of each layer over a grid of n and d."""
+"""One layer of each kind of Table 1 (Vaswani et al. 2017, section 4), (B, n, d) to (B, n, d), counted and timed.
 
+Table 1 counts attention itself: scores and weighted sum. The projections W_Q, W_K, W_V and W_O, another O(n·d²), are
+left out unless `projections` asks for them, as the table leaves them out.
+"""
+
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -7,9 +12,127 @@ from statistics import median
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from variations.planning.complexity.layers import LAYERS, Sizes
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the layers share besides n and d."""
+
+    heads: int = 8
+    kernel: int = 3
+    """Width k of both convolutions."""
+    neighbourhood: int = 16
+    """r: position i sees i - r to i + r."""
+    recurrent: str = "gru"
+    """`gru` or `lstm`."""
+    projections: bool = False
+
+
+class SelfAttention(nn.Module):
+    """Every position attends to every other: O(n²·d)."""
+
+    def __init__(self, d: int, sizes: Sizes) -> None:
+        super().__init__()
+        self.h = sizes.heads
+        self.inputs = nn.Linear(d, 3 * d) if sizes.projections else None
+        self.output = nn.Linear(d, d) if sizes.projections else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """See the module; without projections x is query, key and value."""
+        B, n, d = x.shape
+        parts = self.inputs(x).chunk(3, dim=-1) if self.inputs is not None else (x, x, x)
+        q, k, v = (part.view(B, n, self.h, d // self.h).transpose(1, 2) for part in parts)  # (B, h, n, d/h)
+        heads = self.attend(q, k, v).transpose(1, 2).reshape(B, n, d)
+        out: Tensor = heads if self.output is None else self.output(heads)
+        return out
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """softmax(q kᵀ / √d_k) v, all (B, h, n, d/h)."""
+        return F.scaled_dot_product_attention(q, k, v)
+
+
+class RestrictedSelfAttention(SelfAttention):
+    """Every position attends to r neighbours on either side: O(r·n·d).
+
+    Queries are cut into blocks of r; a block's neighbours lie within 3r keys, so no n × n matrix is ever made. Within
+    a block, keys farther than r are masked: 3r products a query where 2r + 1 are needed.
+    """
+
+    def __init__(self, d: int, sizes: Sizes) -> None:
+        super().__init__(d, sizes)
+        self.r = sizes.neighbourhood
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """As `SelfAttention.attend`, confined to the neighbourhood."""
+        n, r = q.size(2), self.r
+        blocks = -(-n // r)
+        short = blocks * r - n
+        queries = F.pad(q, (0, 0, 0, short)).unflatten(2, (blocks, r))  # (B, h, n/r, r, d/h)
+        keys, values = (F.pad(x, (0, 0, r, r + short)).unfold(2, 3 * r, r) for x in (k, v))  # (B, h, n/r, d/h, 3r)
+        scores = queries @ keys / math.sqrt(q.size(-1))
+        scores = scores.masked_fill(~self.seen(n, blocks, q.device), float("-inf"))
+        out = scores.softmax(dim=-1) @ values.transpose(-2, -1)
+        joined: Tensor = out.flatten(2, 3)[:, :, :n]
+        return joined
+
+    def seen(self, n: int, blocks: int, device: torch.device) -> Tensor:
+        """(n/r, r, 3r): True where a key exists and lies within r; a padded query sees itself, lest 0/0 arise."""
+        r = self.r
+        query = torch.arange(blocks * r, device=device).view(blocks, r, 1)
+        key = (torch.arange(blocks, device=device) * r - r).view(blocks, 1, 1) + torch.arange(3 * r, device=device)
+        return ((query - key).abs() <= r) & (((key >= 0) & (key < n)) | (query == key))
+
+
+class Recurrent(nn.Module):
+    """A GRU or LSTM layer, one position after the other: O(n·d²)."""
+
+    def __init__(self, d: int, sizes: Sizes) -> None:
+        super().__init__()
+        self.cell = {"gru": nn.GRU, "lstm": nn.LSTM}[sizes.recurrent](d, d, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """See the module."""
+        out: Tensor = self.cell(x)[0]
+        return out
+
+
+class Convolution(nn.Module):
+    """A convolution of width k over positions: O(k·n·d²)."""
+
+    def __init__(self, d: int, sizes: Sizes) -> None:
+        super().__init__()
+        self.convolution = nn.Conv1d(d, d, sizes.kernel, padding=sizes.kernel // 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """See the module."""
+        out: Tensor = self.convolution(x.transpose(1, 2)).transpose(1, 2)
+        return out
+
+
+class SeparableConvolution(nn.Module):
+    """A convolution of each channel alone, then one over channels: O(k·n·d + n·d²)."""
+
+    def __init__(self, d: int, sizes: Sizes) -> None:
+        super().__init__()
+        self.depthwise = nn.Conv1d(d, d, sizes.kernel, padding=sizes.kernel // 2, groups=d)
+        self.pointwise = nn.Linear(d, d)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """See the module."""
+        out: Tensor = self.pointwise(self.depthwise(x.transpose(1, 2)).transpose(1, 2))
+        return out
+
+
+LAYERS: dict[str, type[nn.Module]] = {
+    "self_attention": SelfAttention,
+    "recurrent": Recurrent,
+    "convolution": Convolution,
+    "separable": SeparableConvolution,
+    "restricted": RestrictedSelfAttention,
+}
+
 
 SAMPLE = 0.003
 """Seconds that one timing takes at least; a quick layer is called so often in a row."""

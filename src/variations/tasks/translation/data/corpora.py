@@ -10,8 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from variations.data.bars import status_line
-from variations.data.download import origin
+from variations.data.download import origin, status_line
 from variations.data.entry import entry, key_of, text_sha256, told_if_unwritable
 from variations.store.atomic import write_json
 from variations.system.errors import DataError

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from variations.data.bars import status_line
+from variations.data.download import status_line
 from variations.data.entry import entry, file_sha256, key_of, text_sha256
 from variations.data.special import BOS, EOS, PAD, UNK
 from variations.system.errors import DataError, UserError

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from variations.data.archives import extract
-from variations.data.bars import status_line
-from variations.data.download import fetch, origin
+from variations.data.download import fetch, origin, status_line
 from variations.data.entry import told_if_unwritable
 from variations.data.transfer import Remote, require_space
 from variations.store.atomic import write_json

@@ -66,7 +66,7 @@ def run_maps(
     Raises:
         UserError: The sentence has no sub-words, or too many.
     """
-    translator = Translator(cast(Any, model), subwords, config.decode, **limits(config))
+    translator = Translator(cast(Any, model), subwords, config.decode, device="cpu", **limits(config))
     longest, rows = translator.max_source or 0, translator.max_target
     source = subwords.encode([clean(sentence)])[0]
     if len(source) == 1:
