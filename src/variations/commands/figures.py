@@ -188,7 +188,7 @@ def _convergence(config: FiguresConfig, rows: Any, out: Path) -> Iterator[Path]:
     if not found:
         return
     stem = f"convergence-{config.metric.replace('/', '_')}"
-    with told_if_unwritable(out, "out=DIR"):
+    with told_if_unwritable(out, "folder with out=DIR"):
         write_text(out / f"{stem}.md", markdown(found, rows[0].label_of(config.metric)))
         write_json(out / f"{stem}.json", document(found, config.metric))
     yield out / f"{stem}.md"

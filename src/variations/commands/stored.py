@@ -65,12 +65,12 @@ def put(text: str, out: str | None) -> None:
 
 
 @contextmanager
-def told_if_unwritable(path: Path, key: str = "out=FILE") -> Iterator[None]:
-    """Raise a UserError where `path` cannot be written, with the key that names another."""
+def told_if_unwritable(path: Path, other: str = "file with out=FILE") -> Iterator[None]:
+    """Raise a UserError where `path` cannot be written, with what names another one."""
     try:
         yield
     except OSError as error:
-        raise UserError(f"Cannot write {path}: {error.strerror}; choose another with {key}.") from error
+        raise UserError(f"Cannot write {path}: {error.strerror}; choose another {other}.") from error
 
 
 @contextmanager
