@@ -116,7 +116,7 @@ def test_a_search_takes_the_tasks_measures_and_directions(line: Line) -> None:
         ("test.mse", "minimize", "test MSE"),
         ("parameters", "minimize", "parameters"),
     ]
-    assert found[0].of({"scores": {"test": {"mse": {"value": 0.25}}}}) == 0.25
+    assert found[0].measure.value({"scores": {"test": {"mse": {"value": 0.25}}}}) == 0.25
     _, faults = objective_faults(SearchConfig(metrics=["test.bleu"]), line)
     assert faults == ["search.metrics: There is no measure 'test.bleu'. Valid: test.mse."]
     assert SweepConfig().metric == "bleu"
