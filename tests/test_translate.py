@@ -32,13 +32,12 @@ PAD, BOS, EOS = 0, 1, 2
 OFFSET = 4
 SCRIPT = textwrap.dedent(
     """
-    import sys, types, importlib.util
+    import sys, importlib.util
     spec = importlib.util.spec_from_file_location("fakes", sys.argv[1])
     fakes = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(fakes)
-    run = types.ModuleType("variations.commands.trained")
-    run.load_model = fakes.load_model
-    sys.modules["variations.commands.trained"] = run
+    from variations.commands import translate as verb
+    verb.load_model = fakes.load_model
     from variations.commands.translate import TranslateConfig, translate
     from variations.system.streams import prepare
     prepare(work_goes_on=False)
@@ -95,9 +94,7 @@ def load_model(folder):
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
     """Call translate with bytes on standard input; returns (output, remarks)."""
-    module = types.ModuleType("variations.commands.trained")
-    module.load_model = load_model
-    monkeypatch.setitem(sys.modules, "variations.commands.trained", module)
+    monkeypatch.setattr(translating, "load_model", load_model)
 
     def call(text: bytes, **options):
         file = tmp_path / "input"
@@ -199,12 +196,10 @@ def test_learned_positions_limit_source_and_target(monkeypatch, tmp_path):
         config.positions.kind, config.positions.max_length = "learned", 30
         return model, subwords, config
 
-    module = types.ModuleType("variations.commands.trained")
-    module.load_model = load_learned
-    monkeypatch.setitem(sys.modules, "variations.commands.trained", module)
+    monkeypatch.setattr(translating, "load_model", load_learned)
     translator = translating.load(TranslateConfig(run=str(tmp_path)))
     assert (translator.max_source, translator.max_target) == (30, 30)
-    module.load_model = load_model
+    monkeypatch.setattr(translating, "load_model", load_model)
     translator = translating.load(TranslateConfig(run=str(tmp_path)))
     assert (translator.max_source, translator.max_target) == (40, None)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from variations.commands import run
-from variations.commands.trained import load_model
+from variations.commands.translate import load_model
 from variations.configuration.schema import RunConfig
 from variations.store import inputs
 from variations.store.ledger import RunFolder

@@ -21,10 +21,14 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 from variations.commands.cli import command
 from variations.configuration.extras import need
 from variations.configuration.schema import choice, number
+from variations.store.ledger import RunFolder
 from variations.system.errors import UserError
 from variations.tasks.translation.config import DecodeConfig, TranslationConfig
+from variations.tasks.translation.task import subwords_of
 
 if TYPE_CHECKING:
+    from variations.models import SequenceToSequence
+    from variations.tasks.translation.data.subwords import Subwords
     from variations.tasks.translation.decoding.translator import Translation, Translator
     from variations.tasks.translation.inspection.sentences import Alignment
 
@@ -132,8 +136,6 @@ def load(config: TranslateConfig) -> "Translator":
     folder = Path(config.run).expanduser()
     if not folder.is_dir():
         raise UserError(f"The run folder {config.run} does not exist: give the folder that training printed last.")
-    from variations.commands.trained import load_model
-
     model, subwords, run_config = load_model(folder)
     decode = search_config(config, run_config)
     import torch
@@ -151,6 +153,20 @@ def load(config: TranslateConfig) -> "Translator":
 
         return ExportedTranslator(cast(Any, model), subwords, decode, device="cpu", **limits(run_config))
     return Translator(cast(Any, model), subwords, decode, device=device, **limits(run_config))
+
+
+def load_model(path: Path) -> "tuple[SequenceToSequence, Subwords, TranslationConfig]":
+    """The network of a run as it was tested, its vocabulary and its configuration.
+
+    Raises:
+        UserError: There is no such run, it is none of translation, it has no checkpoint, or its vocabulary is gone.
+    """
+    from variations.training.weights import load_network
+
+    network, config = load_network(path)
+    if config.task != "translation":
+        raise UserError(f"{path} is a run of task={config.task}: give one of task=translation.")
+    return cast("SequenceToSequence", network), subwords_of(config, RunFolder.open(path)), config
 
 
 def search_config(config: TranslateConfig, run: TranslationConfig) -> DecodeConfig:

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import types
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -58,9 +57,7 @@ def run(tmp_path, monkeypatch):
         network, _, config = load_model(folder)
         return network, config
 
-    module = types.ModuleType("variations.commands.trained")
-    module.load_model = load_model
-    monkeypatch.setitem(sys.modules, "variations.commands.trained", module)
+    monkeypatch.setattr(translating, "load_model", load_model)
     monkeypatch.setattr("variations.training.weights.load_network", load_network)
     monkeypatch.setattr("variations.tasks.translation.task.subwords_of", lambda config, folder: Letters())
     folder = RunFolder(tmp_path / "run").create({"seed": 1})
