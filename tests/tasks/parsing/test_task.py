@@ -212,13 +212,16 @@ def test_the_rows_keep_what_the_paper_says_and_the_small_recipe_shrinks_them_ali
     ("overrides", "fault"),
     [
         ([ROW], "data=ptb reads the Penn Treebank, so it needs data.root"),
-        (["task=parsing", "model.tying=three_way"], "model.tying=three_way shares one matrix among words and symbols"),
+        (
+            ["task=parsing", "model.tying=three_way"],
+            "model.tying=three_way shares one matrix between words and symbols",
+        ),
         (["task=parsing", "model.target_vocabulary=null"], "set model.target_vocabulary=512"),
         (["task=parsing", "model.h=7"], "model.h=7 does not divide"),
         (["task=parsing", "data.form=latex"], "valid choices are tensor2tensor, vinyals"),
         (
             ["variation=attention_table4/transformer_semi"],
-            "automatically parsed trees as well: set data.extra=[FILE,…]",
+            "also trained on automatically parsed trees: set data.extra=[FILE,…]",
         ),
     ],
 )

@@ -45,7 +45,10 @@ def test_the_free_sample_has_a_split_of_its_own_that_says_so(tmp_path: Path) -> 
     ("numbers", "message"),
     [
         ([], "holds no file wsj_"),
-        (["0001", "0199"], "197 of its 199 files are missing: wsj_0002.mrg, wsj_0003.mrg, wsj_0004.mrg, …"),
+        (
+            ["0001", "0199"],
+            "197 of the 199 files of the free sample are missing: wsj_0002.mrg, wsj_0003.mrg, wsj_0004.mrg, …",
+        ),
         ([f"{section:02d}00" for section in range(2, 22)], "lacks WSJ sections 22, 23"),
     ],
 )
@@ -58,12 +61,12 @@ def test_an_incomplete_folder_is_refused(tmp_path: Path, numbers: list[str], mes
 def test_a_file_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "a", ["0001"])
     write(tmp_path / "b", ["0001"])
-    with pytest.raises(DataError, match=r"there twice: .*a/00/wsj_0001.mrg and .*b/00/wsj_0001.mrg"):
+    with pytest.raises(DataError, match=r"the same file twice: .*a/00/wsj_0001.mrg and .*b/00/wsj_0001.mrg"):
         find(tmp_path)
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere is no folder"):
+    with pytest.raises(DataError, match=r"nowhere is not a folder"):
         find(tmp_path / "nowhere")
 
 

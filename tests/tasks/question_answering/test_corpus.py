@@ -62,7 +62,7 @@ def test_unknown_tasks_sizes_and_parts(tmp_path: Path) -> None:
         load(tmp_path, [])
     with pytest.raises(UserError, match="Valid choices: 1k, 10k"):
         load(tmp_path, [1], size="100k")
-    with pytest.raises(UserError, match="from 0 to below 1"):
+    with pytest.raises(UserError, match="at least 0 and below 1"):
         load(tmp_path, [1], valid=1.0)
     with pytest.raises(DataError, match=r"data\.root"):
         load(tmp_path, [1])

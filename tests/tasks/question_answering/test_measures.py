@@ -101,6 +101,6 @@ def test_what_may_be_compared() -> None:
     assert TASK.incomparable(mean, babi) is None
     assert "2 of the 20" in (TASK.incomparable(mean, part) or "")
     assert TASK.incomparable(one, part) is None
-    assert "invented" in (TASK.incomparable(one, toy) or "")
+    assert "generated" in (TASK.incomparable(one, toy) or "")
     assert TASK.caveats(mean, "test.error", babi) == []
     assert TASK.caveats(mean, "test.error", part) == ["best of 3 restarts, not of 10"]

@@ -31,7 +31,8 @@ window.V = window.V || {};
       keys: table.keys,
       level: table.level,
       tested: table.tested,
-      publishedKeys: [...new Set(rows.flatMap((item) => Object.keys(item.published)))].filter((key) => key !== "params_millions"),
+      columns: new Set(table.columns.map((column) => column.key)), // parts of a score, such as single tasks, have none
+      publishedKeys: table.columns.filter((column) => column.key.startsWith("published.")).map((column) => column.key.slice(10)).filter((key) => key !== "params_millions"),
       publishedTitles: Object.fromEntries(table.columns.filter((column) => column.key.startsWith("published.")).map((column) => [column.key.slice(10), column.title])),
       notes: table.notes,
       footnotes: [...payload.rank_correlation.map((item) => item.sentence), ...table.footnotes],

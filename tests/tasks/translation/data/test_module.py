@@ -37,6 +37,9 @@ class Corpus:
     test: Pair
     others: dict[str, Pair] = field(default_factory=dict)
 
+    def sets(self) -> dict[str, Pair]:
+        return {"train": self.train, "dev": self.dev, "test": self.test, **self.others}
+
 
 @pytest.fixture
 def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:

@@ -10,7 +10,7 @@ V.views = V.views || {};
     for (const key of sweep.publishedKeys) {
       out.push({ key: `published.${key}`, head: [V.publishedName(sweep, key).replace(/^published /i, "").replace(/, published$/i, ""), "published"], sort: (row) => row.published[key]?.value, cell: (row) => published(row.published[key]) });
     }
-    for (const [at, measure] of sweep.measures.entries()) {
+    for (const [at, measure] of sweep.measures.filter((measure, k) => k === 0 || sweep.columns.has(measure.key)).entries()) {
       out.push({ key: measure.key, head: [measure.label, "ours"], hint: measure.convention, sort: (row) => row.measured[measure.key]?.mean, cell: (row) => measured(row, measure, at === 0) });
       if (at === 0) {
         out.push({ key: "delta", head: ["Δ base", `${Math.round(100 * sweep.level)} % interval`], hint: "Difference from the row's base row, over the seeds both have", sort: (row) => row.delta[measure.key]?.mean, cell: (row) => delta(row, measure) });
