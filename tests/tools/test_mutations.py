@@ -1,7 +1,8 @@
 """The seeded bugs can be put in: each stands where its file says, and names tests that exist."""
 
-import mutations
 import yaml
+
+import mutations
 
 
 def test_every_seeded_bug_is_found_once_and_names_its_tests() -> None:
