@@ -116,8 +116,8 @@ def test_they_are_scored_and_translate(row: str, home: Path) -> None:
 
 
 def train(home: Path, store: str, row: str) -> str:
-    # recipe=quick had 900 updates then, of which TRAIN says all but the scale; the weighted row had the attention dropout
-    # of the paper, and differs from its base in one factor now.
+    # recipe=quick had 900 updates then, and TRAIN says all of it but the scale; the weighted row had the attention
+    # dropout of the paper, and differs from its base in one factor now.
     then = ["recipe.scale.steps=0.009", *(["model.attention_dropout=0.1"] if row == "weighted" else [])]
     return verb("train", "--multirun", "sweep=quickstart", f"rows=[{row}]", f"runs={store}", *TRAIN, *then, home=home)
 
