@@ -42,7 +42,8 @@ def test_whatever_fails_rows_are_trained_by_one_at_a_time_and_every_sweep_ends()
 @pytest.mark.parametrize("first", range(1_000, 11_000, 1_000))
 def test_ten_thousand_schedules(first: int) -> None:
     for seed in range(first, first + 1_000):
-        simulate(seed)
+        world = simulate(seed)
+        assert len(world.results) == len(world.rows), seed
 
 
 def test_a_schedule_follows_from_its_seed() -> None:

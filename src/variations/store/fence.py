@@ -40,9 +40,8 @@ def build(folder: Path, number: int) -> None:
             given = former.name.removeprefix(PREFIX)
             if not given.isdigit() or int(given) > number:  # else a lease's file in the making: `.lease-3.json.…`
                 continue
-            former.replace(
-                place / f".former{former.name}-{secrets.token_hex(4)}"
-            )  # from here on its holder cannot write
+            # From here on its holder cannot write.
+            former.replace(place / f".former{former.name}-{secrets.token_hex(4)}")
         for former in place.glob(f".former{PREFIX}*"):
             shutil.rmtree(former, ignore_errors=True)
         (place / f"{PREFIX}{number}").mkdir()

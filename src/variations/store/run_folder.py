@@ -200,9 +200,8 @@ class RunFolder:
                 if any(covered(key, ["data"]) for key in changes):  # as the user has allowed
                     (self.path / "inputs.json").unlink(missing_ok=True)
                 if forbidden:
-                    (self.path / "subwords.model").unlink(
-                        missing_ok=True
-                    )  # the new configuration may have another vocabulary
+                    # The new configuration may have another vocabulary.
+                    (self.path / "subwords.model").unlink(missing_ok=True)
 
     def config(self) -> dict[str, Any]:
         """The frozen configuration. Raises UserError if the file is missing or broken."""
@@ -249,9 +248,8 @@ class RunFolder:
         fresh["process"] = Process.of().key
         base = {key: value for key, value in asdict(Status(state)).items() if key != "extra"}
         base |= {"started": now, "attempt": self.attempt}
-        if (
-            state == "failed" and old.get("state") != "failed"
-        ):  # a process that also notices the failure does not count it again
+        # A process that also notices the failure does not count it again.
+        if state == "failed" and old.get("state") != "failed":
             fresh["failures"] = int(old.get("failures") or 0) + 1
         write_json(self.path / "status.json", base | old | fresh | extra)
 

@@ -30,10 +30,12 @@ def attention_figures(
     The sentence and its translation are told on standard error.
 
     Raises:
-        UserError: There is no such sentence, layer, head or word.
+        UserError: There is no such sentence, layer, head or word, or the network has no attention.
     """
     sentence = asked.sentence if asked.sentence is not None else _test_line(folder, asked.line or 1)
     maps, translation = run_maps(model, subwords, config, sentence, asked.target)
+    if not maps:
+        raise UserError("There is nothing to draw: the run's network has no attention that can be recorded.")
     sys.stderr.write(f"{sentence}\n→ {translation}\n")
     maps = [item for item in maps if asked.part in ("all", item.part)]
     if asked.layer is not None:
