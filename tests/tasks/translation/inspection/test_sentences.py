@@ -15,6 +15,7 @@ from variations.models import build
 from variations.store.ledger import RunFolder
 from variations.system.errors import UserError
 from variations.tasks.translation.config import TranslationConfig
+from variations.tasks.translation.inspection import sentences
 
 EOS, OFFSET = 2, 4
 
@@ -112,6 +113,13 @@ def test_faults_say_what_is_there(run, keys, message):
     with pytest.raises(UserError) as caught:
         draw(FiguresConfig(run=str(run), figure="attention", **keys))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("keys", [{}, {"layer": 1}])
+def test_a_network_without_attention_is_told(run, monkeypatch, keys):
+    monkeypatch.setattr(sentences, "attention_weights", lambda *_: [])
+    with pytest.raises(UserError, match="nothing to draw: the run's network has no attention"):
+        draw(FiguresConfig(run=str(run), figure="attention", **keys))
 
 
 def translate(run, monkeypatch, capsys, text, **keys):
