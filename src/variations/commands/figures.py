@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from variations.commands.cli import command
-from variations.commands.stored import SweepKeys, bar, told_if_unwritable
+from variations.commands.stored import SweepKeys, bar
 from variations.configuration.extras import need
 from variations.configuration.schema import AUTO, choice, number
 from variations.configuration.tasks import named, task_of
@@ -182,13 +182,13 @@ _FIGURES = {
 
 def _convergence(config: FiguresConfig, rows: Any, out: Path) -> Iterator[Path]:
     from variations.figures.convergence import convergence, document, markdown
-    from variations.store.atomic import write_json, write_text
+    from variations.store.atomic import told_if_unwritable, write_json, write_text
 
     found = convergence(rows, config.metric)
     if not found:
         return
     stem = f"convergence-{config.metric.replace('/', '_')}"
-    with told_if_unwritable(out, "folder with out=DIR"):
+    with told_if_unwritable(out, "; choose another folder with out=DIR."):
         write_text(out / f"{stem}.md", markdown(found, rows[0].label_of(config.metric)))
         write_json(out / f"{stem}.json", document(found, config.metric))
     yield out / f"{stem}.md"

@@ -9,7 +9,7 @@ from typing import Any
 
 from variations.configuration import doors
 from variations.configuration.schema import SweepConfig
-from variations.store.atomic import write_text
+from variations.store.atomic import told_if_unwritable, write_text
 from variations.store.rows import SweepDefinition, define
 from variations.system.errors import UserError
 
@@ -62,15 +62,6 @@ def put(text: str, out: str | None) -> None:
     with told_if_unwritable(path):
         write_text(path, text)
     sys.stderr.write(f"{path}\n")
-
-
-@contextmanager
-def told_if_unwritable(path: Path, other: str = "file with out=FILE") -> Iterator[None]:
-    """Raise a UserError where `path` cannot be written, with what names another one."""
-    try:
-        yield
-    except OSError as error:
-        raise UserError(f"Cannot write {path}: {error.strerror}; choose another {other}.") from error
 
 
 @contextmanager

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from variations.commands.cli import command
-from variations.commands.stored import SweepKeys, told_if_unwritable
+from variations.commands.stored import SweepKeys
 from variations.configuration.extras import need
-from variations.store.atomic import write_json
+from variations.store.atomic import told_if_unwritable, write_json
 from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.formats import markdown

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from variations.dashboard import assets, runs, sweeps
 from variations.dashboard.api import Api, MissingError, document
 from variations.dashboard.store import Found
-from variations.store.atomic import write_text
+from variations.store.atomic import told_if_unwritable, write_text
 from variations.system.errors import UserError
 
 LIMIT = 2_900_000
@@ -84,10 +84,8 @@ def write(api: Api, sweep: str | None, path: Path, key: str) -> None:
     if path.is_dir():
         raise UserError(f"{key}={path} is a folder: give a file, {key}={path / 'runs.html'}.")
     text = page(api, [sweep] if sweep else None)
-    try:
+    with told_if_unwritable(path, f"; choose another file with {key}=FILE."):
         write_text(path, text)
-    except OSError as error:
-        raise UserError(f"Cannot write {path}: {error.strerror}; choose another file with {key}=FILE.") from error
 
 
 # Payloads -------------------------------------------------------------------------------------------------------------

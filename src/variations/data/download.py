@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from variations.data.entry import told_if_unwritable
+from variations.data.entry import told_if_cache_unwritable
 from variations.data.transfer import Broken, Remote, beside, discard, receive, record, size_of
 from variations.store.atomic import write_json
 from variations.system.errors import UserError
@@ -104,7 +104,7 @@ def fetch(
     remote = Remote(url, sha256, size, md5)
     from filelock import FileLock
 
-    with told_if_unwritable(path):
+    with told_if_cache_unwritable(path):
         if _recorded(path, remote):
             return path
         path.parent.mkdir(parents=True, exist_ok=True)

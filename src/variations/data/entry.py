@@ -10,27 +10,21 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from variations.store.atomic import told_if_unwritable
 from variations.system.errors import UserError
 
 META = "meta.json"
 
 
-@contextmanager
-def told_if_unwritable(path: Path) -> Iterator[None]:
+def told_if_cache_unwritable(path: Path) -> AbstractContextManager[None]:
     """Raise a UserError where a file or folder of the cache cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        raise UserError(
-            f"Cannot write {path}: {error.strerror or error}. Free some space or name another folder with "
-            "data.cache=DIR."
-        ) from error
+    return told_if_unwritable(path, ". Free some space or name another folder with data.cache=DIR.")
 
 
 def file_sha256(path: Path) -> str:
@@ -87,7 +81,7 @@ def entry(folder: Path, build: Callable[[Path], dict[str, Any]]) -> dict[str, An
         return meta
     from filelock import FileLock
 
-    with told_if_unwritable(folder):
+    with told_if_cache_unwritable(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.parent / f"{folder.name}.lock"):
             meta = read_meta(folder) or _build(folder, build)

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from variations.store.atomic import replaced
-from variations.system.errors import UserError
+from variations.store.atomic import replaced, told_if_unwritable
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#8C7A00")
 """Okabe and Ito's palette for colour-blind readers, ordered so that neighbours differ most."""
@@ -120,9 +119,6 @@ def save(figure: Any, path: Path) -> Path:
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": path.stem}):
         figure.savefig(buffer, format=kind, dpi=160, facecolor="white", metadata=metadata)
-    try:
-        with replaced(path) as temporary:
-            temporary.write_bytes(buffer.getvalue())
-    except OSError as error:
-        raise UserError(f"Cannot write {path}: {error.strerror}; choose another folder with out=DIR.") from error
+    with told_if_unwritable(path, "; choose another folder with out=DIR."), replaced(path) as temporary:
+        temporary.write_bytes(buffer.getvalue())
     return path

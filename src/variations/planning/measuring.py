@@ -17,7 +17,7 @@ from typing import Any
 from variations.configuration.compose import to_dict
 from variations.configuration.schema import RunConfig, default_cache
 from variations.configuration.tasks import named
-from variations.data.entry import told_if_unwritable
+from variations.data.entry import told_if_cache_unwritable
 from variations.store.atomic import write_json
 from variations.store.environment import cpu_model, gpu_names, versions
 from variations.store.identity import covered, flatten, identity
@@ -156,7 +156,7 @@ def measured(shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False) 
         found[key] = answer = _measure(distinct[key], limit)
         if answer.values is not None:
             path = _place(distinct[key], key)
-            with told_if_unwritable(path):
+            with told_if_cache_unwritable(path):
                 write_json(path, dict(answer.values))
     return found
 

@@ -68,6 +68,15 @@ def disk_refusals_told() -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def told_if_unwritable(path: Path, advice: str = "; choose another file with out=FILE.") -> Iterator[None]:
+    """Raise a UserError where `path` cannot be written; `advice` is the end of its sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"Cannot write {path}: {error.strerror or error}{advice}") from error
+
+
 def refuse_unwritable(**files: str | None) -> None:
     """Check that files can be written before any work is done; nothing is left behind.
 
@@ -81,13 +90,11 @@ def refuse_unwritable(**files: str | None) -> None:
         if name is None:
             continue
         path = Path(name).expanduser()
-        try:
+        with told_if_unwritable(path, f"; choose another file with {key}=FILE."):
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             with tempfile.TemporaryFile(dir=next(folder for folder in path.absolute().parents if folder.exists())):
-                continue
-        except OSError as error:
-            raise UserError(f"Cannot write {path}: {error.strerror}; choose another file with {key}=FILE.") from error
+                pass
 
 
 def make_folder(path: Path) -> None:

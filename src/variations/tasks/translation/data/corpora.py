@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from variations.data.download import origin, status_line
-from variations.data.entry import entry, key_of, text_sha256, told_if_unwritable
+from variations.data.entry import entry, key_of, text_sha256, told_if_cache_unwritable
 from variations.store.atomic import write_json
 from variations.system.errors import DataError
 from variations.tasks.translation.config import DataConfig
@@ -143,7 +143,7 @@ def surveys(corpus: Corpus, cache: Path | None = None, *, progress: bool = True)
     with status_line(f"Checking {train.source.name} and {train.target.name}", progress and large):
         found = {"train": survey(train.source, train.target, others=keys), **found}
     if path:
-        with told_if_unwritable(path):
+        with told_if_cache_unwritable(path):
             write_json(path, {name: asdict(each) for name, each in found.items()})
     return found
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from variations.data.archives import extract
 from variations.data.download import fetch, origin, status_line
-from variations.data.entry import told_if_unwritable
+from variations.data.entry import told_if_cache_unwritable
 from variations.data.transfer import Remote, require_space
 from variations.store.atomic import write_json
 from variations.system.errors import DataError
@@ -108,7 +108,7 @@ def prepare(cache: Path, source: str, target: str, *, progress: bool = True) -> 
     if (folder / SOURCES_FILE).is_file():
         return folder
     require_space(folder, SPACE[other], f"Preparing WMT 2014 {source}-{target}")
-    with told_if_unwritable(folder):
+    with told_if_cache_unwritable(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.parent / f"{folder.name}.lock"):
             if not (folder / SOURCES_FILE).is_file():
