@@ -58,10 +58,10 @@ def test_the_dashboard_shows_the_records_with_what_the_table_says_of_published_f
     table = build(define(compose_run([f"sweep={name}"]).sweep, store=RECORDS), RECORDS)
     said = [agreement["sentence"] for agreement in shown["rank_correlation"]]
     assert said == [note for note in table.remarks if "rank correlation" in note]
-    # The dashboard shows the rows that the sweep had for its newest run, the table those that its file has now; a sweep
-    # only gains rows.
-    listed = [RunFolder(run).config()["sweep"]["rows"] for run in (ROOT / RECORDS / name).glob("*/seed*")]
-    then = [reference.rsplit("/", 1)[-1] for reference in max(listed, key=len)]
+    # The dashboard shows the rows that the sweep had for its newest run, the table those that its file has now.
+    runs = (ROOT / RECORDS / name).glob("*/seed*")
+    newest = max(runs, key=lambda run: json.loads((run / "status.json").read_text(encoding="utf-8"))["started"])
+    then = [reference.rsplit("/", 1)[-1] for reference in RunFolder(newest).config()["sweep"]["rows"]]
     rows = [line.row.definition.row for line in table.lines]
     assert [row["row"] for row in shown["table"]["rows"]] == [row for row in rows if row in then]
 

@@ -157,7 +157,10 @@ def _row(store: Store, row: str, runs: list[Found], base: str | None) -> RowDefi
 
 
 def _frozen(store: Store, name: str, runs: list[Found]) -> SweepConfig | None:
-    for run in sorted(runs, key=_changed, reverse=True):
+    def started(run: Found) -> tuple[str, float]:  # first not by the file's time, which a copy or a checkout changes
+        return str(store.summary(run).status.get("started") or ""), _changed(run)
+
+    for run in sorted(runs, key=started, reverse=True):
         stored = store.summary(run).config.get("sweep")
         if isinstance(stored, dict) and stored.get("name") == name and not _leaves(stored):
             known = {item.name for item in fields(SweepConfig)}
