@@ -8,16 +8,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pages import FENCE, PLACEHOLDER, ROOT
 
 from variations.commands import new
 from variations.configuration.compose import compose_run
 from variations.searching.definition import define, is_search
 from variations.sweeping.jobs import expand
 
-ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-PLACEHOLDER = re.compile(r"(?:^|=)[A-Z]{3,}$|\.\.\.|…|[<>]")  # a word that the reader replaces
-FENCE = re.compile(r"^```\w*\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 
 
 def names(path: Path) -> str:

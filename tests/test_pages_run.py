@@ -1,0 +1,109 @@
+"""The commands of the README and of the tutorial run as they are printed, one after another, in a new checkout.
+
+What takes long is shortened (`SHORTENED`). Lines of single runs with a word that the reader replaces, a large model or
+a number of steps are composed by test_readme.py and not run.
+"""
+
+import http.client
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pages import FENCE, PLACEHOLDER, ROOT
+
+SHORTENED = {
+    "train": ["debug=limit"],
+    "plan": ["measure=false"],  # which takes a minute
+    "dashboard": ["port=0"],  # any free port
+}
+
+
+def lines_of(page: str) -> list[list[str]]:
+    """Words of each command `python src/…` in the code blocks of a page, in the order in which it has them."""
+    blocks = FENCE.findall((ROOT / page).read_text(encoding="utf-8"))
+    typed = [line for block in blocks for line in block.splitlines() if line.startswith("python src/")]
+    return [shlex.split(line, comments=True)[1:] for line in typed]
+
+
+class Checkout:
+    """A copy of the commands and of their configuration, in which lines are typed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("src", "conf", "sweeps"):
+            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        self.environment = os.environ | {"PYTHONPATH": str(folder / "src"), "COLUMNS": "160"}
+
+    def typed(self, words: list[str]) -> str:
+        """Run a line to its end, and return what it printed on standard output."""
+        short = SHORTENED.get(Path(words[0]).stem, [])
+        if "--multirun" in words:
+            short = [*short, "seeds=[1]"]
+        done = subprocess.run(
+            [sys.executable, *words, *short],
+            capture_output=True, text=True, env=self.environment, cwd=self.folder, check=False, timeout=200,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{shlex.join(words)}:\n{done.stderr}"
+        return done.stdout
+
+    def served(self, words: list[str]) -> str:
+        """Start the dashboard, and return its first page."""
+        with subprocess.Popen(
+            [sys.executable, *words, *SHORTENED["dashboard"]],
+            stdout=subprocess.PIPE, text=True, env=self.environment | {"PYTHONUNBUFFERED": "1"}, cwd=self.folder,
+        ) as process:  # fmt: skip
+            try:
+                assert process.stdout is not None
+                host, _, port = (
+                    process.stdout.readline().strip().removeprefix("http://").partition("/")[0].partition(":")
+                )
+                connection = http.client.HTTPConnection(host, int(port), timeout=60)
+                connection.request("GET", "/")
+                page = connection.getresponse().read().decode()
+            finally:
+                process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=60) == 0
+        return page
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    return Checkout(tmp_path_factory.mktemp("checkout"))
+
+
+@pytest.mark.slow
+def test_an_ablation_of_ones_own(checkout: Checkout) -> None:
+    """The lines of both pages, from `new.py` to a table in LaTeX and records without checkpoints."""
+    tutorial = [tuple(words) for words in lines_of("docs/tutorial.md") if "sweep=attention_table3" not in words]
+    assert {tuple(words) for words in lines_of("README.md") if words[-1] == "sweep=heads"} < {*tutorial}
+    printed = {}
+    for words in dict.fromkeys(tutorial):
+        verb = Path(words[0]).stem
+        printed[verb] = checkout.served(list(words)) if verb == "dashboard" else checkout.typed(list(words))
+    shown = FENCE.findall((ROOT / "docs/tutorial.md").read_text(encoding="utf-8"))
+    assert printed["new"] in shown
+    assert "d_k 32→128" in printed["plan"]  # as the tutorial explains
+    assert "2 finished" in printed["train"]
+    assert "<html" in printed["dashboard"]
+    assert r"\begin{tabular}" in (checkout.folder / "table.tex").read_text(encoding="utf-8")
+    drawn = printed["figures"].splitlines()
+    assert drawn and all((checkout.folder / path).stat().st_size > 0 for path in drawn), drawn
+    records = checkout.folder / "records/heads"
+    assert sorted(path.name for path in records.iterdir()) == ["base", "one_head"]
+    assert not list(records.rglob("*.ckpt"))
+
+
+@pytest.mark.slow
+def test_the_lines_of_one_run(checkout: Checkout) -> None:
+    lines = [words for words in lines_of("README.md") if words[0] == "src/train.py" and "--multirun" not in words]
+    long = re.compile(r"size=big|trainer\.max_steps=|variation=")
+    short = [words for words in lines if not any(PLACEHOLDER.search(word) or long.match(word) for word in words)]
+    first, spelled_out, other = (checkout.typed(words).splitlines()[-1] for words in short)
+    assert first == spelled_out, "the README says that the first line is short for the second"
+    assert other != first
