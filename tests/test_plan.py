@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from variations.commands.plan import PlanConfig, render
 from variations.configuration.compose import compose_run
 from variations.configuration.faults import faults
 from variations.configuration.places import CONF, SWEEPS
+from variations.planning import formats
 from variations.planning.rows import PAPERS, all_rows, plan_rows
 from variations.store.rows import load_row
 from variations.sweeping.jobs import expand
@@ -222,6 +224,17 @@ def test_comma_separated_values() -> None:
     text = render(["variation=attention_table3/big"], None, PlanConfig(format="csv", measure=False))
     (row,) = csv.DictReader(io.StringIO(text))
     assert (row["row"], row["parameters"], row["published_params_millions"]) == ("big", "214245376", "213")
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_narrow_terminal_leaves_out_columns_and_cuts_no_number(width: int) -> None:
+    planned = plan_rows(["sweep=attention_table3", "rows=[base,big]", "seeds=[1]"])
+    shown = formats.terminal([formats.line(row, None) for row in planned], width=width)
+    assert "…" not in shown
+    assert max(map(len, re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines())) <= width
+    for number in ("63,082,496", "214,245,376", "100,000", "300,000"):
+        assert number in shown
+    assert "A wider terminal, or format=markdown, also shows: label" in shown
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,11 @@ LEFT = ("group", "row", "label", "changes", "reproduced", "state")
 """Text columns, left-aligned."""
 SILENT = ("group", "state")
 """Columns without a heading."""
+RANKS = {
+    **dict.fromkeys(("group", "row", "changes", "memory", "time a run", "runs left", "state"), 0),
+    **{"hours": 1, "parameters": 2, "steps": 3, "disk": 4, "FLOPs": 5, "label": 7},
+}
+"""A narrow terminal leaves out the columns of the highest rank first; a task's own counts have rank 6."""
 
 
 def _grids(lines: Sequence[Line]) -> list[text.Grid]:
@@ -136,6 +141,7 @@ def _grids(lines: Sequence[Line]) -> list[text.Grid]:
         columns = {heading: [row.get(heading, "") for row in cells] for heading in headings}
         grid = text.plain_grid(title, {heading: c for heading, c in columns.items() if any(c)}, LEFT)
         for column in grid.columns:
+            column.rank = RANKS.get(column.title, 6)
             column.title = "" if column.title in SILENT else column.title
         found.append(grid)
     return found
