@@ -50,7 +50,7 @@ def training_step(
     device: str = "cpu",
     precision: str = "32-true",
 ) -> tuple[Callable[[], None], int, int]:
-    """A function that takes one training step on a batch of so many pairs of `length` + `length` sub-words.
+    """A function that takes one training step on a batch of a given number of pairs of `length` + `length` sub-words.
 
     Returns:
         The function, the model's parameters, and the counted FLOPs of the step.

@@ -108,7 +108,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--set", choices=("dev", "test"), default="test")
     parser.add_argument("--trees", type=Path, nargs="*", default=[], help="other parsers' trees of that set")
     parser.add_argument("--record", type=Path, help="file for figures and counts of both baselines")
-    parser.add_argument("--limit", type=int, help="only so many training and so many tested trees")
+    parser.add_argument("--limit", type=int, help="the number of training and of tested trees")
     return parser.parse_args()
 
 

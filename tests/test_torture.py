@@ -37,7 +37,7 @@ def test_thirty_kills_meet_every_part_of_a_preparation() -> None:
 
 
 def preparation_killed(times: int) -> dict[str, int]:
-    """What so many kills have met; the harness sees to equal files, remnants and processes that hang."""
+    """What the kills have met; the harness sees to equal files, remnants and processes that hang."""
     line = [sys.executable, str(TORTURE.with_name("torture_preparation.py")), "--kills", str(times)]
     done = subprocess.run(line, capture_output=True, text=True, timeout=1700)
     assert done.returncode == 0, done.stdout + done.stderr

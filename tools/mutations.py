@@ -94,7 +94,7 @@ def faults(bugs: Sequence[Bug]) -> Iterator[str]:
     for bug in bugs:
         count = (ROOT / bug.file).read_text(encoding="utf-8").count(bug.old)
         if count != 1:
-            yield f"{bug.what}: {bug.old!r} stands {count} times in {bug.file}, not once; write the bug anew."
+            yield f"{bug.what}: {bug.old!r} is in {bug.file} {count} times, not once; write the bug again."
         for test in bug.tests:
             file, _, name = test.partition("::")
             if not (ROOT / file).is_file() or f"def {name}" not in (ROOT / file).read_text(encoding="utf-8"):

@@ -97,7 +97,7 @@ RUNS: dict[str, tuple[str, ...]] = {
 TWIN = {"resume": "weighted"}
 """Runs that must be, bit for bit, another one."""
 STOP_AT = 5
-"""`resume` gets SIGTERM after so many updates, and the same command again."""
+"""`resume` gets SIGTERM after this number of updates, and the same command again."""
 
 FORCE_PACKING = """
 import importlib, pathlib, runpy, sys

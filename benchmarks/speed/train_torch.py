@@ -1,4 +1,4 @@
-"""A plain loop around torch.nn.Transformer, as its tutorial has it."""
+"""A plain loop around torch.nn.Transformer, as in its tutorial."""
 
 import math
 

@@ -41,7 +41,7 @@ def test_memory_beyond_the_machine_does_not_fit(values: dict[str, Any]) -> None:
     assert run_cost(compose_run(STEPS), values, room=None).fits is None
 
 
-def test_what_was_reckoned_from_parts_is_not_exact(values: dict[str, Any]) -> None:
+def test_what_was_estimated_from_parts_is_not_exact(values: dict[str, Any]) -> None:
     assert run_cost(compose_run(STEPS), values, None).exact
     assert not run_cost(compose_run(STEPS), values | {"share": 0.1}, None).exact
     assert not run_cost(compose_run(STEPS), values | {"invented": True}, None).exact

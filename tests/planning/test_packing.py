@@ -29,7 +29,7 @@ ROWS = ["trainer.max_steps=1000", "trainer.val_bleu=0"]
 def timed(
     values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[dict[int, float]], list[Shape]]:
-    """Let an update take so many seconds, by the number of runs at once; returns the shapes that are asked for."""
+    """Let an update take the given seconds, by the number of runs at once; returns the shapes that are asked for."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(measuring, "_place", lambda shape, key: tmp_path / "plan" / f"{key}.json")
 

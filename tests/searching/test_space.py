@@ -73,7 +73,7 @@ def test_forms(key: str, value: Any, wanted: dict[str, Any]) -> None:
         ("model.h", [2, 2], "a choice stands twice"),
         ("model.h", [[1], 2], "choices are numbers, words, true, false or null"),
         ("size", ["tiny", "hugh"], "there is no such option"),
-        ("seed", [1, 2], "Seeds of a trial stand in sweep.seeds"),
+        ("seed", [1, 2], "Seeds of a trial are set by sweep.seeds"),
         ("runs", ["a", "b"], "cannot be searched"),
         ("model.dropout", "interval(0", "cannot be read"),
     ],

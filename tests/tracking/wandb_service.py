@@ -1,8 +1,8 @@
 """A W&B service on loopback, for the real wandb-core to talk to: what it is told, it keeps and shows to the tests.
 
 It answers the GraphQL operations that wandb-core and wandb-workspaces send, the stream of a run's history, and the
-uploads of files, each with the shape that the client expects. History lines are kept by their offset in the stream, as
-the protocol has it; a line that is sent again under the same offset replaces itself.
+uploads of files, each with the shape that the client expects. By the protocol, history lines are kept by their offset
+in the stream; a line that is sent again under the same offset replaces itself.
 """
 
 import base64

@@ -2,7 +2,7 @@
 
 Whole updates run on torch's fake tensors, which have shapes and a device but no contents: whoever asks for contents
 gets an exception. Copies between host and device that would wait are told by `Watch`. Where there is no GPU the device
-is invented, which changes torch for good, so that this file then runs once more in a process of its own.
+is invented, which changes torch for good, so this file then runs again in a process of its own.
 """
 
 import os

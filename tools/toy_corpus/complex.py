@@ -192,7 +192,7 @@ def _content(choice: Choice, head: Clause, conjunction: Term, inner: Clause) -> 
 
 
 def relative_subject(choice: Choice) -> Term:
-    """The man who …, ….: the relative clause stands in the middle."""
+    """The man who …, ….: the relative clause is in the middle."""
     noun = choice.word(parts.STRANGERS)
     plural = noun.plural_only or choice.chance(0.3)
     base = NounPhrase(noun, "the", plural, parts.adjective(choice, noun, 0.2))

@@ -3,7 +3,7 @@
 Columns: English base, past and participle (regular where one word stands alone), then `+particle` or a preposition |
 German infinitive (`sich`, `prefix·verb`, and the preposition with its case) | third person singular |
 participle (`ist` before it where the auxiliary is sein) | groups of nouns that it takes | flags.
-Flags: `state` (no progressive form in English), `moment` (too short for one), `dat` (the object stands in the dative),
+Flags: `state` (no progressive form in English), `moment` (too short for one), `dat` (the object is in the dative),
 `animal` (the subject may be an animal), `=form` (a preterite that is used for the past; others take the perfect).
 """
 
@@ -206,7 +206,7 @@ class Verb:
 
 
 def regular_past(word: str) -> str:
-    """Return the regular past of an English verb (spelling changes stand in the tables)."""
+    """Return the regular past of an English verb (spelling changes are in the tables)."""
     return word + ("d" if word.endswith("e") else "ed")
 
 

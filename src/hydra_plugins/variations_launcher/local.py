@@ -23,7 +23,7 @@ class LocalConf:
     """GPUs to use, as CUDA_VISIBLE_DEVICES names them; null: all that this process sees."""
     # Untyped, as Hydra would refuse 1.5 in its own words.
     per_gpu: Any = number_or_auto(1, ge=1)  # noqa: RUF009 - makes a dataclass field
-    """Rows that share a GPU; `auto`: so many as are quickest together, measured first."""
+    """Rows that share a GPU; `auto`: the number that is fastest together, measured first."""
 
 
 ConfigStore.instance().store(group="hydra/launcher", name="local", node=LocalConf, provider="variations")

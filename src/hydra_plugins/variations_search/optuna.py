@@ -13,7 +13,7 @@ from hydra_plugins.variations_sweeper.sweeper import VariationsSweeper
 
 @dataclass
 class OptunaConf:
-    """Configuration of `hydra/sweeper=optuna`. What is searched, and how, stands in `sweep.search`."""
+    """Configuration of `hydra/sweeper=optuna`. `sweep.search` says what is searched, and how."""
 
     _target_: str = "hydra_plugins.variations_search.optuna.OptunaSweeper"
 

@@ -1,6 +1,6 @@
 """Hydra's door to whole tables: `--multirun sweep=NAME` and plain grids.
 
-What the runs are stands in `variations.sweeping.jobs`, how they are driven in `variations.sweeping.control`; where they
+`variations.sweeping.jobs` says what the runs are, `variations.sweeping.control` how they are driven; where they
 are done is for the launcher to say.
 """
 

@@ -72,7 +72,7 @@ def _announce(server: Server, config: DashboardConfig, store: Store) -> None:
     if not store.root.is_dir():
         sys.stderr.write(f"{store.root} does not exist yet: the page will show runs as soon as there are any.\n")
     if config.host not in LOOPBACK:
-        sys.stderr.write("Other machines can reach this address, and whoever does can read all runs.\n")
+        sys.stderr.write("Other machines can reach this address, and anyone who does can read all runs.\n")
     sys.stdout.write(f"{server.url}\nCtrl-C ends the dashboard.\n")
     sys.stdout.flush()
     if config.open:

@@ -25,7 +25,7 @@ class PlanConfig(RunConfig):
 
     format: str = choice("terminal", "terminal", "markdown", "csv", "json", "wandb")
     vocabulary: int | None = number(None, ge=4)
-    """Count with so many sub-words; null: data.vocabulary of each row."""
+    """Count with this number of sub-words; null: data.vocabulary of each row."""
     measure: bool | None = None
     """false: count only. null: measure what is named, and only count the list of both papers' rows."""
     devices: int | None = number(None, ge=1)

@@ -60,7 +60,7 @@ def run(path: Path, *, queued: bool = False) -> dict[str, Any]:
         The result; empty on ranks other than 0.
 
     Raises:
-        InUseError: Another process is at it.
+        InUseError: Another process works on it.
     """
     folder = RunFolder.open(path)
     config = load(folder.path / "config.yaml")

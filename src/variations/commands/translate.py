@@ -40,7 +40,7 @@ PROMPT = "> "
 
 @dataclass
 class SearchConfig:
-    """Beam search; null: as the run has it."""
+    """Beam search; null: as the run was tested."""
 
     beam: int | None = number(None, ge=1)
     alpha: float | None = number(None, ge=0)

@@ -156,7 +156,7 @@ def _composed(overrides: tuple[str, ...], extra_folder: str | None, _: object) -
 
 
 def _written(folders: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
-    """Each configuration file, when it was written and how long it is: what is edited is composed anew."""
+    """Each configuration file, when it was written and how long it is: an edited file is composed again."""
     found = []
     for folder in folders:
         for place, _, files in os.walk(folder, followlinks=True):

@@ -1,6 +1,6 @@
 """What is wrong with a configuration, all of it at once.
 
-Two layers: every value against the choices and bounds that stand in the schema, then combinations that each look right
+Two layers: every value against the choices and bounds of the schema, then combinations that each look right
 alone. Each fault names key and value, says what would be valid, and what to do. Nothing here needs torch,
 unless a model of another package is named, which is then imported.
 """

@@ -1,6 +1,6 @@
 """Where the configuration files are, and how commands are spelled.
 
-In a checkout the files are in `conf/` and `sweeps/`, in an installed package in its copy of them. `_conf` stands in
+In a checkout the files are in `conf/` and `sweeps/`, in an installed package in its copy of them. `_conf` is in
 the package: a symbolic link to `conf/` in a checkout, a folder of files in a wheel. The sweeps are its group `sweep`,
 which in a checkout is a link to `sweeps/`.
 """

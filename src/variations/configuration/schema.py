@@ -1,7 +1,7 @@
 """The typed schema of a run: every key, its type, its range and its meaning.
 
 Hydra composes YAML files from `conf/` into this schema; everything below the command line works with the plain
-dataclasses. Values that no type can express (choices, ranges) stand in the field's metadata, and `faults.py` checks
+dataclasses. What no type can express (choices, ranges) is in the field's metadata, and `faults.py` checks
 them all at once before any work. This module imports no torch, so that `--help` and errors stay quick.
 
 Names are the papers' symbols: N layers, h heads, d_k and d_v per head, M branches, κ and α branch weights.

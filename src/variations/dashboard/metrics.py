@@ -136,7 +136,7 @@ def thinned(places: Sequence[int], limit: int) -> list[int]:
 
 
 def rounded(value: float | None, digits: int) -> float | None:
-    """`value` in so many significant digits."""
+    """`value` in a number of significant digits."""
     return None if value is None else float(f"{value:.{digits}g}")
 
 

@@ -25,7 +25,7 @@ from variations.system.errors import UserError
 
 Indices = NDArray[np.int64]
 LAST_ROWS = 64
-"""An epoch ends with a batch of at least so many pairs where there is one, to be shared out among devices."""
+"""The least number of pairs in the last batch of an epoch, if batches have as many: every device needs a share."""
 
 
 @dataclass

@@ -187,7 +187,7 @@ def _download(remote: Remote, path: Path, manual: str, progress: bool, patience:
     resumed = part.exists()
     _receive_all(remote, path, manual, progress, patience)
     fault = _wrong(part, remote)
-    if fault and resumed:  # the first half may be another version's: once more from the start
+    if fault and resumed:  # the first half may be another version's: again from the start
         discard(part)
         _receive_all(remote, path, manual, progress, patience)
         fault = _wrong(part, remote)

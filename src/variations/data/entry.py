@@ -70,7 +70,7 @@ def entry(folder: Path, build: Callable[[Path], dict[str, Any]]) -> dict[str, An
 
     Args:
         folder: the entry, `<data.cache>/<kind>/<key>`.
-        build: fills the (empty, temporary) folder it is given and returns what `meta.json` shall say. It runs in one
+        build: fills the (empty, temporary) folder it is given and returns the contents of `meta.json`. It runs in one
             process at a time.
 
     Raises:

@@ -41,7 +41,7 @@ def style() -> Iterator[None]:
 
 
 def new(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Any, list[Any]]:
-    """A figure of so many inches and its panels, row by row; no window system, no global state."""
+    """A figure of the given inches and its panels, row by row; no window system, no global state."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine

@@ -111,7 +111,7 @@ def notes(found: Sequence[Convergence]) -> list[str]:
         f"Base row: {bases}. For each seed, its best dev score is the aim; the cost is that of the row's first "
         "measurement at least as good, and the percentage compares with what the base row had spent when it first "
         "measured that best score.",
-        "Scores are measured every so many steps, so a cost is known to one such interval and no better; the best of "
+        "Scores are measured at intervals of steps, so a cost is known to one interval and no better; the best of "
         "a noisy curve lies above its mean, which is a disadvantage to the row.",
         "Aim and best are means over seeds, costs over the seeds that arrived; a row that never arrives has none.",
         "The paper's claim is 15 to 40 % fewer iterations, that is −15 % to −40 % in the column of steps.",

@@ -131,7 +131,7 @@ def measured(shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False) 
     """Measure each shape that is not in the cache.
 
     Args:
-        shapes: By the name of a row that has it.
+        shapes: Each shape, by the name of a row that has it.
         limit: Seconds of updates for each.
         fresh: Whether to repeat known measurements.
 

@@ -1,6 +1,6 @@
 """The space of a search: keys of the schema, or groups, each with an interval, a range, or choices.
 
-A sweep file writes a dimension as Hydra's override syntax has it (`interval(0,0.3)`, `choice(2,4)`, `range(1,5)`,
+A sweep file writes a dimension in Hydra's override syntax (`interval(0,0.3)`, `choice(2,4)`, `range(1,5)`,
 `tag(log,interval(1e-4,1e-2))`), or as a list of choices. This module imports no Optuna: faults are told at once.
 """
 
@@ -127,7 +127,7 @@ def _key_faults(key: str, value: Any, keys: Mapping[str, Key], groups: list[str]
     root = key.split(".")[0]
     is_group = bool(options(found, key))
     if root in NOT_SEARCHED or (not is_group and is_incidental(key, {})) or root == "hydra":
-        hint = " Seeds of a trial stand in sweep.seeds." if root in ("seed", "seeds") else ""
+        hint = " Seeds of a trial are set by sweep.seeds." if root in ("seed", "seeds") else ""
         yield f"{key} cannot be searched: it does not change the model or its training.{hint}"
     elif key not in keys and not is_group:
         yield unknown_key(key, f"{key}={value}", list(keys), groups, found)
@@ -156,7 +156,7 @@ def from_override(override: Override, whole: bool, problems: list[str]) -> Dimen
     """A dimension from Hydra's override syntax.
 
     Args:
-        override: As typed, or as the sweep file has it.
+        override: As typed, or as in the sweep file.
         whole: Whether the key takes whole numbers only.
         problems: Faults are added here.
     """

@@ -1,1 +1,1 @@
-"""Many runs as one: what to run, where, and who is at it."""
+"""Many runs as one: what to run, where, and which process works on each."""

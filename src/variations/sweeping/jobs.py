@@ -29,7 +29,7 @@ from variations.system.errors import ConfigError
 
 MOST_JOBS = 1000
 OWN_KEYS = ("sweep", "rows", "seeds", "seed")
-"""Keys that pick jobs; each job states them anew."""
+"""Keys that pick jobs; each job states its own."""
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def meeting_place(nodes: int) -> dict[str, str]:
 
 
 def keep_lease(folder: Path, key: str) -> bool:
-    """Hold the run's lease in the name of this job while it is queued or starts; False if another process has it."""
+    """Hold the run's lease in the name of this job while it is queued or starts; False if another process holds it."""
     found = lease.read(folder)
     if found is not None and found.state == "queued":
         return found.key == key

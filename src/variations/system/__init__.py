@@ -1,1 +1,1 @@
-"""What every part stands on: errors and exit codes, standard streams, processes and their signals."""
+"""What every part builds on: errors and exit codes, standard streams, processes and their signals."""

@@ -96,7 +96,7 @@ def cores() -> int:
 
 
 def threads_each(runs: int) -> int | None:
-    """Return the CPU threads of each of so many runs that share this machine; None: no limit."""
+    """Return the CPU threads of each run if a number of runs share this machine; None: no limit."""
     if runs == 1:
         return None
     given = os.environ.get("OMP_NUM_THREADS", "")
@@ -155,7 +155,7 @@ def write_reason(folder: Path, reason: str) -> None:
     try:
         with (folder / ".failure").open("x", encoding="utf-8") as file:
             file.write(f"rank {global_rank()}: {reason}")
-    except OSError:  # another rank was first, or the disk is full: then the terminal has it
+    except OSError:  # another rank was first, or the disk is full: then it is on the terminal
         return
 
 

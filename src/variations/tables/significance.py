@@ -202,7 +202,7 @@ def across_restarts(
 
 
 def _of_chosen(side: Restarts, chosen: NDArray[Any]) -> Items:
-    """(S, k): each item as the restart has it that was chosen for its group (G)."""
+    """(S, k): each item's value in the restart that was chosen for the item's group (G)."""
     picked: Items = side.items[chosen[side.group], np.arange(side.items.shape[1])]
     return picked
 

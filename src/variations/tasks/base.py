@@ -204,7 +204,7 @@ class Restarts:
     items: "NDArray[Any]"
     """(R, S, k): of each of S items, as `Task.items` has them of the reported restart."""
     group: "NDArray[Any]"
-    """(S): restarts are chosen in each of G groups of items by itself, such as tasks; which one an item is of."""
+    """(S): the group, 0 to G − 1, of each item, such as its task; the restart is chosen in each group separately."""
     order: "NDArray[Any]"
     """(G, R): the restarts, from the one with the least training error, which is reported."""
 

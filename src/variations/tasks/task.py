@@ -208,7 +208,7 @@ class Task(Configured, Protocol):
     # What planning asks.
 
     sizes: Mapping[str, str] = {}
-    """Further counts of `size` and the headings of their columns; without one they stand in JSON and CSV alone."""
+    """Further counts of `size` and the headings of their columns; without a heading, they are in JSON and CSV only."""
     untimed: Sequence[str] = ()
     """Keys of its own that change no update's time."""
     switches: Sequence[str] = ()
@@ -221,7 +221,7 @@ class Task(Configured, Protocol):
         return " ".join(self.label(config))
 
     def size(self, config: Any, *, memory: bool, vocabulary: int | None = None) -> Size:
-        """Count a run; with `vocabulary`, as if it had so many sub-words. Here the network and the first batch count.
+        """Count the network and the first batch; with `vocabulary`, as if it had that number of sub-words.
 
         Raises UserError where data are missing.
         """
@@ -231,7 +231,7 @@ class Task(Configured, Protocol):
 
     def size_remarks(self, tables: Mapping[str, Sequence[Size]]) -> list[str]:
         """Conventions of the counts, by the tables' titles."""
-        return ["FLOPs: of the whole training, reckoned from the first batch."] if any(tables.values()) else []
+        return ["FLOPs: of the whole training, extrapolated from the first batch."] if any(tables.values()) else []
 
     def one_of(self, config: Any, devices: int) -> Any:
         """The configuration of what one of several devices does in an update; here each does the same."""

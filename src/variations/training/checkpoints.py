@@ -4,7 +4,7 @@
     weights<n>.pt     weights alone, for averaging at test time
     best<n>.pt        weights with the lowest dev loss so far, and those that were so at the kept checkpoints
 
-Each file is written under a temporary name, flushed to the disk, and renamed; its SHA-256 stands in `<file>.sha256`,
+Each file is written under a temporary name, flushed to the disk, and renamed; its SHA-256 is in `<file>.sha256`,
 written first. A file whose sum does not match is passed over with a warning and the one before it is used. A name is
 written once: a run that goes back to an older checkpoint first deletes what is newer.
 """

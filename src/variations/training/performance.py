@@ -18,8 +18,8 @@ ALLOCATORS = {"tcmalloc": "tc_version", "jemalloc": "mallctl", "mimalloc": "mi_v
 """A function that each of them alone has."""
 PRIMITIVES = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 KEPT_PRIMITIVES = 32
-"""oneDNN keeps the compiled code of so many products. Its own default of 1,024 grows with every new shape of a batch,
-to half a gigabyte in 48 batches, and batches of new lengths hardly ever find theirs: it is no faster."""
+"""The number of products whose compiled code oneDNN keeps. Under its own default of 1,024, memory grows with every new
+shape of a batch, to half a gigabyte in 48 batches; it is no faster, since new lengths rarely find code to reuse."""
 FP32_TOLERANCE = 1e-5
 """Largest relative error of a product that still counts as float32 (bfloat16 would give about 1e-2)."""
 

@@ -1,7 +1,8 @@
 """What the dashboard's server answers, as types: the agreement between it and the page in `static/`.
 
-All numbers are finite or null. Text is as the runs wrote it: whoever puts it into a page escapes it. A run's identifier
-is its folder below the run store, `<sweep>/<row>/seed<k>[-attempt<n>]`; runs outside a sweep are those of "single".
+All numbers are finite or null. Text is as the runs wrote it; the code that puts it into a page escapes it. A run's
+identifier is its folder below the run store, `<sweep>/<row>/seed<k>[-attempt<n>]`; runs outside a
+sweep are those of "single".
 
     GET /api/index                        Index
     GET /api/sweep/<name>                 Sweep        ?significance=1: with tests (slow the first time)

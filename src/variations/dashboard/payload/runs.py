@@ -202,7 +202,7 @@ class Drawing(TypedDict):
     """In its set, from 1."""
     title: str
     svg: str
-    """For whoever reads it as hostile: only known elements and attributes are taken over into the page."""
+    """The page treats it as hostile: it takes over only known elements and attributes."""
 
 
 class Drawings(TypedDict):

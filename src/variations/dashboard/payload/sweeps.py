@@ -290,7 +290,7 @@ class Importance(TypedDict):
     effects: list[Effect]
     """Largest share first; empty where `reason` says why."""
     rest: float | None
-    """The share that no key explains by itself."""
+    """The share that no single key explains."""
     reason: str | None
     method: str
     notes: list[str]

@@ -120,7 +120,7 @@ window.V = window.V || {};
   /** Is `ours` better than `theirs` in `measure`? */
   V.better = (measure, ours, theirs) => (measure.higher_is_better ? ours > theirs : ours < theirs);
 
-  /** The configuration key by which rows are grouped, as the address has it. */
+  /** The configuration key by which rows are grouped, from the address. */
   V.groupKey = (sweep) => sweep.keys.find((item) => item.key === V.state.get("group")) || null;
 
   /** The control that chooses it; `none`: what it says where there are no groups. Nothing where no key differs. */

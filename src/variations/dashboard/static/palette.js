@@ -59,7 +59,7 @@ window.V = window.V || {};
     };
   };
 
-  /** A colour of the light palette as the theme has it; any other stays as it is. */
+  /** A colour of the light palette in the present theme; any other colour is kept. */
   V.themed = (colour) => (V.theme() === "dark" && LIGHT.includes(colour) ? DARK[LIGHT.indexOf(colour)] : colour);
 
   const SHAPES = {

@@ -1,5 +1,5 @@
 "use strict";
-/* What is shown stands in the URL after #, so that a view can be sent to a colleague and the back button works. */
+/* What is shown is in the URL after #, so that a view can be sent to a colleague and the back button works. */
 window.V = window.V || {};
 
 (() => {

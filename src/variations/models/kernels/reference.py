@@ -35,7 +35,7 @@ class Reference:
         return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal=causal)
 
     def packed_attention(self, q: Tensor, k: Tensor, v: Tensor, packed: Packed, causal: bool, dropout: float) -> Tensor:
-        """`attention` within each segment: (1, h, N, ·) to (1, h, N, d_v); here by padding once more."""
+        """`attention` within each segment: (1, h, N, ·) to (1, h, N, d_v); here by padding again."""
         return packed.apart(lambda q, k, v, mask: self.attention(q, k, v, mask, causal, dropout), q, k, v)
 
     def dropout(self, x: Tensor, rate: float) -> Tensor:

@@ -45,7 +45,7 @@ class Packed:
     queries: Segments
     keys: Segments
     window: int | None = None
-    """A query sees keys at most so many positions away; None: all of its segment."""
+    """A query sees keys at most this number of positions away; None: all of its segment."""
 
     def apart(self, attend: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor], *qkv: Tensor) -> Tensor:
         """`attend` to padded queries, keys and values under a mask; all of them, and the result, (1, h, N, w)."""

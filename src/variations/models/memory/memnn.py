@@ -6,8 +6,8 @@ other; R looks for the answer's word:
     o_1 = argmax_i s_O(x, m_i),    o_2 = argmax_i s_O([x, m_o1], m_i),   …   r = argmax_w s_R([x, m_o1, m_o2, …], w)
     s(x, y) = Φ_x(x)ᵀ Uᵀ U Φ_y(y)
 
-U has n × D entries, D = 3|W|: a word has one vector where it stands in the question, another where it stands in a fact
-found already, and a third where it stands in what is scored. O and R have a U each.
+U has n × D entries, D = 3|W|: a word has one vector in the question, another in a fact
+found already, and a third in what is scored. O and R have a U each.
 
 As it matters when a sentence was told, facts are compared in pairs (section 3.4): y is preferred to y' where
 
@@ -61,7 +61,7 @@ class MemNN(Reader):
     Args:
         words: features of a sentence, with the empty word.
         d: n, the dimension of the embeddings.
-        facts: k, the supporting facts that are looked for; with `adaptive`, at most so many.
+        facts: k, the number of supporting facts that are looked for; with `adaptive`, the largest number.
         seeds: one for each restart.
         adaptive: AM.
         nonlinear: NL.

@@ -44,7 +44,7 @@ class BagOfWords(SentenceCode):
 
 
 class PaperPositions(SentenceCode):
-    """PE as the paper has it: l_kj = (1 - j/J) - (k/d)(1 - 2j/J), J words in the sentence (section 4.1).
+    """PE of the paper: l_kj = (1 - j/J) - (k/d)(1 - 2j/J), J words in the sentence (section 4.1).
 
     The time is no word of the sentence: m_i = Σ_j l_j ∘ A x_ij + T_A(i).
     """
@@ -73,7 +73,7 @@ class PaperPositions(SentenceCode):
 
 
 class AuthorsPositions(SentenceCode):
-    """PE as the authors' code has it: l_kj = 1 + 4 (k - (d+1)/2)(j - (J+1)/2)/(dJ), about twice the paper's weights.
+    """PE of the authors' code: l_kj = 1 + 4 (k - (d+1)/2)(j - (J+1)/2)/(dJ), about twice the paper's weights.
 
     J is one more than the words of the longest sentence; the time is a word of the sentence, and stands at j = J.
     """

@@ -49,11 +49,11 @@ CLAIMS = {
     "separable": Claim("Separable convolution", "O(k·n·d + n·d²)", "–", "–", lambda n, d, k, r: k * n * d + n * d * d),
     "restricted": Claim("Self-attention, restricted", "O(r·n·d)", "O(1)", "O(n/r)", lambda n, d, k, r: r * n * d),
 }
-"""Vaswani et al. 2017, Table 1; the separable convolution stands in the text of section 4 alone, with its work only."""
+"""Vaswani et al. 2017, Table 1; the separable convolution is only in the text of section 4, and only with its work."""
 
 
 def large_end(values: Sequence[int]) -> list[int]:
-    """The upper half of the values, three at least where there are so many: there the leading term is seen."""
+    """The upper half of the values, at least three if there are three: there the leading term dominates."""
     ordered = sorted(set(values))
     return ordered[-max(len(ordered) // 2, min(3, len(ordered))) :]
 

@@ -36,7 +36,7 @@ SEEDS = 3
 LEVEL = 0.95
 """Of the intervals."""
 POWER = 0.8
-"""Of the smallest difference that so many seeds can show (`detectable`)."""
+"""Of the smallest difference that this number of seeds can show (`detectable`)."""
 MARGINS = {"score": 0.5, "nll": 0.01, "saving": 0.15, "rho": 0.5}
 """Smallest effects: points of BLEU and its relatives; nats of loss a sub-word (1 % of perplexity); the least of the
 15 to 40 % that the Weighted paper claims; a correlation."""

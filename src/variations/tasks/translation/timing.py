@@ -20,7 +20,7 @@ from variations.tasks.translation.decoding.protocol import EOS
 from variations.tasks.translation.decoding.translator import batches, pad_sources
 
 SURE = 1e4
-"""Added to the logit of EOS where a sentence shall end, and taken from it where it shall go on."""
+"""Added to the logit of EOS where a sentence must end, and subtracted where it must go on."""
 LOOKS = 4
 """Batches of each kind that are timed, at most."""
 
@@ -63,7 +63,7 @@ class Paced:
 
 
 class Timing:
-    """Seconds of the parts of a test, each reckoned from a few batches.
+    """Seconds of the parts of a test, each estimated from a few batches.
 
     Args:
         experiment: A `SequenceExperiment` whose task decodes as `config.decode` says.

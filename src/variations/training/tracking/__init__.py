@@ -1,7 +1,7 @@
 """Loggers besides the run folder: Weights & Biases (offline unless logged in) and TensorBoard.
 
 Both are mirrors: `metrics.jsonl` is the truth. When a run starts or is continued, its lines so far are told again, from
-the first one that the logger does not have; so nothing is missing there and nothing stands there twice, however the
+the first one that the logger does not have; so nothing is missing there and nothing is there twice, however the
 run was interrupted. Nothing of a library is imported before a run uses it.
 """
 

@@ -4,7 +4,7 @@ window.V = window.V || {};
 V.views = V.views || {};
 
 (() => {
-  /** Columns: key, head, tooltip, the value to sort by, and what stands in the cell. */
+  /** Columns: key, head, tooltip, the value to sort by, and the contents of the cell. */
   function columns(sweep) {
     const out = [{ key: "label", head: "Row", sort: (row) => row.label.toLowerCase(), cell: (row) => label(row), text: true }];
     for (const key of sweep.publishedKeys) {

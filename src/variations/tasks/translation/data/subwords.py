@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 MODEL_FILE = "subwords.model"
 TRAINED_ON = 2_000_000
-"""At most so many pairs train the vocabulary, evenly spaced over the corpus; more change next to nothing."""
+"""The most pairs that train the vocabulary, evenly spaced over the corpus; more change next to nothing."""
 SMALL = 1_000_000
-"""Up to so many training pairs every character becomes a sub-word; beyond, all but the rarest 0.01 %."""
+"""Up to this number of training pairs, every character becomes a sub-word; beyond it, all but the rarest 0.01 %."""
 LONGEST_LINE = 1 << 20
 """Bytes; SentencePiece would leave out lines beyond 4,192 when it trains."""
 

@@ -71,7 +71,7 @@ class Survey:
 def unequal_files(root: Path, stems: Sequence[str], source: str, target: str) -> list[str]:
     """What is wrong with the lengths of plain files, for a first look before any work.
 
-    Only newlines are counted, and only in files that take no noticeable time; whoever reads them checks the rest.
+    Only newlines are counted, and only in files that take no noticeable time; the rest is checked when they are read.
     """
     found = []
     for stem in dict.fromkeys(stems):

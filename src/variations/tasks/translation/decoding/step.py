@@ -51,7 +51,7 @@ def log_probabilities(logits: Tensor, never: Sequence[int]) -> Tensor:
 def best_tokens(log_p: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k largest values of each row, with their columns, in ascending order of the columns.
 
-    On CPU the columns are first reduced to maxima of groups of 16: the k largest values stand in at most k groups,
+    On CPU the columns are first reduced to maxima of groups of 16: the k largest values are in at most k groups,
     those with the k largest maxima. That is exact and some three times as fast as `topk` over all columns.
     Which of several equal values at the k-th place is taken is a function of the row alone.
 
