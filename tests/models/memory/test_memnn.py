@@ -7,7 +7,7 @@ import torch
 from invented import V, make_stories
 from torch import Tensor
 
-from variations.models.memory.memnn import FOUND, QUESTION, SCORED, Embedding, MemNN
+from variations.models.memory.memnn import FOUND, QUESTION, SCORED, Embedding, MemNN, _Search
 from variations.models.memory.stories import Stories
 
 D, FACTS = 4, 2
@@ -29,7 +29,7 @@ class Paper:
         self.supports = stories.supports[r, b].tolist()
 
     def bag(self, part: Embedding, identity: int, words: list[int]) -> Tensor:
-        U = part.U[self.r].view(3, V, D)
+        U = part.U[self.r].view(-1, V, D)
         return sum((U[identity, word] for word in words), torch.zeros(D, dtype=U.dtype))
 
     def embed(self, part: Embedding, bag: Tensor) -> Tensor:
@@ -37,7 +37,11 @@ class Paper:
 
     def x(self, part: Embedding, found: list[int]) -> Tensor:
         bag = self.bag(part, QUESTION, self.question)
-        return self.embed(part, bag + sum(self.bag(part, FOUND, self.sentences[fact]) for fact in found))
+        identities = [FOUND, SCORED + 1] if part.identities == 4 else [FOUND, FOUND]  # of the first hop and the second
+        return self.embed(
+            part,
+            bag + sum(self.bag(part, identities[hop], self.sentences[fact]) for hop, fact in enumerate(found)),
+        )
 
     def y(self, fact: int) -> Tensor:
         part = self.net.output
@@ -90,7 +94,10 @@ def supported(stories: Stories) -> Stories:
     return stories
 
 
-OPTIONS = [{"adaptive": a, "nonlinear": n, "margin": 0.7} for a, n in itertools.product([False, True], repeat=2)]
+OPTIONS = [
+    {"adaptive": a, "nonlinear": n, "ordered": o, "margin": 0.7}
+    for a, n, o in itertools.product([False, True], repeat=3)
+]
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -114,6 +121,16 @@ def test_the_margin_ranking_sums_by_hand(supported: Stories, options: dict[str, 
     for r in range(2):
         wanted = sum(Paper(net, supported, r, b).loss() for b in range(3))
         torch.testing.assert_close(loss[r], wanted, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_only_with_an_identity_for_each_hop_the_response_knows_which_fact_came_first(
+    stories: Stories, ordered: bool
+) -> None:
+    search = _Search(model([1, 2], ordered=ordered), stories)
+    first, second = torch.ones_like(stories.answers), torch.full_like(stories.answers, 2)
+    swapped = torch.isclose(search.respond([first, second]), search.respond([second, first]), atol=1e-12, rtol=0)
+    assert swapped.all() != ordered
 
 
 def test_after_none_nothing_is_found(stories: Stories) -> None:

@@ -23,6 +23,10 @@ The authors sample one ȳ and one w̄ a time; at bAbI's sizes the sums themselve
 
 Extensions (Weston et al. 2016, section 5): AM, a fact "none" that ends the search; NL, E(x) = tanh(W tanh(U Φ(x))) in
 place of U Φ(x). NG, n-grams, is a matter of the features: see `Vocabulary.build`.
+
+With one identity for all found facts, R sees them as one bag, and cannot tell whether "kitchen" was in the first or in
+the second. With `ordered`, which the papers do not mention, the facts of each hop have an identity of their own:
+D = (2 + k)|W|.
 """
 
 import torch
@@ -33,21 +37,21 @@ from variations.models.memory.base import EMPTY, Reader, initialise
 from variations.models.memory.stories import Stories
 
 QUESTION, FOUND, SCORED = range(3)
-"""Where a word occurs: the three identities of each."""
+"""Where a word occurs: the three identities of each. Further ones are of facts found in the second hop and later."""
 
 
 class Embedding(nn.Module):
     """U Φ, or tanh(W tanh(U Φ)) (NL), of R restarts."""
 
-    def __init__(self, restarts: int, words: int, d: int, nonlinear: bool) -> None:
+    def __init__(self, restarts: int, words: int, d: int, nonlinear: bool, identities: int) -> None:
         super().__init__()
-        self.words = words
-        self.U = nn.Parameter(torch.empty(restarts, 3 * words, d))
+        self.words, self.identities = words, identities
+        self.U = nn.Parameter(torch.empty(restarts, identities * words, d))
         self.W = nn.Parameter(torch.empty(restarts, d, d)) if nonlinear else None
 
     def bag(self, identity: int, words: Tensor, restart: Tensor) -> Tensor:
         """U Φ (N, d) of bags of words (N, J), each of a restart (N)."""
-        row = (restart * 3 + identity) * self.words
+        row = (restart * self.identities + identity) * self.words
         return embedding_bag(words + row.unsqueeze(1), self.U.flatten(0, 1), mode="sum")
 
     def forward(self, bags: Tensor) -> Tensor:
@@ -66,6 +70,7 @@ class MemNN(Reader):
         adaptive: AM.
         nonlinear: NL.
         margin: γ.
+        ordered: Whether a word has another vector in the fact of each hop.
     """
 
     def __init__(
@@ -77,11 +82,13 @@ class MemNN(Reader):
         adaptive: bool = True,
         nonlinear: bool = False,
         margin: float = 0.1,
+        ordered: bool = False,
     ) -> None:
         super().__init__()
         R = len(seeds)
         self.words, self.facts, self.margin = words, facts, margin
-        self.output, self.response = (Embedding(R, words, d, nonlinear) for _ in range(2))
+        identities = 2 + (facts if ordered else 1)
+        self.output, self.response = (Embedding(R, words, d, nonlinear, identities) for _ in range(2))
         self.time = nn.Parameter(torch.empty(R, 3, d))
         """U Φ_t for each of the three features."""
         self.none = nn.Parameter(torch.empty(R, 1, d)) if adaptive else None
@@ -95,7 +102,7 @@ class MemNN(Reader):
     def after_update(self) -> None:
         """Set the empty word's vectors to 0 again."""
         for part in (self.output, self.response):
-            part.U.unflatten(1, (3, self.words))[:, :, EMPTY] = 0
+            part.U.unflatten(1, (-1, self.words))[:, :, EMPTY] = 0
 
     def forward(self, stories: Stories) -> tuple[Tensor, list[Tensor]]:
         """See `Reader.forward`: what a hop reads is 1 for the fact found, and nothing for none."""
@@ -129,11 +136,14 @@ class _Search:
         of_question = torch.arange(R, device=of_sentence.device).repeat_interleave(B)
         asked = stories.questions.flatten(0, 1)
         self.asked, self.told = [], []
-        """U Φ of the questions (R, B, d), and of the facts as found ones (R, B, n + 1, d), for O and R."""
+        """U Φ of the questions (R, B, d), and of the facts as found ones by hop (R, B, n + 1, d), for O and R."""
         for part in (net.output, net.response):
             self.asked.append(part.bag(QUESTION, asked, of_question).view(self.shape))
-            told = stories.spread(part.bag(FOUND, stories.sentences, of_sentence))
-            self.told.append(torch.cat([torch.zeros_like(told[:, :, :1]), told], 2))
+            told = []
+            for identity in (FOUND, *range(SCORED + 1, part.identities)):
+                facts = stories.spread(part.bag(identity, stories.sentences, of_sentence))
+                told.append(torch.cat([torch.zeros_like(facts[:, :, :1]), facts], 2))
+            self.told.append(told if len(told) > 1 else told * net.facts)
         scored = stories.spread(net.output.bag(SCORED, stories.sentences, of_sentence))  # (R, B, n, d)
         nothing = (
             torch.zeros_like(scored[:, :, :1])
@@ -151,8 +161,8 @@ class _Search:
     def _state(self, part: int, found: list[Tensor]) -> Tensor:
         """E(x) (R, B, d) of the question and the facts found."""
         x: Tensor = self.asked[part]
-        for fact in found:
-            x = x + _pick(self.told[part], fact)
+        for told, fact in zip(self.told[part], found, strict=False):
+            x = x + _pick(told, fact)
         out: Tensor = (self.net.output, self.net.response)[part](x)
         return out
 
@@ -206,7 +216,7 @@ class _Search:
     def respond(self, found: list[Tensor]) -> Tensor:
         """s_R of each word (R, B, words)."""
         part = self.net.response
-        words: Tensor = part(part.U.unflatten(1, (3, self.net.words))[:, SCORED])  # (R, words, d)
+        words: Tensor = part(part.U.unflatten(1, (-1, self.net.words))[:, SCORED])  # (R, words, d)
         scores: Tensor = self._state(1, found) @ words.mT
         return scores
 

@@ -58,6 +58,8 @@ class ReaderConfig:
     """memnn: adaptive memory (AM): the retrieval may stop early."""
     nonlinear: bool = False
     """memnn: nonlinear sentence embedding (NL)."""
+    ordered: bool = False
+    """memnn: another vector of each word for the fact found in each hop, so that the response knows their order."""
     margin: float = number(0.1, gt=0)
     """memnn: margin γ of the ranking loss."""
     d_word: int = number(50, ge=1)

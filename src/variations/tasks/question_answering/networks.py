@@ -20,7 +20,9 @@ def build(model: ReaderConfig, vocabulary: Vocabulary, seeds: list[int]) -> Read
             options = {"code": model.code, "tying": model.tying, "empty_slots": model.empty_slots}
             return MemN2N(words, memory, longest, model.d, model.hops, seeds, **options)  # type: ignore[arg-type]
         case "memnn":
-            return MemNN(words, model.d, model.facts, seeds, model.adaptive, model.nonlinear, model.margin)
+            return MemNN(
+                words, model.d, model.facts, seeds, model.adaptive, model.nonlinear, model.margin, model.ordered
+            )
         case "dmn":
             kinds = {"distance": model.distance, "products": model.products}
             return DMN(words, model.d, model.d_word, model.passes, seeds, gate_weight=model.gate_weight, **kinds)  # type: ignore[arg-type]
