@@ -143,8 +143,8 @@ def tested(tree: Path, tests: Sequence[str]) -> tuple[int, str, float]:
             sys.path = [str(tree / "src"), *(path for path in sys.path if path != str(ROOT / "src"))]
             import pytest
 
-            marks = ["-m", "not exhaustive"]
-            code = int(pytest.main(["-x", "-q", "--no-header", "-p", "no:cacheprovider", *marks, *tests]))
+            options = ["-m", "not exhaustive", "-o", "timeout=900"]  # sound tests must pass on a busy machine, too
+            code = int(pytest.main(["-x", "-q", "--no-header", "-p", "no:cacheprovider", *options, *tests]))
         finally:
             sys.stdout.flush()
             os._exit(code)
