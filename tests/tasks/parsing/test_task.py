@@ -174,8 +174,8 @@ def test_changed_files_are_named() -> None:
     assert changed_files(card, {"a.mrg": "1", "b.mrg": "2"}) == []
     assert changed_files(card, {"a.mrg": "1", "b.mrg": "3"}) == ["b.mrg has changed since the run was trained on it."]
     assert changed_files(card, {"a.mrg": "1", "c.mrg": "2"}) == [
-        "b.mrg is gone since the run was trained.",
-        "c.mrg is new since the run was trained.",
+        "b.mrg has been removed since the run was trained.",
+        "c.mrg has been added since the run was trained.",
     ]
 
 

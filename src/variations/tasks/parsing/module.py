@@ -67,12 +67,12 @@ class ParsingData(PairsData):
 
 
 def changed_files(card: dict[str, Any], now: dict[str, str]) -> list[str]:
-    """Files of a run's treebank that have changed since, are gone or are new, one sentence each; at most five."""
+    """Files of a run's treebank that have been changed, removed or added since, one sentence each; at most five."""
     before: dict[str, str] = card.get("files", {})
     found = [
         f"{name} has changed since the run was trained on it."
         if name in now and name in before
-        else f"{name} is {'new' if name in now else 'gone'} since the run was trained."
+        else f"{name} has been {'added' if name in now else 'removed'} since the run was trained."
         for name in {**before, **now}
         if now.get(name) != before.get(name)
     ]
