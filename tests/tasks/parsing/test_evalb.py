@@ -165,7 +165,10 @@ def test_the_built_in_parameters_are_those_of_collins_prm() -> None:
 
 def test_a_wrong_parameter_file_names_all_its_faults(tmp_path: Path) -> None:
     path = tmp_path / "wrong.prm"
-    path.write_text("# comment\nLABELED yes\nDELETE_LABEL\nEQ_LABEL ADVP\nDELETED X\nDEBUG 0\n", encoding="utf-8")
+    path.write_text(
+        "# comment\nLABELED yes\nDELETE_LABEL\nEQ_LABEL ADVP\nDELETED X\nDEBUG 0\nDELETE_LABEL TOP S1\n",
+        encoding="utf-8",
+    )
     with pytest.raises(DataError) as caught:
         read_parameters(path)
     message = str(caught.value)
@@ -173,8 +176,19 @@ def test_a_wrong_parameter_file_names_all_its_faults(tmp_path: Path) -> None:
     assert "line 3: DELETE_LABEL without a value" in message
     assert "line 4: EQ_LABEL takes two names, not 'ADVP'" in message
     assert "line 5: unknown keyword DELETED" in message
-    with pytest.raises(DataError, match="cannot be read as a parameter file"):
+    assert "line 7: DELETE_LABEL takes one name, not 'TOP S1'" in message
+    with pytest.raises(DataError, match=r"absent.prm: cannot be read \(No such file or directory\)"):
         read_parameters(tmp_path / "absent.prm")
+
+
+def test_a_file_that_is_no_parameter_file_is_told_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"sample.gld is not .*line 10: unknown keyword \(S; … and 14 more faults. Valid"
+    ):
+        read_parameters(GOLDEN / "sample.gld")
+    (tmp_path / "empty.prm").write_text("# nothing\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"empty.prm is not a parameter file of EVALB: it sets nothing. Valid"):
+        read_parameters(tmp_path / "empty.prm")
 
 
 TERMINALS = st.tuples(

@@ -37,11 +37,17 @@ def test_nothing_scored_is_null_and_no_number(tmp_path: Path) -> None:
     assert (scores["f1"], scores["exact"], scores["skipped"]) == (None, None, 1)
 
 
+def test_a_byte_order_mark_is_no_error_of_the_first_sentence(tmp_path: Path) -> None:
+    (tmp_path / "gold").write_bytes(b"(S (NN a))\n")
+    (tmp_path / "test").write_bytes(b"\xef\xbb\xbf(S (NN a))\r\n")
+    assert document(*score_files(tmp_path / "test", tmp_path / "gold"))["scores"]["all"]["f1"] == 100
+
+
 def test_files_that_cannot_be_scored_are_named(tmp_path: Path) -> None:
     (tmp_path / "gold").write_text("", encoding="utf-8")
     with pytest.raises(DataError, match="gold is empty"):
         score_files(GOLDEN / "sample.tst", tmp_path / "gold")
-    with pytest.raises(DataError, match=r"absent cannot be read as a file of trees"):
+    with pytest.raises(DataError, match=r"absent: cannot be read \(No such file or directory\)"):
         score_files(tmp_path / "absent", GOLDEN / "sample.gld")
 
 

@@ -19,6 +19,7 @@ from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
 from variations.tasks.base import TestedRun
 from variations.tasks.parsing import measures
+from variations.tasks.parsing.corpus import load
 from variations.tasks.parsing.module import ParsingData, changed_files
 from variations.tasks.parsing.scoring import document, score_files
 from variations.tasks.parsing.task import TASK
@@ -172,6 +173,10 @@ def test_changed_files_are_named() -> None:
     card = {"files": {"a.mrg": "1", "b.mrg": "2"}}
     assert changed_files(card, {"a.mrg": "1", "b.mrg": "2"}) == []
     assert changed_files(card, {"a.mrg": "1", "b.mrg": "3"}) == ["b.mrg has changed since the run was trained on it."]
+    assert changed_files(card, {"a.mrg": "1", "c.mrg": "2"}) == [
+        "b.mrg has been removed since the run was trained.",
+        "c.mrg has been added since the run was trained.",
+    ]
 
 
 # Configuration --------------------------------------------------------------------------------------------------------
@@ -205,6 +210,7 @@ def test_the_rows_keep_what_the_paper_says_and_the_small_recipe_shrinks_them_ali
     assert (paper.model.dropout, paper.model.attention_dropout, paper.recipe.warmup) == (0.2, 0.2, 16_000)
     assert (small.model.N, small.model.d_model, small.model.d_ff) == (2, 128, 256)
     semi = compose_run(["variation=attention_table4/transformer_semi"])
+    assert (semi.recipe.name, semi.recipe.warmup, semi.recipe.lr) == ("parsing_semi", 4000, 0.5)
     assert (semi.data.vocabulary, semi.model.d_ff, semi.model.h, semi.model.dropout) == (32_000, 4096, 16, 0.1)
 
 
@@ -274,6 +280,10 @@ def test_only_section_23_is_compared_with_the_paper(tmp_path: Path) -> None:
         (tmp_path / f"wsj_{number:04d}.mrg").unlink()
     for section in range(25):
         (tmp_path / f"wsj_{section:02d}00.mrg").touch()
+    assert why("treebank") == "files of section 23 were missing"
+    assert "a part of 23 (test), not comparable" in told("treebank")
+    for number in range(2301, 2400):
+        (tmp_path / f"wsj_{number}.mrg").touch()
     assert why("treebank") is None
     assert told("treebank") == "WSJ sections 02-21 (train), 22 (dev), 23 (test); recipe r"
     with pytest.raises(DataError, match="so it is not the free sample: choose data=ptb"):
@@ -290,3 +300,25 @@ def test_further_trees_join_the_training_set(tmp_path: Path) -> None:
     more.setup()
     assert len(more.train_tokens) == len(plain.train_tokens) + 2
     assert more.corpus.described.endswith("further training trees from data.extra")
+
+
+def test_files_of_the_same_name_have_a_fingerprint_each(tmp_path: Path) -> None:
+    for number, folder in enumerate(("a", "b"), 1):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "auto.txt").write_text("(S (NP (NN snow)))\n" * number, encoding="utf-8")
+    config = compose_run([*SMALL, "data.train_trees=10", f"data.extra=[{tmp_path}/a,{tmp_path}/b/auto.txt]"])
+    found = load(config.data).fingerprint()
+    assert list(found) == ["auto.txt", f"{tmp_path}/b/auto.txt"]
+    assert len(set(found.values())) == 2
+
+
+def test_a_treebank_of_which_no_tree_is_short_enough_is_refused() -> None:
+    with pytest.raises(DataError, match=r"All 10 training trees are longer than data.max_length=2: raise it"):
+        ParsingData(compose_run([*SMALL, "data.train_trees=10", "data.max_length=2"])).setup()
+
+
+def test_faults_of_all_sets_come_at_once(tmp_path: Path) -> None:
+    for section in range(2, 24):
+        (tmp_path / f"wsj_{section:02d}00.mrg").write_text("(S (NN a))" if section % 21 != 2 else "", encoding="utf-8")
+    with pytest.raises(DataError, match=r"wsj_0200.mrg contains no tree\n.*wsj_2300.mrg contains no tree"):
+        load(compose_run([ROW, f"data.root={tmp_path}"]).data)

@@ -26,7 +26,45 @@ def test_the_standard_sections_are_found_in_any_folder_and_order(tmp_path: Path)
     assert (len(split.train), split.train[-1].name) == (40, "wsj_2199.mrg")
     assert [path.name for path in split.dev] == ["wsj_2200.mrg", "wsj_2299.mrg"]
     assert [path.name for path in split.test] == ["wsj_2300.mrg", "WSJ_2301.MRG", "wsj_2399.mrg"]
-    assert split.described == "WSJ sections 02-21 (train), 22 (dev), 23 (test)"
+    assert split.described.startswith("WSJ sections 02-21 (train), 22 (dev) and a part of 23 (test)")
+    write(tmp_path / "rest", [f"23{number:02d}" for number in range(3, 99)])
+    (tmp_path / "WSJ_2302.MRG").write_text(TREE, encoding="utf-8")
+    assert find(tmp_path).described == "WSJ sections 02-21 (train), 22 (dev), 23 (test)"
+
+
+def test_files_of_whole_sections_gzipped_files_and_linked_folders_are_found(tmp_path: Path) -> None:
+    disk, root = tmp_path / "disk", tmp_path / "root"
+    disk.mkdir()
+    root.mkdir()
+    for name in ("wsj_00.mrg", "wsj_02-21.mrg.gz", "wsj_22.mrg", "WSJ_23.MRG.GZ"):
+        (disk / name).touch()
+    (root / "wsj").symlink_to(disk, target_is_directory=True)
+    (disk / "again").symlink_to(root, target_is_directory=True)  # a circle
+    split = find(root)
+    assert [[path.name for path in part] for part in (split.train, split.dev, split.test)] == [
+        ["wsj_02-21.mrg.gz"],
+        ["wsj_22.mrg"],
+        ["WSJ_23.MRG.GZ"],
+    ]
+    assert split.name == "wsj"
+    (disk / "wsj_2301.mrg").touch()
+    with pytest.raises(DataError, match=r"the same trees twice: .*WSJ_23.MRG.GZ and .*wsj_2301.mrg"):
+        find(root)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["wsj_02-22.mrg", "wsj_23.mrg"], r"wsj_02-22.mrg mixes sections of training, development and test"),
+        (["wsj_00-24.mrg"], r"wsj_00-24.mrg mixes"),
+        (["wsj_21-02.mrg"], r"wsj_21-02.mrg: the sections in the name must ascend"),
+    ],
+)
+def test_a_file_of_sections_belongs_to_one_set(tmp_path: Path, names: list[str], message: str) -> None:
+    for name in names:
+        (tmp_path / name).touch()
+    with pytest.raises(DataError, match=message):
+        find(tmp_path)
 
 
 def test_the_free_sample_has_a_split_of_its_own_that_says_so(tmp_path: Path) -> None:
@@ -49,7 +87,7 @@ def test_the_free_sample_has_a_split_of_its_own_that_says_so(tmp_path: Path) -> 
             ["0001", "0199"],
             "197 of the 199 files of the free sample are missing: wsj_0002.mrg, wsj_0003.mrg, wsj_0004.mrg, …",
         ),
-        ([f"{section:02d}00" for section in range(2, 22)], "lacks WSJ sections 22, 23"),
+        ([f"{section:02d}00" for section in range(2, 22)], "lacks WSJ sections 22, 23: 02-21 are for training"),
     ],
 )
 def test_an_incomplete_folder_is_refused(tmp_path: Path, numbers: list[str], message: str) -> None:
@@ -61,7 +99,7 @@ def test_an_incomplete_folder_is_refused(tmp_path: Path, numbers: list[str], mes
 def test_a_file_that_is_there_twice_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "a", ["0001"])
     write(tmp_path / "b", ["0001"])
-    with pytest.raises(DataError, match=r"the same file twice: .*a/00/wsj_0001.mrg and .*b/00/wsj_0001.mrg"):
+    with pytest.raises(DataError, match=r"the same trees twice: .*a/00/wsj_0001.mrg and .*b/00/wsj_0001.mrg"):
         find(tmp_path)
 
 

@@ -1,5 +1,6 @@
 """Reading, cleaning and writing trees."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -78,15 +79,32 @@ def test_a_fault_is_named_by_line_and_column(text: str, place: str, what: str) -
 def test_the_faults_of_all_files_come_at_once(tmp_path: Path) -> None:
     (tmp_path / "a.mrg").write_text("(S (NN a)", encoding="utf-8")
     (tmp_path / "b.mrg").write_text(CAT, encoding="utf-8")
-    (tmp_path / "c.mrg").write_bytes(b"(S (NN \xff))")
-    names = [tmp_path / f"{name}.mrg" for name in "abcd"]
+    (tmp_path / "c.mrg").write_bytes("(S (NN é))\n(NN é\0)".encode().replace(b"\0", b"\xff"))
+    (tmp_path / "e.mrg").write_text("(S (-NONE- *))\n", encoding="utf-8")
+    names = [tmp_path / f"{name}.mrg" for name in "abcde"]
     with pytest.raises(DataError) as caught:
         read_trees(names)
-    first, second, third = str(caught.value).splitlines()
+    first, second, third, fourth = str(caught.value).splitlines()
     assert "a.mrg, line 1, column 1" in first
-    assert "c.mrg: cannot be read (it is not UTF-8 text)" in second
+    assert "c.mrg, line 2, column 6: the byte 0xff is not UTF-8 text" in second
     assert "d.mrg: cannot be read (No such file or directory)" in third
-    assert len(read_trees([tmp_path / "b.mrg"] * 2)) == 2
+    assert "e.mrg contains no tree" in fourth
+    assert len(read_trees([tmp_path / "b.mrg"])) == 1
+
+
+def test_a_byte_order_mark_and_gzip_make_no_difference(tmp_path: Path) -> None:
+    plain, packed, torn = (tmp_path / name for name in ("windows.mrg", "packed.mrg.gz", "torn.mrg.gz"))
+    plain.write_bytes(b"\xef\xbb\xbf" + CAT.replace(" (VP", "\r\n (VP").encode())
+    packed.write_bytes(gzip.compress(CAT.encode()))
+    assert [str(tree) for tree in read_trees([plain, packed])] == [CAT, CAT]
+    torn.write_bytes(packed.read_bytes()[:-9])
+    with pytest.raises(DataError, match=r"torn.mrg.gz: cannot be read \(it is not a complete gzip file\)"):
+        read_trees([torn])
+
+
+def test_a_misplaced_word_is_shown_in_part() -> None:
+    with pytest.raises(DataError, match=f"line 1, column 1: {'a' * 40}… outside all brackets"):
+        parse_trees("a" * 5000)
 
 
 def test_a_very_deep_tree_is_no_problem() -> None:

@@ -13,7 +13,7 @@ from variations.system.errors import DataError
 from variations.tasks.parsing.config import DataConfig
 from variations.tasks.parsing.linearise import Bracketed, Form, Tagged, linearise
 from variations.tasks.parsing.treebank import extra_files, find
-from variations.tasks.parsing.trees import Tree, read_trees
+from variations.tasks.parsing.trees import Tree, read_trees, trees_by_file
 from variations.tasks.parsing.trees_toy import generate
 from variations.tasks.parsing.words import Vocabulary
 
@@ -41,8 +41,11 @@ class Corpus:
             yield from read_trees([path])
 
     def fingerprint(self) -> dict[str, str]:
-        """SHA-256 of each file by its name."""
-        return {path.name: text_sha256(path) for path in (*self.files, *self.extra)}
+        """SHA-256 of each file by its name, or by its path if another file has the same name."""
+        found: dict[str, str] = {}
+        for path in (*self.files, *self.extra):
+            found[str(path) if path.name in found else path.name] = text_sha256(path)
+        return found
 
 
 @dataclass(frozen=True)
@@ -128,8 +131,11 @@ def load(data: DataConfig) -> Corpus:
         corpus = Corpus(described, trees[:number], dev, test, extra=tuple(extra_files(data.extra or ())))
     else:
         split = find(Path(data.root or "").expanduser(), data.kind)
-        train, dev, test = (read_trees(files) for files in (split.train, split.dev, split.test))
         files = (*split.train, *split.dev, *split.test)
+        trees = trees_by_file(files)
+        train, dev, test = (
+            [tree for file in part for tree in trees[file]] for part in (split.train, split.dev, split.test)
+        )
         corpus = Corpus(
             split.described,
             train[: data.train_trees],

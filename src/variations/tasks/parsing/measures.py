@@ -67,11 +67,15 @@ def incomparable(published: Published, config: Mapping[str, Any]) -> str | None:
     found = split(data)
     if found is None:
         return f"the treebank of the run, {data.get('root')}, is not on this machine"
-    return None if found == "wsj" else "the run was trained and tested on the free sample of the Penn Treebank"
+    return {
+        "wsj": None,
+        "part": "files of section 23 were missing",
+        "sample": "the run was trained and tested on the free sample of the Penn Treebank",
+    }[found]
 
 
 def split(data: Mapping[str, Any]) -> str | None:
-    """`wsj` or `sample`, for a configuration's treebank; None if it is not on this machine."""
+    """`wsj`, `part` or `sample`, for a configuration's treebank; None if it is not on this machine."""
     if data.get("kind") == "sample":
         return "sample"
     try:

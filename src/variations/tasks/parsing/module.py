@@ -6,6 +6,7 @@ from typing import Any
 from variations.data.entry import file_sha256
 from variations.store.atomic import write_json
 from variations.store.ledger import RunFolder
+from variations.system.errors import DataError
 from variations.tasks.parsing.config import ParsingConfig
 from variations.tasks.parsing.corpus import Corpus, Encoding, TreePairs, load
 from variations.tasks.sequences.data import PairsData
@@ -34,6 +35,11 @@ class ParsingData(PairsData):
         symbols = self.config.model.target_vocabulary or 0
         self.encoding = Encoding.of(self.corpus, data.form, data.vocabulary, symbols)
         self.train_tokens = TreePairs(self.corpus.training(), self.encoding, data.max_length)
+        if not len(self.train_tokens):
+            raise DataError(
+                f"All {self.train_tokens.too_long} training trees are longer than data.max_length={data.max_length}: "
+                "raise it."
+            )
         self.dev_tokens, self.test_tokens = (
             TreePairs(trees, self.encoding) for trees in (self.corpus.dev, self.corpus.test)
         )
@@ -61,9 +67,15 @@ class ParsingData(PairsData):
 
 
 def changed_files(card: dict[str, Any], now: dict[str, str]) -> list[str]:
-    """Files of a run's treebank that have changed since, one sentence each; at most five."""
+    """Files of a run's treebank that have been changed, removed or added since, one sentence each; at most five."""
     before: dict[str, str] = card.get("files", {})
-    found = [f"{name} has changed since the run was trained on it." for name in before if now.get(name) != before[name]]
+    found = [
+        f"{name} has changed since the run was trained on it."
+        if name in now and name in before
+        else f"{name} has been {'added' if name in now else 'removed'} since the run was trained."
+        for name in {**before, **now}
+        if now.get(name) != before.get(name)
+    ]
     return found[:5]
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from variations.system.errors import DataError
+from variations.tasks.parsing.trees import SHOWN, read_text
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,7 @@ _KEYWORDS = ("DEBUG", "MAX_ERROR", "CUTOFF_LEN", "LABELED", *_LABELS, *_PAIRS)
 
 def read_parameters(path: Path) -> Parameters:
     """Read a parameter file; DEBUG is accepted without effect. Raises DataError, which names all faults by line."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"{path} cannot be read as a parameter file of EVALB: {getattr(error, 'strerror', None) or error}"
-        ) from error
+    lines = read_text(path.expanduser()).splitlines()
     numbers: dict[str, int] = {}
     labels: dict[str, set[str]] = {key: set() for key in _LABELS}
     pairs: dict[str, set[frozenset[str]]] = {key: set() for key in _PAIRS}
@@ -60,6 +56,8 @@ def read_parameters(path: Path) -> Parameters:
         elif not value:
             faults.append(f"line {count}: {key} without a value")
         elif key in labels:
+            if len(value.split()) != 1:
+                faults.append(f"line {count}: {key} takes one name, not {value!r}")
             labels[key].add(value)
         elif key in pairs:
             if len(value.split()) != 2:
@@ -69,9 +67,13 @@ def read_parameters(path: Path) -> Parameters:
             faults.append(f"line {count}: {key} takes a whole number, not {value!r}")
         else:
             numbers[key] = int(value)
+    if not any((numbers, faults, *labels.values(), *pairs.values())):
+        faults.append("it sets nothing")
     if faults:
+        more = f"; … and {len(faults) - SHOWN} more faults" if len(faults) > SHOWN else ""
         raise DataError(
-            f"{path} is not a parameter file of EVALB: {'; '.join(faults)}. Valid keywords: {', '.join(_KEYWORDS)}."
+            f"{path} is not a parameter file of EVALB: {'; '.join(faults[:SHOWN])}{more}. "
+            f"Valid keywords: {', '.join(_KEYWORDS)}."
         )
     return Parameters(
         max_errors=numbers.get("MAX_ERROR", 10),

@@ -6,6 +6,7 @@ from typing import Any
 from variations.system.errors import DataError
 from variations.tasks.parsing.evalb import ERROR, Sentence, Summary, report, score_lines
 from variations.tasks.parsing.parameters import COLLINS, Parameters, read_parameters
+from variations.tasks.parsing.trees import read_text
 
 
 def score_files(
@@ -56,11 +57,5 @@ def _figures(sentences: list[Sentence]) -> dict[str, float | int | None]:
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        return (
-            path.expanduser().read_text(encoding="utf-8").removesuffix("\n").split("\n") if path.stat().st_size else []
-        )
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"{path} cannot be read as a file of trees, one per line: {getattr(error, 'strerror', None) or error}"
-        ) from error
+    text = read_text(path.expanduser())
+    return text.removesuffix("\n").split("\n") if text else []

@@ -3,7 +3,10 @@
 Trees in user files may be very deep, so nothing here is recursive.
 """
 
+import gzip
+import io
 import re
+import zlib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +19,8 @@ TRACE = "-NONE-"
 """Tag of null elements, which are not words."""
 SHOWN = 10
 """Faults named in one message; the rest are counted."""
+LONGEST_SHOWN = 40
+"""Characters of a misplaced word in a message."""
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 
@@ -87,20 +92,44 @@ def read_trees(paths: Iterable[Path]) -> list[Tree]:
 
     Raises DataError, which names the first fault of each file by line and column.
     """
-    trees: list[Tree] = []
+    return [tree for trees in trees_by_file(paths).values() for tree in trees]
+
+
+def trees_by_file(paths: Iterable[Path]) -> dict[Path, list[Tree]]:
+    """The trees of each file, as `read_trees`; a file without any tree is a fault."""
+    trees: dict[Path, list[Tree]] = {}
     faults: list[str] = []
     for path in paths:
         try:
-            trees.extend(parse_trees(path.read_text(encoding="utf-8"), str(path)))
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            faults.append(f"{path}: cannot be read ({reason})")
+            trees[path] = parse_trees(read_text(path), str(path))
+            if not trees[path]:
+                faults.append(f"{path} contains no tree")
         except DataError as error:
             faults.append(str(error))
     if faults:
         more = f"\n… and {len(faults) - SHOWN} more files" if len(faults) > SHOWN else ""
         raise DataError("\n".join(faults[:SHOWN]) + more)
     return trees
+
+
+def read_text(path: Path) -> str:
+    """Text of a UTF-8 file, with or without a byte order mark; `.gz` is unpacked.
+
+    Raises DataError for a file that cannot be read, and with line and column for one that is not UTF-8.
+    """
+    try:
+        content = path.read_bytes()
+        unpacked = gzip.decompress(content) if path.suffix.lower() == ".gz" else content
+        return io.TextIOWrapper(io.BytesIO(unpacked), encoding="utf-8-sig").read()
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start]
+        line, column = before.count(b"\n") + 1, len(before[before.rfind(b"\n") + 1 :].decode("utf-8-sig")) + 1
+        byte = error.object[error.start]
+        raise DataError(f"{path}, line {line}, column {column}: the byte 0x{byte:02x} is not UTF-8 text") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        raise DataError(f"{path}: cannot be read (it is not a complete gzip file)") from None
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 def parse_trees(text: str, source: str = "text") -> list[Tree]:
@@ -122,13 +151,14 @@ def parse_trees(text: str, source: str = "text") -> list[Tree]:
 
     for match in _TOKEN.finditer(text):
         piece, at = match.group(), match.start()
+        shown = piece if len(piece) <= LONGEST_SHOWN else f"{piece[:LONGEST_SHOWN]}…"
         if piece == "(":
             if open_brackets and open_brackets[-1].word is not None:
                 raise fault("a bracket beside a word", at)
             open_brackets.append(_Open(at))
         elif not open_brackets:
             raise fault(
-                "a closing bracket without an opening one" if piece == ")" else f"{piece} outside all brackets", at
+                "a closing bracket without an opening one" if piece == ")" else f"{shown} outside all brackets", at
             )
         elif piece == ")":
             done = open_brackets.pop()
@@ -142,7 +172,7 @@ def parse_trees(text: str, source: str = "text") -> list[Tree]:
             elif tree is not None:
                 trees.append(_unrooted(tree))
         elif not open_brackets[-1].take(piece):
-            raise fault(f"{piece} beside another element of its bracket", at)
+            raise fault(f"{shown} beside another element of its bracket", at)
     if open_brackets:
         raise fault("a bracket that is never closed", open_brackets[0].at)
     return trees
