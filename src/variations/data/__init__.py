@@ -1,1 +1,1 @@
-"""Corpora, sub-words and batches."""
+"""Downloads, archives, the cache, and batches by tokens; corpora belong to the tasks."""

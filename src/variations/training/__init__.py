@@ -1,1 +1,1 @@
-"""Schedules, losses, branch weights and checkpoints."""
+"""Training: one update, the loop around it, checkpoints, callbacks and loggers."""

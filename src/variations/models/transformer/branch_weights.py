@@ -1,4 +1,4 @@
-"""Branch weights κ and α on the simplex (Ahmed et al. 2017, section 3)."""
+"""Branch weights κ and α, and their projection on the simplex (Ahmed et al. 2017, section 3)."""
 
 import torch
 from torch import Tensor, nn

@@ -1,4 +1,4 @@
-"""What decoding needs to know of a model, and of its cache: nothing else.
+"""What decoding asks of a model and of its cache; hypotheses, and the length penalty in their scores.
 
 Rows: a cache has R rows, one hypothesis each, and B sentences. The searches keep the rows of a sentence together, best
 first, and equally many for each: what belongs to a sentence alone need not be kept for each of its rows.
