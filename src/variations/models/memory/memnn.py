@@ -31,7 +31,7 @@ D = (2 + k)|W|.
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding_bag
+from torch.nn.functional import embedding_bag, pad
 
 from variations.models.memory.base import EMPTY, Reader, initialise
 from variations.models.memory.stories import Stories
@@ -133,17 +133,12 @@ class _Search:
         R, B, _ = stories.questions.shape
         self.shape = (R, B, -1)
         of_sentence = stories.place // (stories.n * B)
-        of_question = torch.arange(R, device=of_sentence.device).repeat_interleave(B)
-        asked = stories.questions.flatten(0, 1)
-        self.asked, self.told = [], []
-        """U Φ of the questions (R, B, d), and of the facts as found ones by hop (R, B, n + 1, d), for O and R."""
-        for part in (net.output, net.response):
-            self.asked.append(part.bag(QUESTION, asked, of_question).view(self.shape))
-            told = []
-            for identity in (FOUND, *range(SCORED + 1, part.identities)):
-                facts = stories.spread(part.bag(identity, stories.sentences, of_sentence))
-                told.append(torch.cat([torch.zeros_like(facts[:, :, :1]), facts], 2))
-            self.told.append(told if len(told) > 1 else told * net.facts)
+        self.of_question = torch.arange(R, device=of_sentence.device).repeat_interleave(B)
+        self.sentences = pad(stories.sentences, (0, 0, 1, 0), value=EMPTY)
+        """(1 + N, J), none before the sentences."""
+        number = stories.spread(torch.arange(1, len(self.sentences), device=of_sentence.device))
+        self.number = torch.cat([torch.zeros_like(number[:, :, :1]), number], 2)
+        """(R, B, n + 1): each candidate's place among `sentences`."""
         scored = stories.spread(net.output.bag(SCORED, stories.sentences, of_sentence))  # (R, B, n, d)
         nothing = (
             torch.zeros_like(scored[:, :, :1])
@@ -158,17 +153,19 @@ class _Search:
         if net.none is not None:
             self.possible[..., 0] = True
 
-    def _state(self, part: int, found: list[Tensor]) -> Tensor:
+    def _state(self, part: Embedding, found: list[Tensor]) -> Tensor:
         """E(x) (R, B, d) of the question and the facts found."""
-        x: Tensor = self.asked[part]
-        for told, fact in zip(self.told[part], found, strict=False):
-            x = x + _pick(told, fact)
-        out: Tensor = (self.net.output, self.net.response)[part](x)
+        x = part.bag(QUESTION, self.stories.questions.flatten(0, 1), self.of_question)
+        for hop, fact in enumerate(found):
+            words = self.sentences[_pick(self.number, fact).flatten()]  # (R·B, J)
+            identity = SCORED + hop if hop and part.identities > SCORED + 1 else FOUND
+            x = x + part.bag(identity, words, self.of_question)
+        out: Tensor = part(x.view(self.shape))
         return out
 
     def _comparisons(self, found: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Φ_xᵀUᵀU Φ_y of each candidate (R, B, n + 1) and of each time feature (R, B, 3), and x's age (R, B, 1)."""
-        x = self._state(0, found)
+        x = self._state(self.net.output, found)
         age = _pick(self.age, found[-1]) if found else torch.zeros_like(self.age[..., 0])
         return (self.candidates @ x.unsqueeze(-1)).squeeze(-1), x @ self.net.time.mT, age.unsqueeze(-1)
 
@@ -217,7 +214,7 @@ class _Search:
         """s_R of each word (R, B, words)."""
         part = self.net.response
         words: Tensor = part(part.U.unflatten(1, (-1, self.net.words))[:, SCORED])  # (R, words, d)
-        scores: Tensor = self._state(1, found) @ words.mT
+        scores: Tensor = self._state(part, found) @ words.mT
         return scores
 
     def rank_words(self, found: list[Tensor]) -> Tensor:
