@@ -132,9 +132,9 @@ def load(data: DataConfig) -> Corpus:
     else:
         split = find(Path(data.root or "").expanduser(), data.kind)
         files = (*split.train, *split.dev, *split.test)
-        trees = trees_by_file(files)
+        by_file = trees_by_file(files)
         train, dev, test = (
-            [tree for file in part for tree in trees[file]] for part in (split.train, split.dev, split.test)
+            [tree for file in part for tree in by_file[file]] for part in (split.train, split.dev, split.test)
         )
         corpus = Corpus(
             split.described,
