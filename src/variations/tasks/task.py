@@ -6,7 +6,7 @@ package is an object of the same shape, named by an entry point (see `configurat
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -28,6 +28,7 @@ from variations.tasks.base import (
     Size,
     TestedRun,
 )
+from variations.tasks.scored import Scored, ToScore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,6 +101,22 @@ class Task(Configured, Protocol):
         Raises DataError for a line that the set has not, and for files that are not what a run writes.
         """
         return ()
+
+    verbs: Mapping[str, str] = {}
+    """Commands of its own, and where the `Verb` of each is: `{"translate": "package.module:VERB"}`."""
+
+    def score(self, asked: ToScore) -> Scored:
+        """Scores of files, or of what a run has stored. Raises UserError for what cannot be scored, and here."""
+        raise UserError(f"task={self.name} scores no files: the scores of a run are in its result.json.")
+
+    def answering(
+        self, folder: RunFolder, config: Any, network: "nn.Module", **search: Any
+    ) -> Callable[[Sequence[str]], list[str]]:
+        """What gives the answer of a trained run to each line of text; `network` has the tested weights.
+
+        Raises UserError for a run that answers none.
+        """
+        raise UserError(f"{folder.path} is a run of task={self.name}: its network translates no text.")
 
     # What readers of stored runs ask: tables, sweeps, searches, the dashboard.
 

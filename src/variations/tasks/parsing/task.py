@@ -13,6 +13,7 @@ from variations.tasks.base import Drawing, Measure, Place, Published, Recorded, 
 from variations.tasks.parsing import measures, stored
 from variations.tasks.parsing.config import ParsingConfig
 from variations.tasks.parsing.faults import RULES
+from variations.tasks.scored import Scored, ToScore
 from variations.tasks.sequences.task import SequenceTask
 
 if TYPE_CHECKING:
@@ -112,6 +113,12 @@ class Parsing(SequenceTask):
         from variations.tasks.parsing.picture import drawings
 
         return drawings(folder, part, line)
+
+    def score(self, asked: ToScore) -> Scored:
+        """EVALB's report on bracketed trees, one a line."""
+        from variations.tasks.parsing.scoring import scored
+
+        return scored(asked)
 
     def measure(self, key: str) -> Measure:
         """Any score of any set, and any loss."""
