@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from variations.configuration.suggestions import did_you_mean
 from variations.configuration.tasks import Configured
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
@@ -120,6 +121,8 @@ class Task(Configured, Protocol):
 
     # What readers of stored runs ask: tables, sweeps, searches, the dashboard.
 
+    scores: Mapping[str, tuple[str, str]] = {}
+    """Heading and convention of each score of a tested set, by its bare name."""
     metrics: Sequence[str] = ()
     """Keys of the usual measures, for messages."""
     curves: Mapping[str, Recorded] = {}
@@ -132,8 +135,9 @@ class Task(Configured, Protocol):
         return self.measure(name if "." in name or name in self.metrics else f"test.{name}")
 
     def measure(self, key: str) -> Measure:
-        """The measure of a key. Raises UserError if there is none."""
-        raise UserError(f"There is no measure '{key}'. Valid: {', '.join(self.metrics)}.")
+        """The measure of a key. Raises UserError if there is none, as it is done here."""
+        valid = [*self.scores, *self.metrics]
+        raise UserError(f"There is no measure '{key}'.{did_you_mean(key, valid)} Valid: {', '.join(valid)}.")
 
     def unknown_metric(self, name: str, others: Sequence[str] | None = None) -> str | None:
         """Say that `sweep.metric` has no such measure, and which there are; None if there is one.
@@ -169,8 +173,12 @@ class Task(Configured, Protocol):
         return [] if key.startswith("dev") else [late]
 
     def columns(self, metric: Measure) -> Sequence[Measure]:
-        """What a table shows, the sweep's metric first; here that alone."""
-        return [metric]
+        """What a table shows: the sweep's metric, then `further` ones."""
+        return [metric, *(self.measure(key) for key in self.further(metric) if key != metric.key)]
+
+    def further(self, metric: Measure) -> Sequence[str]:
+        """Keys of what a table shows besides the sweep's metric."""
+        return ()
 
     def published(self, key: str) -> Published:
         """What a key of `variation.published` means; an unknown one gets a column of its own and is never compared."""

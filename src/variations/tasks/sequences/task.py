@@ -136,3 +136,11 @@ class SequenceTask(Task):
         if trainer.tokens_per_batch is not None:
             trainer = replace(trainer, tokens_per_batch=min(trainer.tokens_per_batch, tokens))
         return replace(config, trainer=trainer, recipe=replace(config.recipe, batch_tokens=tokens))
+
+
+def scale_name(config: Mapping[str, Any]) -> str:
+    """`widths × 0.25, depths × 0.5, steps × 0.009 of the paper's`, or `full scale`."""
+    scale = (config.get("recipe") or {}).get("scale") or {}
+    factors = [(f"{key}s", scale.get(key, 1)) for key in ("width", "depth")] + [("steps", scale.get("steps", 1))]
+    shrunk = [f"{what} × {factor:g}" for what, factor in factors if factor != 1]
+    return f"{', '.join(shrunk)} of the paper's" if shrunk else "full scale"
