@@ -11,6 +11,7 @@ from variations.system.errors import DataError
 from variations.tasks.base import Measure, Published, TestedRun
 from variations.tasks.parsing import scores, stored
 from variations.tasks.parsing.treebank import DESCRIBED, find
+from variations.tasks.sequences.stored import reference_digest
 from variations.tasks.sequences.task import scale_name
 from variations.tasks.task import Task
 
@@ -98,7 +99,7 @@ class Measures(Task):
 
     def references(self, folder: RunFolder, part: str) -> str | None:
         """SHA-256 of the gold trees."""
-        return stored.gold_digest(folder, part)
+        return reference_digest(folder.hypotheses, part)
 
     def items(self, run: TestedRun, measure: Measure, *, cache: bool = True) -> NDArray[Any]:
         """EVALB's counts of each sentence, (S, 7): see `scores.counts`.

@@ -100,11 +100,8 @@ class Parsing(SequenceTask, Measures):
 
     def samples(self, folder: RunFolder) -> Mapping[str, Samples]:
         """The first trees of each set."""
-        found = {}
-        for name in stored.sets(folder):
-            if sides := stored.lines(folder, name):
-                found[name] = Samples(("predicted", "gold"), list(zip(*sides, strict=True))[:SAMPLES])
-        return found
+        shown = {name: stored.lines(folder, name)[:SAMPLES] for name in stored.sets(folder)}
+        return {name: Samples(("predicted", "gold"), trees) for name, trees in shown.items() if trees}
 
     def drawings(self, folder: RunFolder, part: str, line: int | None = None) -> Sequence[Drawing]:
         """Each predicted tree over its gold tree."""

@@ -9,6 +9,7 @@ from variations.configuration.suggestions import did_you_mean
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
 from variations.tasks.base import Measure, Published, TestedRun
+from variations.tasks.sequences.stored import reference_digest
 from variations.tasks.sequences.task import scale_name
 from variations.tasks.task import Task
 
@@ -238,9 +239,7 @@ class Measures(Task):
 
     def references(self, folder: RunFolder, part: str) -> str | None:
         """SHA-256 of the references that a run kept."""
-        from variations.tasks.translation.scoring.stored_text import StoredText
-
-        return StoredText(folder.hypotheses, part).reference_hash
+        return reference_digest(folder.hypotheses, part)
 
     def items(self, run: TestedRun, measure: Measure, *, cache: bool = True) -> "NDArray[Any]":
         """BLEU's sums for each sentence, (S, 10)."""
