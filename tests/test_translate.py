@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from variations.system.errors import ExitCode, UserError
+from variations.tasks.sequences.config import DecodeConfig
 from variations.tasks.translation import translate as translating
-from variations.tasks.translation.config import DecodeConfig, TranslationConfig
+from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.translate import (
     Line,
     SearchConfig,

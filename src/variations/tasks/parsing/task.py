@@ -120,7 +120,7 @@ class Parsing(SequenceTask, Measures):
     def testing(self, experiment: Any, folder: RunFolder, place: Place, limit: float) -> tuple[float, float]:
         """Lines are made to end where the gold trees' do; gold trees stand for those that are scored."""
         from variations.tasks.parsing import scores
-        from variations.tasks.translation.timing import Timing
+        from variations.tasks.sequences.timing import Timing
 
         config, data = experiment.config, experiment.data
 

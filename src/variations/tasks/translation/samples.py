@@ -44,7 +44,7 @@ def attention_pictures(folder: RunFolder, model: Any, subwords: Any) -> dict[str
     """
     from variations.figures.attention import overview
     from variations.figures.canvas import save, style
-    from variations.tasks.translation.decoding.translator import clean
+    from variations.tasks.sequences.decoding.translator import clean
     from variations.tasks.translation.inspection.sentences import maps
 
     pair = _short_sentence(folder)

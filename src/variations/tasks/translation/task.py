@@ -132,8 +132,8 @@ class Translation(SequenceTask, Measures):
 
     def testing(self, experiment: Any, folder: RunFolder, place: Place, limit: float) -> tuple[float, float]:
         """Outputs are made to end where the references do; references stand for translations that are scored."""
+        from variations.tasks.sequences.timing import Timing
         from variations.tasks.translation.scoring.ladder import score_all
-        from variations.tasks.translation.timing import Timing
 
         config, data = experiment.config, experiment.data
 

@@ -23,14 +23,15 @@ from variations.configuration.schema import choice, number
 from variations.store.ledger import RunFolder
 from variations.system.errors import UserError
 from variations.tasks.base import Verb
-from variations.tasks.translation.config import DecodeConfig, TranslationConfig
+from variations.tasks.sequences.config import DecodeConfig
+from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.task import subwords_of
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from variations.tasks.sequences.decoding.translator import Translation, Translator
     from variations.tasks.translation.data.subwords import Subwords
-    from variations.tasks.translation.decoding.translator import Translation, Translator
     from variations.tasks.translation.inspection.sentences import Alignment
 
 PATIENCE = 0.05
@@ -154,7 +155,7 @@ def translator_of(
     decode = search_config(config, run)
     import torch
 
-    from variations.tasks.translation.decoding.translator import Translator, limits
+    from variations.tasks.sequences.decoding.translator import Translator, limits
 
     has_gpu = torch.cuda.is_available()
     if config.accelerator == "gpu" and not has_gpu:

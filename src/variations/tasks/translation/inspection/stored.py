@@ -11,8 +11,8 @@ from variations.figures.attention import AttentionMap
 from variations.models import SequenceToSequence
 from variations.store.atomic import json_text, write_text
 from variations.store.ledger import RunFolder
+from variations.tasks.sequences.decoding.translator import clean
 from variations.tasks.sequences.stored import side_by_side
-from variations.tasks.translation.decoding.translator import clean
 from variations.tasks.translation.inspection.sentences import maps
 
 SHORTEST, LONGEST = 4, 16
