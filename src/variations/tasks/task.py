@@ -93,6 +93,20 @@ class Task(Configured, Protocol):
         """
         raise UserError(f"{folder.path}: figure=attention draws nothing for a run of this task.")
 
+    nearness: str = "exact match"
+    """What `near` measures."""
+
+    def outputs(self, folder: RunFolder, part: str) -> Sequence[tuple[str, ...]]:
+        """Source, reference and output of each item of a tested set; none where the run does not keep their text.
+
+        Raises DataError, ValueError or OSError for files that are not what a run writes.
+        """
+        return ()
+
+    def near(self, outputs: Sequence[str], references: Sequence[str]) -> list[float]:
+        """How near each output comes to its reference, 0 to 100."""
+        return [100.0 * (ours == theirs) for ours, theirs in zip(outputs, references, strict=True)]
+
     drawn: str = ""
     """What a drawing of a tested item shows, such as `predicted tree over its gold tree`; empty: none are drawn."""
 

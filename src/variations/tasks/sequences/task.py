@@ -6,6 +6,7 @@ from typing import Any
 
 from variations.configuration.rules import Fault
 from variations.configuration.schema import BranchConfig, ModelConfig
+from variations.store.ledger import RunFolder
 from variations.tasks.base import Size
 from variations.tasks.task import Task
 
@@ -80,6 +81,21 @@ class SequenceTask(Task):
         """The part of all slots that holds a token."""
         tokens = counted["source_tokens"] + counted["target_tokens"]
         return {"padding_efficiency": tokens / max(1, counted["padded_tokens"])}
+
+    nearness = "chrF"
+
+    def outputs(self, folder: RunFolder, part: str) -> Sequence[tuple[str, ...]]:
+        """As the run has stored them."""
+        from variations.tasks.sequences.stored import side_by_side
+
+        return side_by_side(folder.hypotheses, part, "src", "ref", "hyp")
+
+    def near(self, outputs: Sequence[str], references: Sequence[str]) -> list[float]:
+        """chrF2 of each, and not BLEU, since most outputs of a young model share no 4-gram with their reference."""
+        from sacrebleu.metrics.chrf import CHRF
+
+        metric = CHRF()
+        return [metric.sentence_score(ours, [one]).score for ours, one in zip(outputs, references, strict=True)]
 
     sizes: Mapping[str, str] = {
         "vocabulary": "vocabulary",
