@@ -18,7 +18,7 @@ from variations.tasks.sequences.config import DecodeConfig
 from variations.tasks.translation import translate as translating
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.translate import (
-    Line,
+    InputLine,
     SearchConfig,
     TranslateConfig,
     ask,
@@ -222,10 +222,10 @@ def test_faults_say_what_to_do(run, options, message):
 def test_reading_ends_lines_at_newlines_only():
     stream = io.BytesIO(b"\xef\xbb\xbfone\r\ntw\x0bo\x1c\xe2\x80\xa8\n\n\xff")
     assert list(read(stream)) == [
-        Line(1, "one"),
-        Line(2, "tw\x0bo\x1c\u2028"),
-        Line(3, ""),
-        Line(4, "\ufffd", damaged=True),
+        InputLine(1, "one"),
+        InputLine(2, "tw\x0bo\x1c\u2028"),
+        InputLine(3, ""),
+        InputLine(4, "\ufffd", damaged=True),
     ]
 
 
@@ -234,7 +234,7 @@ def test_text_output_never_holds_a_line_end_or_tab():
 
 
 def test_groups_are_full_when_lines_are_there_and_do_not_wait_when_not():
-    lines = [Line(n, "") for n in range(1, 8)]
+    lines = [InputLine(n, "") for n in range(1, 8)]
     found = list(groups(lines, 3, patience=5))
     assert [len(group) for group in found] == [3, 3, 1]
     assert [line for group in found for line in group] == lines
@@ -255,11 +255,11 @@ def test_groups_are_full_when_lines_are_there_and_do_not_wait_when_not():
 
 def test_lines_before_a_reading_fault_are_yielded_and_the_fault_is_raised():
     def broken():
-        yield Line(1, "a")
+        yield InputLine(1, "a")
         raise OSError("disk on fire")
 
     found = groups(broken(), 5)
-    assert next(found) == [Line(1, "a")]
+    assert next(found) == [InputLine(1, "a")]
     with pytest.raises(OSError, match="disk on fire"):
         next(found)
 

@@ -74,12 +74,12 @@ class RayPool:
 
     def submit(self, run: PooledRun) -> str:
         """See `Pool`."""
-        from variations.sweeping.ray_actor import Row
+        from variations.sweeping.ray_actor import RunActor
 
         word = secrets.token_hex(8)
         options = self._options(run)
         self._refuse_impossible(options)
-        actor = self._ray.remote(Row).options(
+        actor = self._ray.remote(RunActor).options(
             name=word, namespace=NAMESPACE, lifetime="detached", max_restarts=0, max_task_retries=0, **options
         )
         actor.remote(str(run.folder), str(self._note(word)))

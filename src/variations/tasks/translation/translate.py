@@ -80,7 +80,7 @@ class TranslateConfig:
 
 
 @dataclass(frozen=True)
-class Line:
+class InputLine:
     """A line of the input."""
 
     number: int
@@ -198,19 +198,19 @@ def search_config(config: TranslateConfig, run: TranslationConfig) -> DecodeConf
     return found
 
 
-def read(stream: Iterable[bytes]) -> Iterator[Line]:
+def read(stream: Iterable[bytes]) -> Iterator[InputLine]:
     """Lines of a byte stream. Only a newline ends a line: other separators of Unicode are text."""
     for count, raw in enumerate(stream, start=1):
         raw = raw.removesuffix(b"\n").removesuffix(b"\r")
         if count == 1:
             raw = raw.removeprefix(b"\xef\xbb\xbf")  # byte-order mark
         try:
-            yield Line(count, raw.decode("utf-8"))
+            yield InputLine(count, raw.decode("utf-8"))
         except UnicodeDecodeError:
-            yield Line(count, raw.decode("utf-8", "replace"), damaged=True)
+            yield InputLine(count, raw.decode("utf-8", "replace"), damaged=True)
 
 
-def ask() -> Iterator[Line]:
+def ask() -> Iterator[InputLine]:
     """Lines from a terminal, with a prompt, until Ctrl-D."""
     if sys.stdout.isatty():
         import readline  # noqa: F401 - gives `input` history and editing
@@ -233,16 +233,16 @@ def ask() -> Iterator[Line]:
         except UnicodeDecodeError:
             print("That line is not valid UTF-8; please type it again.", file=sys.stderr)
             continue
-        yield Line(count, text)
+        yield InputLine(count, text)
 
 
-def groups(lines: Iterable[Line], size: int, patience: float = PATIENCE) -> Iterator[list[Line]]:
+def groups(lines: Iterable[InputLine], size: int, patience: float = PATIENCE) -> Iterator[list[InputLine]]:
     """Groups of at most `size` lines in their order; none waits for a line that is not there yet.
 
     Raises:
         OSError: reading failed; the lines before have been yielded.
     """
-    waiting: Queue[Line | None] = Queue(maxsize=2 * size)
+    waiting: Queue[InputLine | None] = Queue(maxsize=2 * size)
     failures: list[OSError] = []
 
     def fill() -> None:
@@ -257,7 +257,7 @@ def groups(lines: Iterable[Line], size: int, patience: float = PATIENCE) -> Iter
     threading.Thread(target=fill, daemon=True, name="reader").start()
     line = waiting.get()
     while line is not None:
-        group: list[Line] = []
+        group: list[InputLine] = []
         until = time.monotonic() + patience
         while line is not None:
             group.append(line)
@@ -274,7 +274,7 @@ def groups(lines: Iterable[Line], size: int, patience: float = PATIENCE) -> Iter
         raise failures[0]
 
 
-def answer(translator: "Translator", group: list[Line], config: TranslateConfig, out: TextIO) -> None:
+def answer(translator: "Translator", group: list[InputLine], config: TranslateConfig, out: TextIO) -> None:
     """Translate a group, write it to `out`, and say on standard error what was cut or replaced."""
     progress = not sys.stdout.isatty()  # on the terminal the translations themselves show it
     for line, found in zip(group, translator.translate([line.text for line in group], progress=progress), strict=True):
@@ -286,7 +286,7 @@ def answer(translator: "Translator", group: list[Line], config: TranslateConfig,
 
 
 def attention(
-    translator: "Translator", line: Line, found: "Translation", config: TranslateConfig
+    translator: "Translator", line: InputLine, found: "Translation", config: TranslateConfig
 ) -> "list[Alignment | None]":
     """Cross-attention of a line's translations; the best one's is also drawn where `out` says so.
 
@@ -301,7 +301,7 @@ def attention(
     return maps
 
 
-def as_text(line: Line, found: "Translation", nbest: int) -> str:
+def as_text(line: InputLine, found: "Translation", nbest: int) -> str:
     """One line of text, or `number<TAB>rank<TAB>score<TAB>text` for each of several translations."""
     if nbest == 1:
         return one_line(found.outputs[0].text) + "\n"
@@ -316,7 +316,7 @@ def one_line(text: str) -> str:
     return " ".join(text.replace("\t", " ").splitlines())
 
 
-def as_json(line: Line, found: "Translation", maps: "Sequence[Alignment | None] | None" = None) -> str:
+def as_json(line: InputLine, found: "Translation", maps: "Sequence[Alignment | None] | None" = None) -> str:
     """A JSON document on one line; a score that is not finite is null. `maps` adds one attention map a translation."""
     document: dict[str, Any] = {
         "line": line.number,
@@ -345,7 +345,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def remarks(line: Line, found: "Translation") -> Iterator[str]:
+def remarks(line: InputLine, found: "Translation") -> Iterator[str]:
     """What the user should know about a line that did not go through whole."""
     if line.damaged:
         yield "not valid UTF-8; the bad bytes were replaced."

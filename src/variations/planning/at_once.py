@@ -34,7 +34,9 @@ class Rate:
         return f"{self.at_once} at once {steps} steps/min, {rows} rows/h"
 
 
-def packed(config: RunConfig, runs: int, gpus: Sequence[str] = (), *, limit: float = LIMIT, fresh: bool = False) -> int:
+def fastest(
+    config: RunConfig, runs: int, gpus: Sequence[str] = (), *, limit: float = LIMIT, fresh: bool = False
+) -> int:
     """Measure which number of simultaneous runs is fastest, and report it on standard error.
 
     Args:
