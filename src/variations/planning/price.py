@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from variations.configuration.schema import AUTO
 from variations.planning.at_once import fastest
 from variations.planning.cost import Cost, preparation, run_cost
-from variations.planning.measuring import Measured, Shape, machine_bytes, measured
+from variations.planning.measuring import Measured, Shape, measured
 from variations.planning.rows import Planned
+from variations.system.processes import machine_bytes
 
 
 @dataclass(frozen=True)
