@@ -7,7 +7,7 @@ from typing import Any
 
 from variations.configuration.schema import SweepConfig
 from variations.configuration.tasks import task_of
-from variations.dashboard import payload
+from variations.dashboard.payload import runs as payload
 from variations.dashboard.runs import flat
 from variations.dashboard.store import Found, Store
 from variations.store.hidden import clean

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from variations.configuration.tasks import task_of
-from variations.dashboard import payload
 from variations.dashboard.metrics import Metrics, rounded, thinned
+from variations.dashboard.payload import runs as payload
 from variations.dashboard.store import Found, Store
 from variations.dashboard.sweeps import log_tail
 from variations.figures.weights import KEY, branched
