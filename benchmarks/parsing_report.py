@@ -25,6 +25,7 @@ from variations.system.errors import DataError, UserError
 from variations.tables.collect import Row, collect
 from variations.tables.significance import Comparison, Items, across_seeds
 from variations.tasks.parsing import scores, stored
+from variations.tasks.sequences.stored import reference_digest
 
 SWEEP, BASELINES = "parsing_small", "baselines.json"
 MEASURES = {
@@ -131,7 +132,7 @@ def _trained(records: Path, gold: str) -> list[Parser]:
 def _row(row: Row, gold: str) -> Parser:
     found = Parser(row.definition.label)
     for run, seed in zip(row.tested, (run.seed for run in row.finished), strict=True):
-        if stored.gold_digest(run.folder, "test") != gold:
+        if reference_digest(run.folder.hypotheses, "test") != gold:
             raise DataError(f"{run.folder.path} was tested on other trees than the baselines.")
         parsed = run.result["parsed"]["test"]
         whole = {name: score["value"] for name, score in run.result["scores"]["test"].items()}

@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from variations.commands import translate as translating
-from variations.commands.translate import (
-    Line,
+from variations.system.errors import ExitCode, UserError
+from variations.tasks.sequences.config import DecodeConfig
+from variations.tasks.translation import translate as translating
+from variations.tasks.translation.config import TranslationConfig
+from variations.tasks.translation.translate import (
+    InputLine,
     SearchConfig,
     TranslateConfig,
     ask,
@@ -24,8 +27,6 @@ from variations.commands.translate import (
     read,
     search_config,
 )
-from variations.system.errors import ExitCode, UserError
-from variations.tasks.translation.config import DecodeConfig, TranslationConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 PAD, BOS, EOS = 0, 1, 2
@@ -36,12 +37,12 @@ SCRIPT = textwrap.dedent(
     spec = importlib.util.spec_from_file_location("fakes", sys.argv[1])
     fakes = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(fakes)
-    from variations.commands import translate as verb
+    from variations.tasks.translation import translate as verb
     verb.load_model = fakes.load_model
-    from variations.commands.translate import TranslateConfig, translate
+    from variations.tasks.translation.translate import TranslateConfig, translate
     from variations.system.streams import prepare
     prepare(work_goes_on=False)
-    translate(TranslateConfig(run=sys.argv[2]))
+    translate(TranslateConfig(run=sys.argv[2]), None)
     """
 )
 
@@ -85,7 +86,7 @@ class Parrot:
         return logits
 
 
-def load_model(folder):
+def load_model(folder, load_network=None):
     config = TranslationConfig()
     config.data.max_length = 40
     return Parrot(), Bytes(), config
@@ -101,7 +102,7 @@ def run(tmp_path, monkeypatch, capsys):
         file.write_bytes(text)
         with file.open(encoding="utf-8") as stream:
             monkeypatch.setattr(sys, "stdin", stream)
-            translating.translate(TranslateConfig(run=str(tmp_path), accelerator="cpu", **options))
+            translating.translate(TranslateConfig(run=str(tmp_path), accelerator="cpu", **options), None)
         return capsys.readouterr()
 
     return call
@@ -191,16 +192,16 @@ def test_search_is_the_runs_own_unless_asked_otherwise():
 
 
 def test_learned_positions_limit_source_and_target(monkeypatch, tmp_path):
-    def load_learned(folder):
+    def load_learned(folder, load_network):
         model, subwords, config = load_model(folder)
         config.positions.kind, config.positions.max_length = "learned", 30
         return model, subwords, config
 
     monkeypatch.setattr(translating, "load_model", load_learned)
-    translator = translating.load(TranslateConfig(run=str(tmp_path)))
+    translator = translating.load(TranslateConfig(run=str(tmp_path)), None)
     assert (translator.max_source, translator.max_target) == (30, 30)
     monkeypatch.setattr(translating, "load_model", load_model)
-    translator = translating.load(TranslateConfig(run=str(tmp_path)))
+    translator = translating.load(TranslateConfig(run=str(tmp_path)), None)
     assert (translator.max_source, translator.max_target) == (40, None)
 
 
@@ -214,17 +215,17 @@ def test_learned_positions_limit_source_and_target(monkeypatch, tmp_path):
 )
 def test_faults_say_what_to_do(run, options, message):
     with pytest.raises(UserError) as caught:
-        run(b"hi", **options) if "run" not in options else translating.translate(TranslateConfig(**options))
+        run(b"hi", **options) if "run" not in options else translating.translate(TranslateConfig(**options), None)
     assert message in str(caught.value)
 
 
 def test_reading_ends_lines_at_newlines_only():
     stream = io.BytesIO(b"\xef\xbb\xbfone\r\ntw\x0bo\x1c\xe2\x80\xa8\n\n\xff")
     assert list(read(stream)) == [
-        Line(1, "one"),
-        Line(2, "tw\x0bo\x1c\u2028"),
-        Line(3, ""),
-        Line(4, "\ufffd", damaged=True),
+        InputLine(1, "one"),
+        InputLine(2, "tw\x0bo\x1c\u2028"),
+        InputLine(3, ""),
+        InputLine(4, "\ufffd", damaged=True),
     ]
 
 
@@ -233,7 +234,7 @@ def test_text_output_never_holds_a_line_end_or_tab():
 
 
 def test_groups_are_full_when_lines_are_there_and_do_not_wait_when_not():
-    lines = [Line(n, "") for n in range(1, 8)]
+    lines = [InputLine(n, "") for n in range(1, 8)]
     found = list(groups(lines, 3, patience=5))
     assert [len(group) for group in found] == [3, 3, 1]
     assert [line for group in found for line in group] == lines
@@ -254,11 +255,11 @@ def test_groups_are_full_when_lines_are_there_and_do_not_wait_when_not():
 
 def test_lines_before_a_reading_fault_are_yielded_and_the_fault_is_raised():
     def broken():
-        yield Line(1, "a")
+        yield InputLine(1, "a")
         raise OSError("disk on fire")
 
     found = groups(broken(), 5)
-    assert next(found) == [Line(1, "a")]
+    assert next(found) == [InputLine(1, "a")]
     with pytest.raises(OSError, match="disk on fire"):
         next(found)
 

@@ -20,9 +20,9 @@ from variations import models
 from variations.models.flops import Tokens, forward_macs
 from variations.tasks.counting import state_bytes
 from variations.tasks.sequences.counting import activation_bytes
+from variations.tasks.sequences.decoding.beam import beam_search
+from variations.tasks.sequences.timing import Paced
 from variations.tasks.translation.config import TranslationConfig
-from variations.tasks.translation.decoding.beam import beam_search
-from variations.tasks.translation.timing import Paced
 from variations.training import performance
 
 BEAM, SENTENCES = 4, 4

@@ -10,8 +10,8 @@ from workloads import EOS, VOCABULARY, WORKLOADS
 
 from variations import models
 from variations.configuration.schema import ModelConfig
+from variations.tasks.sequences.decoding.beam import beam_search
 from variations.tasks.translation.config import TranslationConfig
-from variations.tasks.translation.decoding.beam import beam_search
 from variations.training import performance
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from variations.store.process_identity import Process
 from variations.sweeping import slurm_queue
-from variations.sweeping.pool import Ended, Task
+from variations.sweeping.pool import Ended, PooledRun
 from variations.sweeping.settings import RaySettings, SlurmSettings
 from variations.sweeping.slurm import _setup
 from variations.system.errors import UserError
@@ -116,14 +116,14 @@ def test_two_sweeps_with_a_ray_each_do_not_wait_for_each_other(monkeypatch: pyte
     nothing = SimpleNamespace(util=SimpleNamespace(list_named_actors=list))
     monkeypatch.setattr(ray, "connected", lambda settings: nothing)
     pool = ray.RayPool(RaySettings(), tmp_path)
-    task = Task(tmp_path / "row", "row")
+    run = PooledRun(tmp_path / "row", "row")
     living = f"{Process.of(os.getppid()).key}#0123"  # another process, which has a Ray of its own
-    pool.adopt(task, living)
+    pool.adopt(run, living)
     assert pool.alive(living) is True
     assert pool.ended() == []
     (tmp_path / ".ray").mkdir()
     (tmp_path / ".ray" / "0123.json").write_text('{"code": 0, "reason": ""}')
-    assert pool.ended() == [Ended(task, 0)]
+    assert pool.ended() == [Ended(run, 0)]
     assert pool.alive(f"{Process.of().key}#4567") is False  # ours, and gone
     assert pool.alive("10.0.0.1:6379#4567") is None  # on a cluster that we have not joined
 

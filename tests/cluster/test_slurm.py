@@ -160,7 +160,7 @@ def test_what_slurm_refuses_is_told_in_one_sentence(place: Place) -> None:
 
 
 def test_a_job_asks_for_what_the_settings_say(slurm: None, tmp_path: Path) -> None:
-    from variations.sweeping.pool import Task
+    from variations.sweeping.pool import PooledRun
     from variations.sweeping.settings import SlurmSettings
     from variations.sweeping.slurm import SlurmPool
 
@@ -172,7 +172,7 @@ def test_a_job_asks_for_what_the_settings_say(slurm: None, tmp_path: Path) -> No
     keys = []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        keys.append(pool.submit(Task(tmp_path / name, name)))
+        keys.append(pool.submit(PooledRun(tmp_path / name, name)))
     assert pool.ended() == []
     assert all(pool.alive(key) for key in keys)
     job = said[0].rpartition(" ")[2].rstrip(".")
@@ -184,7 +184,7 @@ def test_a_job_asks_for_what_the_settings_say(slurm: None, tmp_path: Path) -> No
     subprocess.run(["scancel", job], check=True)
     wait_for(lambda: not any(pool.alive(key) for key in keys), "jobs stay", 20)
     again = SlurmPool(settings, tmp_path, said.append)  # a later process
-    again.adopt(Task(tmp_path / "a", "a"), keys[0])
+    again.adopt(PooledRun(tmp_path / "a", "a"), keys[0])
     (ended,) = again.ended()
     assert ended.code == 143 and f"cancelled (Slurm job {job}_0)" in ended.reason
     assert again.alive("another-cluster/0123456789_0") is None

@@ -104,6 +104,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "recipe.average=20 is more than trainer.max_steps=10",
     ),
     "two averages": ({"recipe__average": 5, "recipe__ema": 0.99}, "are two ways to average"),
+    "sharded": ({"trainer__strategy": "fsdp"}, "shard a network (fsdp, deepspeed, model_parallel) cannot be used: an"),
     "devices": ({"trainer__devices": 2}, "trainer.devices=2 needs trainer.strategy=ddp"),
     "nodes": ({"trainer__nodes": 2}, "trainer.nodes=2 needs trainer.strategy=ddp"),
     "double on a GPU": (

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from variations.dashboard.importance import PERMUTATIONS, analysis, grouped
-from variations.dashboard.payload import Importance
+from variations.dashboard.payload.sweeps import Importance
 from variations.store.rows import varied
 
 from .test_payload import fits

@@ -10,8 +10,9 @@ from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from variations.dashboard import payload
 from variations.dashboard.metrics import Metrics, glance, thinned
+from variations.dashboard.payload import runs as of_runs
+from variations.dashboard.payload import sweeps as of_sweeps
 from variations.dashboard.store import Store
 
 Maker = Callable[..., Path]
@@ -49,17 +50,17 @@ def fits(value: Any, kind: Any, where: str = "") -> list[str]:
 def test_every_payload_has_the_type_that_was_agreed(client: Any) -> None:
     one, two = "q/wide/seed1", "q/base/seed2"
     for path, kind in {
-        "index": payload.Index,
-        "sweep/q": payload.Sweep,
-        "sweep/q?significance=1": payload.Sweep,
-        "importance/q": payload.Importance,
-        f"run/{one}": payload.Run,
-        f"curves/{one}": payload.Curves,
-        f"branches/{one}": payload.Branches,
-        f"branches/{two}": payload.Branches,
-        f"attention/{one}": payload.Attention,
-        f"drawings/{one}": payload.Drawings,
-        f"compare?ids={two},{one}": payload.Compare,
+        "index": of_sweeps.Index,
+        "sweep/q": of_sweeps.Sweep,
+        "sweep/q?significance=1": of_sweeps.Sweep,
+        "importance/q": of_sweeps.Importance,
+        f"run/{one}": of_runs.Run,
+        f"curves/{one}": of_runs.Curves,
+        f"branches/{one}": of_runs.Branches,
+        f"branches/{two}": of_runs.Branches,
+        f"attention/{one}": of_runs.Attention,
+        f"drawings/{one}": of_runs.Drawings,
+        f"compare?ids={two},{one}": of_runs.Compare,
     }.items():
         assert fits(client.json(f"/api/{path}"), kind, path) == []
 
@@ -265,7 +266,7 @@ def test_drawings_are_those_of_the_runs_task(client: Any, run: Maker) -> None:
     assert client.json("/api/drawings/q/base/seed1")["drawings"] == []
     assert [entry["drawings"] for entry in client.json("/api/sweep/single")["runs"]] == [True]
     found = client.json("/api/drawings/single/parser/seed1")
-    assert fits(found, payload.Drawings, "drawings") == []
+    assert fits(found, of_runs.Drawings, "drawings") == []
     (drawing,) = found["drawings"]
     assert (drawing["line"], drawing["title"]) == (2, "the <b> sat")
     assert "&lt;b&gt;" in drawing["svg"] and "<b>" not in drawing["svg"]

@@ -5,16 +5,18 @@ import json
 import pytest
 
 from variations.figures.convergence import convergence, document, markdown, percent
-from variations.figures.traces import Row
+from variations.figures.traces import TracedRow
 
 
 def lines(*points):
     return [{"step": s, "tokens": 10 * s, "seconds": sec, "flops": 100.0 * s, "dev/bleu": b} for s, sec, b in points]
 
 
-BASE = Row("base", "Base", metrics={1: lines((100, 10, 20.0), (200, 20, 30.0), (300, 30, 29.0), (400, 40, 30.0))})
-FAST = Row("fast", "Fast | one", "base", {1: lines((100, 15, 25.0), (150, 24, 30.0), (200, 30, 40.0)), 9: lines()})
-SLOW = Row("slow", "Slow", "base", {1: lines((100, 10, 20.0), (400, 50, 29.9))})
+BASE = TracedRow("base", "Base", metrics={1: lines((100, 10, 20.0), (200, 20, 30.0), (300, 30, 29.0), (400, 40, 30.0))})
+FAST = TracedRow(
+    "fast", "Fast | one", "base", {1: lines((100, 15, 25.0), (150, 24, 30.0), (200, 30, 40.0)), 9: lines()}
+)
+SLOW = TracedRow("slow", "Slow", "base", {1: lines((100, 10, 20.0), (400, 50, 29.9))})
 
 
 def test_the_aim_is_the_first_time_the_base_row_was_at_its_best():
@@ -28,16 +30,16 @@ def test_the_aim_is_the_first_time_the_base_row_was_at_its_best():
 
 
 def test_lower_is_better_for_losses():
-    base = Row("base", "Base", metrics={1: [{"step": 1, "dev/nll": 3.0}, {"step": 2, "dev/nll": 2.0}]})
-    row = Row("row", "Row", "base", {1: [{"step": 1, "dev/nll": 1.9}]})
+    base = TracedRow("base", "Base", metrics={1: [{"step": 1, "dev/nll": 3.0}, {"step": 2, "dev/nll": 2.0}]})
+    row = TracedRow("row", "Row", "base", {1: [{"step": 1, "dev/nll": 1.9}]})
     (found,) = convergence([base, row], "dev/nll")
     assert found.arrivals[0].target == 2.0 and found.arrivals[0].reached == {"step": 1.0}
     assert found.change("step") == -0.5 and found.change("seconds") is None
 
 
 def test_seeds_are_paired_and_means_are_over_those_that_arrived():
-    base = Row("b", "B", metrics={1: lines((100, 1, 10.0)), 2: lines((200, 1, 10.0)), 3: lines((100, 1, 99.0))})
-    row = Row("r", "R", "b", {1: lines((50, 1, 10.0)), 2: lines((50, 1, 11.0)), 3: lines((50, 1, 1.0))})
+    base = TracedRow("b", "B", metrics={1: lines((100, 1, 10.0)), 2: lines((200, 1, 10.0)), 3: lines((100, 1, 99.0))})
+    row = TracedRow("r", "R", "b", {1: lines((50, 1, 10.0)), 2: lines((50, 1, 11.0)), 3: lines((50, 1, 1.0))})
     (found,) = convergence([base, row], "dev/bleu")
     assert len(found.arrived) == 2 and found.cost("step") == 50
     assert found.change("step") == pytest.approx((-0.5 - 0.75) / 2)

@@ -13,7 +13,7 @@ from variations.commands.figures import FiguresConfig, draw
 from variations.configuration.schema import SweepConfig
 from variations.figures.canvas import COLOURS, colour, linestyle, unit_of
 from variations.figures.learning import learning_curves, loss_against_loss
-from variations.figures.traces import Row
+from variations.figures.traces import TracedRow
 from variations.figures.weights import branch_weights, sublayers, words
 from variations.system.errors import UserError
 
@@ -122,7 +122,7 @@ def test_drawing_stored_runs_loads_no_torch(sweep, store):
 
 
 def test_learning_curves_hold_means_bands_and_thin_ends(make_run):
-    row = Row("a", "costs $5 and $6", metrics={1: [{"step": s, "dev/bleu": s} for s in (1, 2, 3)]})
+    row = TracedRow("a", "costs $5 and $6", metrics={1: [{"step": s, "dev/bleu": s} for s in (1, 2, 3)]})
     row.metrics[2] = [{"step": s, "dev/bleu": s + 2} for s in (1, 2)]
     figure = learning_curves([row], "dev/bleu")
     panel = figure.axes[0]
@@ -135,14 +135,14 @@ def test_learning_curves_hold_means_bands_and_thin_ends(make_run):
 
 def test_loss_against_loss_leaves_out_the_start_and_marks_the_test_loss():
     lines = [{"step": s, "train/nll": 10.0 / s, "dev/nll": 11.0 / s} for s in (1, 5, 10)]
-    row = Row("a", "A", metrics={1: lines}, results={1: {"loss": {"test_nll": 1.3}}})
+    row = TracedRow("a", "A", metrics={1: lines}, results={1: {"loss": {"test_nll": 1.3}}})
     panel = loss_against_loss([row], 0.2).axes[0]
     curve, end, test, diagonal = panel.lines
     assert list(curve.get_xdata()) == [2.0, 1.0] and list(curve.get_ydata()) == [2.2, 1.1]
     assert (end.get_xdata()[0], end.get_ydata()[0]) == (1.0, 1.1)
     assert (test.get_xdata()[0], test.get_ydata()[0]) == (1.0, 1.3)
     assert list(diagonal.get_xdata()) == list(diagonal.get_ydata())
-    assert loss_against_loss([Row("b", "B", metrics={1: [{"step": 1}]})], 0.1) is None
+    assert loss_against_loss([TracedRow("b", "B", metrics={1: [{"step": 1}]})], 0.1) is None
 
 
 def test_branch_weights_are_filtered_and_coloured_by_branch():
@@ -189,7 +189,7 @@ def test_constant_branch_weights_are_named_and_not_drawn(make_run, store, capsys
 
 def test_a_run_that_is_not_finished_is_named_below_its_curve():
     lines = [measured(step) for step in (100, 200)]
-    rows = [Row("a", "A", metrics={1: lines}, results={1: {}}), Row("b", "B", metrics={1: lines})]
+    rows = [TracedRow("a", "A", metrics={1: lines}, results={1: {}}), TracedRow("b", "B", metrics={1: lines})]
     assert learning_curves(rows, "dev/bleu").get_supxlabel() == "One seed a row. Not finished: B."
 
 

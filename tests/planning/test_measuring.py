@@ -18,9 +18,9 @@ from variations.planning.price import bill
 from variations.planning.rows import launch, plan_rows
 from variations.store.ledger import RunFolder
 from variations.store.naming import run_folder
-from variations.tasks.translation.decoding.beam import beam_search
+from variations.tasks.sequences.decoding.beam import beam_search
+from variations.tasks.sequences.timing import Paced
 from variations.tasks.translation.rehearsal import InventedPairs, is_here
-from variations.tasks.translation.timing import Paced
 
 
 @pytest.fixture

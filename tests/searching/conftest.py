@@ -12,7 +12,7 @@ import pytest
 
 from variations.searching.definition import Definition, define
 from variations.store.process_identity import Process
-from variations.sweeping.pool import Ended, Task
+from variations.sweeping.pool import Ended, PooledRun
 
 HERE = Path(__file__).parent
 
@@ -26,17 +26,17 @@ class QuickPool:
     outlives: bool = False
     started: list[str] = field(default_factory=list)
     most: int = 0
-    processes: dict[Path, tuple[Task, subprocess.Popen[bytes]]] = field(default_factory=dict)
+    processes: dict[Path, tuple[PooledRun, subprocess.Popen[bytes]]] = field(default_factory=dict)
 
     def room(self) -> int:
         return self.at_once - len(self.processes)
 
-    def submit(self, task: Task) -> str:
+    def submit(self, run: PooledRun) -> str:
         path = os.pathsep.join([str(HERE.parents[1] / "src"), os.environ.get("PYTHONPATH", "")])
-        line = [sys.executable, str(HERE / "fake_run.py"), str(task.folder)]
+        line = [sys.executable, str(HERE / "fake_run.py"), str(run.folder)]
         process = subprocess.Popen(line, env={**os.environ, "PYTHONPATH": path})
-        self.processes[task.folder] = (task, process)
-        self.started.append(task.name)
+        self.processes[run.folder] = (run, process)
+        self.started.append(run.name)
         self.most = max(self.most, len(self.processes))
         return Process.of(process.pid).key
 
@@ -44,14 +44,14 @@ class QuickPool:
         process = Process.from_key(key)
         return None if process is None else process.alive()
 
-    def adopt(self, task: Task, key: str) -> None:
+    def adopt(self, run: PooledRun, key: str) -> None:
         raise AssertionError("these runs end with their search")
 
     def ended(self) -> list[Ended]:
-        gone = [(task, process) for task, process in self.processes.values() if process.poll() is not None]
-        for task, _ in gone:
-            del self.processes[task.folder]
-        return [Ended(task, process.returncode) for task, process in gone]
+        gone = [(run, process) for run, process in self.processes.values() if process.poll() is not None]
+        for run, _ in gone:
+            del self.processes[run.folder]
+        return [Ended(run, process.returncode) for run, process in gone]
 
     def stop(self) -> None:
         for _, process in self.processes.values():

@@ -13,7 +13,7 @@ from variations.sweeping.control import Control
 from variations.sweeping.jobs import Job
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.overview import Overview
-from variations.sweeping.pool import Ended, Task
+from variations.sweeping.pool import Ended, PooledRun
 from variations.system.errors import UserError
 
 sys.path.append(str(Path(__file__).parent))  # for drill.py
@@ -36,7 +36,7 @@ class FakePool:
     most: int = 2
     name: str = "fake"
     outlives: bool = False
-    running: dict[str, Task] = field(default_factory=dict)
+    running: dict[str, PooledRun] = field(default_factory=dict)
     adopted: list[str] = field(default_factory=list)
     submitted: list[str] = field(default_factory=list)
     over: list[Ended] = field(default_factory=list)
@@ -45,17 +45,17 @@ class FakePool:
     def room(self) -> int:
         return self.most - len(self.running)
 
-    def submit(self, task: Task) -> str:
+    def submit(self, run: PooledRun) -> str:
         if self.refuses:
             raise UserError(self.refuses)
-        self.submitted.append(task.name)
-        self.running[task.name] = task
-        return task.name
+        self.submitted.append(run.name)
+        self.running[run.name] = run
+        return run.name
 
     def alive(self, key: str) -> bool | None:
         return key in self.running
 
-    def adopt(self, task: Task, key: str) -> None:
+    def adopt(self, run: PooledRun, key: str) -> None:
         self.adopted.append(key)
 
     def ended(self) -> list[Ended]:
@@ -68,14 +68,14 @@ class FakePool:
 
     def end(self, name: str, state: str | None, code: int | None = 0, reason: str = "") -> None:
         """A run ends, having left `state` in its folder, or nothing."""
-        task = self.running.pop(name)
+        run = self.running.pop(name)
         if state is not None:
-            folder = RunFolder(task.folder)
+            folder = RunFolder(run.folder)
             folder.set_status("running")
             if state == "finished":
                 folder.write_result({"schema": 1})
             folder.set_status(state, "so it is" if state == "failed" else None)
-        self.over.append(Ended(task, code, reason))
+        self.over.append(Ended(run, code, reason))
 
 
 @pytest.fixture

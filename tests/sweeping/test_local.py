@@ -12,7 +12,7 @@ import pytest
 
 from variations.store.process_identity import Process
 from variations.sweeping.local import LocalPool
-from variations.sweeping.pool import Ended, Task
+from variations.sweeping.pool import Ended, PooledRun
 from variations.system import processes
 from variations.system.errors import UserError
 
@@ -58,9 +58,9 @@ def make(child: None) -> Iterator[Make]:
             own.popen.wait()
 
 
-def task(place: Path, name: str, devices: int = 1) -> Task:
+def run(place: Path, name: str, devices: int = 1) -> PooledRun:
     (place / name).mkdir()
-    return Task(place / name, name, devices)
+    return PooledRun(place / name, name, devices)
 
 
 def all_ended(pool: LocalPool) -> list[Ended]:
@@ -81,16 +81,16 @@ def test_a_run_s_output_goes_to_its_log_and_its_code_is_told(make: Make, tmp_pat
     pool = make(2)
     (tmp_path / "log.txt").touch()
     for name in ("good", "fails"):
-        pool.submit(task(tmp_path, name))
+        pool.submit(run(tmp_path, name))
     assert pool.room() == 0
-    assert sorted((ended.task.name, ended.code) for ended in all_ended(pool)) == [("fails", 3), ("good", 0)]
+    assert sorted((ended.run.name, ended.code) for ended in all_ended(pool)) == [("fails", 3), ("good", 0)]
     assert pool.room() == 2
     assert (tmp_path / "good" / "log.txt").read_text() == "a line of good\n"
 
 
 def test_a_killed_run_says_so(make: Make, tmp_path: Path) -> None:
     pool = make()
-    key = pool.submit(task(tmp_path, "slow"))
+    key = pool.submit(run(tmp_path, "slow"))
     process = Process.from_key(key)
     assert process is not None and pool.alive(key) is True
     os.kill(process.pid, signal.SIGKILL)
@@ -107,7 +107,7 @@ def test_runs_share_the_cores_and_get_nothing_of_a_surrounding_rank(
     monkeypatch.setenv("RANK", "3")
     monkeypatch.setenv("WORLD_SIZE", "4")
     pool = make(2)
-    pool.submit(task(tmp_path, "slow"))
+    pool.submit(run(tmp_path, "slow"))
     assert seen(tmp_path, "slow")[1:] == ["3", "-", str(os.getpid())]
     assert make(1).threads() is None  # alone: torch's own choice
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
@@ -118,7 +118,7 @@ def test_each_run_has_a_gpu_of_its_own(make: Make, tmp_path: Path) -> None:
     pool = make(gpus=["4", "5"])
     assert pool.room() == 2
     for name in ("one", "other"):
-        pool.submit(task(tmp_path, name))
+        pool.submit(run(tmp_path, name))
     assert pool.room() == 0
     assert [seen(tmp_path, name)[0] for name in ("one", "other")] == ["4", "5"]
 
@@ -127,12 +127,12 @@ def test_several_runs_share_a_gpu_and_one_run_may_take_several(make: Make, tmp_p
     pool = make(gpus=["0", "1"], per_gpu=2)
     assert pool.room() == 4
     for number in range(4):
-        pool.submit(task(tmp_path, f"n{number}"))
+        pool.submit(run(tmp_path, f"n{number}"))
     assert sorted(seen(tmp_path, f"n{number}")[0] for number in range(4)) == ["0", "0", "1", "1"]
     assert make(3, gpus=["0", "1"], per_gpu=2).room() == 3
     wide = make(gpus=["0", "1", "2"], devices=2)
     assert wide.room() == 1
-    wide.submit(task(tmp_path, "wide", devices=2))
+    wide.submit(run(tmp_path, "wide", devices=2))
     assert (seen(tmp_path, "wide")[0], wide.room()) == ("0,1", 0)
     with pytest.raises(UserError, match="there are 1 GPUs here"):
         make(gpus=["0"], devices=2)
@@ -140,19 +140,19 @@ def test_several_runs_share_a_gpu_and_one_run_may_take_several(make: Make, tmp_p
 
 def test_an_adopted_run_takes_room_until_it_is_gone_and_is_not_stopped(make: Make, tmp_path: Path) -> None:
     first, second = make(), make()
-    key = first.submit(task(tmp_path, "slow"))
-    second.adopt(first.own[0].task, key)
+    key = first.submit(run(tmp_path, "slow"))
+    second.adopt(first.own[0].run, key)
     assert second.room() == 0
     second.stop()
     assert first.own[0].popen.poll() is None
     first.own[0].popen.kill()
     (ended,) = all_ended(second)
-    assert (ended.task.name, ended.code) == ("slow", None)
+    assert (ended.run.name, ended.code) == ("slow", None)
 
 
 def test_stop_asks_as_ctrl_c_would_and_waits(make: Make, tmp_path: Path) -> None:
     pool = make()
-    pool.submit(task(tmp_path, "slow"))
+    pool.submit(run(tmp_path, "slow"))
     seen(tmp_path, "slow")
     pool.stop()
     assert [ended.code for ended in pool.ended()] == [-signal.SIGINT]
@@ -166,7 +166,7 @@ def test_a_row_takes_no_module_from_the_folder_it_is_started_in(
     folder = tmp_path / "run"
     folder.mkdir()
     pool = LocalPool()
-    pool.submit(Task(folder, "row"))
+    pool.submit(PooledRun(folder, "row"))
     (ended,) = all_ended(pool)
     assert ended.code == 2
     assert "config.yaml" in (folder / "log.txt").read_text()

@@ -227,6 +227,15 @@ def test_footnotes_state_data_recipe_scale_and_convention(full: Table) -> None:
     assert "standard deviation over seeds" in text
 
 
+def test_what_lightning_is_given_besides_the_recipe_is_marked(
+    make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    given = configuration(trainer__extra={"detect_anomaly": True}, callbacks={"early_stopping": {"patience": 3}})
+    make_run("papers", "base", 1, 30.0, config=given)
+    (note,) = read(seeds=[1]).lines[0].notes
+    assert note == "departs from its recipe: Lightning was given detect_anomaly=True, callbacks=early_stopping"
+
+
 def test_json_is_one_document_with_unrounded_numbers(full: Table) -> None:
     parsed = json.loads(render(full, "json"))
     assert parsed == json.loads(json.dumps(document(full)))

@@ -96,6 +96,18 @@ def test_losses_are_those_of_one_process_with_the_same_global_batch(
             assert b[key] == pytest.approx(a[key], rel=1e-6)
 
 
+def test_parameters_may_be_unused_where_the_strategy_is_named(start: Start, runs: Path, whole: RunFolder) -> None:
+    """The search for them changes nothing where there are none."""
+    process = start("unused", "trainer.strategy=ddp_find_unused_parameters_true")
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
+    lines = [
+        [line["train/loss"] for line in folder.read_metrics()]
+        for folder in (whole, RunFolder(runs / "single" / "unused" / "seed1"))
+    ]
+    assert lines[0] == pytest.approx(lines[1], rel=1e-6)
+
+
 def test_a_signal_stops_all_ranks_and_the_continued_run_is_the_same(
     start: Start, runs: Path, whole: RunFolder, same_run: Any
 ) -> None:

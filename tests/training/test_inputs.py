@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from variations.commands import run
-from variations.commands.translate import load_model
 from variations.configuration.schema import RunConfig
 from variations.store import inputs
 from variations.store.ledger import RunFolder
 from variations.system.errors import UserError
 from variations.training.step import Step
+from variations.training.weights import load_network
 
 
 @pytest.fixture
@@ -123,13 +123,13 @@ def test_another_vocabulary_than_the_runs_own_is_refused(stopped: tuple[RunConfi
 
 def test_translating_with_a_damaged_or_foreign_vocabulary_is_refused(stopped: tuple[RunConfig, RunFolder]) -> None:
     _, folder = stopped
-    load_model(folder.path)
+    load_network(folder.path)
     vocabulary = folder.path / "subwords.model"
     damaged = bytearray(vocabulary.read_bytes())
     damaged[len(damaged) // 2] ^= 1
     vocabulary.write_bytes(bytes(damaged))
     with pytest.raises(UserError, match=r"subwords\.model .* not the file"):
-        load_model(folder.path)
+        load_network(folder.path)
 
 
 def test_a_finished_run_says_that_its_text_has_changed(

@@ -58,9 +58,9 @@ class Local(PoolLauncher):
         devices = max(config.trainer.devices for config in configs) if gpus else 1
         pool = LocalPool(configs[0].sweep.most, gpus, self.per_gpu if isinstance(self.per_gpu, int) else 1, devices)
         if (self.per_gpu if gpus else configs[0].sweep.at_once) == AUTO:
-            from variations.planning.packing import packed
+            from variations.planning.at_once import fastest
 
-            chosen = packed(cast(Any, configs[0]), runs or len(configs), gpus)
+            chosen = fastest(cast(Any, configs[0]), runs or len(configs), gpus)
             if gpus:
                 pool.per_gpu = chosen
             else:

@@ -8,14 +8,13 @@ Nothing heavy is imported before a model is needed. A test runs the examples, in
 `variations train --multirun sweep=quickstart rows=[transformer]` has been at work.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from variations.configuration.schema import RunConfig
-    from variations.tasks.translation.decoding.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class TrainedRun:
     """What it was trained with."""
     result: dict[str, Any]
     """What its `result.json` holds."""
-    _translators: "dict[tuple[int | None, float | None], Translator]" = field(default_factory=dict, repr=False)
+    _answering: dict[Any, Callable[[Sequence[str]], list[str]]] = field(default_factory=dict, repr=False)
 
     def translate(self, lines: Sequence[str], *, beam: int | None = None, alpha: float | None = None) -> list[str]:
         """Return the best translation of each line.
@@ -46,19 +45,18 @@ class TrainedRun:
         Raises:
             UserError: Its checkpoint or its vocabulary is gone.
         """
-        import torch
+        from variations.configuration.tasks import named
+        from variations.store.ledger import RunFolder
+        from variations.training.weights import load_network
 
-        from variations.commands.translate import SearchConfig, TranslateConfig, load
-
-        if (beam, alpha) not in self._translators:
-            config = TranslateConfig(run=str(self.path), decode=SearchConfig(beam=beam, alpha=alpha))
-            self._translators[beam, alpha] = load(config)
-        with torch.inference_mode():
-            found = self._translators[beam, alpha].translate(list(lines), progress=False)
-        return [each.outputs[0].text for each in found]
+        if (beam, alpha) not in self._answering:
+            network, config = load_network(self.path)
+            answering = named(config.task).answering
+            self._answering[beam, alpha] = answering(RunFolder(self.path), config, network, beam=beam, alpha=alpha)
+        return self._answering[beam, alpha](lines)
 
     def score(self, set: str = "test") -> dict[str, float]:
-        """Return the scores of a tested set, by name; `variations score` prints each one's convention.
+        """Return the scores and losses of a tested set, by name; `variations score` prints each one's convention.
 
             >>> import variations
             >>> scores = variations.load("runs/quickstart/transformer/seed1").score()
@@ -69,15 +67,16 @@ class TrainedRun:
             set: One of the sets that the run was tested on.
 
         Raises:
-            UserError: It has no translations of that set.
+            UserError: It was not tested on that set.
         """
-        if self.config.task != "translation":
-            found = (self.result.get("scores") or {}).get(set) or {}
-            return {name: float(score["value"]) for name, score in found.items()}
-        from variations.commands.score import ScoreConfig, ladder, read_texts
+        from variations.system.errors import UserError
 
-        config = ScoreConfig(run=str(self.path), set=set)
-        return {score.name: score.value for score in ladder(config, read_texts(config))}
+        scores, losses = (self.result.get(part) or {} for part in ("scores", "loss"))
+        if set not in scores:
+            raise UserError(f"{self.path} has no scores of set={set}; valid choices: {', '.join(sorted(scores))}.")
+        found = {name: float(score["value"]) for name, score in scores[set].items()}
+        of_set = {key.removeprefix(f"{set}_"): loss for key, loss in losses.items() if key.startswith(f"{set}_")}
+        return found | {name: float(loss) for name, loss in of_set.items()}
 
 
 def load(run: str | Path) -> TrainedRun:

@@ -9,6 +9,7 @@ configuration. Exit codes are those of `errors.ExitCode`.
 import argparse
 import contextlib
 import functools
+import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -35,8 +36,10 @@ from variations.configuration.hydra_door import VERSION_BASE, flags
 from variations.configuration.overrides import is_axis
 from variations.configuration.places import CONF, same_line, spelled
 from variations.configuration.suggestions import did_you_mean, switched_off
+from variations.configuration.tasks import named
 from variations.system import streams
 from variations.system.errors import ConfigError, ExitCode, UserError
+from variations.tasks.base import Verb
 
 
 def command(
@@ -98,6 +101,23 @@ def command(
         _run(task, schema, config_name)
 
     return main
+
+
+def command_of(task: str, verb: str) -> Callable[[], None]:
+    """Return the `main` of a verb that a task brings (`Task.verbs`)."""
+    module, _, name = named(task).verbs[verb].partition(":")
+    found: Verb = getattr(importlib.import_module(module), name)
+
+    def load_network(path: Path) -> Any:
+        from variations.training.weights import load_network
+
+        return load_network(path)
+
+    @functools.wraps(found.work)
+    def work(config: Any) -> None:
+        found.work(config, load_network)
+
+    return command(work, schema=found.schema, config_name=verb, examples=found.examples)
 
 
 _TYPED: list[str] = []

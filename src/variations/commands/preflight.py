@@ -84,7 +84,7 @@ def _single_faults(
 
 
 def _multirun_faults(lines: Sequence[str], screened: Screened, extra_folder: str | None) -> list[str]:
-    from variations.sweeping.jobs import composed_jobs, job_faults
+    from variations.sweeping.jobs import composed_jobs, row_faults
 
     own = tuple(line for line in lines if not line.startswith(("hydra/", "hydra.")))
     try:
@@ -95,7 +95,7 @@ def _multirun_faults(lines: Sequence[str], screened: Screened, extra_folder: str
     except UserError as error:
         found = error.faults if isinstance(error, ConfigError) else [str(error)]
         return [] if EVERYTHING in screened.doubtful else found
-    found = job_faults(jobs, screened.doubts)
+    found = row_faults({job.row: job.config for job in jobs}, screened.doubts)
     if not any(line.startswith("sweep=") for line in lines):
         found += [
             f.text

@@ -105,7 +105,7 @@ def _averaging(config: RunConfig) -> list[Fault]:
 @RULES.reads("trainer.devices", "trainer.nodes", "trainer.strategy", "trainer.accelerator")
 def _devices(config: RunConfig) -> list[Fault]:
     t, found = config.trainer, []
-    if t.devices * t.nodes > 1 and t.strategy != "ddp":
+    if t.devices * t.nodes > 1 and not t.strategy.startswith("ddp"):
         key = "devices" if t.devices > 1 else "nodes"
         text = f"trainer.{key}={getattr(t, key)} needs trainer.strategy=ddp (or trainer=ddp)."
         found.append(Fault((f"trainer.{key}", "trainer.strategy"), text))

@@ -52,7 +52,8 @@ def value_fault(key: str, value: Any, metadata: Mapping[str, Any]) -> str | None
         foreign = bool(metadata.get("classes"))
         if value not in valid and not (foreign and CLASS_NAME.fullmatch(str(value))):
             more = ", or package.module:Class of another package" if foreign else ""
-            return f"{key}={value}: valid choices are {', '.join(valid)}{more}.{did_you_mean(str(value), valid)}"
+            said = f"{key}={value}: valid choices are {', '.join(valid)}{more}.{did_you_mean(str(value), valid)}"
+            return f"{said} {metadata.get('remark', '')}".rstrip()
     elif words := metadata.get("words"):
         whole = isinstance(value, int) and not isinstance(value, bool)
         if value not in words and not (whole and _inside(value, metadata["bounds"])):

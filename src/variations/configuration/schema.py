@@ -16,9 +16,9 @@ from typing import Any
 from variations.system.errors import ConfigError
 
 
-def choice(default: str | None, *choices: str) -> Any:
-    """Field with a closed set of values."""
-    return field(default=default, metadata={"choices": choices})
+def choice(default: str | None, *choices: str, remark: str = "") -> Any:
+    """Field with a closed set of values; `remark` is said to whoever sets another."""
+    return field(default=default, metadata={"choices": choices, "remark": remark})
 
 
 def choice_or_class(default: str, *choices: str) -> Any:
@@ -124,6 +124,12 @@ class RecipeConfig:
     """Decay of an exponential moving average of the weights, which is tested instead of the weights; 0: none."""
 
 
+UNSHARDED = (
+    "Strategies that shard a network (fsdp, deepspeed, model_parallel) cannot be used: an update clips, projects and "
+    "averages whole weights. Where memory is short, lower trainer.tokens_per_batch."
+)
+
+
 @dataclass
 class TrainerConfig:
     """Hardware and lengths."""
@@ -134,8 +140,9 @@ class TrainerConfig:
     """Processes on each machine, one for each device."""
     nodes: int = number(1, ge=1)
     """Machines."""
-    strategy: str = choice("auto", "auto", "ddp")
-    """`ddp`: data-parallel training on several devices."""
+    strategy: str = choice("auto", "auto", "ddp", "ddp_find_unused_parameters_true", remark=UNSHARDED)
+    """`ddp`: data-parallel training on several devices. The longer name: of a network that does not use all of its
+    parameters in each batch, which takes some more time."""
     precision: str = choice("32-true", "32-true", "bf16-mixed", "64-true")
     """As Lightning names it: float32, bf16 with float32 weights, or float64."""
     compile: bool = False

@@ -7,9 +7,8 @@ from typing import Any
 
 from variations.configuration.schema import SweepConfig
 from variations.configuration.tasks import task_of
-from variations.dashboard import payload
+from variations.dashboard.payload import runs as payload
 from variations.dashboard.runs import flat
-from variations.dashboard.sentences import NAME, sentence_scores
 from variations.dashboard.store import Found, Store
 from variations.store.hidden import clean
 from variations.store.identity import covered, is_incidental
@@ -29,9 +28,10 @@ def compare(store: Store, runs: Sequence[Found]) -> payload.Compare:
     """Two or more runs; the first is what the others are compared with."""
     known = [store.summary(run) for run in runs]
     notes = [f"{run.id} cannot be read: {clean(one.fault)}" for run, one in zip(runs, known, strict=True) if one.fault]
-    sentences, more = _sentences(store, runs)
+    task = task_of(known[0].config)
+    sentences, more = _sentences(store, runs, task)
     tested = [TestedRun(run.folder, one.config, one.result) for run, one in zip(runs, known, strict=True)]
-    scores = _scores(store, tested)
+    scores = _scores(store, tested, task)
     configs = [flat(one.config) for one in known]
     labels = [
         str((one.config.get("variation") or {}).get("label") or run.row) for run, one in zip(runs, known, strict=True)
@@ -51,13 +51,9 @@ def compare(store: Store, runs: Sequence[Found]) -> payload.Compare:
         ],
         "scores": scores,
         "sentences": sentences,
-        "sentence_score": NAME,
+        "sentence_score": task.nearness,
         "notes": [*notes, *more],
     }
-
-
-def _incidental(key: str, config: dict[str, Any]) -> bool:
-    return is_incidental(key, config) or covered(key, SILENT)
 
 
 def _settings(documents: Sequence[dict[str, Any]]) -> list[payload.Setting]:
@@ -80,9 +76,8 @@ def _environment(run: Found) -> dict[str, Any]:
 # Scores ---------------------------------------------------------------------------------------------------------------
 
 
-def _scores(store: Store, runs: Sequence[TestedRun]) -> list[payload.Score]:
+def _scores(store: Store, runs: Sequence[TestedRun], task: Task) -> list[payload.Score]:
     """All scores and losses that any of the runs has, by the task of the first."""
-    task = task_of(runs[0].config)
     results = [run.result for run in runs]
     keys: dict[tuple[str, str], None] = {}
     for result in results:
@@ -157,26 +152,24 @@ def _number(value: Any) -> float | None:
 # Sentences ------------------------------------------------------------------------------------------------------------
 
 
-def _sentences(store: Store, runs: Sequence[Found]) -> tuple[list[payload.Sentence], list[str]]:
+def _sentences(store: Store, runs: Sequence[Found], task: Task) -> tuple[list[payload.Sentence], list[str]]:
     """The sentences of the test set on which the runs differ most, and what could not be compared."""
-    texts = [store.text(run, "test") for run in runs]
-    notes = [f"{run.id} has no stored outputs." for run, text in zip(runs, texts, strict=True) if text is None]
-    first = texts[0]
-    if first is None or sum(text is not None for text in texts) < 2:
+    texts = [store.outputs(run, "test") for run in runs]
+    notes = [f"{run.id} has no stored outputs." for run, items in zip(runs, texts, strict=True) if not items]
+    if not texts[0] or sum(bool(items) for items in texts) < 2:
         return [], notes
-    sources, references, _ = first
-    for i, text in enumerate(texts):
-        if text is not None and text[1] != references:
+    sources, references, _ = zip(*texts[0], strict=True)
+    outputs: dict[int, list[str]] = {}
+    for i, items in enumerate(texts):
+        if items and tuple(reference for _, reference, _ in items) == references:
+            outputs[i] = [output for _, _, output in items]
+        elif items:
             notes.append(f"{runs[i].id} was tested on other references than {runs[0].id}: its sentences are left out.")
-            texts[i] = None
-    present = [i for i, text in enumerate(texts) if text is not None]
-    outputs = {i: text[2] for i, text in enumerate(texts) if text is not None}
-    differing = [n for n in range(len(sources)) if any(outputs[i][n] != outputs[0][n] for i in present)]
-    scores = {
-        i: sentence_scores([outputs[i][n] for n in differing], [references[n] for n in differing]) for i in present
-    }
+    differing = [n for n, first in enumerate(outputs[0]) if any(output[n] != first for output in outputs.values())]
+    near = {i: task.near([own[n] for n in differing], [references[n] for n in differing]) for i, own in outputs.items()}
     gaps = [
-        max((scores[i][k] - scores[0][k] for i in present[1:]), key=abs, default=0.0) for k in range(len(differing))
+        max((scores[k] - near[0][k] for i, scores in near.items() if i), key=abs, default=0.0)
+        for k in range(len(differing))
     ]
     order = sorted(range(len(differing)), key=lambda k: (-abs(gaps[k]), differing[k]))[:MOST]
     return [
@@ -185,7 +178,7 @@ def _sentences(store: Store, runs: Sequence[Found]) -> tuple[list[payload.Senten
             "source": sources[differing[k]],
             "reference": references[differing[k]],
             "hypotheses": [outputs[i][differing[k]] if i in outputs else None for i in range(len(runs))],
-            "scores": [round(scores[i][k], 2) if i in scores else None for i in range(len(runs))],
+            "scores": [round(near[i][k], 2) if i in near else None for i in range(len(runs))],
             "difference": round(gaps[k], 2),
         }
         for k in order

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from variations.dashboard import payload
+from variations.dashboard.payload import sweeps as payload
 
 PERMUTATIONS = 1999
 CELLS = 4_000_000

@@ -1,14 +1,14 @@
 """One run: what it was, what it measured, its branch weights and its attention maps."""
 
 import json
-import re
 from typing import Any
 
 from variations.configuration.tasks import task_of
-from variations.dashboard import payload
 from variations.dashboard.metrics import Metrics, rounded, thinned
+from variations.dashboard.payload import runs as payload
 from variations.dashboard.store import Found, Store
 from variations.dashboard.sweeps import log_tail
+from variations.figures.weights import KEY, branched
 from variations.store.hidden import clean, without_secrets
 from variations.store.identity import flatten
 from variations.system.errors import UserError
@@ -20,7 +20,6 @@ DIGITS = 7
 """Significant digits of measurements."""
 LARGEST = 8 * 1024 * 1024
 """Bytes of attention.json that are read."""
-_BRANCH = re.compile(r"branch/((encoder|decoder)\.(\d+)(?:\.(\w+))?)\.(kappa|alpha)")
 DEAD = "branch/dead"
 
 
@@ -68,18 +67,14 @@ def _short(value: Any) -> Any:
 
 
 def _samples(store: Store, found: Found) -> list[payload.Sample]:
-    text = store.text(found, "test")
-    if text is None:
+    items = store.outputs(found, "test")[:SAMPLES]
+    if not items:
         return []
-    from variations.dashboard.sentences import sentence_scores
-
-    sources, references, hypotheses = (side[:SAMPLES] for side in text)
-    scores = sentence_scores(hypotheses, references)
+    sources, references, outputs = zip(*items, strict=True)
+    near = task_of(store.summary(found).config).near(outputs, references)
     return [
-        {"index": i, "source": source, "reference": reference, "hypothesis": hypothesis, "score": round(score, 2)}
-        for i, (source, reference, hypothesis, score) in enumerate(
-            zip(sources, references, hypotheses, scores, strict=True)
-        )
+        {"index": i, "source": source, "reference": reference, "hypothesis": output, "score": round(score, 2)}
+        for i, (source, reference, output, score) in enumerate(zip(sources, references, outputs, near, strict=True))
     ]
 
 
@@ -124,10 +119,8 @@ def _column(metrics: Metrics, name: str, used: list[int], digits: int) -> list[f
 def branches(store: Store, found: Found, points: int | None = None) -> payload.Branches:
     """κ and α of every branched sub-layer, encoder first."""
     metrics = store.metrics(found)
-    matches = {key: match for key in metrics.lists if (match := _BRANCH.fullmatch(key))}
-    names = {match[1]: match for match in matches.values()}
-    order = sorted(names.values(), key=lambda match: (match[2] != "encoder", int(match[3]), match[4] or ""))
-    places = sorted({place for key in matches for place in metrics.lists[key][0]})
+    order = branched(metrics.lists)
+    places = sorted({place for key in metrics.lists if KEY.fullmatch(key) for place in metrics.lists[key][0]})
     places = thinned(places, points) if points else places
     layers: list[payload.BranchLayer] = [
         {

@@ -8,13 +8,13 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from variations.configuration.tasks import task_of
 from variations.dashboard.metrics import Metrics
-from variations.store.atomic import read_stored, stored_path
 from variations.store.ledger import RunFolder
 from variations.store.run_folder import SEED_FOLDER
 from variations.system.errors import UserError
@@ -28,7 +28,6 @@ DEPTH = 6
 """Folders below the root in which runs are looked for."""
 FRESH = 0.5
 """Seconds for which a walk is reused."""
-TEXT = ("src", "ref", "hyp")
 
 
 @dataclass
@@ -137,19 +136,14 @@ class Store:
                 self._metrics[run.id].update()
             return self._metrics[run.id]
 
-    def text(self, run: Found, name: str) -> tuple[list[str], list[str], list[str]] | None:
-        """Sources, references and hypotheses of a set, line by line; None unless all are stored and fit together."""
-        folder = run.folder.hypotheses
-        lines = []
-        for kind in TEXT:
-            path = folder / f"{name}.{kind}"
-            if not self.inside(stored_path(path) or path):
-                return None
-            try:
-                lines.append(read_stored(path).decode("utf-8", errors="replace").removesuffix("\n").split("\n"))
-            except OSError:
-                return None
-        return (lines[0], lines[1], lines[2]) if len({len(side) for side in lines}) == 1 else None
+    def outputs(self, run: Found, name: str) -> Sequence[tuple[str, ...]]:
+        """Source, reference and output of each item of a set; none unless all are stored and fit together."""
+        if not all(self.inside(path) for path in run.folder.hypotheses.glob(f"{name}.*")):
+            return ()
+        try:
+            return cast(Sequence[tuple[str, ...]], task_of(self.summary(run).config).outputs(run.folder, name))
+        except (OSError, ValueError, UserError):
+            return ()
 
     def inside(self, path: Path) -> bool:
         """Whether a file lies in the store, links resolved."""

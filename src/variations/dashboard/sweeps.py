@@ -6,8 +6,8 @@ from typing import Any
 
 from variations.configuration.schema import SweepConfig
 from variations.configuration.tasks import DEFAULT, named, task_of
-from variations.dashboard import payload
 from variations.dashboard.metrics import NO_METRICS, glance, ordered
+from variations.dashboard.payload import sweeps as payload
 from variations.dashboard.store import METRICS, Found, Store, Summary, revision
 from variations.dashboard.tables import agreement, table_document
 from variations.store.atomic import stored_path

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from variations.dashboard import payload
+from variations.dashboard.payload import sweeps as payload
 from variations.store.hidden import clean, without_secrets
 from variations.store.rows import symbol, varied
 from variations.tables.footnotes import convention

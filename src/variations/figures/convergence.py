@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from variations.configuration.tasks import named
-from variations.figures.traces import COSTS, Row, is_number
+from variations.figures.traces import COSTS, TracedRow, is_number
 
 Costs = dict[str, float]
 
@@ -54,7 +54,7 @@ class Convergence:
         return fmean(ours[key] / theirs[key] - 1 for ours, theirs in both) if both else None
 
 
-def convergence(rows: Sequence[Row], metric: str) -> list[Convergence]:
+def convergence(rows: Sequence[TracedRow], metric: str) -> list[Convergence]:
     """Every row against its base row, over the seeds both have; rows without such seeds are left out."""
     by_name = {row.name: row for row in rows}
     found = []

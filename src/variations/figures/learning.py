@@ -6,10 +6,10 @@ from typing import Any
 
 from variations.configuration.tasks import named
 from variations.figures.canvas import colour, dress, legend, linestyle, new, plain, unit_of
-from variations.figures.traces import COSTS, Curve, Row, curve, is_number
+from variations.figures.traces import COSTS, Curve, TracedRow, curve, is_number
 
 
-def learning_curves(rows: Sequence[Row], metric: str) -> Any | None:
+def learning_curves(rows: Sequence[TracedRow], metric: str) -> Any | None:
     """`metric` against steps, tokens, seconds and FLOPs, four panels; None where nothing was measured.
 
     The line is the mean over seeds at the same step, the band reaches from the lowest to the highest seed. A thin
@@ -39,7 +39,7 @@ def learning_curves(rows: Sequence[Row], metric: str) -> Any | None:
     return figure
 
 
-def loss_against_loss(rows: Sequence[Row], skip: float) -> Any | None:
+def loss_against_loss(rows: Sequence[TracedRow], skip: float) -> Any | None:
     """Dev loss against training loss along training, with the test loss at the end where it was measured.
 
     Args:
@@ -75,7 +75,7 @@ def loss_against_loss(rows: Sequence[Row], skip: float) -> Any | None:
     return figure
 
 
-def _tested(row: Row, loss: str) -> tuple[list[float], list[float]] | None:
+def _tested(row: TracedRow, loss: str) -> tuple[list[float], list[float]] | None:
     """Mean over finished seeds of the last training loss and of the test loss."""
     found = []
     for seed, result in row.results.items():
@@ -97,12 +97,12 @@ def _diagonal(panel: Any) -> None:
     panel.set(xlim=(left, right), ylim=(bottom, top))
 
 
-def _without_start(row: Row, skip: float) -> Row:
+def _without_start(row: TracedRow, skip: float) -> TracedRow:
     metrics = {}
     for seed, lines in row.metrics.items():
         last = max((line["step"] for line in lines if is_number(line.get("step"))), default=0)
         metrics[seed] = [line for line in lines if is_number(line.get("step")) and line["step"] >= skip * last]
-    return Row(row.name, row.label, row.base, metrics, row.results)
+    return TracedRow(row.name, row.label, row.base, metrics, row.results)
 
 
 def _draw(panel: Any, item: Curve, number: int, factor: float, *, band: bool = True) -> None:
@@ -125,7 +125,7 @@ def _band_words(seeds: int) -> str:
     return f"Line: mean over up to {seeds} seeds at the same step; band: lowest to highest seed."
 
 
-def _unfinished(rows: Sequence[Row]) -> list[str]:
+def _unfinished(rows: Sequence[TracedRow]) -> list[str]:
     open_ = [row.label for row in rows if row.metrics.keys() - row.results.keys()]
     return [f"Not finished: {', '.join(map(plain, open_))}."] if open_ else []
 

@@ -16,7 +16,7 @@ COSTS = ("step", "tokens", "seconds", "flops")
 
 
 @dataclass(frozen=True)
-class Row:
+class TracedRow:
     """A row of a sweep, or a single run, with the lines of metrics of every seed that has any."""
 
     name: str
@@ -46,7 +46,7 @@ class Curve:
     """What single seeds measured beyond the last common step, from that step on."""
 
 
-def sweep_rows(sweep: SweepDefinition, store: Path) -> list[Row]:
+def sweep_rows(sweep: SweepDefinition, store: Path) -> list[TracedRow]:
     """The rows of a sweep, in its order, base row first. Raises UserError for a damaged metrics file."""
     found = []
     for row in collect(sweep, store):
@@ -56,11 +56,11 @@ def sweep_rows(sweep: SweepDefinition, store: Path) -> list[Row]:
         results = {run.seed: run.result for run in row.finished}
         name = row.definition.row
         task = row.config.get("task") or DEFAULT
-        found.append(Row(name, row.definition.label, base.row if base else None, metrics, results, task))
+        found.append(TracedRow(name, row.definition.label, base.row if base else None, metrics, results, task))
     return found
 
 
-def run_row(folder: RunFolder) -> Row:
+def run_row(folder: RunFolder) -> TracedRow:
     """One run as a row of its own. Raises UserError where there is none or its files are damaged."""
     config = folder.config()
     label = (config.get("variation") or {}).get("label") or folder.row
@@ -68,7 +68,7 @@ def run_row(folder: RunFolder) -> Row:
     result = folder.result()
     metrics = {folder.seed: lines} if lines else {}
     task = config.get("task") or DEFAULT
-    return Row(folder.row, label, None, metrics, {folder.seed: result} if result else {}, task)
+    return TracedRow(folder.row, label, None, metrics, {folder.seed: result} if result else {}, task)
 
 
 def with_tokens(line: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def with_tokens(line: Mapping[str, Any]) -> dict[str, Any]:
     return dict(line) | ({"tokens": sum(sides)} if all(map(is_number, sides)) else {})
 
 
-def curve(row: Row, x: str, y: str) -> Curve | None:
+def curve(row: TracedRow, x: str, y: str) -> Curve | None:
     """The curve of `y` over `x`; seeds are joined step by step, so that no value is made up between measurements."""
     points = {seed: _points(lines, x, y) for seed, lines in row.metrics.items()}
     points = {seed: found for seed, found in points.items() if found}

@@ -1,15 +1,22 @@
 """κ and α of branched sub-layers over steps, mean-filtered (Ahmed et al. 2017, Figure 3)."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from variations.figures.canvas import colour, dress, legend, linestyle, new, plain, unit_of
 from variations.figures.traces import is_number, mean_filter
 from variations.system.errors import UserError
 
+# As `models/transformer/weighted.py` records them: side, layer from 0, sub-layer, and which weights.
 KEY = re.compile(r"branch/((encoder|decoder)\.(\d+)(?:\.(\w+))?)\.(kappa|alpha)")
 Trace = tuple[list[float], list[list[float]]]
+
+
+def branched(keys: Iterable[str]) -> list[re.Match[str]]:
+    """One match of KEY for each branched sub-layer among keys of metrics, encoder first."""
+    found = {match[1]: match for key in keys if (match := KEY.fullmatch(key))}
+    return sorted(found.values(), key=lambda match: (match[2] != "encoder", int(match[3]), match[4] or ""))
 
 
 def sublayers(metrics: Sequence[Mapping[str, Any]], part: str = "all", layer: int | None = None) -> list[str]:
@@ -20,8 +27,7 @@ def sublayers(metrics: Sequence[Mapping[str, Any]], part: str = "all", layer: in
         part: `encoder` or `decoder`; anything else means both.
         layer: From 1; None: all.
     """
-    found = {match[1]: match for line in metrics for key in line if (match := KEY.fullmatch(key))}
-    order = sorted(found.values(), key=lambda match: (match[2] != "encoder", int(match[3]), match[4] or ""))
+    order = branched(key for line in metrics for key in line)
     if part in ("encoder", "decoder"):
         order = [match for match in order if match[2] == part]
     return [match[1] for match in order if layer is None or int(match[3]) == layer - 1]

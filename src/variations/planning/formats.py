@@ -19,7 +19,7 @@ from variations.tasks.base import Size
 
 
 @dataclass(frozen=True)
-class Line:
+class PlanLine:
     """A row of the plan, counted and, with `price`, measured."""
 
     row: Planned
@@ -70,7 +70,7 @@ class Line:
 _COUNTED: dict[str, Size] = {}
 
 
-def line(row: Planned, vocabulary: int | None, price: Price | None = None) -> Line:
+def line(row: Planned, vocabulary: int | None, price: Price | None = None) -> PlanLine:
     """Count a row, with `vocabulary` sub-words or its own.
 
     Counting memory takes some seconds, so it is left out of the list of all rows, and rows that differ only in rates
@@ -78,17 +78,17 @@ def line(row: Planned, vocabulary: int | None, price: Price | None = None) -> Li
     """
     config = row.config
     if config is None:
-        return Line(row)
+        return PlanLine(row)
     key = repr((telling(config), config.trainer.max_steps, config.variation.published, vocabulary, bool(row.launches)))
     try:
         if key not in _COUNTED:
             _COUNTED[key] = named(config.task).size(config, memory=bool(row.launches), vocabulary=vocabulary)
     except UserError as error:
-        return Line(row, price, uncounted=str(error))
-    return Line(row, price, _COUNTED[key])
+        return PlanLine(row, price, uncounted=str(error))
+    return PlanLine(row, price, _COUNTED[key])
 
 
-def record(line: Line) -> dict[str, Any]:
+def record(line: PlanLine) -> dict[str, Any]:
     """Return a line as plain data; numbers are not rounded."""
     definition, config = line.row.definition, line.row.config
     values: dict[str, Any] = {"table": line.row.table}
@@ -132,7 +132,7 @@ RANKS = {
 """A narrow terminal leaves out the columns of the highest rank first; a task's own counts have rank 6."""
 
 
-def _grids(lines: Sequence[Line]) -> list[text.Grid]:
+def _grids(lines: Sequence[PlanLine]) -> list[text.Grid]:
     """A grid for each table of papers or sweeps, of the columns that have anything to say."""
     found = []
     for title, part in _tables(lines):
@@ -147,7 +147,7 @@ def _grids(lines: Sequence[Line]) -> list[text.Grid]:
     return found
 
 
-def _cells(line: Line) -> dict[str, str]:
+def _cells(line: PlanLine) -> dict[str, str]:
     definition, counted, price = line.row.definition, line.size, line.price
     cost = price.cost if price else None
     about = "~" if cost and not cost.exact else ""
@@ -195,15 +195,15 @@ def size(count: float) -> str:
 # Sentences ------------------------------------------------------------------------------------------------------------
 
 
-def _tables(lines: Sequence[Line]) -> list[tuple[str, list[Line]]]:
+def _tables(lines: Sequence[PlanLine]) -> list[tuple[str, list[PlanLine]]]:
     """The lines by table, each with its title, in order."""
-    tables: dict[str, list[Line]] = {}
+    tables: dict[str, list[PlanLine]] = {}
     for line in lines:
         tables.setdefault(line.row.table, []).append(line)
     return [(f"{PAPERS[t]} ({t})" if t in PAPERS else t or "one run", found) for t, found in tables.items()]
 
 
-def _sums(bill: Bill | None, lines: Sequence[Line]) -> list[str]:
+def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
     """The totals of what is left, and what stands against them; nothing without a bill."""
     if bill is None:
         return []
@@ -237,7 +237,7 @@ def _sums(bill: Bill | None, lines: Sequence[Line]) -> list[str]:
     return said
 
 
-def _remarks(lines: Sequence[Line]) -> list[str]:
+def _remarks(lines: Sequence[PlanLine]) -> list[str]:
     """Conventions."""
     costs = [line.price.cost for line in lines if line.price and line.price.cost]
     tasks = dict.fromkeys(line.row.config.task for line in lines if line.row.config is not None)
@@ -278,7 +278,7 @@ def _remarks(lines: Sequence[Line]) -> list[str]:
 # Formats --------------------------------------------------------------------------------------------------------------
 
 
-def terminal(lines: Sequence[Line], bill: Bill | None = None, *, width: int | None = None) -> str:
+def terminal(lines: Sequence[PlanLine], bill: Bill | None = None, *, width: int | None = None) -> str:
     """One table after the other, in colour within `width`, else plain and as wide as need be."""
     grids = _grids(lines)
     grids[-1].remarks = [*_sums(bill, lines), *_remarks(lines)]
@@ -286,7 +286,7 @@ def terminal(lines: Sequence[Line], bill: Bill | None = None, *, width: int | No
 
 
 def markdown(
-    lines: Sequence[Line], bill: Bill | None = None, *, command: str = "python src/plan.py format=markdown"
+    lines: Sequence[PlanLine], bill: Bill | None = None, *, command: str = "python src/plan.py format=markdown"
 ) -> str:
     """Return a document of pipe tables that names the command that wrote it."""
     told = "times are predictions" if bill else "nothing here is measured"
@@ -296,7 +296,7 @@ def markdown(
     return "\n".join([*out, *(f"- {remark}" for remark in [*_sums(bill, lines), *_remarks(lines)])]) + "\n"
 
 
-def comma_separated(lines: Sequence[Line], bill: Bill | None = None) -> str:
+def comma_separated(lines: Sequence[PlanLine], bill: Bill | None = None) -> str:
     """Return one line a row, numbers unrounded; totals are not in it."""
     records, file = [record(line) for line in lines], io.StringIO()
     writer = csv.DictWriter(file, dict.fromkeys(key for each in records for key in each), lineterminator="\n")
@@ -305,7 +305,7 @@ def comma_separated(lines: Sequence[Line], bill: Bill | None = None) -> str:
     return file.getvalue()
 
 
-def json_document(lines: Sequence[Line], bill: Bill | None = None) -> str:
+def json_document(lines: Sequence[PlanLine], bill: Bill | None = None) -> str:
     """Return one JSON document."""
     remarks = [*_sums(bill, lines), *_remarks(lines)]
     found: dict[str, Any] = {"schema": 1, "rows": [record(line) for line in lines], "remarks": remarks}

@@ -1,6 +1,5 @@
 """Measurements of shapes by child processes, stored in the cache; a fault of one does not affect the others."""
 
-import contextlib
 import hashlib
 import json
 import os
@@ -22,7 +21,7 @@ from variations.store.atomic import write_json
 from variations.store.environment import cpu_model, gpu_names, versions
 from variations.store.identity import covered, flatten, identity
 from variations.system import processes
-from variations.system.processes import cores, threads_each
+from variations.system.processes import cores, machine_bytes, threads_each
 
 IDLE = (
     "seed",
@@ -100,17 +99,6 @@ def _here() -> dict[str, Any]:
         "versions": {name: installed.get(name) for name in ("torch", "pytorch-lightning")},
         "code": code.hexdigest(),
     }
-
-
-def machine_bytes() -> int | None:
-    """Memory of this machine, or of the container if that has less; None where the system does not say."""
-    found = []
-    with contextlib.suppress(AttributeError, ValueError, OSError):
-        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        with contextlib.suppress(OSError, ValueError):  # the file may say "max"
-            found.append(int(Path(path).read_text(encoding="ascii")))
-    return min(found) if found else None
 
 
 PATIENCE = 900.0

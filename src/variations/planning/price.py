@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from variations.configuration.schema import AUTO
+from variations.planning.at_once import fastest
 from variations.planning.cost import Cost, preparation, run_cost
-from variations.planning.measuring import Measured, Shape, machine_bytes, measured
-from variations.planning.packing import packed
+from variations.planning.measuring import Measured, Shape, measured
 from variations.planning.rows import Planned
+from variations.system.processes import machine_bytes
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def bill(rows: Sequence[Planned], places: int | None, limit: float, *, fresh: bo
         limit: Seconds of updates for each shape.
         fresh: Whether to repeat known measurements.
     """
-    rows = _packed(rows, limit, fresh=fresh)
+    rows = _at_once(rows, limit, fresh=fresh)
     shapes = {row.name: Shape(row.config, row.at_once) for row in rows if row.config is not None}
     found = measured(shapes, limit, fresh=fresh)
     answers = [found[shapes[row.name].key()] if row.name in shapes else None for row in rows]
@@ -131,12 +132,12 @@ def bill(rows: Sequence[Planned], places: int | None, limit: float, *, fresh: bo
     )
 
 
-def _packed(rows: Sequence[Planned], limit: float, *, fresh: bool) -> Sequence[Planned]:
+def _at_once(rows: Sequence[Planned], limit: float, *, fresh: bool) -> Sequence[Planned]:
     """The rows with as many at once as the launch would choose by measuring, where it is to."""
     base = next((row.config for row in rows if row.config is not None), None)
     if base is None or base.sweep.at_once != AUTO or base.trainer.accelerator != "cpu":
         return rows
-    chosen = packed(base, sum(len(row.launches) for row in rows), limit=limit, fresh=fresh)
+    chosen = fastest(base, sum(len(row.launches) for row in rows), limit=limit, fresh=fresh)
     return [replace(row, at_once=chosen) for row in rows]
 
 

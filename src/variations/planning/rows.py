@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from variations.configuration.compose import compose_run, loader, to_dict
-from variations.configuration.faults import check
+from variations.configuration.faults import faults
 from variations.configuration.overrides import is_axis
 from variations.configuration.places import CONF, SWEEPS
 from variations.configuration.schema import RunConfig
@@ -18,6 +18,7 @@ from variations.configuration.suggestions import options
 from variations.store.ledger import config_hash, latest
 from variations.store.naming import run_folder
 from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition
+from variations.sweeping.jobs import composed_jobs, row_faults, table_rows
 from variations.system.errors import ConfigError, UserError
 
 PAPERS = {
@@ -128,7 +129,7 @@ def plan_rows(overrides: Sequence[str], extra_folder: str | None = None) -> list
         return _multirun(overrides, [line for line in overrides if line not in axes], extra_folder)
     if overrides:
         config = compose_run(overrides, extra_folder=extra_folder)
-        _raise({config.variation.row or "": config})
+        _refuse(faults(config))
         return [replace(_planned(config, {}, overrides, extra_folder), launches=(launch(config),))]
     return _papers()
 
@@ -141,9 +142,10 @@ def _papers() -> list[Planned]:
     with ProcessPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         composed = dict(zip(run, pool.map(_compose, run, chunksize=4), strict=True))
     configs = {pair: found for pair, found in composed.items() if isinstance(found, RunConfig)}
-    faults = {pair: found for pair, found in composed.items() if isinstance(found, list)}
-    problems = [f"row {'/'.join(pair)}: {fault}" for pair, found in faults.items() for fault in found]
-    _raise({"/".join(pair): config for pair, config in configs.items()}, problems, data=False)
+    wrong = {pair: found for pair, found in composed.items() if isinstance(found, list)}
+    problems = [f"row {'/'.join(pair)}: {fault}" for pair, found in wrong.items() for fault in found]
+    named = {"/".join(pair): config for pair, config in configs.items()}
+    _refuse(problems + row_faults(named, lambda keys: any(key.startswith("data.") for key in keys)))
     quoted = {pair: Planned(pair[0], definitions[pair]) for pair in pairs if pair not in configs}
     return [quoted.get(pair) or _planned(configs[pair], configs, (), None) for pair in pairs]
 
@@ -159,8 +161,6 @@ def _compose(pair: tuple[str, str]) -> RunConfig | list[str]:
 
 def _multirun(overrides: Sequence[str], plain: Sequence[str], extra_folder: str | None) -> list[Planned]:
     """Rows of a sweep or a grid; `plain` are the overrides without those that list several values."""
-    from variations.sweeping.jobs import composed_jobs, table_rows
-
     lines, head = list(overrides), compose_run(plain, extra_folder=extra_folder)
     swept = any(line.startswith("sweep=") for line in lines)
     rows = dict(table_rows(head, extra_folder)) if swept else {}
@@ -173,7 +173,7 @@ def _multirun(overrides: Sequence[str], plain: Sequence[str], extra_folder: str 
     jobs: dict[str, Any] = {}
     for job in every:
         jobs.setdefault(job.row, job)  # seeds share their row's configuration
-    _raise({row: job.config for row, job in jobs.items()})
+    _refuse(row_faults({row: job.config for row, job in jobs.items()}))
     configs = {(job.config.variation.table or "", row): job.config for row, job in jobs.items()}
     at_once = head.sweep.most or 1 if head.trainer.accelerator == "cpu" else 1
     found = []
@@ -201,16 +201,6 @@ def _planned(
     return Planned(v.table or "", row_definition(v.row or config.name or "run", words), config, base)
 
 
-def _raise(configs: Mapping[str, RunConfig], problems: Sequence[str] = (), *, data: bool = True) -> None:
-    """Raise all faults of rows, each once with the rows that have it; faults of data only if `data` is set."""
-    rows_by_fault: dict[str, list[str]] = {}
-    for row, config in configs.items():
-        for fault in check(config):
-            if not data and any(key.startswith("data.") for key in fault.keys):
-                continue
-            rows_by_fault.setdefault(fault.text, []).append(row)
-    found = [*problems]
-    for text, rows in rows_by_fault.items():
-        found.append(text if len(rows) == len(configs) else f"row{'s' * (len(rows) > 1)} {', '.join(rows)}: {text}")
-    if found:
-        raise ConfigError(found)
+def _refuse(faults: Sequence[str]) -> None:
+    if faults:
+        raise ConfigError(list(faults))

@@ -1,8 +1,6 @@
 """The environment of a run for environment.json: commit, versions, machine and data, without secrets."""
 
-import os
 import platform
-import re
 import socket
 import subprocess
 import sys
@@ -11,6 +9,9 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from variations.store.hidden import clean
+from variations.system.processes import cores, machine_bytes
 
 PROJECT = Path(__file__).resolve().parents[3]
 PACKAGES = (
@@ -28,9 +29,6 @@ PACKAGES = (
 )
 LARGEST_DIFF = 200_000
 """Characters of the uncommitted changes that are kept."""
-_HIDDEN_NAME = r"(?:api_?key|\btoken|auth_?token|access_?token|passw(?:or)?d|secret|credentials?)"
-_HIDDEN = re.compile(_HIDDEN_NAME + r"$", re.IGNORECASE)
-_ASSIGNED = re.compile(rf"({_HIDDEN_NAME}[\"']?\s*[:=]\s*)\S+", re.IGNORECASE)
 
 
 def environment(data_hashes: Mapping[str, str] | None = None, command: Sequence[str] | None = None) -> dict[str, Any]:
@@ -43,15 +41,15 @@ def environment(data_hashes: Mapping[str, str] | None = None, command: Sequence[
     return {
         "schema": 1,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": [without_secrets(word) for word in (command if command is not None else sys.argv)],
+        "command": [clean(word) for word in (command if command is not None else sys.argv)],
         "git": git_state(),
         "python": platform.python_version(),
         "packages": versions(),
         "platform": platform.platform(),
         "host": socket.gethostname(),
         "cpu": cpu_model(),
-        "cores": _cores(),
-        "memory_bytes": _memory(),
+        "cores": cores(),
+        "memory_bytes": machine_bytes(),
         "gpus": gpu_names(),
         "data": dict(data_hashes or {}),
     }
@@ -67,10 +65,10 @@ def git_state(folder: Path = PROJECT) -> dict[str, Any]:
     return {
         "commit": commit,
         "branch": _git(folder, "rev-parse", "--abbrev-ref", "HEAD"),
-        "remote": without_secrets(_git(folder, "remote", "get-url", "origin") or "") or None,
+        "remote": clean(_git(folder, "remote", "get-url", "origin") or "") or None,
         "dirty": bool(status),
         "untracked": [line[3:] for line in status.splitlines() if line.startswith("??")],
-        "diff": _ASSIGNED.sub(r"\1(hidden)", diff[:LARGEST_DIFF]),
+        "diff": clean(diff[:LARGEST_DIFF]),
         "diff_cut_characters": max(0, len(diff) - LARGEST_DIFF),
     }
 
@@ -84,13 +82,6 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
-
-
-def without_secrets(text: str) -> str:
-    """`text` without the user part of URLs and without the value of a `…key=`, `…token=` or `…password=`."""
-    text = re.sub(r"(\w+://)[^/@\s]*@", r"\1", text)
-    name, equals, _ = text.partition("=")
-    return f"{name}=(hidden)" if equals and _HIDDEN.search(name) else text
 
 
 def cpu_model() -> str | None:
@@ -113,17 +104,6 @@ def gpu_names() -> list[str]:
             continue
         found += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
     return found
-
-
-def _cores() -> int | None:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-
-
-def _memory() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

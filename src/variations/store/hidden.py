@@ -11,11 +11,12 @@ _NAMES = re.compile(
 )
 _COMMIT = re.compile(r"(?:^|\.)commit$")
 """A commit hash looks like an API key of W&B: 40 hexadecimal digits."""
+_USER = re.compile(r"(\w+://)[^\s/@]+@")
+"""`https://name:password@`: the user part of a URL, which may be a token by itself."""
 _SHAPES = (
     re.compile(
         r"(?i)\b((?:[\w\-]*api[_\-]?key|secret|password|passwd|token|authorization)['\"]?\s*[=:]\s*['\"]?)([^\s,;&'\"]+)"
     ),
-    re.compile(r"(\w+://[^\s/:@]*:)([^\s/@]+)(?=@)"),
     re.compile(r"""()(?<!commit )(?<!commit: )(?<!commit": ")\b([0-9a-f]{40})\b"""),
     re.compile(r"()\b((?:wandb_v1_|hf_|sk-|ghp_|gho_|github_pat_|xox[abp]-|AKIA)[A-Za-z0-9_\-]{12,})"),
 )
@@ -40,7 +41,8 @@ def without_secrets(value: Any, key: str = "") -> Any:
 
 
 def clean(text: str) -> str:
-    """Text with anything that looks like a secret masked: `api_key=…`, a password in a URL, known token formats."""
+    """Text with anything that looks like a secret masked: `api_key=…`, known token formats; URLs lose their user."""
+    text = _USER.sub(r"\1", text)
     for shape in _SHAPES:
         text = shape.sub(rf"\g<1>{HIDDEN}", text)
     return text

@@ -122,7 +122,7 @@ class Control:
             self._end(outcome, state)
             return
         outcome.folder.create(self.sources.configuration(outcome))
-        key = self.pool.submit(outcome.task())
+        key = self.pool.submit(outcome.pooled())
         outcome.state, outcome.began = "submitted", time.monotonic()
         outcome.lease.beat(key=key)
         self.show.started(self.outcomes, outcome)
@@ -133,7 +133,7 @@ class Control:
             self.show.say(f"{outcome.name}: another process runs it; its result will be used.")
         outcome.by_other = True
         if pool == self.pool.name and key is not None and self.pool.alive(key):
-            self.pool.adopt(outcome.task(), key)
+            self.pool.adopt(outcome.pooled(), key)
             outcome.state, outcome.began = "submitted", time.monotonic()
             self._take_over(outcome, read(outcome.folder.path))
         else:
@@ -164,7 +164,7 @@ class Control:
 
     def _settle(self, ended: Ended) -> None:
         """A process has ended: the status of the run decides the outcome."""
-        outcome = next((o for o in self.outcomes if o.task().folder == ended.task.folder and not o.ended), None)
+        outcome = next((o for o in self.outcomes if o.pooled().folder == ended.run.folder and not o.ended), None)
         if outcome is None:
             return
         outcome.seconds = (outcome.seconds or 0.0) + time.monotonic() - (outcome.began or time.monotonic())

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -55,7 +55,7 @@ def expand(arguments: Sequence[str], extra_folder: str | None = None) -> list[Jo
         ConfigError: All faults of all jobs; nothing can be started.
     """
     jobs = list(composed_jobs(tuple(arguments), extra_folder))
-    if found := job_faults(jobs):
+    if found := row_faults({job.row: job.config for job in jobs}):
         raise ConfigError(found)
     return jobs
 
@@ -75,15 +75,14 @@ def composed_jobs(arguments: tuple[str, ...], extra_folder: str | None = None) -
     return tuple(jobs)
 
 
-def job_faults(jobs: Sequence[Job], doubts: Callable[[Sequence[str]], bool] = lambda keys: False) -> list[str]:
-    """Return the faults of all jobs, each once, with the rows that have it, but none that rests on doubtful keys."""
+def row_faults(configs: Mapping[str, Any], doubts: Callable[[Sequence[str]], bool] = lambda keys: False) -> list[str]:
+    """Return the faults of all rows, each once, with the rows that have it, but none that rests on doubtful keys."""
     rows_by_fault: dict[str, list[str]] = {}
-    by_row = {job.row: job.config for job in jobs}  # seeds share their row's faults
-    for row, config in by_row.items():
+    for row, config in configs.items():
         for fault in [*check(config), *_metric_faults(config)]:
             if not doubts(fault.keys):
                 rows_by_fault.setdefault(fault.text, []).append(row)
-    return [f if len(rows) == len(by_row) else f"{_listed(rows)}: {f}" for f, rows in rows_by_fault.items()]
+    return [f if len(rows) == len(configs) else f"{_listed(rows)}: {f}" for f, rows in rows_by_fault.items()]
 
 
 def _metric_faults(config: Any) -> list[Fault]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from variations.store.ledger import RunFolder
 from variations.store.process_identity import Process
-from variations.sweeping.pool import Ended, Task
+from variations.sweeping.pool import Ended, PooledRun
 from variations.system.errors import UserError
 from variations.system.processes import PARENT, environment, threads_each
 
@@ -23,7 +23,7 @@ PLACES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK")
 
 @dataclass
 class _Own:
-    task: Task
+    run: PooledRun
     popen: subprocess.Popen[bytes]
     gpus: tuple[str, ...] = ()
 
@@ -43,7 +43,7 @@ class LocalPool:
     name: str = "local"
     outlives: bool = False
     own: list[_Own] = field(default_factory=list)
-    adopted: dict[str, Task] = field(default_factory=dict)
+    adopted: dict[str, PooledRun] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.gpus and self.devices > len(self.gpus):
@@ -67,26 +67,26 @@ class LocalPool:
         """Return each run's CPU threads when several share the cores; None: no limit."""
         return threads_each(self.at_once or len(self.gpus) * self.per_gpu // self.devices or 1)
 
-    def submit(self, task: Task) -> str:
+    def submit(self, run: PooledRun) -> str:
         """See `Pool`."""
-        gpus = tuple(sorted(self.gpus, key=self._load)[: task.devices])
+        gpus = tuple(sorted(self.gpus, key=self._load)[: run.devices])
         place = {PARENT: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
         if gpus:
             place["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
         if threads := self.threads():
             place["OMP_NUM_THREADS"] = str(threads)
         variables = {key: value for key, value in environment(place).items() if key not in PLACES}
-        with RunFolder(task.folder).log.open("ab") as log:
+        with RunFolder(run.folder).log.open("ab") as log:
             # A session of its own: Ctrl-C reaches it through `stop`, once.
             popen = subprocess.Popen(
-                [sys.executable, "-P", "-m", "variations.commands.run", str(task.folder)],
+                [sys.executable, "-P", "-m", "variations.commands.run", str(run.folder)],
                 env=variables,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self.own.append(_Own(task, popen, gpus))
+        self.own.append(_Own(run, popen, gpus))
         return Process.of(popen.pid).key
 
     def alive(self, key: str) -> bool | None:
@@ -94,9 +94,9 @@ class LocalPool:
         process = Process.from_key(key)
         return None if process is None else process.alive()
 
-    def adopt(self, task: Task, key: str) -> None:
+    def adopt(self, run: PooledRun, key: str) -> None:
         """See `Pool`: a run of another sweep on this machine."""
-        self.adopted[key] = task
+        self.adopted[key] = run
 
     def ended(self) -> list[Ended]:
         """See `Pool`."""
@@ -104,7 +104,7 @@ class LocalPool:
         self.own = [one for one in self.own if one.popen.returncode is None]
         lost = [key for key in self.adopted if not self.alive(key)]
         return [
-            *(Ended(one.task, one.popen.returncode, _reason(one.popen.returncode)) for one in gone),
+            *(Ended(one.run, one.popen.returncode, _reason(one.popen.returncode)) for one in gone),
             *(Ended(self.adopted.pop(key), None) for key in lost),
         ]
 

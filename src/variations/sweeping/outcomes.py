@@ -13,7 +13,7 @@ from variations.store.identity import changed_keys
 from variations.store.lease import Lease
 from variations.store.ledger import RunFolder, Status, workplace
 from variations.sweeping.jobs import Job
-from variations.sweeping.pool import Task
+from variations.sweeping.pool import PooledRun
 from variations.system.errors import UserError
 
 DONE = ("finished", "pruned")
@@ -87,11 +87,11 @@ class Outcome:
             return None
         return "finished" if self.folder.finished() else "pruned" if self.folder.state() == "pruned" else None
 
-    def task(self) -> Task:
+    def pooled(self) -> PooledRun:
         """Return the run as a pool takes it."""
         trainer = self.job.config.trainer
         path = Path(self.folder.path).absolute()
-        return Task(path, f"{self.job.row}-seed{self.job.seed}", trainer.devices, trainer.nodes)
+        return PooledRun(path, f"{self.job.row}-seed{self.job.seed}", trainer.devices, trainer.nodes)
 
     def status(self) -> Status | None:
         """Return the latest status of the run; None also if that cannot be read."""

@@ -13,7 +13,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True)
-class Task:
+class PooledRun:
     """One run to execute."""
 
     folder: Path
@@ -29,7 +29,7 @@ class Task:
 class Ended:
     """A process that has ended."""
 
-    task: Task
+    run: PooledRun
     code: int | None
     """Exit code; negative: the signal that ended it; None: not known to the pool."""
     reason: str = ""
@@ -50,7 +50,7 @@ class Pool(Protocol):
         """Return how many more runs can be submitted now."""
         ...
 
-    def submit(self, task: Task) -> str:
+    def submit(self, run: PooledRun) -> str:
         """Start a run, or queue it, and return the key by which any later process can find it (`1234@host`, a job id).
 
         Raises:
@@ -62,7 +62,7 @@ class Pool(Protocol):
         """Return whether a run submitted under `key`, possibly by another process, is queued or runs; None: unknown."""
         ...
 
-    def adopt(self, task: Task, key: str) -> None:
+    def adopt(self, run: PooledRun, key: str) -> None:
         """Watch a run that an earlier sweep process submitted, as if this one had."""
         ...
 

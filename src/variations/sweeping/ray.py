@@ -17,7 +17,7 @@ from typing import Any
 
 from variations.configuration.extras import need
 from variations.store.process_identity import Process
-from variations.sweeping.pool import Ended, Task
+from variations.sweeping.pool import Ended, PooledRun
 from variations.sweeping.settings import RaySettings
 from variations.sweeping.supervise import read_note, uses_gpus
 from variations.system.errors import ConfigError, UserError
@@ -50,7 +50,7 @@ class RayPool:
     """Root of the run store; notes are kept in `.ray/` below it. All machines must see it."""
     say: Callable[[str], None] = _say
     name: str = "ray"
-    _watched: dict[str, Task] = field(default_factory=dict)
+    _watched: dict[str, PooledRun] = field(default_factory=dict)
     _alive: frozenset[str] = frozenset()
     _looked: float = float("-inf")
 
@@ -72,19 +72,19 @@ class RayPool:
         """See `Pool`."""
         return MOST - len(self._watched)
 
-    def submit(self, task: Task) -> str:
+    def submit(self, run: PooledRun) -> str:
         """See `Pool`."""
-        from variations.sweeping.ray_actor import Row
+        from variations.sweeping.ray_actor import RunActor
 
         word = secrets.token_hex(8)
-        options = self._options(task)
+        options = self._options(run)
         self._refuse_impossible(options)
-        actor = self._ray.remote(Row).options(
+        actor = self._ray.remote(RunActor).options(
             name=word, namespace=NAMESPACE, lifetime="detached", max_restarts=0, max_task_retries=0, **options
         )
-        actor.remote(str(task.folder), str(self._note(word)))
+        actor.remote(str(run.folder), str(self._note(word)))
         key = self._cluster + word
-        self._watched[key] = task
+        self._watched[key] = run
         self._looked = float("-inf")
         return key
 
@@ -100,9 +100,9 @@ class RayPool:
         other = Process.from_key(key.partition("#")[0])
         return None if other is None else other.alive()
 
-    def adopt(self, task: Task, key: str) -> None:
+    def adopt(self, run: PooledRun, key: str) -> None:
         """See `Pool`."""
-        self._watched[key] = task
+        self._watched[key] = run
 
     def ended(self) -> list[Ended]:
         """See `Pool`."""
@@ -126,12 +126,12 @@ class RayPool:
 
     # Details --------------------------------------------------------------------------------------------------------
 
-    def _options(self, task: Task) -> dict[str, Any]:
+    def _options(self, run: PooledRun) -> dict[str, Any]:
         chosen = self.settings
-        each = chosen.gpus if chosen.gpus is not None else float(uses_gpus(task.folder))
-        gpus = each * task.devices
+        each = chosen.gpus if chosen.gpus is not None else float(uses_gpus(run.folder))
+        gpus = each * run.devices
         options: dict[str, Any] = {
-            "num_cpus": chosen.cpus * task.devices,
+            "num_cpus": chosen.cpus * run.devices,
             "num_gpus": int(gpus) if gpus >= 1 else gpus,
             "resources": dict(chosen.resources or {}),
             "runtime_env": {"env_vars": _variables(chosen)},
@@ -166,11 +166,11 @@ class RayPool:
         self._alive = frozenset(self._ray.util.list_named_actors())
 
     def _end(self, key: str) -> Ended:
-        task = self._watched.pop(key)
+        run = self._watched.pop(key)
         note = read_note(self._note(key.rpartition("#")[2]))
         if note is None:
-            return Ended(task, None, "its Ray actor died: killed, out of memory, or its machine failed")
-        return Ended(task, note.get("code"), str(note.get("reason") or ""))
+            return Ended(run, None, "its Ray actor died: killed, out of memory, or its machine failed")
+        return Ended(run, note.get("code"), str(note.get("reason") or ""))
 
     def _actors(self) -> Iterator[Any]:
         for key in self._watched:

@@ -9,7 +9,7 @@ from variations.store.atomic import write_json
 from variations.sweeping import supervise
 
 
-class Row:
+class RunActor:
     """One run. How it ended is written to a note before the actor exits.
 
     Args:

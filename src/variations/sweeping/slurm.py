@@ -17,7 +17,7 @@ from typing import Any
 
 from variations.store.atomic import write_json
 from variations.sweeping import slurm_job
-from variations.sweeping.pool import Ended, Task
+from variations.sweeping.pool import Ended, PooledRun
 from variations.sweeping.settings import SlurmSettings
 from variations.sweeping.slurm_queue import MARK, Queue, Seen, cluster
 from variations.sweeping.supervise import read_note, uses_gpus
@@ -40,7 +40,7 @@ class _Batch:
     word: str
     size: tuple[int, int, int]
     """Devices, nodes, GPUs on each machine."""
-    tasks: list[Task] = field(default_factory=list)
+    runs: list[PooledRun] = field(default_factory=list)
     retry: float = 0.0
     """When to try again, if Slurm refused it."""
 
@@ -65,7 +65,7 @@ class SlurmPool:
     name: str = slurm_job.POOL
     outlives: bool = True
     _open: list[_Batch] = field(default_factory=list)
-    _watched: dict[str, Task] = field(default_factory=dict)
+    _watched: dict[str, PooledRun] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if found := self.settings.faults():
@@ -79,19 +79,19 @@ class SlurmPool:
         """See `Pool`."""
         return MOST_WAITING - len(self._watched)
 
-    def submit(self, task: Task) -> str:
+    def submit(self, run: PooledRun) -> str:
         """See `Pool`: the run is part of the array that the next call of `ended` hands to Slurm.
 
         Its key contains a word that goes into the job's comment, so it identifies the job whatever happens meanwhile.
         """
-        size = (task.devices, task.nodes, self._gpus(task))
+        size = (run.devices, run.nodes, self._gpus(run))
         batch = next((batch for batch in self._open if batch.size == size and not batch.retry), None)
         if batch is None:
             batch = _Batch(secrets.token_hex(5), size)
             self._open.append(batch)
-        key = f"{self._cluster}/{batch.word}_{len(batch.tasks)}"
-        batch.tasks.append(task)
-        self._watched[key] = task
+        key = f"{self._cluster}/{batch.word}_{len(batch.runs)}"
+        batch.runs.append(run)
+        self._watched[key] = run
         return key
 
     def alive(self, key: str) -> bool | None:
@@ -112,9 +112,9 @@ class SlurmPool:
         # Handed over since Slurm's last answer, maybe: the job is gone only if a later one does not name it.
         return not self._queue.refresh(at_most=0.0) or self._is_live((name, number))
 
-    def adopt(self, task: Task, key: str) -> None:
+    def adopt(self, run: PooledRun, key: str) -> None:
         """See `Pool`."""
-        self._watched[key] = task
+        self._watched[key] = run
 
     def ended(self) -> list[Ended]:
         """See `Pool`. Submits to Slurm what was added since the last call.
@@ -137,9 +137,9 @@ class SlurmPool:
         """See `Pool`: jobs stay in the queue."""
         self._queue.refresh(at_most=0.0)
         jobs = [self._queue.jobs[part].job for key in self._watched if (part := self._parts(key)) in self._queue.jobs]
-        dropped = sum(len(batch.tasks) for batch in self._open)
+        dropped = sum(len(batch.runs) for batch in self._open)
         for batch in self._open:
-            for number in range(len(batch.tasks)):
+            for number in range(len(batch.runs)):
                 self._watched.pop(self._key(batch.word, number), None)
         self._open.clear()
         if self._watched:
@@ -154,10 +154,10 @@ class SlurmPool:
 
     # Submitting -----------------------------------------------------------------------------------------------------
 
-    def _gpus(self, task: Task) -> int:
+    def _gpus(self, run: PooledRun) -> int:
         if self.settings.gpus_per_node is not None:
             return self.settings.gpus_per_node
-        return task.devices if uses_gpus(task.folder) else 0
+        return run.devices if uses_gpus(run.folder) else 0
 
     def _hand_over(self, batch: _Batch) -> None:
         refusal = self._sbatch(batch)
@@ -165,10 +165,10 @@ class SlurmPool:
             self._open.remove(batch)
             self._queue.asked = float("-inf")
             return
-        others = len(self._watched) > len(batch.tasks)
-        if not any(word in refusal.lower() for word in PASSING) or not (others or len(batch.tasks) > 1):
+        others = len(self._watched) > len(batch.runs)
+        if not any(word in refusal.lower() for word in PASSING) or not (others or len(batch.runs) > 1):
             raise UserError(f"Slurm refuses the jobs: {refusal}. See the options of hydra/launcher=slurm.")
-        self.say(f"Slurm refuses {len(batch.tasks)} runs for now ({refusal}); trying again.")
+        self.say(f"Slurm refuses {len(batch.runs)} runs for now ({refusal}); trying again.")
         batch.retry = time.monotonic() + PATIENCE
 
     def _sbatch(self, batch: _Batch) -> str | None:
@@ -179,9 +179,9 @@ class SlurmPool:
         folder = self._folder / batch.word
         orders = [
             slurm_job.Order(
-                str(task.folder), str(self._note(batch.word, number)), self._key(batch.word, number), task.name
+                str(run.folder), str(self._note(batch.word, number)), self._key(batch.word, number), run.name
             )
-            for number, task in enumerate(batch.tasks)
+            for number, run in enumerate(batch.runs)
         ]
         executor = submitit.SlurmExecutor(folder)
         executor.update_parameters(**self._parameters(batch))
@@ -198,7 +198,7 @@ class SlurmPool:
     def _parameters(self, batch: _Batch) -> dict[str, Any]:
         chosen, (devices, nodes, gpus) = self.settings, batch.size
         values: dict[str, Any] = {
-            "job_name": batch.tasks[0].name if len(batch.tasks) == 1 else "variations",
+            "job_name": batch.runs[0].name if len(batch.runs) == 1 else "variations",
             "partition": chosen.partition,
             "account": chosen.account,
             "qos": chosen.qos,
@@ -245,12 +245,12 @@ class SlurmPool:
         return None if part[0] is None else self._queue.jobs.get((part[0], part[1]))
 
     def _end(self, key: str) -> Ended:
-        part, task = self._parts(key), self._watched.pop(key)
+        part, run = self._parts(key), self._watched.pop(key)
         seen, note = self._seen(part), read_note(self._note(*part))
         if note is not None:
             reason = str(note.get("reason") or "")
-            return Ended(task, note.get("code"), reason or _by_signal(note.get("code"), note.get("job")))
-        return _without_note(task, seen)
+            return Ended(run, note.get("code"), reason or _by_signal(note.get("code"), note.get("job")))
+        return _without_note(run, seen)
 
     def _tell_of_held(self, keys: Sequence[str]) -> None:
         """Report once why a job will not start by itself."""
@@ -269,27 +269,27 @@ NEVER = ("Held", "held", "PartitionTimeLimit", "PartitionNodeLimit", "Dependency
 """Words in the reason of a waiting job that will never start."""
 
 
-def _without_note(task: Task, seen: Seen | None) -> Ended:
+def _without_note(run: PooledRun, seen: Seen | None) -> Ended:
     """Describe the end of a job that left no note."""
     if seen is None:
-        return Ended(task, None, "its Slurm job disappeared without a message")
+        return Ended(run, None, "its Slurm job disappeared without a message")
     job, state = f"Slurm job {seen.job}", seen.state
     match state:
         case "PREEMPTED":
-            return Ended(task, ExitCode.PREEMPTED, f"preempted ({job})")
+            return Ended(run, ExitCode.PREEMPTED, f"preempted ({job})")
         case "CANCELLED":
-            return Ended(task, ExitCode.TERMINATED, f"cancelled ({job})")
+            return Ended(run, ExitCode.TERMINATED, f"cancelled ({job})")
         case "OUT_OF_MEMORY":
-            return Ended(task, None, f"out of memory ({job}): raise hydra.launcher.mem_gb")
+            return Ended(run, None, f"out of memory ({job}): raise hydra.launcher.mem_gb")
         case "TIMEOUT" | "DEADLINE":
             return Ended(
-                task,
+                run,
                 None,
                 f"it reached its time limit before it had saved ({job}): raise hydra.launcher.signal_delay_s",
             )
         case "NODE_FAIL" | "BOOT_FAIL":
-            return Ended(task, None, f"its machine failed ({job})")
-    return Ended(task, None, f"ended as {state} ({job})")
+            return Ended(run, None, f"its machine failed ({job})")
+    return Ended(run, None, f"ended as {state} ({job})")
 
 
 def _by_signal(code: Any, job: Any) -> str:

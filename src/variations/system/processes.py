@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -93,6 +93,17 @@ def environment(place: Mapping[str, str]) -> dict[str, str]:
 def cores() -> int:
     """Return the CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def machine_bytes() -> int | None:
+    """Memory of this machine, or of the container if that has less; None where the system does not say."""
+    found = []
+    with suppress(AttributeError, ValueError, OSError):
+        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):  # the file may say "max"
+            found.append(int(Path(path).read_text(encoding="ascii")))
+    return min(found) if found else None
 
 
 def threads_each(runs: int) -> int | None:

@@ -177,6 +177,9 @@ def _row_notes(task: Task, row: Row) -> list[str]:
     notes = []
     if name := (row.config.get("debug") or {}).get("name"):
         notes.append(f"debug={name}: a quick look, not a result")
+    extra, callbacks = (row.config.get("trainer") or {}).get("extra") or {}, row.config.get("callbacks") or {}
+    if given := [*(f"{key}={value}" for key, value in extra.items()), *(f"callbacks={name}" for name in callbacks)]:
+        notes.append(f"departs from its recipe: Lightning was given {', '.join(given)}")
     stated = row.config.get("task") or row.definition.task
     if stated != task.name:
         notes.append(f"task {stated}")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from variations.configuration.schema import choice, number
@@ -271,6 +272,19 @@ class Asked:
     """Only these heads, from 1."""
     words: list[str] | None = None
     """Only lines from these words, in the drawing between words."""
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A command of a task's own."""
+
+    work: Callable[[Any, Callable[[Path], tuple["nn.Module", Any]]], None]
+    """Does it, given an instance of `schema` and what loads the tested network of a run's folder, with its
+    configuration. Its docstring heads `--help`."""
+    schema: type[Any]
+    """Dataclass of its keys."""
+    examples: Mapping[str, str]
+    """Arguments, and what they do, shown by `--help`."""
 
 
 @dataclass(frozen=True)

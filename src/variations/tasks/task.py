@@ -6,10 +6,11 @@ package is an object of the same shape, named by an entry point (see `configurat
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from variations.configuration.suggestions import did_you_mean
 from variations.configuration.tasks import Configured
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
@@ -28,6 +29,7 @@ from variations.tasks.base import (
     Size,
     TestedRun,
 )
+from variations.tasks.scored import Scored, ToScore
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,6 +93,20 @@ class Task(Configured, Protocol):
         """
         raise UserError(f"{folder.path}: figure=attention draws nothing for a run of this task.")
 
+    nearness: str = "exact match"
+    """What `near` measures."""
+
+    def outputs(self, folder: RunFolder, part: str) -> Sequence[tuple[str, ...]]:
+        """Source, reference and output of each item of a tested set; none where the run does not keep their text.
+
+        Raises DataError, ValueError or OSError for files that are not what a run writes.
+        """
+        return ()
+
+    def near(self, outputs: Sequence[str], references: Sequence[str]) -> list[float]:
+        """How near each output comes to its reference, 0 to 100."""
+        return [100.0 * (ours == theirs) for ours, theirs in zip(outputs, references, strict=True)]
+
     drawn: str = ""
     """What a drawing of a tested item shows, such as `predicted tree over its gold tree`; empty: none are drawn."""
 
@@ -101,8 +117,26 @@ class Task(Configured, Protocol):
         """
         return ()
 
+    verbs: Mapping[str, str] = {}
+    """Commands of its own, and where the `Verb` of each is: `{"translate": "package.module:VERB"}`."""
+
+    def score(self, asked: ToScore) -> Scored:
+        """Scores of files, or of what a run has stored. Raises UserError for what cannot be scored, and here."""
+        raise UserError(f"task={self.name} scores no files: the scores of a run are in its result.json.")
+
+    def answering(
+        self, folder: RunFolder, config: Any, network: "nn.Module", **search: Any
+    ) -> Callable[[Sequence[str]], list[str]]:
+        """What gives the answer of a trained run to each line of text; `network` has the tested weights.
+
+        Raises UserError for a run that answers none.
+        """
+        raise UserError(f"{folder.path} is a run of task={self.name}: its network translates no text.")
+
     # What readers of stored runs ask: tables, sweeps, searches, the dashboard.
 
+    scores: Mapping[str, tuple[str, str]] = {}
+    """Heading and convention of each score of a tested set, by its bare name."""
     metrics: Sequence[str] = ()
     """Keys of the usual measures, for messages."""
     curves: Mapping[str, Recorded] = {}
@@ -115,8 +149,9 @@ class Task(Configured, Protocol):
         return self.measure(name if "." in name or name in self.metrics else f"test.{name}")
 
     def measure(self, key: str) -> Measure:
-        """The measure of a key. Raises UserError if there is none."""
-        raise UserError(f"There is no measure '{key}'. Valid: {', '.join(self.metrics)}.")
+        """The measure of a key. Raises UserError if there is none, as it is done here."""
+        valid = [*self.scores, *self.metrics]
+        raise UserError(f"There is no measure '{key}'.{did_you_mean(key, valid)} Valid: {', '.join(valid)}.")
 
     def unknown_metric(self, name: str, others: Sequence[str] | None = None) -> str | None:
         """Say that `sweep.metric` has no such measure, and which there are; None if there is one.
@@ -152,8 +187,12 @@ class Task(Configured, Protocol):
         return [] if key.startswith("dev") else [late]
 
     def columns(self, metric: Measure) -> Sequence[Measure]:
-        """What a table shows, the sweep's metric first; here that alone."""
-        return [metric]
+        """What a table shows: the sweep's metric, then `further` ones."""
+        return [metric, *(self.measure(key) for key in self.further(metric) if key != metric.key)]
+
+    def further(self, metric: Measure) -> Sequence[str]:
+        """Keys of what a table shows besides the sweep's metric."""
+        return ()
 
     def published(self, key: str) -> Published:
         """What a key of `variation.published` means; an unknown one gets a column of its own and is never compared."""

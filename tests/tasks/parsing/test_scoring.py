@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from variations.system.errors import DataError
-from variations.tasks.parsing.scoring import document, score_files, shown
+from variations.tasks.parsing.evalb import report
+from variations.tasks.parsing.scoring import document, score_files
 from variations.tasks.parsing.trees_toy import generate
 
 SOURCE = str(Path(__file__).parents[3] / "src")
@@ -18,7 +19,7 @@ GOLDEN = Path(__file__).parent / "evalb"
 
 def test_files_give_the_programs_report() -> None:
     found = score_files(GOLDEN / "sample.tst", GOLDEN / "sample.gld", GOLDEN / "sample.prm")
-    assert shown(*found) == (GOLDEN / "sample.out").read_text(encoding="utf-8")
+    assert report(*found) == (GOLDEN / "sample.out").read_text(encoding="utf-8")
 
 
 def test_the_document_holds_the_summary_and_the_reasons_of_errors() -> None:

@@ -253,7 +253,7 @@ def test_measures_have_names_directions_and_conventions() -> None:
     assert (f1.key, f1.label, f1.higher_is_better) == ("test.f1", "test F1", True)
     assert (loss.key, loss.higher_is_better, loss.set) == ("dev_ppl", False, "dev")
     assert [each.key for each in TASK.columns(f1)] == ["test.f1", "test.exact", "test.valid"]
-    with pytest.raises(UserError, match=r"no measure 'test\.bleu' of parsing"):
+    with pytest.raises(UserError, match=r"no measure 'test\.bleu'\."):
         TASK.metric("bleu")
 
 

@@ -9,6 +9,7 @@ import yaml
 
 from variations.store.ledger import RunFolder
 from variations.system.errors import UserError
+from variations.tasks.base import TestedRun
 from variations.tasks.question_answering import measures
 from variations.tasks.question_answering.task import TASK
 
@@ -86,7 +87,7 @@ def test_a_record_holds_the_mistakes_and_no_stories(tmp_path: Path) -> None:
     (tmp_path / "stories.json").write_text("{}")
     wrong = {7: np.array([[True, False, False], [True, True, False]])}
     measures.keep(folder, {"wrong_7": wrong[7]}, {7: 1})
-    kept = measures.record(folder)
+    kept = TASK.record(TestedRun(folder, {}, {}))
     assert list(kept) == ["hypotheses/answers.npz"]
     with np.load(io.BytesIO(kept["hypotheses/answers.npz"]), allow_pickle=False) as stored:
         assert sorted(stored) == ["chosen", "tasks", "wrong_7"]

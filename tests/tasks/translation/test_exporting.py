@@ -5,8 +5,9 @@ import torch
 
 from variations.models import build
 from variations.system.errors import UserError
-from variations.tasks.translation.config import DecodeConfig, TranslationConfig
-from variations.tasks.translation.decoding.translator import Translator
+from variations.tasks.sequences.config import DecodeConfig
+from variations.tasks.sequences.decoding.translator import Translator
+from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.exporting import LONGEST, ExportedTranslator
 
 pytest.importorskip("ctranslate2")

@@ -87,7 +87,7 @@ HEADS = ("layer", "work (paper)", "sequential", "longest path", "paper's n, d", 
 
 
 @dataclass(frozen=True)
-class Line:
+class Fit:
     """One layer's row."""
 
     layer: str
@@ -101,14 +101,14 @@ class Line:
 class Report:
     """Everything that is printed."""
 
-    lines: list[Line]
+    lines: list[Fit]
     points: "list[Point]"
     settings: dict[str, Any]
     """Sizes, rounds, hardware."""
     command: str
 
 
-def lines(points: "Sequence[Point]", k: int, r: int) -> list[Line]:
+def lines(points: "Sequence[Point]", k: int, r: int) -> list[Fit]:
     """Fit each layer. Raises ValueError if the grid has a single n or d."""
     found = []
     for layer in dict.fromkeys(point.layer for point in points):
@@ -116,7 +116,7 @@ def lines(points: "Sequence[Point]", k: int, r: int) -> list[Line]:
         paper = {(p.n, p.d): CLAIMS[layer].formula(p.n, p.d, k, r) for p in own}
         flops = {(p.n, p.d): float(p.flops) for p in own}
         seconds = {(p.n, p.d): p.seconds for p in own}
-        found.append(Line(layer, exponents(paper), exponents(flops), exponents(seconds)))
+        found.append(Fit(layer, exponents(paper), exponents(flops), exponents(seconds)))
     return found
 
 
@@ -215,7 +215,7 @@ def terminal(report: Report, *, colour: bool, width: int | None) -> str:
     return text.terminal([grid], width=width, colour=colour)
 
 
-def plot(points: "Sequence[Point]", fits: Sequence[Line]) -> Any:
+def plot(points: "Sequence[Point]", fits: Sequence[Fit]) -> Any:
     """Time against n at the largest d, and against d at the largest n, on logarithmic axes; call it inside `style`."""
     n_max, d_max = max(p.n for p in points), max(p.d for p in points)
     figure, panels = new(9.2, 4.6, 1, 2, sharey=True)

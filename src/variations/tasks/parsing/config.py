@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from variations.configuration.schema import SequenceData, TransformerConfig, choice, default_cache, number
-from variations.tasks.translation.config import DecodeConfig
+from variations.tasks.sequences.config import DecodeConfig
 
 
 @dataclass

@@ -18,8 +18,8 @@ from variations.tasks.parsing.linearise import Repairs, delinearise
 from variations.tasks.parsing.measures import SCORES
 from variations.tasks.parsing.module import ParsingData
 from variations.tasks.parsing.trees import Tree
+from variations.tasks.sequences.decoding.translator import Translator
 from variations.tasks.sequences.experiment import SequenceExperiment
-from variations.tasks.translation.decoding.translator import Translator
 
 
 class ParsingExperiment(SequenceExperiment):

@@ -6,12 +6,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from variations.configuration.suggestions import did_you_mean
 from variations.store.ledger import RunFolder
-from variations.system.errors import DataError, UserError
-from variations.tasks.base import Measure, Published
+from variations.system.errors import DataError
+from variations.tasks.base import Measure, Published, TestedRun
 from variations.tasks.parsing import scores, stored
 from variations.tasks.parsing.treebank import DESCRIBED, find
+from variations.tasks.sequences.stored import reference_digest
+from variations.tasks.sequences.task import scale_name
+from variations.tasks.task import Task
 
 CONVENTION = "EVALB with COLLINS.prm, all lengths"
 SCORES = {
@@ -29,49 +31,96 @@ LOSSES = {
     "test_ppl": ("test PPL", "exponential of the test loss per symbol, end of line included, without label smoothing"),
     "test_nll": ("test loss", "nats per symbol, end of line included, without label smoothing"),
 }
-METRICS = (*(f"dev.{name}" for name in SCORES), *LOSSES)
 PUBLISHED = Published("f1_wsj23", "F1, WSJ 23", "section 23 of the Wall Street Journal", CONVENTION, ("test.f1",))
 PAPERS_TREES = 40_000
 """Training trees of Table 4's WSJ rows, according to the paper."""
 
 
-def measure(key: str) -> Measure:
-    """The measure of a key: any score of any set, and any loss. Raises UserError if there is none."""
-    part, _, score = key.partition(".")
-    if key in LOSSES:
-        label, convention = LOSSES[key]
-        return Measure(key, label, higher_is_better=False, convention=convention, set=part.partition("_")[0])
-    if score in SCORES:
+class Measures(Task):
+    """The members of the task that readers of stored runs ask."""
+
+    scores: Mapping[str, tuple[str, str]] = SCORES
+    metrics: Sequence[str] = (*(f"dev.{name}" for name in SCORES), *LOSSES)
+
+    def measure(self, key: str) -> Measure:
+        """Any score of any set, and any loss."""
+        part, _, score = key.partition(".")
+        if key in LOSSES:
+            label, convention = LOSSES[key]
+            return Measure(key, label, higher_is_better=False, convention=convention, set=part.partition("_")[0])
+        if score not in SCORES:
+            return super().measure(key)
         label, convention = SCORES[score]
         items = "" if score == "valid" else "sentences"
         return Measure(key, f"{part} {label}", higher_is_better=True, convention=convention, set=part, items=items)
-    valid = [*SCORES, *METRICS]
-    raise UserError(f"There is no measure '{key}' of parsing.{did_you_mean(key, valid)} Valid: {', '.join(valid)}.")
 
+    def further(self, metric: Measure) -> Sequence[str]:
+        """The other scores of the metric's set."""
+        return [] if metric.key in LOSSES else [f"{metric.set}.{name}" for name in ("f1", "exact", "valid")]
 
-def columns(chosen: Measure) -> Sequence[Measure]:
-    """The sweep's metric, then the other scores of its set."""
-    if chosen.key in LOSSES:
-        return [chosen]
-    shown = [measure(f"{chosen.set}.{name}") for name in ("f1", "exact", "valid")]
-    return [chosen, *(each for each in shown if each.key != chosen.key)]
+    def published(self, key: str) -> Published:
+        """F1 on section 23; an unknown key gets a column of its own."""
+        return PUBLISHED if key == PUBLISHED.key else super().published(key)
 
+    def data_name(self, config: Mapping[str, Any]) -> str:
+        """`ptb`, `ptb_sample`, `trees_toy`."""
+        return str((config.get("data") or {}).get("name", ""))
 
-def incomparable(published: Published, config: Mapping[str, Any]) -> str | None:
-    """Why the run's F1 cannot be compared with F1 on section 23; None if it was tested on that section."""
-    data = config.get("data") or {}
-    if published.key != PUBLISHED.key:
-        return None
-    if data.get("kind") == "toy":
-        return "the run was tested on built-in trees"
-    found = split(data)
-    if found is None:
-        return f"the treebank of the run, {data.get('root')}, is not on this machine"
-    return {
-        "wsj": None,
-        "part": "files of section 23 were missing",
-        "sample": "the run was trained and tested on the free sample of the Penn Treebank",
-    }[found]
+    def conditions(self, config: Mapping[str, Any], *, scaled: bool) -> str:
+        """The split of the treebank, and the recipe."""
+        data, recipe = config.get("data") or {}, config.get("recipe") or {}
+        if data.get("kind") == "toy":
+            trees = "built-in trees"
+        else:
+            trees = DESCRIBED.get(split(data) or "", f"a treebank that is not on this machine, {data.get('root')}")
+        return f"{trees}; recipe {recipe.get('name')}"
+
+    def incomparable(self, published: Published, config: Mapping[str, Any]) -> str | None:
+        """Only F1 of a run on sections 02-21 and 23 is compared with Table 4."""
+        data = config.get("data") or {}
+        if published.key != PUBLISHED.key:
+            return None
+        if data.get("kind") == "toy":
+            return "the run was tested on built-in trees"
+        found = split(data)
+        if found is None:
+            return f"the treebank of the run, {data.get('root')}, is not on this machine"
+        return {
+            "wsj": None,
+            "part": "files of section 23 were missing",
+            "sample": "the run was trained and tested on the free sample of the Penn Treebank",
+        }[found]
+
+    def caveats(self, published: Published, key: str, config: Mapping[str, Any]) -> list[str]:
+        """Fewer trees, another scale."""
+        data, recipe = config.get("data") or {}, config.get("recipe") or {}
+        found = []
+        if (data.get("train_trees") or PAPERS_TREES) < PAPERS_TREES:
+            found.append(f"{data['train_trees']} training trees of some 40,000")
+        if scale_name(config) != "full scale":
+            found.append(f"recipe={recipe.get('name')} has scaled widths, depth or steps")
+        return found
+
+    def references(self, folder: RunFolder, part: str) -> str | None:
+        """SHA-256 of the gold trees."""
+        return reference_digest(folder.hypotheses, part)
+
+    def items(self, run: TestedRun, measure: Measure, *, cache: bool = True) -> NDArray[Any]:
+        """EVALB's counts of each sentence, (S, 7): see `scores.counts`.
+
+        Raises DataError if the run has stored neither trees nor counts, or if the measure has no values by sentence.
+        """
+        if not measure.items:
+            raise DataError(f"{measure.label} has no counts by sentence.")
+        return stored.counts(run.folder, measure.set)
+
+    def aggregate(self, measure: Measure, sums: NDArray[Any]) -> NDArray[Any]:
+        """A score in percent of summed counts, (…, 7) to (…)."""
+        return scores.rate(measure.key.partition(".")[2], sums)
+
+    def record(self, run: TestedRun) -> Mapping[str, Any]:
+        """Trees of built-in treebanks, counts by sentence of others."""
+        return stored.record(run.folder, run.config)
 
 
 def split(data: Mapping[str, Any]) -> str | None:
@@ -82,44 +131,3 @@ def split(data: Mapping[str, Any]) -> str | None:
         return find(Path(str(data.get("root"))).expanduser()).name
     except DataError:
         return None
-
-
-def conditions(config: Mapping[str, Any]) -> str:
-    """The treebank of a result, and the recipe."""
-    data, recipe = config.get("data") or {}, config.get("recipe") or {}
-    if data.get("kind") == "toy":
-        trees = "built-in trees"
-    else:
-        trees = DESCRIBED.get(split(data) or "", f"a treebank that is not on this machine, {data.get('root')}")
-    return f"{trees}; recipe {recipe.get('name')}"
-
-
-def caveats(config: Mapping[str, Any]) -> list[str]:
-    """What differs from the paper's run on the same test set."""
-    data, recipe = config.get("data") or {}, config.get("recipe") or {}
-    scale = recipe.get("scale") or {}
-    found = []
-    if (data.get("train_trees") or PAPERS_TREES) < PAPERS_TREES:
-        found.append(f"{data['train_trees']} training trees of some 40,000")
-    if any(scale.get(name, 1) != 1 for name in ("width", "depth", "steps")):
-        found.append(f"recipe={recipe.get('name')} has scaled widths, depth or steps")
-    return found
-
-
-# Test items -----------------------------------------------------------------------------------------------------------
-
-
-def items(folder: RunFolder, chosen: Measure) -> NDArray[Any]:
-    """EVALB's counts of each sentence, (S, 7): see `scores.counts`.
-
-    Raises DataError if the run has stored neither trees nor counts, or if the measure has no values by sentence.
-    """
-    score = chosen.key.partition(".")[2]
-    if score not in SCORES or score == "valid":
-        raise DataError(f"{chosen.label} has no counts by sentence.")
-    return stored.counts(folder, chosen.set)
-
-
-def aggregate(chosen: Measure, sums: NDArray[Any]) -> NDArray[Any]:
-    """A score in percent of summed counts, (…, 7) to (…)."""
-    return scores.rate(chosen.key.partition(".")[2], sums)

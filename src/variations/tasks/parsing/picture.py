@@ -22,11 +22,8 @@ MOST, LONGEST = 20, 25
 
 def drawings(folder: RunFolder, part: str, line: int | None = None) -> list[Drawing]:
     """The parse of a given line of a set, or of the first short sentences that were parsed incorrectly."""
-    found = stored.lines(folder, part)
-    if found is None:
-        return []
-    pairs = list(zip(*found, strict=True))
-    if line is not None and line > len(pairs):
+    pairs = stored.lines(folder, part)
+    if pairs and line is not None and line > len(pairs):
         raise DataError(f"line={line}: set={part} has {len(pairs)} sentences.")
     drawn: list[Drawing] = []
     for number, sides in enumerate(pairs, 1):

@@ -7,6 +7,15 @@ from variations.system.errors import DataError
 from variations.tasks.parsing.evalb import ERROR, Sentence, Summary, report, score_lines
 from variations.tasks.parsing.parameters import COLLINS, Parameters, read_parameters
 from variations.tasks.parsing.trees import read_text
+from variations.tasks.scored import Scored, ToScore, files
+
+
+def scored(asked: ToScore) -> Scored:
+    """EVALB's report on what is meant, or its summary. Raises UserError as `score_files` does."""
+    paths = files(asked)
+    parameters = None if asked.prm is None else Path(asked.prm).expanduser()
+    found = score_files(paths["hypothesis"], paths["reference"], parameters)
+    return Scored(document(*found), lambda: print(report(*found), end=""))
 
 
 def score_files(
@@ -21,11 +30,6 @@ def score_files(
     if not gold:
         raise DataError(f"{references} is empty: it must hold the gold trees, one per line.")
     return score_lines(gold, test, chosen), chosen
-
-
-def shown(sentences: list[Sentence], parameters: Parameters) -> str:
-    """EVALB's report, byte for byte."""
-    return report(sentences, parameters)
 
 
 def document(sentences: list[Sentence], parameters: Parameters) -> dict[str, Any]:

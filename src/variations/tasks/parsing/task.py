@@ -9,15 +9,15 @@ from variations.configuration.rules import Fault, Rules
 from variations.configuration.schema import RunConfig
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
-from variations.tasks.base import Drawing, Measure, Place, Published, Recorded, Samples, TestedRun
-from variations.tasks.parsing import measures, stored
+from variations.tasks.base import Drawing, Place, Recorded, Samples
+from variations.tasks.parsing import stored
 from variations.tasks.parsing.config import ParsingConfig
 from variations.tasks.parsing.faults import RULES
+from variations.tasks.parsing.measures import Measures
+from variations.tasks.scored import Scored, ToScore
 from variations.tasks.sequences.task import SequenceTask
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from variations.tasks.parsing.experiment import ParsingExperiment
     from variations.tasks.parsing.module import ParsingData
 
@@ -25,14 +25,13 @@ SAMPLES = 20
 """Trees of a set that are shown to people."""
 
 
-class Parsing(SequenceTask):
+class Parsing(SequenceTask, Measures):
     """A sentence becomes its constituency tree (see `tasks/task.py` for each member)."""
 
     name = "parsing"
     schema: type[RunConfig] = ParsingConfig
     rules: Rules = RULES
     incidental: Sequence[str] = ("data.cache", "data.workers", "decode.attention")
-    metrics: Sequence[str] = measures.METRICS
     drawn = "predicted tree over its gold tree, brackets that differ marked"
     shown: Mapping[str, str] = {"dev/ppl": "dev ppl {:.2f}", "dev/f1": "dev F1 {:.1f}"}
     curves: Mapping[str, Recorded] = {
@@ -101,11 +100,8 @@ class Parsing(SequenceTask):
 
     def samples(self, folder: RunFolder) -> Mapping[str, Samples]:
         """The first trees of each set."""
-        found = {}
-        for name in stored.sets(folder):
-            if sides := stored.lines(folder, name):
-                found[name] = Samples(("predicted", "gold"), list(zip(*sides, strict=True))[:SAMPLES])
-        return found
+        shown = {name: stored.lines(folder, name)[:SAMPLES] for name in stored.sets(folder)}
+        return {name: Samples(("predicted", "gold"), trees) for name, trees in shown.items() if trees}
 
     def drawings(self, folder: RunFolder, part: str, line: int | None = None) -> Sequence[Drawing]:
         """Each predicted tree over its gold tree."""
@@ -113,56 +109,18 @@ class Parsing(SequenceTask):
 
         return drawings(folder, part, line)
 
-    def measure(self, key: str) -> Measure:
-        """Any score of any set, and any loss."""
-        return measures.measure(key)
+    def score(self, asked: ToScore) -> Scored:
+        """EVALB's report on bracketed trees, one a line."""
+        from variations.tasks.parsing.scoring import scored
 
-    def columns(self, metric: Measure) -> Sequence[Measure]:
-        """The sweep's metric, exact match and valid trees."""
-        return measures.columns(metric)
-
-    def published(self, key: str) -> Published:
-        """F1 on section 23; an unknown key gets a column of its own."""
-        return measures.PUBLISHED if key == measures.PUBLISHED.key else Published(key, key)
-
-    def data_name(self, config: Mapping[str, Any]) -> str:
-        """`ptb`, `ptb_sample`, `trees_toy`."""
-        return str((config.get("data") or {}).get("name", ""))
-
-    def conditions(self, config: Mapping[str, Any], *, scaled: bool) -> str:
-        """The split of the treebank, and the recipe."""
-        return measures.conditions(config)
-
-    def incomparable(self, published: Published, config: Mapping[str, Any]) -> str | None:
-        """Only a run on sections 02-21 and 23 is compared with Table 4."""
-        return measures.incomparable(published, config)
-
-    def caveats(self, published: Published, measure: str, config: Mapping[str, Any]) -> list[str]:
-        """Fewer trees, another scale."""
-        return measures.caveats(config)
-
-    def references(self, folder: RunFolder, part: str) -> str | None:
-        """SHA-256 of the gold trees."""
-        return stored.gold_digest(folder, part)
-
-    def items(self, run: TestedRun, measure: Measure, *, cache: bool = True) -> "NDArray[Any]":
-        """EVALB's counts of each sentence."""
-        return measures.items(run.folder, measure)
-
-    def aggregate(self, measure: Measure, sums: "NDArray[Any]") -> "NDArray[Any]":
-        """The score of summed counts."""
-        return measures.aggregate(measure, sums)
-
-    def record(self, run: TestedRun) -> Mapping[str, Any]:
-        """Trees of built-in treebanks, counts by sentence of others."""
-        return stored.record(run.folder, run.config)
+        return scored(asked)
 
     lengths = (25, 63)  # the means of the treebank's free sample, EOS included
 
     def testing(self, experiment: Any, folder: RunFolder, place: Place, limit: float) -> tuple[float, float]:
         """Lines are made to end where the gold trees' do; gold trees stand for those that are scored."""
         from variations.tasks.parsing import scores
-        from variations.tasks.translation.timing import Timing
+        from variations.tasks.sequences.timing import Timing
 
         config, data = experiment.config, experiment.data
 

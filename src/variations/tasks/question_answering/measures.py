@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from variations.configuration.suggestions import did_you_mean
 from variations.store.ledger import RunFolder
-from variations.system.errors import DataError, UserError
+from variations.system.errors import DataError
 from variations.tasks.base import Measure, Published, Restarts, TestedRun
 from variations.tasks.question_answering.corpus import TASKS
+from variations.tasks.task import Task
 
 FAILED = 5.0
 """A task with a larger error, in percent, counts as failed (Weston et al. 2016)."""
@@ -61,91 +61,102 @@ def keep(folder: RunFolder, arrays: Mapping[str, NDArray[Any]], chosen: Mapping[
     part.replace(path)
 
 
-def record(folder: RunFolder) -> dict[str, bytes]:
-    """The files of a published record with the answers, by name."""
-    path = folder.hypotheses / ANSWERS
-    return {f"hypotheses/{ANSWERS}": path.read_bytes()} if path.is_file() else {}
+class Measures(Task):
+    """The members of the task that readers of stored runs ask."""
 
+    scores: Mapping[str, tuple[str, str]] = SCORES
+    metrics: Sequence[str] = ("dev_nll", "test.error")
 
-def measure(key: str) -> Measure:
-    """The measure of a key: any score of the test set, and the loss. Raises UserError if there is none."""
-    part, _, score = key.partition(".")
-    if key == "dev_nll":
-        return Measure(key, "dev loss", higher_is_better=False, convention="nats per held-out question", set="dev")
-    if part == "test" and score in SCORES:
+    def measure(self, key: str) -> Measure:
+        """Any score of the test set, and the loss."""
+        part, _, score = key.partition(".")
+        if key == "dev_nll":
+            return Measure(key, "dev loss", higher_is_better=False, convention="nats per held-out question", set="dev")
+        if part != "test" or score not in SCORES:
+            return super().measure(key)
         label, convention = SCORES[score]
         items = "" if score.startswith("error_") else "questions"
         whole = "test.error" if score.startswith("task_") else ""
         return Measure(key, label, higher_is_better=False, convention=convention, items=items, part_of=whole)
-    valid = [*SCORES, "dev_nll"]
-    raise UserError(f"There is no measure '{key}' of answers.{did_you_mean(key, valid)} Valid: {', '.join(valid)}.")
 
+    def further(self, metric: Measure) -> Sequence[str]:
+        """Failed tasks, the restarts' mean and deviation, and each task."""
+        return [f"test.{name}" for name in SCORES]
 
-def columns(chosen: Measure) -> Sequence[Measure]:
-    """The sweep's metric, failed tasks, the restarts' mean and deviation, and each task."""
-    shown = [measure(f"test.{name}") for name in SCORES]
-    return [chosen, *(each for each in shown if each.key != chosen.key)]
+    def published(self, key: str) -> Published:
+        """An error on the test questions of bAbI 1.2; an unknown key gets a column of its own."""
+        if key not in PUBLISHED:
+            return super().published(key)
+        score, label = PUBLISHED[key]
+        return Published(key, label, "the test questions of bAbI 1.2", CONVENTION, (f"test.{score}",))
 
+    def data_name(self, config: Mapping[str, Any]) -> str:
+        """`babi 1k`, `babi_toy`."""
+        data = config.get("data") or {}
+        return (
+            f"{data.get('name')} {data.get('questions')}" if data.get("kind") == "babi" else str(data.get("name", ""))
+        )
 
-def published(key: str) -> Published:
-    """An error on the test questions of bAbI 1.2; an unknown key gets a column of its own."""
-    if key not in PUBLISHED:
-        return Published(key, key)
-    score, label = PUBLISHED[key]
-    return Published(key, label, "the test questions of bAbI 1.2", CONVENTION, (f"test.{score}",))
-
-
-def incomparable(published: Published, config: Mapping[str, Any]) -> str | None:
-    """Why a published error cannot be compared with the run's; None if both are for the test questions of bAbI."""
-    data = config.get("data") or {}
-    if published.key not in PUBLISHED:
+    def incomparable(self, published: Published, config: Mapping[str, Any]) -> str | None:
+        """Only runs on bAbI are compared with its published errors."""
+        data = config.get("data") or {}
+        if published.key not in PUBLISHED:
+            return None
+        if data.get("kind") != "babi":
+            return "the run was tested on generated stories"
+        if published.key in ("mean_error", "failed") and len(data.get("tasks") or ()) != len(TASKS):
+            return f"the run had {len(data.get('tasks') or ())} of the {len(TASKS)} tasks"
         return None
-    if data.get("kind") != "babi":
-        return "the run was tested on generated stories"
-    if published.key in ("mean_error", "failed") and len(data.get("tasks") or ()) != len(TASKS):
-        return f"the run had {len(data.get('tasks') or ())} of the {len(TASKS)} tasks"
-    return None
 
+    def caveats(self, published: Published, key: str, config: Mapping[str, Any]) -> list[str]:
+        """Fewer restarts than the papers'."""
+        restarts = (config.get("model") or {}).get("restarts", 10)
+        return [] if restarts >= 10 else [f"best of {restarts} restarts, not of 10"]
 
-def caveats(config: Mapping[str, Any]) -> list[str]:
-    """What differs from the papers' runs on the same questions."""
-    restarts = (config.get("model") or {}).get("restarts", 10)
-    return [] if restarts >= 10 else [f"best of {restarts} restarts, not of 10"]
+    def items(self, run: TestedRun, measure: Measure, *, cache: bool = True) -> NDArray[Any]:
+        """For each test question, 1 or 0 for a wrong answer, and a 1, in the columns of its task: (Q, 2 · tasks).
 
+        Raises DataError if the run has not stored its answers, or if the measure has no values by question.
+        """
+        wrong = _stored(run.folder, measure)
+        return _rows([mistakes[restart] for mistakes, restart in wrong.values()])
 
-def items(folder: RunFolder, chosen: Measure) -> NDArray[np.float64]:
-    """For each test question, 1 or 0 for a wrong answer, and a 1, in the columns of its task: (Q, 2 · tasks).
+    def restarts(self, run: TestedRun, measure: Measure) -> Restarts | None:
+        """The same for each restart (R, Q, 2 · tasks), with their order by training error; None if there is only one.
 
-    Raises DataError if the run has not stored its answers, or if the measure has no values by question.
-    """
-    wrong = _stored(folder, chosen)
-    return _rows([mistakes[restart] for mistakes, restart in wrong.values()])
+        Raises DataError as `items` does.
+        """
+        networks = run.result.get("networks") or {}
+        learned = [(net["train_error"], net["train_loss"]) for net in networks.values()]
+        if not learned or len(learned[0][0]) < 2:
+            return None
+        wrong = _stored(run.folder, measure)
+        names = list(networks)
+        group = [names.index(str(task)) if str(task) in networks else 0 for task in wrong]  # 0: the joint network
+        return Restarts(
+            items=_rows([mistakes for mistakes, _ in wrong.values()]),
+            group=np.repeat(group, [mistakes.shape[1] for mistakes, _ in wrong.values()]),
+            order=np.array([np.lexsort((losses, errors)) for errors, losses in learned]),
+        )
 
+    def aggregate(self, measure: Measure, sums: NDArray[Any]) -> NDArray[Any]:
+        """The mean of the tasks' errors, or how many fail, from sums (…, 2 · tasks) to (…)."""
+        sums = np.asarray(sums, dtype=np.float64)
+        errors = 100 * sums[..., ::2] / np.maximum(sums[..., 1::2], 1)  # (…, tasks)
+        found: NDArray[np.float64] = (errors > FAILED).sum(-1) if measure.key == "test.failed" else errors.mean(-1)
+        return np.asarray(found, dtype=np.float64)
 
-def restarts(run: TestedRun, chosen: Measure) -> Restarts | None:
-    """The same for each restart (R, Q, 2 · tasks), with their order by training error; None if there is only one.
-
-    Raises DataError as `items` does.
-    """
-    networks = run.result.get("networks") or {}
-    learned = [(net["train_error"], net["train_loss"]) for net in networks.values()]
-    if not learned or len(learned[0][0]) < 2:
-        return None
-    wrong = _stored(run.folder, chosen)
-    names = list(networks)
-    group = [names.index(str(task)) if str(task) in networks else 0 for task in wrong]  # 0: the joint network
-    return Restarts(
-        items=_rows([mistakes for mistakes, _ in wrong.values()]),
-        group=np.repeat(group, [mistakes.shape[1] for mistakes, _ in wrong.values()]),
-        order=np.array([np.lexsort((losses, errors)) for errors, losses in learned]),
-    )
+    def record(self, run: TestedRun) -> Mapping[str, Any]:
+        """Which questions each restart answered wrong: numbers, and nothing of the stories."""
+        path = run.folder.hypotheses / ANSWERS
+        return {f"hypotheses/{ANSWERS}": path.read_bytes()} if path.is_file() else {}
 
 
 def _stored(folder: RunFolder, chosen: Measure) -> dict[int, tuple[NDArray[Any], int]]:
     """Mistakes (R, Q) in the tasks of a measure, and the restart chosen for each."""
-    name = chosen.key.partition(".")[2]
-    if not (name in ("error", "failed") or name.startswith("task_")):
+    if not chosen.items:
         raise DataError(f"{chosen.label} has no values by question.")
+    name = chosen.key.partition(".")[2]
     path = folder.hypotheses / ANSWERS
     if not path.is_file():
         raise DataError(f"{folder.path} has no answers: test the run first.")
@@ -170,11 +181,3 @@ def _rows(wrong: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
         rows[..., at : at + count, 2 * column + 1] = 1
         at += count
     return rows
-
-
-def aggregate(chosen: Measure, sums: NDArray[Any]) -> NDArray[np.float64]:
-    """The measure from sums (…, 2 · tasks) to (…)."""
-    sums = np.asarray(sums, dtype=np.float64)
-    errors = 100 * sums[..., ::2] / np.maximum(sums[..., 1::2], 1)  # (…, tasks)
-    found: NDArray[np.float64] = (errors > FAILED).sum(-1) if chosen.key == "test.failed" else errors.mean(-1)
-    return np.asarray(found, dtype=np.float64)

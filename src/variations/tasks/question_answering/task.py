@@ -9,15 +9,12 @@ from variations.configuration.rules import Fault, Rules
 from variations.configuration.schema import RunConfig
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
-from variations.tasks.base import Asked, Measure, Published, Recorded, Restarts, Size, TestedRun
-from variations.tasks.question_answering import measures
+from variations.tasks.base import Asked, Recorded, Size
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.faults import RULES
-from variations.tasks.task import Task
+from variations.tasks.question_answering.measures import Measures
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from variations.tasks.question_answering.data import QuestionAnsweringData
     from variations.tasks.question_answering.experiment import QuestionAnsweringExperiment
 
@@ -31,13 +28,12 @@ OWN_KEYS = {
 """Keys of `model` that only some kinds have."""
 
 
-class QuestionAnswering(Task):
+class QuestionAnswering(Measures):
     """A question about a story gets an answer (see `tasks/task.py` for each member)."""
 
     name = "question_answering"
     schema: type[RunConfig] = QuestionAnsweringConfig
     rules: Rules = RULES
-    metrics: Sequence[str] = ("dev_nll", "test.error")
     symbols: Mapping[str, str] = {
         "model.kind": "model",
         "model.hops": "K",
@@ -180,49 +176,6 @@ class QuestionAnswering(Task):
         """Restarts, and where the FLOPs come from."""
         parameters = "Parameters: of all tasks' networks and all their restarts together."
         return [parameters, *super().size_remarks(tables)] if any(tables.values()) else []
-
-    def measure(self, key: str) -> Measure:
-        """Any score of the test set, and the dev loss."""
-        return measures.measure(key)
-
-    def columns(self, metric: Measure) -> Sequence[Measure]:
-        """The sweep's metric, failed tasks, the restarts' mean and deviation, and each task."""
-        return measures.columns(metric)
-
-    def published(self, key: str) -> Published:
-        """Errors on the test questions of bAbI 1.2."""
-        return measures.published(key)
-
-    def data_name(self, config: Mapping[str, Any]) -> str:
-        """`babi 1k`, `babi_toy`."""
-        data = config.get("data") or {}
-        return (
-            f"{data.get('name')} {data.get('questions')}" if data.get("kind") == "babi" else str(data.get("name", ""))
-        )
-
-    def incomparable(self, published: Published, config: Mapping[str, Any]) -> str | None:
-        """Only runs on bAbI are compared with its published errors."""
-        return measures.incomparable(published, config)
-
-    def caveats(self, published: Published, measure: str, config: Mapping[str, Any]) -> list[str]:
-        """Fewer restarts than the papers'."""
-        return measures.caveats(config)
-
-    def items(self, run: TestedRun, measure: Measure, *, cache: bool = True) -> "NDArray[Any]":
-        """Which test questions were answered wrong."""
-        return measures.items(run.folder, measure)
-
-    def aggregate(self, measure: Measure, sums: "NDArray[Any]") -> "NDArray[Any]":
-        """The mean of the tasks' errors, or how many fail."""
-        return measures.aggregate(measure, sums)
-
-    def restarts(self, run: TestedRun, measure: Measure) -> Restarts | None:
-        """The mistakes of each restart, in the order of their training errors."""
-        return measures.restarts(run, measure)
-
-    def record(self, run: TestedRun) -> Mapping[str, Any]:
-        """Which questions each restart answered wrong: numbers, and nothing of the stories."""
-        return measures.record(run.folder)
 
 
 def _card(folder: RunFolder) -> dict[str, Any]:

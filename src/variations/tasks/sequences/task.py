@@ -6,6 +6,7 @@ from typing import Any
 
 from variations.configuration.rules import Fault
 from variations.configuration.schema import BranchConfig, ModelConfig
+from variations.store.ledger import RunFolder
 from variations.tasks.base import Size
 from variations.tasks.task import Task
 
@@ -81,6 +82,21 @@ class SequenceTask(Task):
         tokens = counted["source_tokens"] + counted["target_tokens"]
         return {"padding_efficiency": tokens / max(1, counted["padded_tokens"])}
 
+    nearness = "chrF"
+
+    def outputs(self, folder: RunFolder, part: str) -> Sequence[tuple[str, ...]]:
+        """As the run has stored them."""
+        from variations.tasks.sequences.stored import side_by_side
+
+        return side_by_side(folder.hypotheses, part, "src", "ref", "hyp")
+
+    def near(self, outputs: Sequence[str], references: Sequence[str]) -> list[float]:
+        """chrF2 of each, and not BLEU, since most outputs of a young model share no 4-gram with their reference."""
+        from sacrebleu.metrics.chrf import CHRF
+
+        metric = CHRF()
+        return [metric.sentence_score(ours, [one]).score for ours, one in zip(outputs, references, strict=True)]
+
     sizes: Mapping[str, str] = {
         "vocabulary": "vocabulary",
         "parameters_t2t": "with 40,960 rows",
@@ -136,3 +152,11 @@ class SequenceTask(Task):
         if trainer.tokens_per_batch is not None:
             trainer = replace(trainer, tokens_per_batch=min(trainer.tokens_per_batch, tokens))
         return replace(config, trainer=trainer, recipe=replace(config.recipe, batch_tokens=tokens))
+
+
+def scale_name(config: Mapping[str, Any]) -> str:
+    """`widths × 0.25, depths × 0.5, steps × 0.009 of the paper's`, or `full scale`."""
+    scale = (config.get("recipe") or {}).get("scale") or {}
+    factors = [(f"{key}s", scale.get(key, 1)) for key in ("width", "depth")] + [("steps", scale.get("steps", 1))]
+    shrunk = [f"{what} × {factor:g}" for what, factor in factors if factor != 1]
+    return f"{', '.join(shrunk)} of the paper's" if shrunk else "full scale"

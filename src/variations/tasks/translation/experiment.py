@@ -10,10 +10,10 @@ import torch
 from variations.store.atomic import write_text
 from variations.store.ledger import RunFolder
 from variations.tasks.base import Place
+from variations.tasks.sequences.decoding.translator import Translator, limits
 from variations.tasks.sequences.experiment import SequenceExperiment
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.data.module import TranslationData
-from variations.tasks.translation.decoding.translator import Translator, limits
 from variations.tasks.translation.inspection.stored import store_maps
 from variations.tasks.translation.scoring.bleu import as_dict, moses, sacre_bleu
 from variations.tasks.translation.scoring.gleu import sentence_gleu

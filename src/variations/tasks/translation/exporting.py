@@ -19,9 +19,9 @@ from variations.models.transformer.layers import DecoderLayer, EncoderLayer
 from variations.models.transformer.positions import Sinusoidal, sinusoids
 from variations.models.transformer.transformer import Transformer
 from variations.system.errors import UserError
-from variations.tasks.translation.decoding.protocol import Hypothesis, length_penalty
-from variations.tasks.translation.decoding.step import output_limits
-from variations.tasks.translation.decoding.translator import Translator, pad_sources
+from variations.tasks.sequences.decoding.protocol import Hypothesis, length_penalty
+from variations.tasks.sequences.decoding.step import output_limits
+from variations.tasks.sequences.decoding.translator import Translator, pad_sources
 
 LONGEST = 1024
 """Positions of an exported model with sinusoids, unless more are asked for."""

@@ -9,6 +9,8 @@ from variations.configuration.suggestions import did_you_mean
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
 from variations.tasks.base import Measure, Published, TestedRun
+from variations.tasks.sequences.stored import reference_digest
+from variations.tasks.sequences.task import scale_name
 from variations.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -182,10 +184,9 @@ class Measures(Task):
             found.append(" compares translated sentences: its metric is dev.bleu or the like.")
         return found
 
-    def columns(self, metric: Measure) -> Sequence[Measure]:
-        """The metric, then dev BLEU and perplexity, and exact match."""
-        keys = dict.fromkeys([metric.key, "dev.bleu", "dev_ppl", "test.exact_match"])
-        return [measure(key) for key in keys]
+    def further(self, metric: Measure) -> Sequence[str]:
+        """Dev BLEU and perplexity, and exact match."""
+        return ("dev.bleu", "dev_ppl", "test.exact_match")
 
     def published(self, key: str) -> PublishedScore:
         """A figure of a paper's table; an unknown key gets a column of its own and is never compared."""
@@ -238,9 +239,7 @@ class Measures(Task):
 
     def references(self, folder: RunFolder, part: str) -> str | None:
         """SHA-256 of the references that a run kept."""
-        from variations.tasks.translation.scoring.stored_text import StoredText
-
-        return StoredText(folder.hypotheses, part).reference_hash
+        return reference_digest(folder.hypotheses, part)
 
     def items(self, run: TestedRun, measure: Measure, *, cache: bool = True) -> "NDArray[Any]":
         """BLEU's sums for each sentence, (S, 10)."""
@@ -258,11 +257,3 @@ class Measures(Task):
         from variations.tasks.translation.scoring.counts import bleu
 
         return bleu(sums)
-
-
-def scale_name(config: Mapping[str, Any]) -> str:
-    """`widths × 0.25, depths × 0.5, steps × 0.009 of the paper's`, or `full scale`."""
-    scale = (config.get("recipe") or {}).get("scale") or {}
-    factors = [(f"{key}s", scale.get(key, 1)) for key in ("width", "depth")] + [("steps", scale.get("steps", 1))]
-    shrunk = [f"{what} × {factor:g}" for what, factor in factors if factor != 1]
-    return f"{', '.join(shrunk)} of the paper's" if shrunk else "full scale"

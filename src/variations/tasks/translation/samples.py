@@ -14,9 +14,9 @@ LONGEST = 25
 
 def samples(folder: RunFolder) -> dict[str, Samples]:
     """The first translations of each set of a tested run, from its `hypotheses/`."""
+    from variations.tasks.sequences.stored import side_by_side
     from variations.tasks.translation.scoring.bleu import moses
     from variations.tasks.translation.scoring.gleu import sentence_gleu
-    from variations.tasks.translation.scoring.stored_text import side_by_side
 
     tokenise = moses(folder.config()["data"]["target"])
 
@@ -44,7 +44,7 @@ def attention_pictures(folder: RunFolder, model: Any, subwords: Any) -> dict[str
     """
     from variations.figures.attention import overview
     from variations.figures.canvas import save, style
-    from variations.tasks.translation.decoding.translator import clean
+    from variations.tasks.sequences.decoding.translator import clean
     from variations.tasks.translation.inspection.sentences import maps
 
     pair = _short_sentence(folder)
@@ -62,7 +62,7 @@ def attention_pictures(folder: RunFolder, model: Any, subwords: Any) -> dict[str
 
 def _short_sentence(folder: RunFolder) -> tuple[str, str] | None:
     """The first sentence that is not long, with its translation, or its reference where that is empty or long."""
-    from variations.tasks.translation.scoring.stored_text import side_by_side
+    from variations.tasks.sequences.stored import side_by_side
 
     for path in sorted(folder.hypotheses.glob("*.hyp")):
         for source, *targets in side_by_side(folder.hypotheses, path.stem, "src", "hyp", "ref"):

@@ -1,6 +1,6 @@
 """Translation as a task: what it owns, and where to find it. Importing it imports no torch."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +9,7 @@ from variations.configuration.schema import RunConfig
 from variations.store import inputs
 from variations.store.ledger import RunFolder
 from variations.tasks.base import Asked, Place, Recorded, Rehearsal, Samples, TestedRun
+from variations.tasks.scored import Scored, ToScore
 from variations.tasks.sequences.task import SequenceTask
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.faults import RULES
@@ -98,6 +99,31 @@ class Translation(SequenceTask, Measures):
 
         return attention_figures(folder, network, subwords_of(config, folder), config, asked)
 
+    verbs: Mapping[str, str] = {"translate": "variations.tasks.translation.translate:VERB"}
+
+    def score(self, asked: ToScore) -> Scored:
+        """The ladder of scores on lines of text."""
+        from variations.tasks.translation.scoring.report import scored
+
+        return scored(asked)
+
+    def answering(
+        self, folder: RunFolder, config: TranslationConfig, network: Any, **search: Any
+    ) -> Callable[[Sequence[str]], list[str]]:
+        """Translations by beam search, with what `search` changes in the run's `decode`."""
+        import torch
+
+        from variations.tasks.translation.translate import SearchConfig, TranslateConfig, translator_of
+
+        asked = TranslateConfig(decode=SearchConfig(**search))
+        translator = translator_of(asked, network, subwords_of(config, folder), config)
+
+        def best(lines: Sequence[str]) -> list[str]:
+            with torch.inference_mode():
+                return [found.outputs[0].text for found in translator.translate(lines, progress=False)]
+
+        return best
+
     def rehearsal(self, config: TranslationConfig) -> Rehearsal:
         """The corpus, its first pairs, or invented lengths where it is not here."""
         from variations.tasks.translation.rehearsal import rehearsal
@@ -106,8 +132,8 @@ class Translation(SequenceTask, Measures):
 
     def testing(self, experiment: Any, folder: RunFolder, place: Place, limit: float) -> tuple[float, float]:
         """Outputs are made to end where the references do; references stand for translations that are scored."""
+        from variations.tasks.sequences.timing import Timing
         from variations.tasks.translation.scoring.ladder import score_all
-        from variations.tasks.translation.timing import Timing
 
         config, data = experiment.config, experiment.data
 

@@ -6,7 +6,6 @@ and the last one, in the mean over its seeds. Such a row says how far it got, no
 """
 
 import gzip
-import io
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -17,12 +16,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from variations.store.atomic import read_stored
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
 from variations.tasks.base import TestedRun
+from variations.tasks.sequences.stored import packed_counts, packed_texts, reference_digest
 from variations.tasks.translation.measures import STEEP, measure
 from variations.tasks.translation.scoring.ladder import BLEUS
 from variations.tasks.translation.scoring.stored_text import StoredText
@@ -70,21 +68,14 @@ def record(folder: RunFolder, config: Mapping[str, Any]) -> dict[str, Any]:
 def _texts(folder: RunFolder, name: str, *, own: bool, language: str) -> dict[str, bytes]:
     """The texts of a set, or the substitute for sentences that we may not publish."""
     place = folder.hypotheses
-    kept = ("hyp", "src", "ref") if own else ("hyp",)
-    texts = {f"hypotheses/{name}.{side}.gz": _packed((place / f"{name}.{side}").read_bytes()) for side in kept}
     if own:
-        return texts
-    stored = StoredText(place, name)
-    texts[f"hypotheses/{name}.ref.sha256"] = f"{stored.reference_hash}\n".encode()
+        return packed_texts(place, name, "hyp", "src", "ref")
+    texts = packed_texts(place, name, "hyp")
+    texts[f"hypotheses/{name}.ref.sha256"] = f"{reference_digest(place, name)}\n".encode()
     for score in BLEUS:
-        file = io.BytesIO()
-        np.save(file, stored.counts(score, language, cache=False).astype(np.int16), allow_pickle=False)
-        texts[f"hypotheses/{name}.{score}.counts.npy.gz"] = _packed(file.getvalue())
+        counts = StoredText(place, name).counts(score, language, cache=False)
+        texts[f"hypotheses/{name}.{score}.counts.npy.gz"] = packed_counts(counts)
     return texts
-
-
-def _packed(data: bytes) -> bytes:
-    return gzip.compress(data, 9, mtime=0)  # no time in it: the same text gives the same file
 
 
 LAST = 0.2
@@ -175,7 +166,6 @@ def baselines(folder: Path, config: Mapping[str, Any], part: str) -> dict[str, f
 @lru_cache(maxsize=16)
 def _counted(source: bytes, reference: bytes, toy: bool) -> tuple[tuple[str, float], ...]:
     from variations.tasks.translation.scoring.counts import bleu, bleu_counts
-    from variations.tasks.translation.trained import copy_baseline, dictionary_baseline
 
     sources, references = (side.decode("utf-8").removesuffix("\n").split("\n") for side in (source, reference))
     systems = {"copy of the source": copy_baseline(sources)}

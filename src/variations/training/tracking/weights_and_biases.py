@@ -9,7 +9,6 @@ folder therefore gives what online logging gives.
 import importlib
 import logging
 import math
-import re
 import secrets
 import shutil
 import threading
@@ -21,6 +20,7 @@ from typing import Any
 from variations.configuration.compose import to_dict
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
+from variations.figures.weights import KEY
 from variations.store.atomic import write_json, write_text
 from variations.store.identity import config_hash
 from variations.store.ledger import RunFolder
@@ -199,10 +199,10 @@ def _branches(line: Mapping[str, Any]) -> dict[str, Any]:
     """Of each branched sub-layer: a histogram of κ and one of α, and every weight as a curve of its own."""
     found: dict[str, Any] = {}
     for key, values in line.items():
-        match = re.fullmatch(r"branch/(.+)\.(kappa|alpha)", key)
+        match = KEY.fullmatch(key)
         if match and isinstance(values, list) and all(isinstance(v, int | float) and math.isfinite(v) for v in values):
             found[key] = _histogram(values)
-            found |= {f"{match[2]}/{match[1]}.{n}": float(value) for n, value in enumerate(values, start=1)}
+            found |= {f"{match[5]}/{match[1]}.{n}": float(value) for n, value in enumerate(values, start=1)}
     return found
 
 

@@ -7,15 +7,15 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 import torch
 
-from variations.commands import translate as translating
 from variations.commands.figures import FiguresConfig, draw
-from variations.commands.translate import TranslateConfig
 from variations.configuration.schema import ModelConfig
 from variations.models import build
 from variations.store.ledger import RunFolder
 from variations.system.errors import UserError
+from variations.tasks.translation import translate as translating
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.inspection import sentences
+from variations.tasks.translation.translate import TranslateConfig
 
 EOS, OFFSET = 2, 4
 
@@ -47,7 +47,7 @@ class Letters:
 def run(tmp_path, monkeypatch):
     """A run folder whose network reads 12 sub-words and has two layers of four heads."""
 
-    def load_model(folder):
+    def load_model(folder, load_network=None):
         config = TranslationConfig()
         config.model = ModelConfig(N=2, d_model=16, d_ff=32, h=4)
         config.data.max_length, config.decode.max_extra = 12, 3
@@ -127,7 +127,7 @@ def translate(run, monkeypatch, capsys, text, **keys):
     file.write_bytes(text)
     with file.open(encoding="utf-8") as stream:
         monkeypatch.setattr(sys, "stdin", stream)
-        translating.translate(TranslateConfig(run=str(run), accelerator="cpu", **keys))
+        translating.translate(TranslateConfig(run=str(run), accelerator="cpu", **keys), None)
     return capsys.readouterr().out
 
 

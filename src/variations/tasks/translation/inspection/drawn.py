@@ -16,10 +16,10 @@ from variations.figures.attention import (
 from variations.store.ledger import RunFolder
 from variations.system.errors import UserError
 from variations.tasks.base import Asked
+from variations.tasks.sequences.stored import side_by_side
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.data.subwords import Subwords
 from variations.tasks.translation.inspection.sentences import run_maps
-from variations.tasks.translation.scoring.stored_text import side_by_side
 
 
 def attention_figures(

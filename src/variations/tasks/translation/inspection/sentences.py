@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from variations.figures.attention import AttentionMap, readable
 from variations.models import SequenceToSequence
 from variations.system.errors import UserError
+from variations.tasks.sequences.decoding.protocol import EOS
+from variations.tasks.sequences.decoding.translator import Translation, Translator, clean, limits
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.data.subwords import Subwords
-from variations.tasks.translation.decoding.protocol import EOS
-from variations.tasks.translation.decoding.translator import Translation, Translator, clean, limits
 from variations.tasks.translation.inspection.attention import attention_weights
 
 

@@ -11,9 +11,9 @@ from variations.figures.attention import AttentionMap
 from variations.models import SequenceToSequence
 from variations.store.atomic import json_text, write_text
 from variations.store.ledger import RunFolder
-from variations.tasks.translation.decoding.translator import clean
+from variations.tasks.sequences.decoding.translator import clean
+from variations.tasks.sequences.stored import side_by_side
 from variations.tasks.translation.inspection.sentences import maps
-from variations.tasks.translation.scoring.stored_text import side_by_side
 
 SHORTEST, LONGEST = 4, 16
 """Sub-words of a sentence on either side, its end counted: what can be read in a drawing."""

@@ -1,29 +1,20 @@
 """The text that a run left, and its sums for BLEU, kept beside it so that a table is quick the second time."""
 
 import hashlib
-import io
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from variations.store.atomic import read_stored, replaced, stored_path
+from variations.store.atomic import read_stored, replaced
 from variations.system.errors import DataError
+from variations.tasks.sequences.stored import given_digest, read_counts
 from variations.tasks.translation.scoring.counts import Counts, bleu_counts
 from variations.tasks.translation.scoring.ladder import preparation
 
 _COUNTS_VERSION = "1"
 """To be raised when the counting of n-grams changes, so that old files are passed over."""
-
-
-def side_by_side(folder: Path, name: str, *sides: str) -> list[tuple[str, ...]]:
-    """Lines of a set's texts (`src`, `ref`, `hyp`) that belong together; none where one of the sides is not stored."""
-    files = [folder / f"{name}.{side}" for side in sides]
-    if not all(map(stored_path, files)):
-        return []
-    columns = [read_stored(file).decode("utf-8").removesuffix("\n").split("\n") for file in files]
-    return list(zip(*columns, strict=True))
 
 
 @dataclass(frozen=True)
@@ -32,14 +23,6 @@ class StoredText:
 
     folder: Path
     set: str
-
-    @property
-    def reference_hash(self) -> str | None:
-        """SHA-256 of the references; None where there are none."""
-        try:
-            return self._given_digest or hashlib.sha256(self._bytes("ref")).hexdigest()
-        except DataError:
-            return None
 
     def counts(self, score: str, language: str, *, cache: bool = True) -> Counts:
         """BLEU's sums for each sentence, (S, 10), under the convention of `score` (one of the ladder's BLEUS).
@@ -51,8 +34,11 @@ class StoredText:
         Raises:
             DataError: The text is missing, is not UTF-8, or its sides differ in length.
         """
-        if self._given_digest:
-            return self._given_counts(score)
+        if given_digest(self.folder, self.set):
+            path = self.folder / f"{self.set}.{score}.counts.npy"
+            if (counts := read_counts(path)) is None:
+                raise DataError(f"the record holds neither references nor sums for {score} ({path.name}.gz)")
+            return counts
         hypotheses, references = self._bytes("hyp"), self._bytes("ref")
         path = self.folder / f"{self.set}.{score}-{_key(hypotheses, references, score, language)}.npy"
         if cache and (found := _read(path)) is not None:
@@ -63,22 +49,6 @@ class StoredText:
         if cache and (self.folder / f"{self.set}.hyp").is_file():
             _write(path, counts)
         return counts
-
-    @property
-    def _given_digest(self) -> str | None:
-        """The hash that replaces references that a record may not hold."""
-        given = self.folder / f"{self.set}.ref.sha256"
-        if stored_path(self.folder / f"{self.set}.ref") is not None or not given.is_file():
-            return None
-        return given.read_text(encoding="utf-8").strip()
-
-    def _given_counts(self, score: str) -> Counts:
-        path = self.folder / f"{self.set}.{score}.counts.npy"
-        try:
-            found: Counts = np.load(io.BytesIO(read_stored(path)), allow_pickle=False).astype(np.int64)
-        except (OSError, ValueError, EOFError):
-            raise DataError(f"the record holds neither references nor sums for {score} ({path.name}.gz)") from None
-        return found
 
     def _bytes(self, side: str) -> bytes:
         path = self.folder / f"{self.set}.{side}"

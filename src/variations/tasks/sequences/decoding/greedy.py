@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from variations.tasks.translation.decoding.protocol import Decodable, Hypothesis, hypotheses_from_lists, length_penalty
-from variations.tasks.translation.decoding.step import best_tokens, log_probabilities, look_interval
+from variations.tasks.sequences.decoding.protocol import Decodable, Hypothesis, hypotheses_from_lists, length_penalty
+from variations.tasks.sequences.decoding.step import best_tokens, log_probabilities, look_interval
 
 LEAVE_SHARE = 8
 """Ended rows leave once they are an eighth of the batch: leaving copies the cache of all rows that stay."""

@@ -14,10 +14,11 @@ from unicodedata import category
 import torch
 from torch import Tensor, nn
 
+from variations.configuration.schema import TransformerConfig
 from variations.system.errors import ConfigError
-from variations.tasks.translation.config import DecodeConfig, TranslationConfig
-from variations.tasks.translation.decoding.beam import Hypothesis, beam_search
-from variations.tasks.translation.decoding.protocol import EOS, PAD, Decodable
+from variations.tasks.sequences.config import DecodeConfig
+from variations.tasks.sequences.decoding.beam import Hypothesis, beam_search
+from variations.tasks.sequences.decoding.protocol import EOS, PAD, Decodable
 
 
 class Codec(Protocol):
@@ -147,7 +148,7 @@ class Translator:
         return [*ids[: self.max_source - 1], EOS]
 
 
-def limits(config: TranslationConfig) -> dict[str, int | None]:
+def limits(config: TransformerConfig) -> dict[str, int | None]:
     """The longest source and output of a trained run, in sub-words with EOS: arguments of `Translator`."""
     rows = config.positions.max_length if config.positions.kind == "learned" else None
     return {"max_source": min(config.data.max_length, rows or config.data.max_length), "max_target": rows}

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from variations.models import build
+from variations.tasks.sequences.decoding.beam import beam_search
 from variations.tasks.translation.config import TranslationConfig
-from variations.tasks.translation.decoding.beam import beam_search
 
 PAD, BOS, EOS = 0, 1, 2
 SOURCE = torch.tensor([[5, 9, 7, 4, EOS], [8, EOS, PAD, PAD, PAD], [6, 6, 11, EOS, PAD]])

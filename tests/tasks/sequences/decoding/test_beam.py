@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from variations.data import special
-from variations.tasks.translation.decoding import beam as beam_module
-from variations.tasks.translation.decoding import greedy as greedy_module
-from variations.tasks.translation.decoding import protocol
-from variations.tasks.translation.decoding.beam import beam_search, length_penalty
-from variations.tasks.translation.decoding.step import best_tokens
+from variations.tasks.sequences.decoding import beam as beam_module
+from variations.tasks.sequences.decoding import greedy as greedy_module
+from variations.tasks.sequences.decoding import protocol
+from variations.tasks.sequences.decoding.beam import beam_search, length_penalty
+from variations.tasks.sequences.decoding.step import best_tokens
 
 spec = importlib.util.spec_from_file_location("decoding_fakes", Path(__file__).with_name("fakes.py"))
 assert spec is not None and spec.loader is not None

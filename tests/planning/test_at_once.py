@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from variations.configuration.compose import compose_run
-from variations.planning import measuring, packing
+from variations.planning import at_once, measuring
+from variations.planning.at_once import Rate, best, candidates, fastest, largest, tried
 from variations.planning.measuring import Measured, Shape
-from variations.planning.packing import Rate, best, candidates, largest, packed, tried
 from variations.planning.price import bill
 from variations.planning.probe import wait_for_all
 from variations.planning.rows import plan_rows
@@ -68,7 +68,7 @@ def test_most_rows_an_hour_win_and_fewer_at_once_among_equals() -> None:
 
 def test_a_core_for_each_and_no_more_than_there_are_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "cores", lambda: 16)
-    monkeypatch.setattr(packing, "cores", lambda: 16)
+    monkeypatch.setattr(at_once, "cores", lambda: 16)
     one, four = compose_run([]), compose_run(["trainer=ddp", "trainer.devices=4"])
     assert [largest(one, runs) for runs in (1, 3, 40)] == [1, 3, 16]
     assert largest(four, 40) == 4  # each has four processes
@@ -113,22 +113,22 @@ def test_less_training_is_no_gain(timed: Any) -> None:
 def test_the_choice_is_told_in_one_line_and_not_measured_again(
     timed: Any, config: TranslationConfig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packing, "cores", lambda: 2)
+    monkeypatch.setattr(at_once, "cores", lambda: 2)
     asked = timed({1: 0.1, 2: 0.12})
-    assert [packed(config, 4), packed(config, 4)] == [2, 2]
+    assert [fastest(config, 4), fastest(config, 4)] == [2, 2]
     assert len(asked) == 2
     told = capsys.readouterr().err.splitlines()
     assert told == ["at_once: 2 (1 at once 600 steps/min, 20.9 rows/h; 2 at once 1,000 steps/min, 37.5 rows/h)"] * 2
-    assert packed(config, 1) == 1
+    assert fastest(config, 1) == 1
     assert capsys.readouterr().err == "at_once: 1 (of 1 run, on 2 cores)\n"
 
 
 def test_what_cannot_be_measured_runs_one_at_a_time(
     timed: Any, config: TranslationConfig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packing, "cores", lambda: 2)
+    monkeypatch.setattr(at_once, "cores", lambda: 2)
     timed({})
-    assert packed(config, 4) == 1
+    assert fastest(config, 4) == 1
     assert capsys.readouterr().err == "at_once: 1 (more could not be measured; 1 at once: memory ran out)\n"
 
 
@@ -146,7 +146,7 @@ def test_threads_are_divided_as_the_pool_divides_them(monkeypatch: pytest.Monkey
 def test_a_plan_takes_the_number_that_the_launch_would(
     timed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(packing, "cores", lambda: 2)
+    monkeypatch.setattr(at_once, "cores", lambda: 2)
     words = ["sweep=quickstart", "rows=[transformer,weighted]", "sweep.at_once=auto", f"runs={tmp_path}"]
     asked = timed({1: 0.1, 2: 0.12})
     assert bill(plan_rows(words), None, 1.0, fresh=False).places == 2

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from variations.tasks.translation.decoding.greedy import greedy_search
-from variations.tasks.translation.decoding.protocol import (
+from variations.tasks.sequences.decoding.greedy import greedy_search
+from variations.tasks.sequences.decoding.protocol import (
     BOS,
     EOS,
     PAD,
@@ -27,7 +27,7 @@ from variations.tasks.translation.decoding.protocol import (
     hypotheses_from_lists,
     length_penalty,
 )
-from variations.tasks.translation.decoding.step import best_tokens, log_probabilities, look_interval, output_limits
+from variations.tasks.sequences.decoding.step import best_tokens, log_probabilities, look_interval, output_limits
 
 __all__ = ["Hypothesis", "beam_search", "length_penalty"]
 

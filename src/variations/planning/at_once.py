@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from variations.configuration.schema import RunConfig
 from variations.planning.cost import Cost, run_cost
-from variations.planning.measuring import Measured, Shape, machine_bytes, measured
-from variations.system.processes import cores
+from variations.planning.measuring import Measured, Shape, measured
+from variations.system.processes import cores, machine_bytes
 
 LIMIT = 5.0
 """Seconds of updates for each number of runs, in addition to start and decoding."""
@@ -34,7 +34,9 @@ class Rate:
         return f"{self.at_once} at once {steps} steps/min, {rows} rows/h"
 
 
-def packed(config: RunConfig, runs: int, gpus: Sequence[str] = (), *, limit: float = LIMIT, fresh: bool = False) -> int:
+def fastest(
+    config: RunConfig, runs: int, gpus: Sequence[str] = (), *, limit: float = LIMIT, fresh: bool = False
+) -> int:
     """Measure which number of simultaneous runs is fastest, and report it on standard error.
 
     Args:

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from variations.system.errors import ConfigError
-from variations.tasks.translation.config import DecodeConfig
-from variations.tasks.translation.decoding.translator import Translator, batches, clean, pad_sources
+from variations.tasks.sequences.config import DecodeConfig
+from variations.tasks.sequences.decoding.translator import Translator, batches, clean, pad_sources
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 LETTERS = string.ascii_lowercase + " "

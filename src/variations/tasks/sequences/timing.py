@@ -15,9 +15,9 @@ from torch import Tensor
 from variations.data.batching import TokenBatchSampler, collate
 from variations.tasks.base import Place
 from variations.tasks.sequences.data import Pairs
-from variations.tasks.translation.decoding.beam import beam_search
-from variations.tasks.translation.decoding.protocol import EOS
-from variations.tasks.translation.decoding.translator import batches, pad_sources
+from variations.tasks.sequences.decoding.beam import beam_search
+from variations.tasks.sequences.decoding.protocol import EOS
+from variations.tasks.sequences.decoding.translator import batches, pad_sources
 
 SURE = 1e4
 """Added to the logit of EOS where a sentence must end, and subtracted where it must go on."""

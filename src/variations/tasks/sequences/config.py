@@ -1,0 +1,25 @@
+"""How a network that writes sequences decodes."""
+
+from dataclasses import dataclass, field
+
+from variations.configuration.schema import number
+
+
+@dataclass
+class DecodeConfig:
+    """Beam search (Wu et al. 2016, section 7)."""
+
+    beam: int = number(4, ge=1)
+    """Width of the beam; 1: greedy search."""
+    alpha: float = number(0.6, ge=0, le=100)
+    """Exponent of the length penalty ((5+|Y|)/6)^alpha."""
+    max_extra: int = number(50, ge=0)
+    """Longest output: source length plus this."""
+    batch_tokens: int = number(4096, ge=1)
+    """Padded source tokens times beam per batch."""
+    nbest: int = number(1, ge=1)
+    """Outputs of each sentence that are kept."""
+    sets: list[str] = field(default_factory=lambda: ["test"])
+    """Sets that are decoded and scored after training: `test`, `dev`, and further test sets of the corpus."""
+    attention: int = number(3, ge=0, le=5)
+    """Short sentences whose attention maps a tested run stores for the dashboard; 0: none."""

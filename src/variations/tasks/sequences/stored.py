@@ -1,0 +1,70 @@
+"""Texts of a tested set that a run has stored, `<set>.src`, `.ref` and `.hyp`, and what records hold in their place."""
+
+import gzip
+import hashlib
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from variations.store.atomic import read_stored, stored_path
+from variations.system.errors import DataError
+
+
+def side_by_side(folder: Path, name: str, *sides: str) -> list[tuple[str, ...]]:
+    """Lines of a set's texts that belong together; none where one of the sides is not stored.
+
+    Raises DataError if their numbers differ.
+    """
+    files = [folder / f"{name}.{side}" for side in sides]
+    if not all(map(stored_path, files)):
+        return []
+    columns = [read_stored(file).decode("utf-8").removesuffix("\n").split("\n") for file in files]
+    if len(set(map(len, columns))) > 1:
+        told = " and ".join(f"{file.name} {len(lines)}" for file, lines in zip(files, columns, strict=True))
+        raise DataError(f"Lines of {folder} do not belong together: {told}.")
+    return list(zip(*columns, strict=True))
+
+
+def given_digest(folder: Path, name: str) -> str | None:
+    """The hash that replaces references that a record may not hold."""
+    given = folder / f"{name}.ref.sha256"
+    if stored_path(folder / f"{name}.ref") is not None or not given.is_file():
+        return None
+    return given.read_text(encoding="utf-8").strip()
+
+
+def reference_digest(folder: Path, name: str) -> str | None:
+    """SHA-256 of a set's references; None where there are none."""
+    try:
+        return given_digest(folder, name) or hashlib.sha256(read_stored(folder / f"{name}.ref")).hexdigest()
+    except OSError:
+        return None
+
+
+def read_counts(path: Path) -> NDArray[np.int64] | None:
+    """Counts of each sentence that replace text in a record; None where there are none, or the file is damaged."""
+    try:
+        found: NDArray[np.int64] = np.load(io.BytesIO(read_stored(path)), allow_pickle=False).astype(np.int64)
+    except (OSError, ValueError, EOFError):
+        return None
+    return found
+
+
+def packed_counts(counts: NDArray[Any]) -> bytes:
+    """The same, as a record holds them."""
+    file = io.BytesIO()
+    np.save(file, counts.astype(np.int16), allow_pickle=False)
+    return packed(file.getvalue())
+
+
+def packed_texts(folder: Path, name: str, *sides: str) -> dict[str, bytes]:
+    """Texts of a set, by their file names in a record."""
+    return {f"hypotheses/{name}.{side}.gz": packed(read_stored(folder / f"{name}.{side}")) for side in sides}
+
+
+def packed(data: bytes) -> bytes:
+    """With gzip, and without a time stamp: the same text gives the same file."""
+    return gzip.compress(data, 9, mtime=0)

@@ -1,0 +1,371 @@
+"""What `translate.py` does: standard input to standard output, line by line, as they come.
+
+Lines are translated in groups: a group is closed when it is full, or when no further line has arrived for a moment, so
+that a file goes through quickly and a slow pipe is still answered at once. On a terminal each line is answered alone.
+"""
+
+import dataclasses
+import io
+import json
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty, Queue
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+from variations.configuration.extras import need
+from variations.configuration.schema import choice, number
+from variations.store.ledger import RunFolder
+from variations.system.errors import UserError
+from variations.tasks.base import Verb
+from variations.tasks.sequences.config import DecodeConfig
+from variations.tasks.translation.config import TranslationConfig
+from variations.tasks.translation.task import subwords_of
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from variations.tasks.sequences.decoding.translator import Translation, Translator
+    from variations.tasks.translation.data.subwords import Subwords
+    from variations.tasks.translation.inspection.sentences import Alignment
+
+PATIENCE = 0.05
+"""Seconds without a new line after which a group that is not full is translated."""
+
+PROMPT = "> "
+
+Load = Callable[[Path], "tuple[nn.Module, Any]"]
+"""What loads the tested network of a run's folder, with its configuration."""
+
+
+@dataclass
+class SearchConfig:
+    """Beam search; null: as the run was tested."""
+
+    beam: int | None = number(None, ge=1)
+    alpha: float | None = number(None, ge=0)
+    max_extra: int | None = number(None, ge=0)
+    batch_tokens: int | None = number(None, ge=1)
+
+
+@dataclass
+class TranslateConfig:
+    """Keys of `translate.py`."""
+
+    run: str | None = None
+    """Folder of a run, as training printed it last."""
+    decode: SearchConfig = field(default_factory=SearchConfig)
+    nbest: int = number(1, ge=1)
+    """Translations a line, at most decode.beam."""
+    format: str = choice("text", "text", "json")
+    """`text`: the translation, or, with nbest above 1, line number, rank, score and translation between tabs.
+    `json`: one JSON document a line."""
+    batch: int = number(512, ge=1)
+    """Lines of a group; sorted by length inside."""
+    accelerator: str = choice("auto", "auto", "cpu", "gpu")
+    """`auto`: a GPU where there is one."""
+    decoder: str = choice("torch", "torch", "ctranslate2")
+    """`ctranslate2`: that library's beam search on the CPU, for the plain Transformer."""
+    attention: bool = False
+    """Write the cross-attention of each translation: into its JSON document (format=json), and into out=DIR."""
+    attention_layer: int | None = number(None, ge=1)
+    """Which layer's, mean over its heads; null: the mean over all layers."""
+    out: str | None = None
+    """Folder for a drawing of each line's best translation, line-000001.svg and so on."""
+
+
+@dataclass(frozen=True)
+class InputLine:
+    """A line of the input."""
+
+    number: int
+    text: str
+    damaged: bool = False
+    """Whether it held bytes that are not UTF-8; each was replaced by U+FFFD."""
+
+
+def translate(config: TranslateConfig, load_network: Load) -> None:
+    """Translate standard input line by line with a trained run, to standard output.
+
+    Any line is accepted and answered by one line, in order; what had to be cut is said on standard error.
+
+    Raises:
+        UserError: There is no such run, or keys do not fit together.
+    """
+    check_attention(config)
+    if config.attention and config.out is not None:
+        need("dashboard", f"out={config.out}: drawing")
+    if config.decoder == "ctranslate2":
+        need("export", "decoder=ctranslate2")
+    translator = load(config, load_network)
+    import torch
+
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="replace")
+    asking = sys.stdin.isatty()
+    # A stream of our own: at exit Python locks its own one, which the reading thread may hold.
+    lines = ask() if asking else read(os.fdopen(sys.stdin.fileno(), "rb", closefd=False))
+    with torch.inference_mode():
+        for group in ([line] for line in lines) if asking else groups(lines, config.batch):
+            try:
+                answer(translator, group, config, sys.stdout)
+            except KeyboardInterrupt:
+                if not asking:
+                    raise
+                print("\nThat translation was cancelled. Press Ctrl-D to quit.", file=sys.stderr)
+
+
+def check_attention(config: TranslateConfig) -> None:
+    """Raise a UserError where the keys about attention do not fit together."""
+    if config.attention and config.format != "json" and config.out is None:
+        raise UserError("attention=true has no place to go: add format=json, or out=DIR for a drawing of each line.")
+    if not config.attention and (config.out is not None or config.attention_layer is not None):
+        key = "out" if config.out is not None else "attention_layer"
+        raise UserError(f"{key} is for attention maps: add attention=true, or leave {key} out.")
+
+
+def load(config: TranslateConfig, load_network: Load) -> "Translator":
+    """The run's model and sub-words, with the search that `config` asks for.
+
+    Raises:
+        UserError: `run` is missing or no folder, or as `translator_of`.
+    """
+    if config.run is None:
+        raise UserError("Nothing to translate with: give run=FOLDER, the folder that training printed last.")
+    folder = Path(config.run).expanduser()
+    if not folder.is_dir():
+        raise UserError(f"The run folder {config.run} does not exist: give the folder that training printed last.")
+    return translator_of(config, *load_model(folder, load_network))
+
+
+def translator_of(
+    config: TranslateConfig, model: "nn.Module", subwords: "Subwords", run: TranslationConfig
+) -> "Translator":
+    """A model with the search that `config` asks for.
+
+    Raises:
+        UserError: nbest is more than the beam, or there is no GPU.
+    """
+    decode = search_config(config, run)
+    import torch
+
+    from variations.tasks.sequences.decoding.translator import Translator, limits
+
+    has_gpu = torch.cuda.is_available()
+    if config.accelerator == "gpu" and not has_gpu:
+        raise UserError("accelerator=gpu, but torch finds no GPU here: use accelerator=cpu or accelerator=auto.")
+    device = "cuda" if has_gpu and config.accelerator != "cpu" else "cpu"
+    if isinstance(model, torch.nn.Module):
+        model.to(device).eval()
+    if config.decoder == "ctranslate2":
+        from variations.tasks.translation.exporting import ExportedTranslator
+
+        return ExportedTranslator(cast(Any, model), subwords, decode, device="cpu", **limits(run))
+    return Translator(cast(Any, model), subwords, decode, device=device, **limits(run))
+
+
+def load_model(path: Path, load_network: Load) -> "tuple[nn.Module, Subwords, TranslationConfig]":
+    """The network of a run as it was tested, its vocabulary and its configuration.
+
+    Raises:
+        UserError: There is no such run, it is none of translation, it has no checkpoint, or its vocabulary is gone.
+    """
+    network, config = load_network(path)
+    if config.task != "translation":
+        raise UserError(f"{path} is a run of task={config.task}: give one of task=translation.")
+    return network, subwords_of(config, RunFolder.open(path)), config
+
+
+def search_config(config: TranslateConfig, run: TranslationConfig) -> DecodeConfig:
+    """The run's own search with what the user changed.
+
+    Raises:
+        UserError: nbest is more than the beam.
+    """
+    asked = {key: value for key, value in dataclasses.asdict(config.decode).items() if value is not None}
+    found = dataclasses.replace(run.decode, **asked, nbest=config.nbest)
+    if found.nbest > found.beam:
+        raise UserError(
+            f"nbest={found.nbest} is more than decode.beam={found.beam}: set nbest to at most {found.beam}, "
+            f"or decode.beam={found.nbest}."
+        )
+    return found
+
+
+def read(stream: Iterable[bytes]) -> Iterator[InputLine]:
+    """Lines of a byte stream. Only a newline ends a line: other separators of Unicode are text."""
+    for count, raw in enumerate(stream, start=1):
+        raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+        if count == 1:
+            raw = raw.removeprefix(b"\xef\xbb\xbf")  # byte-order mark
+        try:
+            yield InputLine(count, raw.decode("utf-8"))
+        except UnicodeDecodeError:
+            yield InputLine(count, raw.decode("utf-8", "replace"), damaged=True)
+
+
+def ask() -> Iterator[InputLine]:
+    """Lines from a terminal, with a prompt, until Ctrl-D."""
+    if sys.stdout.isatty():
+        import readline  # noqa: F401 - gives `input` history and editing
+    count = 0
+    while True:
+        count += 1
+        try:
+            if sys.stdout.isatty():
+                text = input(PROMPT)
+            else:  # `input` would write the prompt among the translations
+                print(PROMPT, end="", file=sys.stderr, flush=True)
+                text = input()
+        except EOFError:
+            print(file=sys.stderr)
+            return
+        except KeyboardInterrupt:  # as in a shell: what was typed is dropped
+            print("\nCtrl-D ends.", file=sys.stderr)
+            count -= 1
+            continue
+        except UnicodeDecodeError:
+            print("That line is not valid UTF-8; please type it again.", file=sys.stderr)
+            continue
+        yield InputLine(count, text)
+
+
+def groups(lines: Iterable[InputLine], size: int, patience: float = PATIENCE) -> Iterator[list[InputLine]]:
+    """Groups of at most `size` lines in their order; none waits for a line that is not there yet.
+
+    Raises:
+        OSError: reading failed; the lines before have been yielded.
+    """
+    waiting: Queue[InputLine | None] = Queue(maxsize=2 * size)
+    failures: list[OSError] = []
+
+    def fill() -> None:
+        try:
+            for line in lines:
+                waiting.put(line)
+        except OSError as error:
+            failures.append(error)
+        finally:
+            waiting.put(None)
+
+    threading.Thread(target=fill, daemon=True, name="reader").start()
+    line = waiting.get()
+    while line is not None:
+        group: list[InputLine] = []
+        until = time.monotonic() + patience
+        while line is not None:
+            group.append(line)
+            if len(group) == size:
+                break
+            try:
+                line = waiting.get(timeout=max(0.0, until - time.monotonic()))
+            except Empty:
+                break
+        yield group
+        if line is not None:
+            line = waiting.get()
+    if failures:
+        raise failures[0]
+
+
+def answer(translator: "Translator", group: list[InputLine], config: TranslateConfig, out: TextIO) -> None:
+    """Translate a group, write it to `out`, and say on standard error what was cut or replaced."""
+    progress = not sys.stdout.isatty()  # on the terminal the translations themselves show it
+    for line, found in zip(group, translator.translate([line.text for line in group], progress=progress), strict=True):
+        maps = attention(translator, line, found, config) if config.attention else None
+        out.write(as_json(line, found, maps) if config.format == "json" else as_text(line, found, config.nbest))
+        for remark in remarks(line, found):
+            print(f"line {line.number}: {remark}", file=sys.stderr)
+    out.flush()
+
+
+def attention(
+    translator: "Translator", line: InputLine, found: "Translation", config: TranslateConfig
+) -> "list[Alignment | None]":
+    """Cross-attention of a line's translations; the best one's is also drawn where `out` says so.
+
+    Raises:
+        UserError: There is no such layer, or the drawing cannot be written.
+    """
+    from variations.tasks.translation.inspection.sentences import alignments, draw_alignment
+
+    maps = alignments(translator, found, config.attention_layer)
+    if config.out is not None and maps[0] is not None:
+        draw_alignment(maps[0], Path(config.out).expanduser() / f"line-{line.number:06d}.svg", config.attention_layer)
+    return maps
+
+
+def as_text(line: InputLine, found: "Translation", nbest: int) -> str:
+    """One line of text, or `number<TAB>rank<TAB>score<TAB>text` for each of several translations."""
+    if nbest == 1:
+        return one_line(found.outputs[0].text) + "\n"
+    return "".join(
+        f"{line.number}\t{rank}\t{output.hypothesis.score:.6f}\t{one_line(output.text)}\n"
+        for rank, output in enumerate(found.outputs, start=1)
+    )
+
+
+def one_line(text: str) -> str:
+    """The text without tabs and without anything that a reader could take for the end of a line."""
+    return " ".join(text.replace("\t", " ").splitlines())
+
+
+def as_json(line: InputLine, found: "Translation", maps: "Sequence[Alignment | None] | None" = None) -> str:
+    """A JSON document on one line; a score that is not finite is null. `maps` adds one attention map a translation."""
+    document: dict[str, Any] = {
+        "line": line.number,
+        "source": line.text,
+        "source_subwords": found.source_length,
+        "truncated_to": found.translated_length if found.truncated else None,
+        "translations": [
+            {
+                "text": output.text,
+                "score": _finite(output.hypothesis.score),
+                "log_probability": _finite(output.hypothesis.log_probability),
+                "finished": output.hypothesis.finished,
+            }
+            for output in found.outputs
+        ],
+    }
+    for entry, alignment in zip(document["translations"], maps or (), strict=False):
+        entry["attention"] = None if alignment is None else alignment.document()
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False)
+    for separator in "\x85\u2028\u2029":  # JSON allows them, but some readers end a line there
+        text = text.replace(separator, f"\\u{ord(separator):04x}")
+    return text + "\n"
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def remarks(line: InputLine, found: "Translation") -> Iterator[str]:
+    """What the user should know about a line that did not go through whole."""
+    if line.damaged:
+        yield "not valid UTF-8; the bad bytes were replaced."
+    if found.truncated:
+        yield (
+            f"too long: of {found.source_length} sub-words only the first {found.translated_length} were translated "
+            "(end of sentence counted)."
+        )
+    best = found.outputs[0].hypothesis
+    if not best.finished:
+        yield f"the translation was cut off after {len(best.tokens)} sub-words, before it ended."
+
+
+VERB = Verb(
+    translate,
+    TranslateConfig,
+    examples={
+        "run=runs/single/NAME/seed1 < input.txt > output.txt": "",
+        "run=runs/single/NAME/seed1 nbest=4 format=json decode.beam=8": "",
+        "run=RUN attention=true format=json": "",
+        "run=RUN attention=true out=maps < input.txt > output.txt": "",
+    },
+)
