@@ -1,6 +1,5 @@
 """A search of real runs whose controller is killed in the midst of a trial, and the same command again."""
 
-import os
 import re
 import signal
 import subprocess
@@ -94,16 +93,21 @@ def test_a_killed_search_goes_on_with_its_study_and_does_no_trial_twice(tmp_path
         return status is not None and status.state == "running" and 8 <= (status.step or 0) <= STEPS - 8
 
     killed = start(store)
-    waited(killed, lambda: in_its_midst(runs[1]))
-    os.kill(killed.pid, signal.SIGKILL)
-    killed.communicate()
+    try:
+        waited(killed, lambda: in_its_midst(runs[1]))
+    finally:
+        killed.send_signal(signal.SIGKILL)
+        killed.communicate()
     first = runs[0].path / "result.json"
     before = (first.stat().st_mtime_ns, first.stat().st_ino)
     held = Study(define((*WORDS, f"runs={store}"))).trials()
     assert [trial.state.name for trial in held] == ["COMPLETE", "RUNNING"]
 
     again = start(store)
-    told = again.communicate(timeout=WAIT)[0]
+    try:
+        told = again.communicate(timeout=WAIT)[0]
+    finally:
+        again.kill()
     assert again.returncode == 0, told
 
     trials = Study(define((*WORDS, f"runs={store}"))).trials()
