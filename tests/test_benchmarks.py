@@ -1,5 +1,6 @@
 """The benchmarks run, and say what they measured."""
 
+import json
 import math
 import os
 import subprocess
@@ -50,6 +51,30 @@ def report(benchmark: str, words: str, output: Path) -> str:
     written = output.read_text(encoding="utf-8")
     assert str(output.parent) not in written
     return written
+
+
+@pytest.mark.parametrize("passed", ["medium", "highest"])
+def test_the_fp32_ceiling_is_that_of_products_that_are_exact(
+    passed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`matmul_precision` leaves the fastest precision that passes the check of training (tests/training)."""
+    import torch
+
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "speed"))
+    import ceiling
+
+    reached = {"highest": 180.0, "medium": 210.0}
+    monkeypatch.setattr(ceiling, "gflops", lambda rows, w, dtype: reached[torch.get_float32_matmul_precision()])
+    monkeypatch.setattr(ceiling, "matmul_precision", lambda: torch.set_float32_matmul_precision(passed))
+    monkeypatch.setattr(sys, "argv", ["ceiling.py", "W1"])
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        ceiling.main()
+    finally:
+        torch.set_float32_matmul_precision(before)
+    found = json.loads(capsys.readouterr().out)
+    assert (found["fp32_default"], found["fp32"]) == (180.0, reached[passed])
 
 
 @pytest.mark.slow

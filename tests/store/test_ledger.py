@@ -279,6 +279,11 @@ def test_damage_in_the_middle_is_named_by_line(folder: RunFolder) -> None:
         folder.read_metrics()
 
 
+def test_lines_without_a_metric_are_not_even_parsed(folder: RunFolder) -> None:
+    folder.metrics.write_text('{"step": 1, "dev/nll": 2.5}\nnonsense\n{"step": 3}\n{"step": 4, "dev/nll": 2}\n')
+    assert folder.read_metrics(having='"dev/nll"') == [{"step": 1, "dev/nll": 2.5}, {"step": 4, "dev/nll": 2}]
+
+
 def test_truncation_keeps_lines_up_to_the_step(folder: RunFolder) -> None:
     for step in (10, 20, 20, 30):
         folder.append_metrics({"step": step})

@@ -1,12 +1,15 @@
 """`profile=auto` and `profile=reference` train the same model; what was chosen is told and kept."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
 
 from variations.commands import run
 from variations.store.ledger import RunFolder
+from variations.training.performance import matmul_precision
 
 DROPOUT = ("model.dropout=0", "model.attention_dropout=0", "model.relu_dropout=0")
 STILL = (*DROPOUT, "trainer.max_steps=12", "trainer.log_every=1", "trainer.val_bleu=0")
@@ -38,3 +41,26 @@ def test_the_profile_is_told_and_recorded(profile: str, small: Any, capfd: pytes
     assert recorded["profile"] == profile
     [told] = [line for line in capfd.readouterr().err.splitlines() if line.startswith(f"profile {profile}")]
     assert all(str(value) in told for value in recorded.values() if not isinstance(value, bool))
+
+
+@pytest.fixture
+def restored() -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.parametrize(("bits", "chosen"), [(torch.float32, "medium"), (torch.bfloat16, "highest")], ids=str)
+def test_a_fast_product_is_taken_only_where_it_is_float32(
+    bits: torch.dtype, chosen: str, restored: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a processor with AMX, `medium` computes float32 products in bfloat16."""
+    multiply = torch.Tensor.__matmul__
+
+    def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        if a.dtype == torch.float32 and torch.get_float32_matmul_precision() == "medium":
+            return multiply(a.to(bits).float(), b.to(bits).float())
+        return multiply(a, b)
+
+    monkeypatch.setattr(torch.Tensor, "__matmul__", product)
+    assert matmul_precision() == torch.get_float32_matmul_precision() == chosen

@@ -7,7 +7,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from variations.dashboard import sweeps
-from variations.dashboard.store import Found, Store, revision
+from variations.dashboard.store import Store, revision
+from variations.dashboard.walk import Found
 from variations.store.atomic import plain
 from variations.system.errors import UserError
 

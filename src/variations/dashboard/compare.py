@@ -9,7 +9,8 @@ from variations.configuration.schema import SweepConfig
 from variations.configuration.tasks import task_of
 from variations.dashboard.payload import runs as payload
 from variations.dashboard.runs import flat
-from variations.dashboard.store import Found, Store
+from variations.dashboard.store import Store
+from variations.dashboard.walk import Found
 from variations.store.hidden import clean
 from variations.store.identity import covered, is_incidental
 from variations.system.errors import DataError, UserError

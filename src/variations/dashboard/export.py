@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from variations.dashboard import assets, runs, sweeps
 from variations.dashboard.api import Api, MissingError, document
-from variations.dashboard.store import Found
+from variations.dashboard.walk import Found
 from variations.store.atomic import told_if_unwritable, write_text
 from variations.system.errors import UserError
 

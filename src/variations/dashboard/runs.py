@@ -6,8 +6,9 @@ from typing import Any
 from variations.configuration.tasks import task_of
 from variations.dashboard.metrics import Metrics, rounded, thinned
 from variations.dashboard.payload import runs as payload
-from variations.dashboard.store import Found, Store
+from variations.dashboard.store import Store
 from variations.dashboard.sweeps import log_tail
+from variations.dashboard.walk import Found
 from variations.figures.weights import KEY, branched
 from variations.store.hidden import clean, without_secrets
 from variations.store.identity import flatten

@@ -5,29 +5,23 @@ made of what a page sent, and the walk follows no links, so nothing outside the 
 """
 
 import hashlib
-import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from variations.configuration.tasks import task_of
 from variations.dashboard.metrics import Metrics
-from variations.store.ledger import RunFolder
-from variations.store.run_folder import SEED_FOLDER
+from variations.dashboard.walk import METRICS, Found, Walk
 from variations.system.errors import UserError
 from variations.tables.collect import NO_RESULT, Stored, misfit
 
-METRICS = ("metrics.jsonl", "metrics.jsonl.gz")
-"""As a run appends to it, and as a record keeps it."""
-WATCHED = ("config.yaml", "status.json", "result.json", "environment.json", *METRICS, "attention.json")
-"""Files of a run that are watched for changes."""
-DEPTH = 6
-"""Folders below the root in which runs are looked for."""
 FRESH = 0.5
-"""Seconds for which a walk is reused."""
+"""Seconds for which a look is reused."""
+SHARE = 0.005
+"""Of a core, that thorough looks may take; quick looks may take as much again. In a large store they become rarer."""
 
 
 @dataclass
@@ -39,30 +33,6 @@ class Summary:
     result: dict[str, Any] = field(default_factory=dict)
     fault: str | None = None
     """Why the run cannot be read."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """A run's folder."""
-
-    id: str
-    folder: RunFolder
-    stamp: str
-    """Changes when a watched file changes, or when a running process has died."""
-    state: str
-    fault: str | None = None
-    files: frozenset[str] = frozenset()
-
-    @property
-    def sweep(self) -> str:
-        """First part of its identifier; `.` for a folder directly below the root."""
-        return self.id.split("/")[0] if self.id.count("/") > 1 else "."
-
-    @property
-    def row(self) -> str:
-        """The part of the path between sweep and seed."""
-        parts = self.id.split("/")
-        return "/".join(parts[1:-1]) if len(parts) > 2 else parts[0]
 
 
 @dataclass(frozen=True)
@@ -88,17 +58,21 @@ class Store:
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root).expanduser().resolve()
         self._lock = threading.RLock()
+        self._walk = Walk(self.root)
         self._snapshot: Snapshot | None = None
-        self._read_at = 0.0
+        self._quick = self._thorough = Pace()
         self._summaries: dict[str, tuple[str, Summary]] = {}
         self._metrics: dict[str, Metrics] = {}
 
     def snapshot(self, *, fresh: bool = False) -> Snapshot:
-        """All runs; walked again where the last walk is older than FRESH seconds, or if `fresh`."""
+        """All runs: as they were found lately, by a new look where it is time for one, by a thorough one if `fresh`."""
         with self._lock:
-            if fresh or self._snapshot is None or time.monotonic() - self._read_at > FRESH:
-                self._snapshot = self._walked()
-                self._read_at = time.monotonic()
+            thorough = fresh or self._snapshot is None or self._thorough.due()
+            if self._snapshot is None or thorough or self._quick.due():
+                began = time.thread_time()
+                self._snapshot = self._looked(thorough=thorough)
+                pace = Pace.after(time.thread_time() - began)
+                self._quick, self._thorough = (self._quick, pace) if thorough else (pace, self._thorough)
             return self._snapshot
 
     def find(self, identifier: str) -> Found:
@@ -149,16 +123,11 @@ class Store:
         """Whether a file lies in the store, links resolved."""
         return path.resolve().is_relative_to(self.root)
 
-    def _walked(self) -> Snapshot:
-        runs: dict[str, Found] = {}
-        broken: list[tuple[str, str]] = []
-        for item in _walk(self.root, self.root, DEPTH):
-            if isinstance(item, Found):
-                runs[item.id] = item
-                if item.fault:
-                    broken.append((item.id, item.fault))
-            else:
-                broken.append(item)
+    def _looked(self, *, thorough: bool) -> Snapshot:
+        runs, broken = self._walk.look(thorough=thorough)
+        known = self._snapshot
+        if known is not None and (runs, tuple(broken)) == (known.runs, known.broken):
+            return known
         digest = hashlib.sha256("\n".join([*(f"{run.id} {run.stamp}" for run in runs.values()), str(broken)]).encode())
         for gone in self._summaries.keys() - runs.keys():
             del self._summaries[gone]
@@ -167,64 +136,26 @@ class Store:
         return Snapshot(runs, tuple(broken), digest.hexdigest()[:16])
 
 
+@dataclass(frozen=True)
+class Pace:
+    """When the next look is due."""
+
+    at: float = 0.0
+    """By the monotonic clock."""
+
+    @classmethod
+    def after(cls, cost: float) -> "Pace":
+        """After a look that took `cost` CPU seconds."""
+        return cls(time.monotonic() + max(FRESH, cost / SHARE))
+
+    def due(self) -> bool:
+        """Whether it is time."""
+        return time.monotonic() >= self.at
+
+
 def revision(runs: list[Found]) -> str:
     """A short text that changes when one of `runs` does."""
     return hashlib.sha256("\n".join(f"{run.id} {run.stamp}" for run in runs).encode()).hexdigest()[:16]
-
-
-def _walk(folder: Path, root: Path, depth: int) -> Iterator[Found | tuple[str, str]]:
-    name = folder.relative_to(root).as_posix()
-    try:
-        with os.scandir(folder) as listing:
-            entries = sorted(listing, key=lambda entry: entry.name)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        yield name, f"cannot be read ({error.strerror})"
-        return
-    files = {entry.name: entry for entry in entries}
-    seeded = SEED_FOLDER.fullmatch(folder.name) is not None
-    if folder != root and "config.yaml" in files and ("status.json" in files or seeded):
-        yield _found(name, folder, files)
-        return
-    if seeded and entries and folder != root:
-        yield name, "holds no config.yaml, so it is not read as a run"
-        return
-    for entry in entries if depth else ():
-        if entry.name.startswith("."):
-            continue
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk(folder / entry.name, root, depth - 1)
-        elif entry.is_symlink() and entry.is_dir():
-            yield (
-                (folder / entry.name).relative_to(root).as_posix(),
-                "is a link to another folder: links are not followed",
-            )
-
-
-def _found(name: str, folder: Path, files: dict[str, os.DirEntry[str]]) -> Found:
-    run = RunFolder(folder)
-    watched = [files[item] for item in WATCHED if item in files]
-    links = [
-        entry.name for entry in [*watched, *(files[n] for n in ("hypotheses",) if n in files)] if entry.is_symlink()
-    ]
-    if links:
-        return Found(name, run, "link", "broken", f"{', '.join(links)} is a link: links are not followed")
-    if strange := [entry.name for entry in watched if not entry.is_file(follow_symlinks=False)]:
-        return Found(name, run, "strange", "broken", f"{', '.join(strange)} is no regular file: it is not read")
-    parts: list[str] = []
-    fault: str | None = None
-    try:
-        for entry in watched:
-            stat = entry.stat(follow_symlinks=False)
-            parts.append(f"{entry.name}:{stat.st_mtime_ns}:{stat.st_size}")
-        state = run.state()
-    except UserError as error:
-        state, fault = "broken", str(error)
-    except OSError as error:  # a file was replaced just now: the next look sees the new one
-        state, fault = "broken", f"cannot be read ({error.strerror})"
-    stamp = hashlib.sha256("\n".join([*parts, state, str(fault)]).encode()).hexdigest()[:16]
-    return Found(name, run, stamp, state, fault, frozenset(entry.name for entry in watched))
 
 
 def _summary(run: Found) -> Summary:

@@ -8,8 +8,9 @@ from variations.configuration.schema import SweepConfig
 from variations.configuration.tasks import DEFAULT, named, task_of
 from variations.dashboard.metrics import NO_METRICS, glance, ordered
 from variations.dashboard.payload import sweeps as payload
-from variations.dashboard.store import METRICS, Found, Store, Summary, revision
+from variations.dashboard.store import Store, Summary, revision
 from variations.dashboard.tables import agreement, table_document
+from variations.dashboard.walk import METRICS, Found
 from variations.store.atomic import stored_path
 from variations.store.hidden import clean
 from variations.store.ledger import RunFolder

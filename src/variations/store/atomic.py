@@ -5,11 +5,13 @@ import gzip
 import json
 import math
 import os
+import re
 import stat
 import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -153,14 +155,45 @@ def read_stored(path: Path) -> bytes:
 
 def read_yaml(path: Path) -> Any:
     """Contents of a YAML file. Raises `yaml.YAMLError`, OSError, or ValueError for contents that no run writes."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     text = read_regular(path)
     try:
-        if "*" in text and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=loader)):
-            raise ValueError("it repeats parts of itself by aliases")  # a few lines of them can expand without limit
-        return shallow(yaml.load(text, Loader=loader))  # noqa: S506 (both loaders are the safe ones)
+        return _by_blocks(text) if _AS_WRITTEN.fullmatch(text) else _parsed(text)
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
+
+
+_AS_WRITTEN = re.compile(r"(?=[a-z_])(?:(?:[a-z_]\w*:(?: [^&*!\n]*)?|(?: |- )[^&*!\n]*)\n)+")
+"""Text as `write_yaml` writes a mapping: nothing but its keys, and items of lists, stands at the left margin."""
+_KEY = re.compile(r"^(?=\w)", re.MULTILINE)
+
+
+def _by_blocks(text: str) -> Any:
+    """As `_parsed`, block by block: the configurations of a sweep differ in few blocks, and each is parsed once."""
+    found: dict[str, Any] = {}
+    try:
+        for block in filter(None, _KEY.split(text)):
+            found |= _copied(_block(block))
+    except yaml.YAMLError:  # what looks like a key belongs to the text of the block before it
+        return _parsed(text)
+    return found
+
+
+@lru_cache(maxsize=2048)
+def _block(text: str) -> Any:
+    return _parsed(text)
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
+
+
+def _parsed(text: str) -> Any:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    if "*" in text and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=loader)):
+        raise ValueError("it repeats parts of itself by aliases")  # a few lines of them can expand without limit
+    return shallow(yaml.load(text, Loader=loader))  # noqa: S506 (both loaders are the safe ones)
 
 
 def read_json(path: Path) -> Any:

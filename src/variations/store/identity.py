@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from variations.configuration.tasks import DEFAULT, named, schema_of
@@ -55,18 +55,19 @@ def identity(config: Mapping[str, Any]) -> dict[str, Any]:
 
     Since defaults are left out, an old run keeps its identity when the schema gains a key.
     """
+    task = config.get("task") or DEFAULT
+    usual, own_text = defaults(config), named(task).own_text(config)
     return {
         key: value
         for key, value in sorted(flatten(plain(config)).items())
-        if not _left_out(key, config) and not (key in defaults(config) and defaults(config)[key] == value)
+        if not _left_out(key, task, own_text) and not (key in usual and usual[key] == value)
     }
 
 
-def _left_out(key: str, config: Mapping[str, Any]) -> bool:
+@lru_cache(maxsize=4096)
+def _left_out(key: str, task: str, own_text: bool) -> bool:
     """Whether a key is incidental. For a user's own text, the folder is not: it says which text it is."""
-    if key == "data.root" and named(config.get("task") or DEFAULT).own_text(config):
-        return False
-    return is_incidental(key, config)
+    return not (own_text and key == "data.root") and is_incidental(key, {"task": task})
 
 
 def config_hash(config: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """The run store: the folders below one root, found, read and named."""
 
+import os
 import re
 from pathlib import Path
 
@@ -38,10 +39,12 @@ def run_home(
 def attempts(path: Path | str) -> list[RunFolder]:
     """The run at `path` (seed<k>) and its further attempts, oldest first."""
     path = Path(path)
-    if not path.parent.is_dir():
+    try:
+        names = os.listdir(path.parent)  # noqa: PTH208 - a row may have hundreds of seeds, and each is looked for
+    except (FileNotFoundError, NotADirectoryError):
         return []
     family = re.compile(re.escape(path.name) + r"(-attempt\d+)?")
-    found = [RunFolder(item) for item in path.parent.iterdir() if family.fullmatch(item.name)]
+    found = [RunFolder(path.with_name(name)) for name in names if name.startswith(path.name) and family.fullmatch(name)]
     return sorted((folder for folder in found if folder.exists()), key=lambda folder: folder.attempt)
 
 

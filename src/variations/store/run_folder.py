@@ -328,14 +328,17 @@ class RunFolder:
             self._lines.close()
             self._lines = None
 
-    def read_metrics(self) -> list[dict[str, Any]]:
-        """All lines, oldest first. A last line cut off by a kill is ignored. Raises UserError for other damage."""
+    def read_metrics(self, having: str = "") -> list[dict[str, Any]]:
+        """All lines in which the text `having` occurs, oldest first; others are not parsed.
+
+        A last line cut off by a kill is ignored. Raises UserError for other damage.
+        """
         if stored_path(self.metrics) is None:
             return []
         lines = read_stored(self.metrics).decode("utf-8", errors="replace").split("\n")
         found: list[dict[str, Any]] = []
         for number, line in enumerate(lines, start=1):
-            if not line.strip():
+            if having not in line or not line.strip():
                 continue
             try:
                 found.append(json.loads(line))

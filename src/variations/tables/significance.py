@@ -10,8 +10,9 @@ effect one-sided and calls twice as many chance differences significant as the l
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ SEED = 12345
 """sacreBLEU's own default seed."""
 CHUNK = 500
 """Resamples drawn at once; bounds memory to some 12 MB per 3,000 items."""
+KEPT = 4_000_000
+"""Numbers of items times resamples that are drawn once for a whole table (32 MB); more are drawn anew for each run."""
 TIE = 1e-9
 """Difference below which two differences are the same up to rounding."""
 
@@ -78,6 +81,25 @@ def _resamples(items: int, n: int, rng: np.random.Generator) -> Iterator[Floats]
         yield np.bincount(drawn.ravel(), minlength=rows * items).reshape(rows, items).astype(np.float64)
 
 
+def _swaps(items: int, n: int, rng: np.random.Generator) -> Iterator[Floats]:
+    """1 where an item is swapped: blocks of (at most CHUNK, S), n rows in all."""
+    for start in range(0, n, CHUNK):
+        yield rng.integers(2, size=(min(CHUNK, n - start), items), dtype=bool).astype(np.float64)
+
+
+Draw = Callable[[int, int, np.random.Generator], Iterator[Floats]]
+
+
+def _by(draw: Draw, items: int, n: int, seed: int) -> Iterable[Floats]:
+    """The blocks of `_resamples` or `_swaps` for a seed. All runs of a table share them, and they are kept if few."""
+    return _kept(draw, items, n, seed) if items * n <= KEPT else draw(items, n, np.random.default_rng(seed))
+
+
+@lru_cache(maxsize=2)
+def _kept(draw: Draw, items: int, n: int, seed: int) -> tuple[Floats, ...]:
+    return tuple(draw(items, n, np.random.default_rng(seed)))
+
+
 def _share(extreme: NDArray[np.bool_]) -> float:
     """(c + 1) / (n + 1), as a p-value that keeps its level for any n (Edgington 1986)."""
     return float((extreme.sum() + 1) / (len(extreme) + 1))
@@ -96,8 +118,8 @@ def paired_bootstrap(
     `system`, `base`: (S, k), of the same items. The interval holds percentiles of the resampled
     differences; `p` asks how often a difference, centred on zero, is as large as the observed one.
     """
-    items, rng = _check(system, base), np.random.default_rng(seed)
-    blocks = [aggregate(drawn @ system) - aggregate(drawn @ base) for drawn in _resamples(items, n, rng)]
+    items = _check(system, base)
+    blocks = [aggregate(drawn @ system) - aggregate(drawn @ base) for drawn in _by(_resamples, items, n, seed)]
     draws = np.concatenate(blocks)
     difference = float(aggregate(system.sum(0)) - aggregate(base.sum(0)))
     p = _share(np.abs(draws - draws.mean()) >= abs(difference) - TIE)
@@ -112,12 +134,11 @@ def paired_randomisation(
 
     The p-value comes from n random swaps; the interval, which this test has none of, from 1,000 bootstrap resamples.
     """
-    items, rng = _check(system, base), np.random.default_rng(seed)
+    items = _check(system, base)
     total, gap = system.sum(0) + base.sum(0), (base - system).astype(np.float64)
     blocks = []
-    for start in range(0, n, CHUNK):
-        swapped = rng.integers(2, size=(min(CHUNK, n - start), items), dtype=bool)
-        mixed = swapped.astype(np.float64) @ gap + system.sum(0)
+    for swapped in _by(_swaps, items, n, seed):
+        mixed = swapped @ gap + system.sum(0)
         blocks.append(np.abs(aggregate(mixed) - aggregate(total - mixed)))
     draws = np.concatenate(blocks)
     difference = float(aggregate(system.sum(0)) - aggregate(base.sum(0)))
@@ -229,8 +250,7 @@ def _by_seed(side: Sequence[Items], aggregate: Aggregate, items: int, n: int, se
     """(K, n) score of each run on each resampled test set; equal `seed` gives equal test sets."""
     stacked = np.concatenate(side, axis=1)  # (S, K·k)
     blocks = [
-        aggregate((drawn @ stacked).reshape(len(drawn), len(side), -1))
-        for drawn in _resamples(items, n, np.random.default_rng(seed))
+        aggregate((drawn @ stacked).reshape(len(drawn), len(side), -1)) for drawn in _by(_resamples, items, n, seed)
     ]
     return np.concatenate(blocks).T
 

@@ -44,7 +44,7 @@ def apply(profile: str, device: str, threads: int | None, further: Mapping[str, 
     if profile != "reference" and device == "cpu":
         os.environ.setdefault(PRIMITIVES, str(KEPT_PRIMITIVES))  # read when the first product is made
         chosen |= {"kept_primitives": os.environ[PRIMITIVES]}
-        chosen |= {"matmul_precision": _matmul_precision(), **_memory()}
+        chosen |= {"matmul_precision": matmul_precision(), **_memory()}
         chosen |= {**further, "adam": "fused"}
     elif profile != "reference":
         torch.set_float32_matmul_precision("high")
@@ -65,8 +65,11 @@ def told(chosen: dict[str, Any]) -> str:
     return " · ".join(words)
 
 
-def _matmul_precision() -> str:
-    """`medium` sends float32 products to oneDNN; on some CPUs that means bfloat16, so it is kept only if exact."""
+def matmul_precision() -> str:
+    """Set and return torch's precision of float32 products on this CPU: the fastest that is float32.
+
+    `medium` sends them to oneDNN; on some CPUs (with AMX) that means bfloat16, so it is kept only if exact.
+    """
     import torch
 
     generator = torch.Generator().manual_seed(0)

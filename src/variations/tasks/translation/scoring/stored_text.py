@@ -3,6 +3,7 @@
 import hashlib
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -66,11 +67,16 @@ class StoredText:
 
 def _key(hypotheses: bytes, references: bytes, score: str, language: str) -> str:
     """16 hexadecimal digits of everything the counts depend on."""
-    from importlib.metadata import version
-
-    parts = [_COUNTS_VERSION, version("sacrebleu"), version("sacremoses"), score, language]
+    parts = [_COUNTS_VERSION, _version("sacrebleu"), _version("sacremoses"), score, language]
     digests = [hashlib.sha256(side).hexdigest() for side in (hypotheses, references)]
     return hashlib.sha256("\n".join([*parts, *digests]).encode()).hexdigest()[:16]
+
+
+@cache
+def _version(package: str) -> str:
+    from importlib.metadata import version
+
+    return version(package)
 
 
 def _read(path: Path) -> Counts | None:

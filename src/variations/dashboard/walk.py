@@ -1,0 +1,180 @@
+"""Finding the runs of a store again and again: what has not changed since the last look is not read again.
+
+A folder in which nothing was made, replaced or removed keeps its time of modification. So a quick look asks each folder
+of folders for its time, and looks into the runs that are not finished: a finished run changes no more. A thorough look
+also asks each file of the finished runs, and so sees what was added or edited by hand.
+"""
+
+import hashlib
+import os
+import stat
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from variations.store.ledger import RunFolder
+from variations.store.run_folder import SEED_FOLDER
+from variations.system.errors import UserError
+
+METRICS = ("metrics.jsonl", "metrics.jsonl.gz")
+"""As a run appends to it, and as a record keeps it."""
+WATCHED = ("config.yaml", "status.json", "result.json", "environment.json", *METRICS, "attention.json")
+"""Files of a run that are watched for changes."""
+DEPTH = 6
+"""Folders below the root in which runs are looked for."""
+RECENT = 2_000_000_000
+"""Nanoseconds in which more may change without another time of modification: some file systems count in seconds."""
+ENDED = ("finished", "pruned", "failed")
+"""States that only another status.json changes; that of a running process changes when it dies."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A run's folder."""
+
+    id: str
+    folder: RunFolder
+    stamp: str
+    """Changes when a watched file changes, or when a running process has died."""
+    state: str
+    fault: str | None = None
+    files: frozenset[str] = frozenset()
+
+    @property
+    def sweep(self) -> str:
+        """First part of its identifier; `.` for a folder directly below the root."""
+        return self.id.split("/")[0] if self.id.count("/") > 1 else "."
+
+    @property
+    def row(self) -> str:
+        """The part of the path between sweep and seed."""
+        parts = self.id.split("/")
+        return "/".join(parts[1:-1]) if len(parts) > 2 else parts[0]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A folder as it was found."""
+
+    modified: int
+    """Its time of modification in nanoseconds; 0: too recent to be relied on."""
+    folders: tuple[str, ...] = ()
+    """Names of the folders in it, unless it is a run."""
+    run: Found | None = None
+    times: tuple[tuple[str, int, int], ...] = ()
+    """Watched files of a run: name, time of modification, size."""
+    broken: tuple[tuple[str, str], ...] = ()
+    """What looks like a run but is none: path below the root, and the reason."""
+
+
+class Walk:
+    """The runs below a root. No link is followed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._seen: dict[str, Seen] = {}
+
+    def look(self, *, thorough: bool) -> tuple[dict[str, Found], list[tuple[str, str]]]:
+        """Runs by identifier, and what looks like a run but is none, each with the reason."""
+        before, self._seen = self._seen, {}
+        runs: dict[str, Found] = {}
+        broken: list[tuple[str, str]] = []
+        waiting = [("", 0)]
+        while waiting:
+            name, depth = waiting.pop()
+            known = before.get(name)
+            if known is None or known.run is None or known.run.state != "finished" or thorough:
+                known = self._folder(name, depth, known)
+            self._seen[name] = known
+            broken += known.broken
+            if known.run is not None:
+                runs[name] = known.run
+            elif depth < DEPTH:
+                prefix = f"{name}/" if name else ""
+                waiting += [(prefix + child, depth + 1) for child in reversed(known.folders)]  # the first is next
+        return runs, broken
+
+    def _folder(self, name: str, depth: int, known: Seen | None) -> Seen:
+        """The folder as it is now; `known` itself if nothing has changed."""
+        path = os.path.join(self.root, name) if name else str(self.root)  # noqa: PTH118 - thousands of them
+        try:
+            found = os.stat(path, follow_symlinks=not name)  # noqa: PTH116
+            if not stat.S_ISDIR(found.st_mode):
+                return Seen(0)
+            if known is None or known.modified != found.st_mtime_ns:
+                age = time.time_ns() - found.st_mtime_ns
+                return self._read(name, path, found.st_mtime_ns if age > RECENT else 0, known)
+        except FileNotFoundError:
+            return Seen(0)
+        except OSError as error:
+            return Seen(0, broken=((name or ".", f"cannot be read ({error.strerror})"),))
+        if known.run is None:
+            return known
+        times = _times(path, [file for file, _, _ in known.times])
+        if times == known.times and known.run.state in ENDED:
+            return known
+        return _run(name, Path(path), known.modified, times, known)
+
+    def _read(self, name: str, path: str, modified: int, known: Seen | None) -> Seen:
+        with os.scandir(path) as listing:
+            entries = {entry.name: entry for entry in sorted(listing, key=lambda entry: entry.name)}
+        seeded = SEED_FOLDER.fullmatch(os.path.basename(path)) is not None  # noqa: PTH119
+        if name and "config.yaml" in entries and ("status.json" in entries or seeded):
+            return _run_of_entries(name, Path(path), modified, entries, known)
+        if seeded and entries and name:
+            return Seen(modified, broken=((name, "holds no config.yaml, so it is not read as a run"),))
+        shown = [entry for entry in entries.values() if not entry.name.startswith(".")]
+        folders = tuple(entry.name for entry in shown if entry.is_dir(follow_symlinks=False))
+        links = [entry.name for entry in shown if entry.is_symlink() and entry.is_dir()]
+        reason = "is a link to another folder: links are not followed"
+        return Seen(modified, folders, broken=tuple((f"{name}/{link}".lstrip("/"), reason) for link in links))
+
+
+def _run_of_entries(
+    name: str, path: Path, modified: int, entries: dict[str, os.DirEntry[str]], known: Seen | None
+) -> Seen:
+    """A run, unless what it holds could lead out of the store or block its reader."""
+    watched = [entries[item] for item in WATCHED if item in entries]
+    places = [*watched, *(entries[item] for item in ("hypotheses",) if item in entries)]
+    run, reason = RunFolder(path), None
+    if links := [entry.name for entry in places if entry.is_symlink()]:
+        reason = f"{', '.join(links)} is a link: links are not followed"
+    elif strange := [entry.name for entry in watched if not entry.is_file(follow_symlinks=False)]:
+        reason = f"{', '.join(strange)} is no regular file: it is not read"
+    if reason:
+        return _seen(Found(name, run, "link" if links else "strange", "broken", reason), 0, ())
+    return _run(name, path, modified, _times(str(path), [entry.name for entry in watched]), known)
+
+
+def _run(name: str, path: Path, modified: int, times: tuple[tuple[str, int, int], ...], known: Seen | None) -> Seen:
+    """A run whose watched files have these times."""
+    run = known.run.folder if known is not None and known.run is not None else RunFolder(path)
+    fault: str | None = None
+    try:
+        state = run.state()
+    except UserError as error:
+        state, fault = "broken", str(error)
+    except OSError as error:  # a file was replaced just now: the next look sees the new one
+        state, fault = "broken", f"cannot be read ({error.strerror})"
+    parts = [*(f"{file}:{changed}:{size}" for file, changed, size in times), state, str(fault)]
+    stamp = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    if known is not None and known.run is not None and known.run.stamp == stamp:
+        return Seen(modified, run=known.run, times=times, broken=known.broken)
+    return _seen(Found(name, run, stamp, state, fault, frozenset(file for file, _, _ in times)), modified, times)
+
+
+def _seen(run: Found, modified: int, times: tuple[tuple[str, int, int], ...]) -> Seen:
+    return Seen(modified, run=run, times=times, broken=((run.id, run.fault),) if run.fault else ())
+
+
+def _times(path: str, names: list[str]) -> tuple[tuple[str, int, int], ...]:
+    """Name, time of modification and size of each file that is there and regular."""
+    found = []
+    for name in names:
+        try:
+            file = os.stat(f"{path}/{name}", follow_symlinks=False)  # noqa: PTH116
+        except OSError:
+            continue
+        if stat.S_ISREG(file.st_mode):
+            found.append((name, file.st_mtime_ns, file.st_size))
+    return tuple(found)

@@ -1,0 +1,86 @@
+"""Configurations are read block by block, as the YAML library reads them whole."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from variations.store.atomic import _AS_WRITTEN, read_yaml, write_yaml
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False),
+    st.text(max_size=30),
+    st.sampled_from(["1e3", "~", "yes"]),
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=12,
+)
+CONFIGURATION = {
+    "task": "translation",
+    "model": {"d_model": 512, "dropout": 0.1, "name": None},
+    "rows": ["a", {"b": []}],
+    "empty": {},
+    "note": "a 'quoted' text: it has a colon, and is so long that it goes on " + "in the next line of the file " * 4,
+    "seed": 1,
+}
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True), values, min_size=1, max_size=5))
+def test_what_is_written_is_read_as_the_library_reads_it(
+    tmp_path_factory: pytest.TempPathFactory, value: dict[str, object]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.yaml"
+    write_yaml(path, value)
+    assert read_yaml(path) == yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'a: "one\nb: two"\n',  # a text with what looks like a key
+        "a: [1,\nb]\n",
+        "a: |\n text\nb: >\n  more\n  text\n",
+        "- ab\n- cd\n",
+        "a: 1\na: 2\nb: 3\n",  # the last one counts
+        "a: 1\n---\nb: 2\n",
+        "a: &x 1\nb: 2\n",
+        "# a comment\na: 1 # another\n\nb:\n- 1\n- 2\n",
+        "on: 1\n1: 2\n",
+        "a:\n  b: 1\n c: 2\n",
+        "a: 1",
+        "a:1\n",
+        "a: 'x\n",
+        "",
+    ],
+)
+def test_other_text_is_read_as_the_library_reads_it(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "other.yaml"
+    path.write_text(text, encoding="utf-8")
+    try:
+        expected = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        with pytest.raises(type(error)):
+            read_yaml(path)
+    else:
+        assert read_yaml(path) == expected
+
+
+def test_what_one_reader_changes_no_other_one_sees(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    write_yaml(path, CONFIGURATION)
+    assert _AS_WRITTEN.fullmatch(path.read_text(encoding="utf-8"))  # it is read block by block
+    first = read_yaml(path)
+    first["model"]["d_model"] = 1
+    first["rows"].append("c")
+    first["rows"][1]["b"].append(2)
+    assert read_yaml(path) == CONFIGURATION
+    write_yaml(path, CONFIGURATION | {"seed": 2})
+    assert read_yaml(path) == CONFIGURATION | {"seed": 2}
