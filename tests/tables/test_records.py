@@ -79,7 +79,7 @@ def test_every_reader_takes_a_record_for_a_run(put: Put, sweep: SweepDefinition,
         assert measured.scalars == {"dev/nll": ([0, 1], [0.5, 0.5])}
     seen = Store(records)
     found = seen.find("papers/good/seed2")
-    assert seen.text(found, "test") == (SOURCES, REFERENCES, wrong(9))
+    assert seen.outputs(found, "test") == list(zip(SOURCES, REFERENCES, wrong(9), strict=True))
     assert seen.metrics(found).lines == 2
 
 
