@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from variations.configuration.rules import Fault, Rules
 from variations.configuration.schema import RunConfig
-from variations.store import inputs
 from variations.store.ledger import RunFolder
 from variations.tasks.base import Asked, Place, Recorded, Rehearsal, Samples, TestedRun
 from variations.tasks.scored import Scored, ToScore
@@ -17,7 +16,6 @@ from variations.tasks.translation.measures import Measures
 
 if TYPE_CHECKING:
     from variations.tasks.translation.data.module import TranslationData
-    from variations.tasks.translation.data.subwords import Subwords
     from variations.tasks.translation.experiment import TranslationExperiment
 
 
@@ -70,6 +68,7 @@ class Translation(SequenceTask, Measures):
     def network(self, config: TranslationConfig, folder: RunFolder) -> Any:
         """The network over the run's own vocabulary."""
         from variations.models import build
+        from variations.tasks.translation.data.subwords import subwords_of
 
         return build(config, subwords_of(config, folder).size)
 
@@ -95,6 +94,7 @@ class Translation(SequenceTask, Measures):
         self, folder: RunFolder, config: TranslationConfig, network: Any, asked: Asked
     ) -> Iterator[tuple[str, Any]]:
         """Every layer and head for one sentence."""
+        from variations.tasks.translation.data.subwords import subwords_of
         from variations.tasks.translation.inspection.drawn import attention_figures
 
         return attention_figures(folder, network, subwords_of(config, folder), config, asked)
@@ -113,6 +113,7 @@ class Translation(SequenceTask, Measures):
         """Translations by beam search, with what `search` changes in the run's `decode`."""
         import torch
 
+        from variations.tasks.translation.data.subwords import subwords_of
         from variations.tasks.translation.translate import SearchConfig, TranslateConfig, translator_of
 
         asked = TranslateConfig(decode=SearchConfig(**search))
@@ -158,13 +159,6 @@ class Translation(SequenceTask, Measures):
         from variations.tasks.translation.trained import record
 
         return record(run.folder, run.config)
-
-
-def subwords_of(config: TranslationConfig, folder: RunFolder) -> "Subwords":
-    """The vocabulary of a stored run. Raises UserError if it is not there, or not what it was."""
-    from variations.tasks.translation.data.subwords import MODEL_FILE, Subwords
-
-    return Subwords(inputs.kept(folder, MODEL_FILE), lowercase=config.data.lowercase)
 
 
 TASK = Translation()

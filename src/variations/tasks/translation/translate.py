@@ -25,7 +25,6 @@ from variations.system.errors import UserError
 from variations.tasks.base import Verb
 from variations.tasks.sequences.config import DecodeConfig
 from variations.tasks.translation.config import TranslationConfig
-from variations.tasks.translation.task import subwords_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -176,6 +175,8 @@ def load_model(path: Path, load_network: Load) -> "tuple[nn.Module, Subwords, Tr
     Raises:
         UserError: There is no such run, it is none of translation, it has no checkpoint, or its vocabulary is gone.
     """
+    from variations.tasks.translation.data.subwords import subwords_of
+
     network, config = load_network(path)
     if config.task != "translation":
         raise UserError(f"{path} is a run of task={config.task}: give one of task=translation.")

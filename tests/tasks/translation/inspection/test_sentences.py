@@ -60,7 +60,7 @@ def run(tmp_path, monkeypatch):
 
     monkeypatch.setattr(translating, "load_model", load_model)
     monkeypatch.setattr("variations.training.weights.load_network", load_network)
-    monkeypatch.setattr("variations.tasks.translation.task.subwords_of", lambda config, folder: Letters())
+    monkeypatch.setattr("variations.tasks.translation.data.subwords.subwords_of", lambda config, folder: Letters())
     folder = RunFolder(tmp_path / "run").create({"seed": 1})
     (folder.hypotheses / "test.src").write_text("ab c\nits law\n", encoding="utf-8")
     return folder.path

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 from variations.data.download import status_line
 from variations.data.entry import entry, file_sha256, key_of, text_sha256
 from variations.data.special import BOS, EOS, PAD, UNK
+from variations.store import inputs
+from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
-from variations.tasks.translation.config import DataConfig
+from variations.tasks.translation.config import DataConfig, TranslationConfig
 from variations.tasks.translation.data.textfiles import iterate_pairs
 
 if TYPE_CHECKING:
@@ -70,6 +72,11 @@ class Subwords:
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The sub-words themselves, as attention maps label them; ▁ marks the start of a word."""
         return [str(self._processor.id_to_piece(int(i))) for i in ids]
+
+
+def subwords_of(config: TranslationConfig, folder: RunFolder) -> Subwords:
+    """The vocabulary of a stored run. Raises UserError if it is not there, or not what it was."""
+    return Subwords(inputs.kept(folder, MODEL_FILE), lowercase=config.data.lowercase)
 
 
 def subwords_for(corpus: "Corpus", data: DataConfig, *, progress: bool = True) -> Subwords:
