@@ -14,7 +14,7 @@ import torch
 import yaml
 
 from variations import models
-from variations.configuration.schema import BranchConfig, ModelConfig, SequenceRecipe
+from variations.configuration.transformer import BranchConfig, ModelConfig, SequenceRecipe
 from variations.models.flops import Tokens, training_flops
 from variations.models.loss import Smoothing, cross_entropy
 from variations.tasks.sequences.experiment import parameter_groups

@@ -11,7 +11,7 @@ from decode_contestant import ALPHA, BEAM, LENGTH, main
 from workloads import PAD, VOCABULARY, WORKLOADS
 
 from variations import models
-from variations.configuration.schema import ModelConfig
+from variations.configuration.transformer import ModelConfig
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.exporting import export
 

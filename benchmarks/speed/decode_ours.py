@@ -9,7 +9,7 @@ from torch import Tensor
 from workloads import EOS, VOCABULARY, WORKLOADS
 
 from variations import models
-from variations.configuration.schema import ModelConfig
+from variations.configuration.transformer import ModelConfig
 from variations.tasks.sequences.decoding.beam import beam_search
 from variations.tasks.translation.config import TranslationConfig
 from variations.training import performance

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from workloads import VOCABULARY, Workload
 
 from variations import models
-from variations.configuration.schema import ModelConfig
+from variations.configuration.transformer import ModelConfig
 from variations.models.loss import Smoothing, cross_entropy
 from variations.tasks.translation.config import TranslationConfig
 from variations.training import performance

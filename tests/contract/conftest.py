@@ -17,7 +17,7 @@ import yaml
 
 from variations.configuration.compose import compose_run
 from variations.configuration.places import CONF
-from variations.configuration.schema import BranchConfig, GateConfig, ModelConfig, PositionsConfig
+from variations.configuration.transformer import BranchConfig, GateConfig, ModelConfig, PositionsConfig
 from variations.models import MODELS, Transformer, build
 from variations.tasks.translation.config import TranslationConfig
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from variations.configuration.schema import ModelConfig
+from variations.configuration.transformer import ModelConfig
 from variations.models.kernels import FastCPU, Reference
 from variations.models.transformer.attention import AdditiveHeads, Concatenate, Heads, KeyValue, RestrictedHeads, heads
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from variations.configuration.schema import BranchConfig
+from variations.configuration.transformer import BranchConfig
 from variations.models import build
 from variations.models.transformer.branch_weights import BranchWeights, project
 from variations.tasks.translation.config import TranslationConfig

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from variations.configuration.schema import BranchConfig, ModelConfig
+from variations.configuration.transformer import BranchConfig, ModelConfig
 from variations.models import build
 from variations.models.kernels import Reference
 from variations.models.transformer.branch_weights import BranchWeights

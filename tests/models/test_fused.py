@@ -11,7 +11,7 @@ import sys
 import pytest
 import torch
 
-from variations.configuration.schema import BranchConfig, GateConfig, ModelConfig
+from variations.configuration.transformer import BranchConfig, GateConfig, ModelConfig
 from variations.models.kernels import FusedGPU, Reference
 from variations.models.kernels import gpu as engine
 from variations.models.kernels.branch_sum import branch_sum

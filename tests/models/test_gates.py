@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from variations.configuration.schema import GateConfig
+from variations.configuration.transformer import GateConfig
 from variations.models.transformer.gates import build
 
 ALPHA = [0.1, 0.4, 0.2, 0.3]

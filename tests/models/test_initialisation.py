@@ -91,7 +91,7 @@ def test_embeddings_are_normal_with_deviation_of_d_to_minus_a_half():
 )
 @pytest.mark.parametrize("init", ["random", "uniform"])
 def test_branch_weights_start_on_the_simplex(constraint, total, init):
-    from variations.configuration.schema import BranchConfig
+    from variations.configuration.transformer import BranchConfig
     from variations.models.transformer.branch_weights import BranchWeights
 
     torch.manual_seed(0)

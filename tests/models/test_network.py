@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from variations.configuration.schema import BranchConfig, ModelConfig
+from variations.configuration.transformer import BranchConfig, ModelConfig
 from variations.models import build
 from variations.models.flops import Tokens, forward_macs
 from variations.models.transformer.branch_weights import BranchWeights

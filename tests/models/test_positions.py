@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from variations.configuration.schema import PositionsConfig
+from variations.configuration.transformer import PositionsConfig
 from variations.models.transformer.positions import Learned, Sinusoidal, sinusoids
 
 EXACT = {"rtol": 0, "atol": 1e-7}

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from variations.configuration.schema import BranchConfig, GateConfig, ModelConfig
+from variations.configuration.transformer import BranchConfig, GateConfig, ModelConfig
 from variations.models import build
 from variations.models.kernels import Reference
 from variations.models.transformer.attention import Concatenate

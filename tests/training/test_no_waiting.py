@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from variations.configuration.schema import BranchConfig, GateConfig
+from variations.configuration.transformer import BranchConfig, GateConfig
 from variations.data.batching import Batch
 from variations.models.kernels import FusedGPU, varlen
 from variations.models.loss import Smoothing, cross_entropy

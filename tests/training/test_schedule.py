@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from variations.configuration.schema import BranchConfig, SequenceRecipe
+from variations.configuration.transformer import BranchConfig, SequenceRecipe
 from variations.models import build
 from variations.tasks.schedules import branch_rate, frozen_steps, main_rate
 from variations.tasks.sequences.experiment import parameter_groups

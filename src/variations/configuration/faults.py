@@ -12,9 +12,10 @@ from typing import Any
 
 from variations.configuration.foreign import option_faults
 from variations.configuration.rules import Fault, Rules, value_fault
-from variations.configuration.schema import LARGEST_SEED, RunConfig, TransformerConfig, class_named
+from variations.configuration.schema import LARGEST_SEED, RunConfig, class_named
 from variations.configuration.suggestions import did_you_mean
 from variations.configuration.tasks import named
+from variations.configuration.transformer import TransformerConfig
 from variations.system.errors import ConfigError
 
 LONGEST_NAME = 200

@@ -6,7 +6,7 @@ may ask of a network.
 
 from torch import nn
 
-from variations.configuration.schema import TransformerConfig as Config
+from variations.configuration.transformer import TransformerConfig as Config
 from variations.models.doors import resolve
 from variations.models.kernels import choose
 from variations.models.network import Network, SequenceToSequence

@@ -4,7 +4,7 @@ One training step is taken as 3 forward passes, and a multiply-accumulate as 2 F
 backward pass is not counted, as work done twice does not make a model bigger.
 """
 
-from variations.configuration.schema import TransformerConfig as Config
+from variations.configuration.transformer import TransformerConfig as Config
 from variations.models import model_class
 from variations.models.network import Tokens
 

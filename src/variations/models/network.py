@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from variations.configuration.schema import TransformerConfig as Config
+from variations.configuration.transformer import TransformerConfig as Config
 from variations.models.kernels import Reference
 from variations.models.kernels.segments import Packed
 

@@ -1,6 +1,7 @@
 """Learning rates of Transformers (Vaswani et al. 2017, eq. 3; Ahmed et al. 2017, section 3). No torch."""
 
-from variations.configuration.schema import BranchConfig, RecipeConfig
+from variations.configuration.schema import RecipeConfig
+from variations.configuration.transformer import BranchConfig
 
 
 def noam(step: float, d: float, warmup: float) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from variations.configuration.schema import TransformerConfig as Config
+from variations.configuration.transformer import TransformerConfig as Config
 from variations.models.kernels import selftest
 from variations.models.kernels.reference import Reference
 from variations.models.kernels.segments import Packed, pack

@@ -11,7 +11,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from variations.configuration.schema import ModelConfig
+from variations.configuration.transformer import ModelConfig
 from variations.models.doors import resolve
 from variations.models.kernels import Reference
 from variations.models.kernels.segments import Mask, Packed, near

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from variations.configuration.schema import BranchConfig
+from variations.configuration.transformer import BranchConfig
 
 
 def project(v: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from variations.configuration.schema import BranchConfig, ModelConfig
+from variations.configuration.transformer import BranchConfig, ModelConfig
 from variations.models.kernels import Reference
 from variations.models.transformer.branch_weights import BranchWeights
 from variations.models.transformer.gates import build as build_gate

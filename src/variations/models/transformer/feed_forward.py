@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from variations.configuration.schema import ModelConfig
+from variations.configuration.transformer import ModelConfig
 from variations.models.kernels import Reference
 
 

@@ -4,7 +4,7 @@ The composed Weighted Transformer computes its branches again in the backward pa
 `tokens`, `queries` and `keys` are numbers of positions in a batch, `pairs` of queries with a key each.
 """
 
-from variations.configuration.schema import BranchConfig, ModelConfig
+from variations.configuration.transformer import BranchConfig, ModelConfig
 from variations.models.network import Tokens
 
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from variations.configuration.schema import GateConfig
+from variations.configuration.transformer import GateConfig
 
 
 def _chosen(scores: Tensor, k: int) -> Tensor:

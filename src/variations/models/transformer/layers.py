@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from variations.configuration.schema import ModelConfig
+from variations.configuration.transformer import ModelConfig
 from variations.models.kernels import Reference
 from variations.models.kernels.segments import Mask, among_queries
 from variations.models.transformer.attention import Concatenate, Heads, KeyValue, heads

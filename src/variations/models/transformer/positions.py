@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from variations.configuration.schema import PositionsConfig
+from variations.configuration.transformer import PositionsConfig
 from variations.models.doors import resolve
 
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from variations.configuration.schema import ModelConfig, PositionsConfig
-from variations.configuration.schema import TransformerConfig as Config
+from variations.configuration.transformer import ModelConfig, PositionsConfig
+from variations.configuration.transformer import TransformerConfig as Config
 from variations.models.kernels import Reference
 from variations.models.kernels.segments import Mask, Packed, Segments
 from variations.models.network import SequenceToSequence, Tokens

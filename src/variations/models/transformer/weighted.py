@@ -11,8 +11,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from variations.configuration.schema import BranchConfig, ModelConfig, PositionsConfig
-from variations.configuration.schema import TransformerConfig as Config
+from variations.configuration.transformer import BranchConfig, ModelConfig, PositionsConfig
+from variations.configuration.transformer import TransformerConfig as Config
 from variations.models.kernels import Reference
 from variations.models.kernels.segments import Mask
 from variations.models.network import BRANCH_WEIGHTS, MAIN, Tokens

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from variations.configuration.schema import SequenceData, TransformerConfig, choice, default_cache, number
+from variations.configuration.schema import choice, default_cache, number
+from variations.configuration.transformer import SequenceData, TransformerConfig
 from variations.tasks.sequences.config import DecodeConfig
 
 

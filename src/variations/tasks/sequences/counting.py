@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from variations.configuration.schema import TransformerConfig as Config
+from variations.configuration.transformer import TransformerConfig as Config
 from variations.models import build, count_parameters
 from variations.models.flops import Tokens, training_flops
 from variations.models.loss import chunk_elements

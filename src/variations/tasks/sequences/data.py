@@ -11,7 +11,7 @@ from lightning_fabric.utilities.seed import pl_worker_init_function
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset
 
-from variations.configuration.schema import TransformerConfig
+from variations.configuration.transformer import TransformerConfig
 from variations.data.batching import Batch, Indices, TokenBatchSampler, collate
 
 

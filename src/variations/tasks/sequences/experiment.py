@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from variations import models
-from variations.configuration.schema import TransformerConfig
+from variations.configuration.transformer import TransformerConfig
 from variations.data.batching import Batch, halves
 from variations.models.flops import Tokens, training_flops
 from variations.models.kernels import segments, varlen

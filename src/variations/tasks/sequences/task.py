@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from variations.configuration.rules import Fault
-from variations.configuration.schema import BranchConfig, ModelConfig
+from variations.configuration.transformer import BranchConfig, ModelConfig
 from variations.store.ledger import RunFolder
 from variations.tasks.base import Size
 from variations.tasks.task import Task

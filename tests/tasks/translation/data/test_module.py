@@ -13,7 +13,7 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from variations.configuration.compose import compose_run
-from variations.configuration.schema import SequenceRecipe, SequenceTrainer
+from variations.configuration.transformer import SequenceRecipe, SequenceTrainer
 from variations.data.batching import Batch
 from variations.system.errors import UserError
 from variations.tasks.translation.config import DataConfig, TranslationConfig

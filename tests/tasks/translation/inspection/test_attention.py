@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from variations.configuration.schema import ModelConfig
+from variations.configuration.transformer import ModelConfig
 from variations.models import build
 from variations.models.kernels import FastCPU, Reference
 from variations.models.transformer.attention import Heads, KeyValue

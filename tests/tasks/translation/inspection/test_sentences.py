@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from variations.commands.figures import FiguresConfig, draw
-from variations.configuration.schema import ModelConfig
+from variations.configuration.transformer import ModelConfig
 from variations.models import build
 from variations.store.ledger import RunFolder
 from variations.system.errors import UserError

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from variations.configuration.schema import ModelConfig
+from variations.configuration.transformer import ModelConfig
 from variations.models import Transformer, build
 from variations.store.ledger import RunFolder
 from variations.tasks.translation.config import TranslationConfig

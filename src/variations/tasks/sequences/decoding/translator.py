@@ -14,7 +14,7 @@ from unicodedata import category
 import torch
 from torch import Tensor, nn
 
-from variations.configuration.schema import TransformerConfig
+from variations.configuration.transformer import TransformerConfig
 from variations.system.errors import ConfigError
 from variations.tasks.sequences.config import DecodeConfig
 from variations.tasks.sequences.decoding.beam import Hypothesis, beam_search
