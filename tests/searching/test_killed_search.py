@@ -81,7 +81,7 @@ def uninterrupted(store: Path, reached: list[float]) -> list[dict[str, object]]:
     return proposed
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(3000)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere, runs outlive a killed search")
 def test_a_killed_search_goes_on_with_its_study_and_does_no_trial_twice(tmp_path: Path) -> None:

@@ -145,7 +145,8 @@ def _papers() -> list[Planned]:
     wrong = {pair: found for pair, found in composed.items() if isinstance(found, list)}
     problems = [f"row {'/'.join(pair)}: {fault}" for pair, found in wrong.items() for fault in found]
     named = {"/".join(pair): config for pair, config in configs.items()}
-    _refuse(problems + row_faults(named, lambda keys: any(key.startswith("data.") for key in keys)))
+    # Neither a folder of data nor a sweep has been named yet.
+    _refuse(problems + row_faults(named, lambda keys: any(key.startswith(("data.", "sweep.")) for key in keys)))
     quoted = {pair: Planned(pair[0], definitions[pair]) for pair in pairs if pair not in configs}
     return [quoted.get(pair) or _planned(configs[pair], configs, (), None) for pair in pairs]
 
