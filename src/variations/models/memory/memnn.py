@@ -134,6 +134,9 @@ class _Search:
         self.shape = (R, B, -1)
         of_sentence = stories.place // (stories.n * B)
         self.of_question = torch.arange(R, device=of_sentence.device).repeat_interleave(B)
+        asked = stories.questions.flatten(0, 1)
+        self.asked = {part: part.bag(QUESTION, asked, self.of_question) for part in (net.output, net.response)}
+        """U Φ of the questions, (R·B, d), for O and R."""
         self.sentences = pad(stories.sentences, (0, 0, 1, 0), value=EMPTY)
         """(1 + N, J), none before the sentences."""
         number = stories.spread(torch.arange(1, len(self.sentences), device=of_sentence.device))
@@ -155,7 +158,7 @@ class _Search:
 
     def _state(self, part: Embedding, found: list[Tensor]) -> Tensor:
         """E(x) (R, B, d) of the question and the facts found."""
-        x = part.bag(QUESTION, self.stories.questions.flatten(0, 1), self.of_question)
+        x = self.asked[part]
         for hop, fact in enumerate(found):
             words = self.sentences[_pick(self.number, fact).flatten()]  # (R·B, J)
             identity = SCORED + hop if hop and part.identities > SCORED + 1 else FOUND
