@@ -3,17 +3,15 @@
 Nothing here is made up: each number that a command shows is compared with another one that it must equal.
 """
 
-import http.client
 import json
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from urllib.request import urlopen
 
 import pytest
 from sacrebleu import corpus_bleu
+from served import served
 
 from variations.store.ledger import RunFolder
 
@@ -139,19 +137,12 @@ def test_figures_are_drawn(place: Place) -> None:
 
 def test_the_dashboard_serves_the_sweep(place: Place) -> None:
     command = [sys.executable, str(SRC / "dashboard.py"), "port=0"]
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, cwd=place.folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        connection = http.client.HTTPConnection(process.stdout.readline().strip().removeprefix("http://").rstrip("/"))
-
-        def get(path: str) -> Any:
-            connection.request("GET", f"/api/{path}")
-            return json.loads(connection.getresponse().read())
-
-        (entry,) = get("index")["sweeps"]
-        sweep, curves = get("sweep/quickstart"), get("curves/quickstart/weighted/seed1")
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 0
+    with served(command, folder=place.folder) as url:
+        index, sweep, curves = (
+            json.load(urlopen(f"{url}api/{path}", timeout=60))
+            for path in ("index", "sweep/quickstart", "curves/quickstart/weighted/seed1")
+        )
+    (entry,) = index["sweeps"]
     assert (entry["name"], entry["states"]) == ("quickstart", {"finished": len(ROWS)})
     assert {run["row"]: run["score"] for run in sweep["runs"]} == {row: bleu(place, row) for row in ROWS}
     assert curves["step"] == list(range(1, STEPS + 1))

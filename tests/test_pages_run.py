@@ -4,18 +4,18 @@ What takes long is shortened (`SHORTENED`). Lines of single runs with a word tha
 a number of steps are composed by test_readme.py and not run.
 """
 
-import http.client
 import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from pages import FENCE, PLACEHOLDER, ROOT
+from served import served
 
 SHORTENED = {
     "train": ["debug=limit"],
@@ -54,22 +54,9 @@ class Checkout:
 
     def served(self, words: list[str]) -> str:
         """Start the dashboard, and return its first page."""
-        with subprocess.Popen(
-            [sys.executable, *words, *SHORTENED["dashboard"]],
-            stdout=subprocess.PIPE, text=True, env=self.environment | {"PYTHONUNBUFFERED": "1"}, cwd=self.folder,
-        ) as process:  # fmt: skip
-            try:
-                assert process.stdout is not None
-                host, _, port = (
-                    process.stdout.readline().strip().removeprefix("http://").partition("/")[0].partition(":")
-                )
-                connection = http.client.HTTPConnection(host, int(port), timeout=60)
-                connection.request("GET", "/")
-                page = connection.getresponse().read().decode()
-            finally:
-                process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=60) == 0
-        return page
+        command = [sys.executable, *words, *SHORTENED["dashboard"]]
+        with served(command, folder=self.folder, environment=self.environment) as url:
+            return urlopen(url, timeout=60).read().decode()
 
 
 @pytest.fixture(scope="module")

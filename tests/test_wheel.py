@@ -11,12 +11,12 @@ import tomllib
 import urllib.request
 import venv
 import zipfile
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from served import served
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -199,19 +199,12 @@ def test_a_missing_extra_is_one_sentence_before_any_work(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.fixture
-def served(trained: Elsewhere) -> Iterator[str]:
-    """The address of a dashboard, with its packages at hand."""
+def test_the_dashboard_is_served_with_its_scripts(trained: Elsewhere) -> None:
+    """With its packages at hand."""
     command = [str(trained.programs / "variations"), "dashboard", "port=0"]
-    environment = {**trained.environment, "PYTHONPATH": str(SITE), "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, cwd=trained.folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-        process.terminate()
-
-
-def test_the_dashboard_is_served_with_its_scripts(served: str) -> None:
-    page = urllib.request.urlopen(served, timeout=20).read().decode()
-    assert "<html" in page
-    for name in re.findall(r'(?:src|href)="([^":]+\.(?:js|css))"', page):
-        assert urllib.request.urlopen(f"{served.rstrip('/')}/{name.lstrip('/')}", timeout=20).read()
+    environment = {**trained.environment, "PYTHONPATH": str(SITE)}
+    with served(command, folder=trained.folder, environment=environment) as url:
+        page = urllib.request.urlopen(url, timeout=20).read().decode()
+        assert "<html" in page
+        for name in re.findall(r'(?:src|href)="([^":]+\.(?:js|css))"', page):
+            assert urllib.request.urlopen(f"{url.rstrip('/')}/{name.lstrip('/')}", timeout=20).read()

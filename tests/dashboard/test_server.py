@@ -2,16 +2,15 @@
 
 import http.client
 import json
-import os
-import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
+from served import served
 
 from variations.commands.dashboard import DashboardConfig, show
 from variations.dashboard.api import Api
@@ -102,16 +101,5 @@ def test_a_file_or_a_single_run_is_no_store(tmp_path: Path, run: Callable[..., P
 def test_the_command_prints_its_address_and_ends_quietly_at_ctrl_c(root: Path, run: Callable[..., Path]) -> None:
     run("q", "base", 1)
     command = [sys.executable, str(PROJECT / "src" / "dashboard.py"), f"runs={root}", "port=0"]
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        assert process.stdout is not None and process.stderr is not None
-        url = process.stdout.readline().strip()
-        host, _, port = url.removeprefix("http://").rstrip("/").partition(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=60)
-        connection.request("GET", "/api/index")
-        assert json.loads(connection.getresponse().read())["sweeps"][0]["name"] == "q"
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 0
-        assert process.stderr.read() == ""
+    with served(command) as url:
+        assert json.load(urlopen(f"{url}api/index", timeout=60))["sweeps"][0]["name"] == "q"
