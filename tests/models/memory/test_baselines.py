@@ -20,6 +20,7 @@ READERS = {
     "memn2n": lambda seeds: MemN2N(V, MEMORY, LONGEST, D, 3, seeds),
     "memnn": lambda seeds: MemNN(V, D, 2, seeds),
     "dmn": lambda seeds: DMN(V, D, 5, 2, seeds),
+    "dmn_gru": lambda seeds: DMN(V, D, 5, 2, seeds, episode="gru"),
     "lstm": lambda seeds: LSTM(V, D, 5, seeds),
     "transformer": lambda seeds: TransformerReader(V, MEMORY, LONGEST, D, 2, 2, seeds),
 }

@@ -1,6 +1,7 @@
 """DMN against torch's GRU and the paper's equations, sentence by sentence."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from invented import V, make_stories
 from torch import Tensor
 
 from variations.models.memory.dmn import DMN, Gate
+from variations.models.memory.episode import GatedGRU, SoftmaxSum
 from variations.models.memory.recurrent import GRU, told_words
 from variations.models.memory.stories import Stories
 
@@ -59,82 +61,114 @@ def test_words_in_the_order_of_telling() -> None:
                 assert ends[r, b, slot] == len(told) - 1
 
 
-def gate_of(gate: Gate, r: int, c: Tensor, m: Tensor, q: Tensor) -> Tensor:
-    """σ of equation (6), for one sentence."""
+def score_of(gate: Gate, r: int, c: Tensor, m: Tensor, q: Tensor) -> Tensor:
+    """The score of equation (6), before its σ, for one slot."""
     far = torch.square if gate.distance == "squared" else torch.abs
     like = [c * q, c * m] if gate.products == "elementwise" else [(c @ q).view(1), (c @ m).view(1)]
     bilinear = [(c @ gate.W_b[r] @ q).view(1), (c @ gate.W_b[r] @ m).view(1)]
     z = torch.cat([c, m, q, *like, far(c - q), far(c - m), *bilinear])
     assert len(z) == (7 * D + 2 if gate.products == "elementwise" else 5 * D + 4)
     inner = torch.tanh(z @ gate.W_1[r] + gate.b_1[r, 0])
-    return torch.sigmoid(inner @ gate.W_2[r] + gate.b_2[r, 0])
+    return inner @ gate.W_2[r] + gate.b_2[r, 0]
 
 
-def expected(net: DMN, stories: Stories, r: int, b: int) -> tuple[Tensor, list[list[Tensor]]]:
-    """Scores and gates of one question, by the paper's equations."""
+def expected(net: DMN, stories: Stories, r: int, b: int) -> tuple[Tensor, list[Tensor]]:
+    """Scores of one question, and reads of its sentences, the most recent first, by the paper's equations."""
     sentences = [[w for w in slot if w] for slot in stories.spread(stories.sentences)[r, b].tolist()]
     sentences = [sentence for sentence in reversed(sentences) if sentence]
     E = net.embedding[r]
     input_gru, question_gru = torch_gru(net.input, r), torch_gru(net.question, r)
-    episode, memory, answer = torch_gru(net.episode, r), torch_gru(net.memory, r), torch_gru(net.answer, r)
+    memory, answer = torch_gru(net.memory, r), torch_gru(net.answer, r)
     states, h = [], None
     for sentence in sentences:
         _, h = input_gru(E[sentence].unsqueeze(0), h)
         states.append(h[0, 0])
     q = question_gru(E[[w for w in stories.questions[r, b].tolist() if w]].unsqueeze(0))[1][0, 0]
+    if isinstance(net.episode, SoftmaxSum):
+        states.append(net.episode.mark[r, 0])
 
     def after(gru: torch.nn.GRU, x: Tensor, h: Tensor) -> Tensor:
         return gru(x.view(1, 1, -1), h.view(1, 1, -1))[1][0, 0]
 
-    m, gates = q, []
+    m, reads = q, []
     for _ in range(PASSES):
-        gates.append([gate_of(net.gate, r, c, m, q) for c in states])
-        e = torch.zeros(D, dtype=q.dtype)
-        for c, g in zip(states, gates[-1], strict=True):
-            e = g * after(episode, c, e) + (1 - g) * e
+        scores = torch.cat([score_of(net.gate, r, c, m, q) for c in states])
+        if isinstance(net.episode, SoftmaxSum):
+            reads.append(scores.exp() / scores.exp().sum())
+            e = sum((share * c for share, c in zip(reads[-1], states, strict=True)), torch.zeros(D, dtype=q.dtype))
+        else:
+            reads.append(scores.sigmoid())
+            e, gru = torch.zeros(D, dtype=q.dtype), torch_gru(net.episode.gru, r)
+            for c, g in zip(states, reads[-1], strict=True):
+                e = g * after(gru, c, e) + (1 - g) * e
         m = after(memory, e, m)
     a = after(answer, torch.cat([torch.zeros(V, dtype=q.dtype), q]), m)
-    return a @ net.W_a[r], gates
+    return a @ net.W_a[r], [read[: len(sentences)].flip(0) for read in reads]
 
 
+@pytest.mark.parametrize("episode", ["softmax", "gru"])
 @pytest.mark.parametrize("distance", ["squared", "absolute"])
 @pytest.mark.parametrize("products", ["elementwise", "inner"])
-def test_forward_by_hand(stories: Stories, distance: str, products: str) -> None:
-    net = model([1, 2], distance=distance, products=products)
+def test_forward_by_hand(stories: Stories, distance: str, products: str, episode: str) -> None:
+    net = model([1, 2], distance=distance, products=products, episode=episode)
     scores, reads = net(stories)
     for r, b in itertools.product(range(2), range(3)):
-        wanted, gates = expected(net, stories, r, b)
+        wanted, by_hand = expected(net, stories, r, b)
         torch.testing.assert_close(scores[r, b], wanted, atol=1e-12, rtol=0)
-        for read, gate in zip(reads, gates, strict=True):
-            recent_first = torch.cat(gate[::-1])
-            torch.testing.assert_close(read[r, b, : len(gate)], recent_first, atol=1e-12, rtol=0)
-            assert not read[r, b, len(gate) :].any()
+        for read, recent_first in zip(reads, by_hand, strict=True):
+            assert read.shape[2] == stories.n
+            torch.testing.assert_close(read[r, b, : len(recent_first)], recent_first, atol=1e-12, rtol=0)
+            assert not read[r, b, len(recent_first) :].any()
+
+
+def test_word_vectors_begin_with_unit_variance() -> None:
+    vectors = DMN(100, D, 80, PASSES, [1]).embedding.detach()
+    assert vectors.var().item() == pytest.approx(1, abs=0.05)
+    assert vectors.abs().max() <= 3**0.5
 
 
 def test_gates_are_taught_the_facts_in_their_order() -> None:
     stories = make_stories([[4, 4]])
     stories.supports[0] = torch.tensor([[3, 1], [2, 0]])
-    first, second, third = model([1]).wanted_gates(stories)
+    first, second, third = GatedGRU(1, D).wanted(stories, 3)
     assert first[0].int().tolist() == [[0, 0, 1, 0], [0, 1, 0, 0]]
     assert second[0].int().tolist() == [[1, 0, 0, 0], [0, 0, 0, 0]]
     assert not third.any()
-    few = DMN(V, D, D_WORD, 1, [1])
-    assert few.wanted_gates(stories)[0][0].int().tolist() == [[1, 0, 1, 0], [0, 1, 0, 0]]  # the last pass takes all
+    assert GatedGRU(1, D).wanted(stories, 1)[0][0].int().tolist() == [[1, 0, 1, 0], [0, 1, 0, 0]]  # the last takes all
 
 
-def test_the_loss_by_hand(stories: Stories) -> None:
-    net = model([1, 2], gate_weight=0.5)
+def test_softmax_gates_are_taught_the_facts_and_then_the_mark() -> None:
+    stories = replace(make_stories([[4, 4, 4]]), supports=torch.tensor([[[3, 1, 4], [2, 0, 0], [0, 2, 0]]]))
+    first, second, third, fourth = SoftmaxSum(1, D).wanted(stories, 4)
+    mark, nothing = [0, 0, 0, 0, 1], [0, 0, 0, 0, 0]
+    assert first[0].tolist() == [[0, 0, 1, 0, 0], [0, 1, 0, 0, 0], nothing]  # the third story has forgotten its first
+    assert second[0].tolist() == [[1, 0, 0, 0, 0], mark, [0, 1, 0, 0, 0]]
+    assert third[0].tolist() == [[0, 0, 0, 1, 0], mark, mark]
+    assert fourth[0].tolist() == [mark, mark, mark]
+    last = SoftmaxSum(1, D).wanted(stories, 2)[1]
+    assert last[0].tolist() == [[0.5, 0, 0, 0.5, 0], mark, [0, 1, 0, 0, 0]]  # the last pass shares all others
+    none = replace(stories, supports=stories.supports[..., :0])
+    assert SoftmaxSum(1, D).wanted(none, 1)[0].tolist() == [[mark] * 3]
+
+
+@pytest.mark.parametrize("episode", ["softmax", "gru"])
+def test_the_loss_by_hand(stories: Stories, episode: str) -> None:
+    net = model([1, 2], gate_weight=0.5, episode=episode)
     scores, reads = net(stories)
-    wanted = net.wanted_gates(stories)
+    targets = net.episode.wanted(stories, PASSES)
     for r in range(2):
         loss = torch.tensor(0.0, dtype=scores.dtype)
         for b in range(3):
             loss -= scores[r, b].log_softmax(0)[stories.answers[r, b]]
-            for read, target in zip(reads, wanted, strict=True):
-                for slot in range(stories.n):
-                    if stories.filled[r, b, slot]:
-                        g = read[r, b, slot]
-                        loss -= 0.5 * (torch.log(g) if target[r, b, slot] else torch.log(1 - g))
+            for read, target in zip(reads, targets, strict=True):
+                for slot in stories.filled[r, b].nonzero():
+                    g, wanted = read[r, b, slot].squeeze(), target[r, b, slot].squeeze()
+                    if episode == "softmax":
+                        loss -= 0.5 * wanted * g.log()
+                    else:
+                        loss -= 0.5 * (g.log() if wanted else (1 - g).log())
+                if episode == "softmax":
+                    loss -= 0.5 * target[r, b, -1] * (1 - read[r, b].sum()).log()  # the rest is read of the mark
         torch.testing.assert_close(net.loss(stories)[r], loss, atol=1e-10, rtol=0)
 
 
@@ -149,8 +183,9 @@ def test_squared_differences_keep_gradients_finite_at_0(stories: Stories) -> Non
     assert all(gradient.isfinite().all() for gradient in gradients)
 
 
-def test_gradients(stories: Stories) -> None:
-    net = model([1, 2])
+@pytest.mark.parametrize("episode", ["softmax", "gru"])
+def test_gradients(stories: Stories, episode: str) -> None:
+    net = model([1, 2], episode=episode)
     names, values = zip(*net.named_parameters(), strict=True)
 
     def loss(*parameters: Tensor) -> Tensor:
@@ -170,8 +205,9 @@ class _Loss(torch.nn.Module):
         return self.net.loss(stories)
 
 
-def test_room_for_more_slots_changes_nothing() -> None:
-    net = model([1, 2])
+@pytest.mark.parametrize("episode", ["softmax", "gru"])
+def test_room_for_more_slots_changes_nothing(episode: str) -> None:
+    net = model([1, 2], episode=episode)
     tight, roomy = make_stories([[2, 3], [1, 2]]), make_stories([[2, 3], [1, 2]], extra=2)
     torch.testing.assert_close(net(tight)[0], net(roomy)[0], atol=1e-12, rtol=0)
     torch.testing.assert_close(net.loss(tight), net.loss(roomy), atol=1e-12, rtol=0)

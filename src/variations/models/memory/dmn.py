@@ -4,8 +4,8 @@ Input module: a GRU reads the words of the story; c_t is its state at the end of
 its own (on the same word vectors) ends in q. Episodic memory: m^0 = q, and pass i = 1 … T_M reads
 
     z(c, m, q) = [c, m, q, c ∘ q, c ∘ m, |c - q|, |c - m|, cᵀ W_b q, cᵀ W_b m]                 (7d + 2)
-    g_t = σ(W² tanh(W¹ z(c_t, m^{i-1}, q) + b¹) + b²)                                       equation (6)
-    h_t = g_t GRU(c_t, h_{t-1}) + (1 - g_t) h_{t-1},    e^i = h_{T_C}                         equation (8)
+    g_t = W² tanh(W¹ z(c_t, m^{i-1}, q) + b¹) + b²                                equation (6), before its σ
+    e^i = Σ_t softmax(g)_t c_t, or the state of a GRU whose steps σ(g_t) lets in                  (`episode.py`)
     m^i = GRU(e^i, m^{i-1})
 
 Answer module: a_0 = m^{T_M}, a_1 = GRU([y_0, q], a_0) with y_0 = 0, y = softmax(W_a a_1): answers are one class each.
@@ -15,15 +15,15 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from variations.models.memory.base import Reader, answer_loss, initialise
+from variations.models.memory.episode import EPISODES
 from variations.models.memory.recurrent import GRU, lookup, told_words
 from variations.models.memory.stories import Stories
 
 
 class Gate(nn.Module):
-    """g before its σ, for each sentence: equations (5) and (6).
+    """g before its σ or softmax, for each slot: equations (5) and (6).
 
     Args:
         restarts: R.
@@ -61,7 +61,7 @@ class Gate(nn.Module):
         return torch.cat([c, m_n, q_n, *like, *far, *bilinear], -1)
 
     def forward(self, c: Tensor, m: Tensor, q: Tensor) -> Tensor:
-        """(R, B, n), before σ."""
+        """(R, B, n), before σ or softmax."""
         z = self.features(c, m, q)
         inner = torch.tanh(torch.baddbmm(self.b_1, z.flatten(1, 2), self.W_1))
         return torch.baddbmm(self.b_2, inner, self.W_2).view(z.shape[:-1])
@@ -73,11 +73,12 @@ class DMN(Reader):
     Args:
         words: with the empty word.
         d: of all states.
-        d_word: of word vectors. They are learned; the paper begins with GloVe's.
+        d_word: of word vectors. They are learned, and begin with variance 1; the paper begins with GloVe's.
         passes: T_M.
         seeds: one for each restart.
         distance, products: see `Gate`.
         gate_weight: of the gates' cross-entropy against the supporting facts; 0: answers alone are supervised.
+        episode: see `episode.py`.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class DMN(Reader):
         distance: Literal["squared", "absolute"] = "squared",
         products: Literal["elementwise", "inner"] = "elementwise",
         gate_weight: float = 1.0,
+        episode: Literal["softmax", "gru"] = "softmax",
     ) -> None:
         super().__init__()
         R = len(seeds)
@@ -97,60 +99,44 @@ class DMN(Reader):
         self.embedding = nn.Parameter(torch.empty(R, words, d_word))
         self.input, self.question = GRU(R, d_word, d), GRU(R, d_word, d)
         self.gate = Gate(R, d, distance, products)
-        self.episode, self.memory = GRU(R, d, d), GRU(R, d, d)
+        self.episode = EPISODES[episode](R, d)
+        self.memory = GRU(R, d, d)
         self.answer = GRU(R, words + d, d)
         self.W_a = nn.Parameter(torch.empty(R, d, words))
         initialise(self, seeds)
+        with torch.no_grad():
+            self.embedding.mul_((3 * d_word) ** 0.5)  # uniform, of variance 1
 
     def forward(self, stories: Stories) -> tuple[Tensor, list[Tensor]]:
-        """See `Reader.forward`: the reads are the gates of each pass."""
-        scores, gates = self._answer(stories)
-        return scores, [gate.sigmoid() * stories.filled for gate in gates]
+        """See `Reader.forward`: the reads are those of each pass; what is read of the mark is left out."""
+        scores, gates, filled = self._answer(stories)
+        return scores, [self.episode.weights(gate, filled)[..., : stories.n] for gate in gates]
 
     def loss(self, stories: Stories) -> Tensor:
         """(R) cross-entropies of the answers, and of the gates against the supporting facts (section 2.5)."""
-        scores, gates = self._answer(stories)
+        scores, gates, filled = self._answer(stories)
         loss = answer_loss(scores, stories)
         if self.gate_weight:
-            wanted = self.wanted_gates(stories)
-            filled = stories.filled
-            for gate, target in zip(gates, wanted, strict=True):
-                each = binary_cross_entropy_with_logits(gate, target.to(gate.dtype), reduction="none")
-                loss = loss + self.gate_weight * (each * filled).sum((1, 2))
+            for gate, target in zip(gates, self.episode.wanted(stories, self.passes), strict=True):
+                loss = loss + self.gate_weight * self.episode.loss(gate, target, filled)
         return loss
 
-    def wanted_gates(self, stories: Stories) -> list[Tensor]:
-        """The slots that each pass is to read (R, B, n): pass i the i-th supporting fact, the last pass all others."""
-        R, B, F = stories.supports.shape
-        slots = torch.arange(1, stories.n + 1, device=stories.supports.device)
-        named = stories.supports.unsqueeze(-1) == slots  # (R, B, F, n)
-        first, rest = named[:, :, : self.passes - 1], named[:, :, self.passes - 1 :]
-        missing = self.passes - 1 - first.shape[2]
-        nothing = [named.new_zeros(R, B, stories.n)] * max(0, missing)
-        return [*first.unbind(2), *nothing, rest.any(2)] if F else [named.new_zeros(R, B, stories.n)] * self.passes
-
-    def _answer(self, stories: Stories) -> tuple[Tensor, list[Tensor]]:
-        """Scores (R, B, words), and each pass's gates before σ (R, B, n)."""
+    def _answer(self, stories: Stories) -> tuple[Tensor, list[Tensor], Tensor]:
+        """Scores (R, B, words), each pass's gates before σ or softmax (R, B, k), and which slots are filled."""
         words, ends = told_words(stories)
         c = _states_at(self.input(lookup(self.embedding, words)), ends)  # (R, B, n, d), the most recent first
         last = (stories.questions > 0).sum(-1, keepdim=True) - 1  # (R, B, 1)
         q = _states_at(self.question(lookup(self.embedding, stories.questions)), last).squeeze(2)
-        filled, projected = stories.filled, self.episode.project(c)
+        c, filled = self.episode.slots(c, stories.filled)
+        prepared = self.episode.prepare(c)
         m, gates = q, []
         for _ in range(self.passes):
             gates.append(self.gate(c, m, q))
-            e = self._episode(projected, gates[-1].sigmoid() * filled, q.shape)
+            e = self.episode(prepared, self.episode.weights(gates[-1], filled))
             m = self.memory.step(self.memory.project(e), m)
         nothing_said = m.new_zeros(*m.shape[:2], self.W_a.shape[2])
         a = self.answer.step(self.answer.project(torch.cat([nothing_said, q], -1)), m)
-        return a @ self.W_a, gates
-
-    def _episode(self, projected: Tensor, g: Tensor, shape: torch.Size) -> Tensor:
-        """e (R, B, d): the state after the sentences, the oldest first, each let in by its gate (R, B, n)."""
-        h = projected.new_zeros(shape)
-        for sentence, gate in zip(reversed(projected.unbind(2)), reversed(g.unsqueeze(-1).unbind(2)), strict=True):
-            h = torch.lerp(h, self.episode.step(sentence, h), gate)
-        return h
+        return a @ self.W_a, gates, filled
 
 
 def _states_at(states: Tensor, times: Tensor) -> Tensor:

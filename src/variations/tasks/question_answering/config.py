@@ -66,6 +66,8 @@ class ReaderConfig:
     """dmn, lstm: dimension of word vectors."""
     passes: int = number(3, ge=1)
     """dmn: T_M."""
+    episode: str = choice("softmax", "softmax", "gru")
+    """dmn: a pass reads the softmax-weighted sum of the sentences, or a GRU that gates let sentences into."""
     distance: str = choice("squared", "squared", "absolute")
     """dmn: features (c - q)² or |c - q|."""
     products: str = choice("elementwise", "elementwise", "inner")

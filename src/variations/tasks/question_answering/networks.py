@@ -24,7 +24,7 @@ def build(model: ReaderConfig, vocabulary: Vocabulary, seeds: list[int]) -> Read
                 words, model.d, model.facts, seeds, model.adaptive, model.nonlinear, model.margin, model.ordered
             )
         case "dmn":
-            kinds = {"distance": model.distance, "products": model.products}
+            kinds = {"distance": model.distance, "products": model.products, "episode": model.episode}
             return DMN(words, model.d, model.d_word, model.passes, seeds, gate_weight=model.gate_weight, **kinds)  # type: ignore[arg-type]
         case "lstm":
             return LSTM(words, model.d, model.d_word, seeds)

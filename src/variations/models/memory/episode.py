@@ -1,0 +1,133 @@
+"""The episode of a DMN: what one pass makes of the sentences and of the gates' scores for them.
+
+Two forms, each with what its gates are taught. Both are of the paper; the first is its simpler one for bAbI.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, pad
+
+from variations.models.memory.recurrent import GRU
+from variations.models.memory.stories import Stories
+
+
+class Episode(nn.Module):
+    """One of the forms. `c` (R, B, k, d) are the slots that a pass reads, the most recent sentence first."""
+
+    def slots(self, c: Tensor, filled: Tensor) -> tuple[Tensor, Tensor]:
+        """The slots, and which of them hold something (R, B, k): here the sentences alone."""
+        return c, filled
+
+    def prepare(self, c: Tensor) -> Tensor:
+        """What all passes have in common; here the slots themselves."""
+        return c
+
+    def weights(self, scores: Tensor, filled: Tensor) -> Tensor:
+        """How much a pass reads of each slot (R, B, k), from the gates' scores."""
+        raise NotImplementedError
+
+    def forward(self, prepared: Tensor, weights: Tensor) -> Tensor:
+        """e (R, B, d)."""
+        raise NotImplementedError
+
+    def wanted(self, stories: Stories, passes: int) -> list[Tensor]:
+        """What each pass is to read of each slot (R, B, k)."""
+        raise NotImplementedError
+
+    def loss(self, scores: Tensor, wanted: Tensor, filled: Tensor) -> Tensor:
+        """(R) the cross-entropy of one pass's gates against `wanted`, summed over the batch."""
+        raise NotImplementedError
+
+
+class SoftmaxSum(Episode):
+    """e = Σ_t softmax(g)_t c_t (section 4.1, for bAbI; from memory).
+
+    One more slot comes after the sentences: a learned vector, the mark that ends the passes (section 2.3). Passes that
+    come after the last supporting fact are taught to read it.
+    """
+
+    def __init__(self, restarts: int, d: int) -> None:
+        super().__init__()
+        self.mark = nn.Parameter(torch.empty(restarts, 1, d))
+
+    def slots(self, c: Tensor, filled: Tensor) -> tuple[Tensor, Tensor]:
+        """The sentences and the mark."""
+        mark = self.mark.unsqueeze(1).expand(-1, c.shape[1], -1, -1)
+        return torch.cat([c, mark], 2), pad(filled, (0, 1), value=True)
+
+    def weights(self, scores: Tensor, filled: Tensor) -> Tensor:
+        """The softmax over the slots."""
+        return self._logarithms(scores, filled).exp()
+
+    def forward(self, prepared: Tensor, weights: Tensor) -> Tensor:
+        """The weighted sum."""
+        return (weights.unsqueeze(2) @ prepared).squeeze(2)
+
+    def wanted(self, stories: Stories, passes: int) -> list[Tensor]:
+        """Pass i: the i-th supporting fact; the last pass: all others, in equal shares; without any left: the mark.
+
+        All are 0, and nothing is taught, where the fact has left the memory.
+        """
+        supports = pad(stories.supports, (0, 1))  # one column at least
+        order = torch.arange(1, supports.shape[2] + 1, device=supports.device)
+        facts = ((supports > 0) * order).amax(2)  # (R, B)
+        named = supports.unsqueeze(-1) == torch.arange(1, stories.n + 1, device=supports.device)  # (R, B, F, n)
+        targets = []
+        for number in range(passes):
+            until = None if number == passes - 1 else number + 1
+            share = named[:, :, number:until].any(2).to(self.mark.dtype)
+            share = share / share.sum(-1, keepdim=True).clamp(min=1)
+            targets.append(torch.cat([share, (facts <= number).unsqueeze(-1)], -1))
+        return targets
+
+    def loss(self, scores: Tensor, wanted: Tensor, filled: Tensor) -> Tensor:
+        """Of the softmax."""
+        return -(wanted * self._logarithms(scores, filled)).sum((1, 2))
+
+    @staticmethod
+    def _logarithms(scores: Tensor, filled: Tensor) -> Tensor:
+        least = torch.finfo(scores.dtype).min / 2  # finite: it is multiplied by a target of 0
+        return scores.masked_fill(~filled, least).log_softmax(-1)
+
+
+class GatedGRU(Episode):
+    """h_t = g_t GRU(c_t, h_{t-1}) + (1 - g_t) h_{t-1}, e = h_{T_C}, with g = σ(scores): equation (8)."""
+
+    def __init__(self, restarts: int, d: int) -> None:
+        super().__init__()
+        self.gru = GRU(restarts, d, d)
+
+    def prepare(self, c: Tensor) -> Tensor:
+        """The GRU's projections of the sentences."""
+        return self.gru.project(c)
+
+    def weights(self, scores: Tensor, filled: Tensor) -> Tensor:
+        """The gates."""
+        return scores.sigmoid() * filled
+
+    def forward(self, prepared: Tensor, weights: Tensor) -> Tensor:
+        """The state after the sentences, the oldest first, each let in by its gate."""
+        h = prepared.new_zeros(*prepared.shape[:2], self.gru.d)
+        gates = weights.unsqueeze(-1).unbind(2)
+        for sentence, gate in zip(reversed(prepared.unbind(2)), reversed(gates), strict=True):
+            h = torch.lerp(h, self.gru.step(sentence, h), gate)
+        return h
+
+    def wanted(self, stories: Stories, passes: int) -> list[Tensor]:
+        """Pass i: the i-th supporting fact; the last pass: all others."""
+        R, B, F = stories.supports.shape
+        slots = torch.arange(1, stories.n + 1, device=stories.supports.device)
+        named = stories.supports.unsqueeze(-1) == slots  # (R, B, F, n)
+        first, rest = named[:, :, : passes - 1], named[:, :, passes - 1 :]
+        missing = passes - 1 - first.shape[2]
+        nothing = [named.new_zeros(R, B, stories.n)] * max(0, missing)
+        return [*first.unbind(2), *nothing, rest.any(2)] if F else [named.new_zeros(R, B, stories.n)] * passes
+
+    def loss(self, scores: Tensor, wanted: Tensor, filled: Tensor) -> Tensor:
+        """Of each gate."""
+        each = binary_cross_entropy_with_logits(scores, wanted.to(scores.dtype), reduction="none")
+        return (each * filled).sum((1, 2))
+
+
+EPISODES: dict[str, type[SoftmaxSum] | type[GatedGRU]] = {"softmax": SoftmaxSum, "gru": GatedGRU}
+"""The forms by `model.episode`."""
