@@ -40,11 +40,17 @@ def torch_gru(gru: GRU, r: int) -> torch.nn.GRU:
 
 
 def test_the_gru_is_torchs() -> None:
-    gru = model([1, 2]).input
-    x = torch.randn(2, 3, 5, D_WORD, dtype=torch.float64)
-    states = gru(x)
-    for r in range(2):
-        torch.testing.assert_close(states[r], torch_gru(gru, r)(x[r])[0], atol=1e-12, rtol=0)
+    net = model([1, 2])
+    words = torch.tensor(
+        [[[1, 2, 3, 4, 5], [6, 1, 0, 0, 0], [2, 2, 4, 0, 0]], [[3, 0, 0, 0, 0], [5, 1, 6, 2, 0], [4] * 5]]
+    )
+    lengths = (words > 0).sum(-1, keepdim=True)
+    times = torch.arange(5).expand(2, 3, 5).minimum(lengths - 1)
+    states = net.input(net.embedding, words, times)
+    for r, b in itertools.product(range(2), range(3)):
+        told = words[r, b, : int(lengths[r, b])]
+        wanted = torch_gru(net.input, r)(net.embedding[r][told].unsqueeze(0))[0][0]
+        torch.testing.assert_close(states[r, b], wanted[times[r, b]], atol=1e-12, rtol=0)
 
 
 def test_words_in_the_order_of_telling() -> None:

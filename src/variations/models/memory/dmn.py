@@ -11,6 +11,7 @@ its own (on the same word vectors) ends in q. Episodic memory: m^0 = q, and pass
 Answer module: a_0 = m^{T_M}, a_1 = GRU([y_0, q], a_0) with y_0 = 0, y = softmax(W_a a_1): answers are one class each.
 """
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from variations.models.memory.base import Reader, answer_loss, initialise
 from variations.models.memory.episode import EPISODES
-from variations.models.memory.recurrent import GRU, lookup, told_words
+from variations.models.memory.recurrent import GRU, told_words
 from variations.models.memory.stories import Stories
 
 
@@ -49,22 +50,41 @@ class Gate(nn.Module):
         self.W_2 = nn.Parameter(torch.empty(restarts, d, 1))
         self.b_2 = nn.Parameter(torch.empty(restarts, 1, 1))
 
-    def features(self, c: Tensor, m: Tensor, q: Tensor) -> Tensor:
-        """z (R, B, n, 7d + 2) of sentences c (R, B, n, d), memory m and question q (R, B, d)."""
-        m_n, q_n = m.unsqueeze(2).expand_as(c), q.unsqueeze(2).expand_as(c)
-        like = [c * q_n, c * m_n]
-        if self.products == "inner":
-            like = [product.sum(-1, keepdim=True) for product in like]
-        far = [c - q_n, c - m_n]
-        far = [difference.square() if self.distance == "squared" else difference.abs() for difference in far]
-        bilinear = [c @ (other @ self.W_b.mT).unsqueeze(-1) for other in (q, m)]  # cᵀ W_b q: (R, B, n, 1)
-        return torch.cat([c, m_n, q_n, *like, *far, *bilinear], -1)
+    def forward(self, c: Tensor, q: Tensor) -> Callable[[Tensor], Tensor]:
+        """Of slots c (R, B, n, d) and question q (R, B, d): the function from a memory m (R, B, d) to g (R, B, n).
 
-    def forward(self, c: Tensor, m: Tensor, q: Tensor) -> Tensor:
-        """(R, B, n), before σ or softmax."""
-        z = self.features(c, m, q)
-        inner = torch.tanh(torch.baddbmm(self.b_1, z.flatten(1, 2), self.W_1))
-        return torch.baddbmm(self.b_2, inner, self.W_2).view(z.shape[:-1])
+        W¹ z is summed over the parts of z; those without m are the same in all passes.
+        """
+        d = c.shape[-1]
+        like = (self.W_1.shape[1] - 5 * d - 2) // 2
+        W_c, W_m, W_q, W_like_q, W_like_m, W_far_q, W_far_m, w_q, w_m = self.W_1.split(
+            [d, d, d, like, like, d, d, 1, 1], 1
+        )
+        fixed = torch.baddbmm(self.b_1, c.flatten(1, 2), W_c)
+        if self.distance == "squared":
+            fixed = torch.baddbmm(fixed, c.square().flatten(1, 2), W_far_q + W_far_m)
+        fixed = self._add(fixed, c, q, W_q, W_like_q, W_far_q, w_q)
+
+        def scores(m: Tensor) -> Tensor:
+            inner = torch.tanh(self._add(fixed, c, m, W_m, W_like_m, W_far_m, w_m))
+            return torch.baddbmm(self.b_2, inner, self.W_2).view(c.shape[:-1])
+
+        return scores
+
+    def _add(self, before: Tensor, c: Tensor, x: Tensor, W: Tensor, W_like: Tensor, W_far: Tensor, w: Tensor) -> Tensor:
+        """`before` (R, Bn, d) and the parts of z with x, which is q or m; of (c - x)² without c²."""
+        product, alone = c * x.unsqueeze(2), x @ W
+        bilinear = c @ (x @ self.W_b.mT).unsqueeze(-1)  # cᵀ W_b x: (R, B, n, 1)
+        like = product if self.products == "elementwise" else product.sum(-1, keepdim=True)
+        if self.distance == "squared":
+            far, alone = -2 * product, torch.baddbmm(alone, x.square(), W_far)
+        else:
+            far = (c - x.unsqueeze(2)).abs()
+        parts, weights = [like, far, bilinear], [W_like, W_far, w]
+        if self.distance == "squared" and self.products == "elementwise":
+            parts, weights = [product, bilinear], [W_like - 2 * W_far, w]  # the same with one matrix less
+        summed = torch.baddbmm(before, torch.cat(parts, -1).flatten(1, 2), torch.cat(weights, 1))
+        return (summed.view_as(c) + alone.unsqueeze(2)).flatten(1, 2)
 
 
 class DMN(Reader):
@@ -124,21 +144,17 @@ class DMN(Reader):
     def _answer(self, stories: Stories) -> tuple[Tensor, list[Tensor], Tensor]:
         """Scores (R, B, words), each pass's gates before σ or softmax (R, B, k), and which slots are filled."""
         words, ends = told_words(stories)
-        c = _states_at(self.input(lookup(self.embedding, words)), ends)  # (R, B, n, d), the most recent first
+        c = self.input(self.embedding, words, ends)  # (R, B, n, d), the most recent first
         last = (stories.questions > 0).sum(-1, keepdim=True) - 1  # (R, B, 1)
-        q = _states_at(self.question(lookup(self.embedding, stories.questions)), last).squeeze(2)
+        q = self.question(self.embedding, stories.questions, last).squeeze(2)
         c, filled = self.episode.slots(c, stories.filled)
         prepared = self.episode.prepare(c)
+        scores_of = self.gate(c, q)
         m, gates = q, []
         for _ in range(self.passes):
-            gates.append(self.gate(c, m, q))
+            gates.append(scores_of(m))
             e = self.episode(prepared, self.episode.weights(gates[-1], filled))
             m = self.memory.step(self.memory.project(e), m)
         nothing_said = m.new_zeros(*m.shape[:2], self.W_a.shape[2])
         a = self.answer.step(self.answer.project(torch.cat([nothing_said, q], -1)), m)
         return a @ self.W_a, gates, filled
-
-
-def _states_at(states: Tensor, times: Tensor) -> Tensor:
-    """The states (R, B, k, d) of (R, B, T, d) at the times (R, B, k)."""
-    return states.gather(2, times.unsqueeze(-1).expand(-1, -1, -1, states.shape[-1]))

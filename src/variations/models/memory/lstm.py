@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from variations.models.memory.base import EMPTY, Reader, initialise
-from variations.models.memory.recurrent import lookup, told_words
+from variations.models.memory.recurrent import longest_first, lookup, states_at, told_words
+from variations.models.memory.scan import LSTMScan
 from variations.models.memory.stories import Stories
 
 
@@ -36,16 +37,12 @@ class LSTM(Reader):
     def forward(self, stories: Stories) -> tuple[Tensor, list[Tensor]]:
         """See `Reader.forward`; there are no reads."""
         words = self.read_words(stories)
-        lengths = (words != EMPTY).sum(-1, keepdim=True)  # (R, B, 1)
-        R, B, T = words.shape
-        projected = torch.baddbmm(self.b, lookup(self.embedding, words).flatten(1, 2), self.W).view(R, B, T, -1)
-        h = c = projected.new_zeros(R, B, self.d)
-        for t, x in enumerate(projected.unbind(2)):
-            i, f, g, o = (x + h @ self.U).chunk(4, -1)
-            c_next = f.sigmoid() * c + i.sigmoid() * g.tanh()
-            reading = t < lengths
-            h, c = torch.where(reading, o.sigmoid() * c_next.tanh(), h), torch.where(reading, c_next, c)
-        return h @ self.W_a, []
+        last = (words != EMPTY).sum(-1, keepdim=True) - 1  # (R, B, 1)
+        W, U, b = (_with_g_last(weights) for weights in (self.W, self.U, self.b))
+        told, place, active = longest_first(words)
+        projected = lookup(torch.baddbmm(b, self.embedding, W), told, axis=1)
+        states: Tensor = LSTMScan.apply(projected, U, active)  # type: ignore[no-untyped-call]
+        return states_at(states, place, last).squeeze(2) @ self.W_a, []
 
     @staticmethod
     def read_words(stories: Stories) -> Tensor:
@@ -55,3 +52,9 @@ class LSTM(Reader):
         order = (words == EMPTY).to(torch.uint8).argsort(dim=-1, stable=True)
         longest = int((words != EMPTY).sum(-1).amax())
         return words.gather(2, order)[..., :longest]
+
+
+def _with_g_last(weights: Tensor) -> Tensor:
+    """The columns of i, f, g and o as those of i, f, o and g."""
+    i, f, g, o = weights.chunk(4, -1)
+    return torch.cat([i, f, o, g], -1)

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from variations.models.memory.base import EMPTY
+from variations.models.memory.scan import GRUScan
 from variations.models.memory.stories import Stories
 
 
@@ -32,22 +33,39 @@ class GRU(nn.Module):
         candidate = torch.tanh(of_input[1] + r * of_state[1])
         return torch.lerp(candidate, h, z)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """All states (R, B, T, d) of inputs (R, B, T, inputs), beginning with 0."""
-        R, B, T, _ = x.shape
-        h = x.new_zeros(R, B, self.d)
-        states = []
-        for projected in self.project(x).unbind(2):
-            h = self.step(projected, h)
-            states.append(h)
-        return torch.stack(states, 2) if T else x.new_zeros(R, B, 0, self.d)
+    def forward(self, embedding: Tensor, words: Tensor, times: Tensor) -> Tensor:
+        """The states (R, B, k, d) after the words at `times` (R, B, k) of texts (R, B, T), beginning with 0.
+
+        Texts have no gaps, and `times` are before their ends.
+        """
+        table = torch.baddbmm(self.b, embedding, self.W)  # few words are many texts: each is projected once
+        told, place, active = longest_first(words)
+        states: Tensor = GRUScan.apply(lookup(table, told, axis=1), self.U, active)  # type: ignore[no-untyped-call]
+        return states_at(states, place, times)
 
 
-def lookup(embedding: Tensor, words: Tensor) -> Tensor:
-    """Vectors (R, ..., d) of words (R, ...) in each restart's embedding (R, V, d)."""
+def lookup(embedding: Tensor, words: Tensor, axis: int = 0) -> Tensor:
+    """Vectors (..., d) of words, whose restart is the given axis, in each restart's embedding (R, V, d)."""
     R, V, d = embedding.shape
-    offset = V * torch.arange(R, device=words.device).view(-1, *[1] * (words.dim() - 1))
-    return embedding.reshape(R * V, d)[words + offset]
+    offset = V * torch.arange(R, device=words.device).view(-1, *[1] * (words.dim() - axis - 1))
+    return nn.functional.embedding(words + offset, embedding.reshape(R * V, d))
+
+
+def longest_first(words: Tensor) -> tuple[Tensor, Tensor, list[int]]:
+    """Texts (R, B, T) as (T, R, B), each restart's longest first; each text's place in this order (R, B); and how many
+    texts have a word at each time, in the restart that has most."""
+    lengths = (words != EMPTY).sum(-1)
+    order = lengths.argsort(dim=-1, descending=True, stable=True)
+    times = torch.arange(words.shape[2], device=words.device)
+    active: list[int] = (lengths.unsqueeze(-1) > times).sum(1).amax(0).tolist()
+    return words.gather(1, order.unsqueeze(-1).expand_as(words)).permute(2, 0, 1), order.argsort(-1), active
+
+
+def states_at(states: Tensor, place: Tensor, times: Tensor) -> Tensor:
+    """Of states (T, R, B, d) in the order of `longest_first`, those at `times` (R, B, k): (R, B, k, d)."""
+    _, R, B, d = states.shape
+    row = torch.arange(R, device=times.device).view(R, 1) * B + place
+    return nn.functional.embedding(times * (R * B) + row.unsqueeze(-1), states.reshape(-1, d))
 
 
 def told_words(stories: Stories) -> tuple[Tensor, Tensor]:
