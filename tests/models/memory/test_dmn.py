@@ -46,7 +46,7 @@ def test_the_gru_is_torchs() -> None:
     )
     lengths = (words > 0).sum(-1, keepdim=True)
     times = torch.arange(5).expand(2, 3, 5).minimum(lengths - 1)
-    states = net.input(net.embedding, words, times)
+    states = net.input.read(net.embedding, words, times)
     for r, b in itertools.product(range(2), range(3)):
         told = words[r, b, : int(lengths[r, b])]
         wanted = torch_gru(net.input, r)(net.embedding[r][told].unsqueeze(0))[0][0]

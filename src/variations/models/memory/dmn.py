@@ -144,9 +144,9 @@ class DMN(Reader):
     def _answer(self, stories: Stories) -> tuple[Tensor, list[Tensor], Tensor]:
         """Scores (R, B, words), each pass's gates before σ or softmax (R, B, k), and which slots are filled."""
         words, ends = told_words(stories)
-        c = self.input(self.embedding, words, ends)  # (R, B, n, d), the most recent first
+        c = self.input.read(self.embedding, words, ends)  # (R, B, n, d), the most recent first
         last = (stories.questions > 0).sum(-1, keepdim=True) - 1  # (R, B, 1)
-        q = self.question(self.embedding, stories.questions, last).squeeze(2)
+        q = self.question.read(self.embedding, stories.questions, last).squeeze(2)
         c, filled = self.episode.slots(c, stories.filled)
         prepared = self.episode.prepare(c)
         scores_of = self.gate(c, q)

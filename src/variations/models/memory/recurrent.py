@@ -33,12 +33,12 @@ class GRU(nn.Module):
         candidate = torch.tanh(of_input[1] + r * of_state[1])
         return torch.lerp(candidate, h, z)
 
-    def forward(self, embedding: Tensor, words: Tensor, times: Tensor) -> Tensor:
+    def read(self, embedding: Tensor, words: Tensor, times: Tensor) -> Tensor:
         """The states (R, B, k, d) after the words at `times` (R, B, k) of texts (R, B, T), beginning with 0.
 
         Texts have no gaps, and `times` are before their ends.
         """
-        table = torch.baddbmm(self.b, embedding, self.W)  # few words are many texts: each is projected once
+        table = torch.baddbmm(self.b, embedding, self.W)  # texts repeat few words: each word is projected once
         told, place, active = longest_first(words)
         states: Tensor = GRUScan.apply(lookup(table, told, axis=1), self.U, active)  # type: ignore[no-untyped-call]
         return states_at(states, place, times)
