@@ -10,7 +10,7 @@ from variations.commands.cli import command
 from variations.commands.stored import SweepKeys, bar
 from variations.configuration.extras import need
 from variations.configuration.schema import AUTO, choice, number
-from variations.configuration.tasks import named, task_of
+from variations.configuration.tasks import DEFAULT, named, task_of
 from variations.system.errors import UserError
 from variations.tasks.base import Asked
 
@@ -96,13 +96,29 @@ def _metric(config: FiguresConfig, rows: Any) -> str:
 
 
 def _rows(config: FiguresConfig) -> tuple[Any, Path]:
-    from variations.figures.traces import run_row, sweep_rows
+    from variations.figures.traces import run_row
     from variations.store.ledger import RunFolder
 
     if config.run is not None:
         folder = RunFolder.open(Path(config.run).expanduser())
         return [run_row(folder)], folder.path / "figures"
-    return sweep_rows(config.definition(), config.store), config.home / "figures"
+    return list(_sweep_rows(config)), config.home / "figures"
+
+
+def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
+    """The rows of a sweep, in its order, base row first. Raises UserError for a damaged metrics file."""
+    from variations.figures.traces import TracedRow, with_tokens
+    from variations.store.ledger import RunFolder
+    from variations.tables.collect import collect
+
+    sweep = config.definition()
+    for row in collect(sweep, config.store):
+        base = sweep.base_of(row.definition)
+        read = {run.seed: RunFolder(run.folder).read_metrics() for run in row.runs if run.folder is not None}
+        metrics = {seed: [with_tokens(line) for line in lines] for seed, lines in read.items() if lines}
+        results = {run.seed: run.result for run in row.finished}
+        name, task = row.definition.row, row.config.get("task") or DEFAULT
+        yield TracedRow(name, row.definition.label, base.row if base else None, metrics, results, task)
 
 
 def _learning(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:

@@ -2,14 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from variations.configuration.tasks import DEFAULT, named
 from variations.store.ledger import RunFolder
-from variations.store.rows import SweepDefinition
-from variations.tables.collect import collect
 
 COSTS = ("step", "tokens", "seconds", "flops")
 """Keys of a line of metrics that say how much training it took; `tokens` are source and target tokens together."""
@@ -44,20 +41,6 @@ class Curve:
     seeds: int
     tails: list[tuple[list[float], list[float]]]
     """What single seeds measured beyond the last common step, from that step on."""
-
-
-def sweep_rows(sweep: SweepDefinition, store: Path) -> list[TracedRow]:
-    """The rows of a sweep, in its order, base row first. Raises UserError for a damaged metrics file."""
-    found = []
-    for row in collect(sweep, store):
-        base = sweep.base_of(row.definition)
-        read = {run.seed: RunFolder(run.folder).read_metrics() for run in row.runs if run.folder is not None}
-        metrics = {seed: [with_tokens(line) for line in lines] for seed, lines in read.items() if lines}
-        results = {run.seed: run.result for run in row.finished}
-        name = row.definition.row
-        task = row.config.get("task") or DEFAULT
-        found.append(TracedRow(name, row.definition.label, base.row if base else None, metrics, results, task))
-    return found
 
 
 def run_row(folder: RunFolder) -> TracedRow:
