@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from parsing_pcfg import Pcfg
+from parsing_right_branching import RightBranching
+
 from variations.store.atomic import write_json
 from variations.system.errors import UserError
 from variations.tables.significance import paired_bootstrap
 from variations.tasks.parsing import scores
 from variations.tasks.parsing.linearise import Repairs
-from variations.tasks.parsing.pcfg import Pcfg
-from variations.tasks.parsing.right_branching import RightBranching
 from variations.tasks.parsing.treebank import find
 from variations.tasks.parsing.trees import Tree, read_trees
 

@@ -13,7 +13,6 @@ EXTRAS = {
     "slurm": ("submitit",),
     "ray": ("ray",),
     "export": ("ctranslate2",),
-    "parsing": ("nltk",),
 }
 """The modules that we import of each extra."""
 

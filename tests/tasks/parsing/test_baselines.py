@@ -5,9 +5,9 @@ import random
 
 import nltk
 import pytest
+from parsing_pcfg import Pcfg
+from parsing_right_branching import RightBranching
 
-from variations.tasks.parsing.pcfg import Pcfg
-from variations.tasks.parsing.right_branching import RightBranching
 from variations.tasks.parsing.trees import Tree, parse_trees
 from variations.tasks.parsing.words import signature
 

@@ -126,10 +126,7 @@ def test_the_other_form_and_the_other_network_train_too(tmp_path: Path) -> None:
     assert found["scores"]["test"]["tags"]["value"] == 100
 
 
-def test_the_report_reads_records_and_names_what_is_missing(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
+def test_the_report_reads_records_and_names_what_is_missing(run: Path, tmp_path: Path) -> None:
     import parsing_report
 
     def put(name: str, content: bytes) -> None:

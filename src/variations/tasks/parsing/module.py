@@ -1,6 +1,5 @@
 """The treebank of a configuration as a Lightning data module: trees, vocabularies, loaders."""
 
-from pathlib import Path
 from typing import Any
 
 from variations.data.entry import file_sha256
@@ -82,8 +81,3 @@ def changed_files(card: dict[str, Any], now: dict[str, str]) -> list[str]:
 def current_files(config: ParsingConfig) -> dict[str, str]:
     """SHA-256 of the treebank's files as they are now. Raises DataError as `load`."""
     return load(config.data).fingerprint()
-
-
-def card_path(folder: RunFolder) -> Path:
-    """Where a run stores the description of its treebank."""
-    return folder.path / CARD

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from variations.configuration.extras import need
 from variations.tasks.parsing.trees import Tree
 from variations.tasks.parsing.words import signature
 
@@ -27,11 +26,10 @@ class Pcfg:
     """The grammar of the training trees and its parser.
 
     `horizontal`: sisters recorded in a binarised label; `vertical`: parents recorded in any label. Unary chains become
-    one symbol. Raises UserError where NLTK is not installed.
+    one symbol.
     """
 
     def __init__(self, trees: Iterable[Tree], horizontal: int = 1, vertical: int = 0) -> None:
-        need("parsing", "the PCFG baseline")
         from nltk import Nonterminal, induce_pcfg
 
         trees = list(trees)
