@@ -18,8 +18,8 @@ from variations.tasks.sequences.config import DecodeConfig
 from variations.tasks.translation import translate as translating
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.translate import (
+    BeamConfig,
     InputLine,
-    SearchConfig,
     TranslateConfig,
     ask,
     groups,
@@ -128,7 +128,7 @@ def test_strange_lines_go_through_and_remarks_name_their_number(run):
 
 
 def test_translation_that_does_not_end_is_mentioned(run, monkeypatch):
-    out, remarks = run(b"abcdef", decode=SearchConfig(max_extra=0))
+    out, remarks = run(b"abcdef", decode=BeamConfig(max_extra=0))
     assert (out, remarks) == ("abcdef\n", "")
     monkeypatch.setattr(Parrot, "start_id", PAD)
     step = Parrot.decode_step
@@ -139,7 +139,7 @@ def test_translation_that_does_not_end_is_mentioned(run, monkeypatch):
         return logits
 
     monkeypatch.setattr(Parrot, "decode_step", endless)
-    out, remarks = run(b"abc", decode=SearchConfig(max_extra=0))
+    out, remarks = run(b"abc", decode=BeamConfig(max_extra=0))
     assert remarks == "line 1: the translation was cut off after 4 sub-words, before it ended.\n"
 
 
@@ -187,7 +187,7 @@ def test_search_is_the_runs_own_unless_asked_otherwise():
     own = TranslationConfig()
     own.decode = DecodeConfig(beam=5, alpha=1.0, max_extra=7, batch_tokens=99)
     assert search_config(TranslateConfig(), own) == DecodeConfig(5, 1.0, 7, 99, 1)
-    asked = TranslateConfig(decode=SearchConfig(beam=8, alpha=0.0, max_extra=0, batch_tokens=1), nbest=8)
+    asked = TranslateConfig(decode=BeamConfig(beam=8, alpha=0.0, max_extra=0, batch_tokens=1), nbest=8)
     assert search_config(asked, own) == DecodeConfig(8, 0.0, 0, 1, 8)
 
 

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from variations.data.text import read_text
 from variations.system.errors import DataError
-from variations.tasks.parsing.trees import SHOWN, read_text
+from variations.tasks.parsing.trees import SHOWN
 
 
 @dataclass(frozen=True)

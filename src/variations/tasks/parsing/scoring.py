@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from variations.data.text import read_text
 from variations.system.errors import DataError
 from variations.tasks.parsing.evalb import ERROR, Sentence, Summary, report, score_lines
 from variations.tasks.parsing.parameters import COLLINS, Parameters, read_parameters
-from variations.tasks.parsing.trees import read_text
 from variations.tasks.scored import Scored, ToScore, files
 
 

@@ -5,13 +5,12 @@ one. A sentence ends with a full stop. A question ends with a question mark and 
 tab, and the numbers of the sentences that support the answer.
 """
 
-import gzip
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from variations.data.text import read_text
 from variations.system.errors import DataError
 
 LINE = re.compile(r"([1-9][0-9]*) (\S.*)")
@@ -131,19 +130,6 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def lines(path: Path) -> Iterator[str]:
-    """The lines of a file without line ends; a file whose name ends in .gz is decompressed.
-
-    Raises:
-        DataError: the file cannot be read.
-    """
-    try:
-        content = path.read_bytes()
-        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
-    except OSError as error:
-        raise DataError(f"Cannot read {path}: {error.strerror or error}.") from error
-    except (EOFError, zlib.error) as error:
-        raise DataError(f"{path} is damaged and cannot be decompressed: download it again.") from error
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise DataError(f"{path}, line {line}: the text is not UTF-8.") from error
-    return (line.removesuffix("\r") for line in text.removesuffix("\n").split("\n") if text)
+    """The lines of a file without line ends. Raises DataError as `read_text`."""
+    text = read_text(path)
+    return (line for line in text.removesuffix("\n").split("\n") if text)

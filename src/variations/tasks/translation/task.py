@@ -114,9 +114,9 @@ class Translation(SequenceTask, Measures):
         import torch
 
         from variations.tasks.translation.data.subwords import subwords_of
-        from variations.tasks.translation.translate import SearchConfig, TranslateConfig, translator_of
+        from variations.tasks.translation.translate import BeamConfig, TranslateConfig, translator_of
 
-        asked = TranslateConfig(decode=SearchConfig(**search))
+        asked = TranslateConfig(decode=BeamConfig(**search))
         translator = translator_of(asked, network, subwords_of(config, folder), config)
 
         def best(lines: Sequence[str]) -> list[str]:

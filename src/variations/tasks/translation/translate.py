@@ -43,7 +43,7 @@ Load = Callable[[Path], "tuple[nn.Module, Any]"]
 
 
 @dataclass
-class SearchConfig:
+class BeamConfig:
     """Beam search; null: as the run was tested."""
 
     beam: int | None = number(None, ge=1)
@@ -58,7 +58,7 @@ class TranslateConfig:
 
     run: str | None = None
     """Folder of a run, as training printed it last."""
-    decode: SearchConfig = field(default_factory=SearchConfig)
+    decode: BeamConfig = field(default_factory=BeamConfig)
     nbest: int = number(1, ge=1)
     """Translations a line, at most decode.beam."""
     format: str = choice("text", "text", "json")
