@@ -18,7 +18,6 @@ from variations.tasks.parsing.linearise import Repairs, delinearise
 from variations.tasks.parsing.measures import SCORES
 from variations.tasks.parsing.module import ParsingData
 from variations.tasks.parsing.trees import Tree
-from variations.tasks.sequences.decoding.translator import Translator
 from variations.tasks.sequences.experiment import SequenceExperiment
 
 
@@ -35,7 +34,7 @@ class ParsingExperiment(SequenceExperiment):
     data: ParsingData
 
     def __init__(self, config: ParsingConfig, data: ParsingData, device: str = "cpu") -> None:
-        super().__init__(config, data, data.vocabulary, device)
+        super().__init__(config, data, data.encoding, data.vocabulary, device)
         self._dev_scores: list[float] = []
 
     def parse(self, trees: Sequence[Tree], place: Place, **changes: Any) -> list[tuple[Tree, Repairs]]:
@@ -43,25 +42,16 @@ class ParsingExperiment(SequenceExperiment):
 
         Under the form `vinyals`, which has no tags, words get those of `trees`.
         """
-        encoding, positions = self.data.encoding, self.config.positions
-        translator = Translator(
-            self.network,
-            encoding,
-            dataclasses.replace(self.config.decode, nbest=1, **changes),
-            device=place.device,
-            max_target=positions.max_length if positions.kind == "learned" else None,
-        )
-        sentences = [tree.words() for tree in trees]
+        form, sentences = self.data.encoding.form, [tree.words() for tree in trees]
+        translator, progress = self.translator(nbest=1, **changes), self.config.trainer.progress
         with place.precision(), torch.inference_mode():
-            found = translator.translate(
-                [" ".join(words) for words in sentences], progress=self.config.trainer.progress
-            )
+            found = translator.translate([" ".join(words) for words in sentences], progress=progress)
         return [
             delinearise(
                 line.outputs[0].text.split(),
                 words,
-                encoding.form,
-                tags=None if encoding.form.has_tags else [leaf.label for leaf in tree.leaves()],
+                form,
+                tags=None if form.has_tags else [leaf.label for leaf in tree.leaves()],
             )
             for tree, words, line in zip(trees, sentences, found, strict=True)
         ]

@@ -18,6 +18,7 @@ from variations.models.network import BRANCH_WEIGHTS, SequenceToSequence
 from variations.tasks.base import Experiment, ParameterGroup, Place
 from variations.tasks.schedules import branch_rate, frozen_steps, main_rate
 from variations.tasks.sequences.data import Pairs, PairsData
+from variations.tasks.sequences.decoding.translator import Codec, Translator, limits
 
 
 class SequenceExperiment(Experiment):
@@ -26,12 +27,16 @@ class SequenceExperiment(Experiment):
     Args:
         config: The run's configuration.
         data: Its pairs, set up.
+        codec: Text to ids and back.
         vocabulary: Rows of the (source) vocabulary.
         device: `cpu` or `cuda`.
     """
 
-    def __init__(self, config: TransformerConfig, data: PairsData, vocabulary: int, device: str = "cpu") -> None:
+    def __init__(
+        self, config: TransformerConfig, data: PairsData, codec: Codec, vocabulary: int, device: str = "cpu"
+    ) -> None:
         self.config: Any = config
+        self.codec = codec
         self.data: Any = data
         # torch.compile makes kernels of its own from torch's, and cannot look into ours for a CPU.
         plain = config.trainer.compile and device == "cpu"
@@ -41,6 +46,11 @@ class SequenceExperiment(Experiment):
         self.packs = False
         """Whether training batches go through the network without padding."""
         self.device: torch.device | str = device
+
+    def translator(self, **changes: Any) -> Translator:
+        """Beam search with the present weights; `changes` of the configuration's `decode`."""
+        decode, longest = dataclasses.replace(self.config.decode, **changes), limits(self.config)["max_target"]
+        return Translator(self.network, self.codec, decode, device=self.device, max_target=longest)
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """The weights under the recipe's schedule, and κ and α under their own (Ahmed et al. 2017, section 3)."""

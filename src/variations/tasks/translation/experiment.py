@@ -1,6 +1,5 @@
 """A translation network and its tests (Vaswani et al. 2017, section 5)."""
 
-import dataclasses
 import math
 import time
 from typing import Any
@@ -10,7 +9,6 @@ import torch
 from variations.store.atomic import write_text
 from variations.store.ledger import RunFolder
 from variations.tasks.base import Place
-from variations.tasks.sequences.decoding.translator import Translator, limits
 from variations.tasks.sequences.experiment import SequenceExperiment
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.data.module import TranslationData
@@ -33,19 +31,9 @@ class TranslationExperiment(SequenceExperiment):
     data: TranslationData
 
     def __init__(self, config: TranslationConfig, data: TranslationData, device: str = "cpu") -> None:
-        super().__init__(config, data, data.subwords.size, device)
+        super().__init__(config, data, data.subwords, data.subwords.size, device)
         self.translated: tuple[list[str], list[str]] = ([], [])
         """Translations of the latest validation, and their references."""
-
-    def translator(self, **changes: Any) -> Translator:
-        """Beam search with the present weights; `changes` of the configuration's `decode`."""
-        return Translator(
-            self.network,
-            self.data.subwords,
-            dataclasses.replace(self.config.decode, **changes),
-            device=self.device,
-            max_target=limits(self.config)["max_target"],
-        )
 
     def validate(self, place: Place) -> dict[str, float]:
         """`dev/nll` (nats per sub-word, unsmoothed, EOS counted), `dev/ppl`, and `dev/bleu` of greedy translations.
