@@ -80,12 +80,12 @@ class Transformer(SequenceToSequence):
         self.start_id = pad if config.decoder_start == "zero" else bos
         d = config.d_model
         rows = config.target_vocabulary or vocabulary
-        self.target_embedding = self._embedding(rows)
-        self.source_embedding = self.target_embedding if config.tying == "three_way" else self._embedding(vocabulary)
-        self.output = self._embedding(rows) if config.tying == "none" else self.target_embedding
+        self.target_embedding = _embedding(rows, d)
+        self.source_embedding = self.target_embedding if config.tying == "three_way" else _embedding(vocabulary, d)
+        self.output = _embedding(rows, d) if config.tying == "none" else self.target_embedding
         self.source_positions = position_codes.build(positions, d)
         self.target_positions = position_codes.build(positions, d)
-        self.task = self._embedding(config.task_vectors) if config.task_vectors else None
+        self.task = _embedding(config.task_vectors, d) if config.task_vectors else None
         encoder_layer = encoder_layer or (lambda i: EncoderLayer(config, kernels))
         decoder_layer = decoder_layer or (lambda i: DecoderLayer(config, kernels))
         self.encoder = nn.ModuleList(encoder_layer(i) for i in range(config.N))
@@ -102,9 +102,6 @@ class Transformer(SequenceToSequence):
     def forward_macs(cls, config: Config, tokens: Tokens, vocabulary: int) -> int:
         """See `SequenceToSequence.forward_macs`."""
         return flops.transformer_macs(config.model, tokens, vocabulary)
-
-    def _embedding(self, rows: int) -> nn.Parameter:
-        return nn.Parameter(torch.randn(rows, self.config.d_model) * self.config.d_model**-0.5)
 
     def embed(
         self, ids: Tensor, table: Tensor, positions: nn.Module, start: int = 0, segments: Segments | None = None
@@ -168,3 +165,7 @@ class Transformer(SequenceToSequence):
         else:
             inputs = target.roll(1, dims=1).masked_fill(packed.queries.positions == 0, self.start_id)
         return self.decode(inputs, self.start_cache(source, packed))
+
+
+def _embedding(rows: int, d: int) -> nn.Parameter:
+    return nn.Parameter(torch.randn(rows, d) * d**-0.5)

@@ -134,7 +134,7 @@ class WeightedTransformer(Transformer):
             decoder_layer=decoder_layer if branch.on_self or branch.on_cross else None,
         )
         self.branch, self.M = branch, M
-        for index, module in enumerate(self.branch_weights().values()):
+        for index, module in enumerate(WeightedTransformer.branch_weights(self).values()):
             module.index = index
 
     @classmethod
