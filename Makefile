@@ -82,7 +82,7 @@ fast: setup  ## the tests that take no more than a few seconds each
 
 torture: setup  ## kill runs and preparation, cut the power, fail each write, simulate 10,000 sweeps (over an hour)
 	@$(PY) tests/torture.py --kills 50
-	@$(PYTEST) -m exhaustive $(ARGS)
+	@VARIATIONS_TEST_FORK=0 $(PYTEST) -m exhaustive $(ARGS)
 
 bench: setup  ## time training and decoding beside the peers, in turn (some 25 minutes on a machine that does nothing else)
 	@test -e build/peers/.installed || { \

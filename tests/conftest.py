@@ -35,8 +35,8 @@ settings.register_profile("variations", deadline=None, derandomize=True)
 settings.load_profile("variations")
 
 
-pytest_plugins = ["stored_runs", "loopback"]
-"""Fixtures of tests/support that several folders use: fabricated run stores, and a web server that misbehaves."""
+pytest_plugins = ["forked", "stored_runs", "loopback"]
+"""Of tests/support: commands that begin in a moment; fabricated run stores, and a web server that misbehaves."""
 
 LONGEST = ("test_slurm.py", "test_ray.py", "test_drill.py")
 """Files that wait for clusters and leases more than they compute."""

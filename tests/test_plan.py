@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,14 @@ def plan(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "300"}
     line = [sys.executable, str(ROOT / "src" / "plan.py"), *arguments]
     return subprocess.run(line, capture_output=True, text=True, env=environment, timeout=280, check=False)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def memory_is_not_counted() -> Iterator[None]:
+    """It takes a second for each size. Processes that are started here count it, and planning/test_counting.py."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("variations.tasks.sequences.counting.activation_bytes", lambda *_: None)
+        yield
 
 
 def rows(*overrides: str, vocabulary: int | None = None) -> dict[str, dict[str, Any]]:

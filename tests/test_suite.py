@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,32 @@ def test_of_a_browser(): pytest.importorskip("no_such_browser")
 def test_known(): assert False
 """
 WHOLE_FILE = "import pytest\npytest.importorskip('no_such_library')\ndef test_runs(): pass\n"
+
+TALKS = """
+import os, sys
+print(sys.argv[1:], os.getcwd(), os.getppid(), os.environ["WORD"], sys.stdin.read(), "torch" in sys.modules)
+print("a fault", file=sys.stderr)
+sys.exit(7)
+"""
+WAITS = "import time; print('here', flush=True); time.sleep(60)"
+
+
+def test_a_command_that_a_test_starts_is_a_new_process_in_all_but_its_imports(tmp_path: Path) -> None:
+    (tmp_path / "variations").mkdir()  # as beside the scripts of src/
+    script = tmp_path / "script.py"
+    script.write_text(TALKS)
+    line = [sys.executable, str(script), "a", "b c"]
+    words = {**os.environ, "WORD": "said"}
+    done = subprocess.run(line, cwd=tmp_path, env=words, input="typed", capture_output=True, text=True, check=False)
+    forked = sys.platform.startswith("linux") and os.environ.get("VARIATIONS_TEST_FORK") != "0"
+    assert done.stdout == f"['a', 'b c'] {tmp_path} {os.getpid()} said typed {forked}\n"
+    assert (done.returncode, done.stderr) == (7, "a fault\n")
+
+    script.write_text(WAITS)
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"here\n"
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(timeout=60) == -signal.SIGINT
 
 
 @pytest.mark.slow

@@ -209,7 +209,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     `learner`: all, all but a few marked slow, for tests that train. `copier`: those that the test's module names in
     `COPIERS`. Rows, whose choices the other cases have one by one, meet all checks in `make torture`, and in the test
-    suite an update by their recipe.
+    suite an update by their recipe; files of `conf/`, which are made of the same choices, do all but overfit.
     """
     branched = [case for case in OPTIONS if case.config.model.kind == "weighted"]
     branched += [case for case in FILES if case.name.startswith("conf/branch/")]
@@ -225,7 +225,7 @@ def _marks(case: Case, fixture: str, metafunc: pytest.Metafunc) -> list[pytest.M
     if fixture == "copier":
         return [] if case.name in metafunc.module.COPIERS_OF_THE_SUITE else [pytest.mark.exhaustive]
     if fixture == "learner" and case.name not in REPRESENTATIVE:
-        return [pytest.mark.slow, pytest.mark.exhaustive] if case in ROWS else [pytest.mark.slow]
+        return [pytest.mark.slow] if case in OPTIONS else [pytest.mark.slow, pytest.mark.exhaustive]
     if case not in ROWS:
         return []
     by_recipe = "recipe" in metafunc.function.__name__

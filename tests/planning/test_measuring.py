@@ -39,6 +39,8 @@ def known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, values: dict[str, Any
 
     monkeypatch.setattr(measuring, "_measure", answer)
     monkeypatch.setattr(measuring, "_place", lambda shape, key: tmp_path / "plan" / f"{key}.json")
+    # It takes a second for each size, and is not looked at here.
+    monkeypatch.setattr("variations.tasks.sequences.counting.activation_bytes", lambda *_: None)
     return asked
 
 

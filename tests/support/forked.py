@@ -1,0 +1,283 @@
+"""Commands that tests start begin in a moment: they are forked from a process that has imported torch and Lightning.
+
+To import both takes some five seconds of a core, and the tests start hundreds of commands, which start rows, which
+start ranks. This plugin lets `subprocess` fork a command of ours where it would start an interpreter for it: a script
+beside the package, as in `src/`, or `-m variations…`. The process is new in all else, with a number, streams, folder,
+environment and signals of its own, and imports our code anew. It is a child of the one that asked (CLONE_PARENT), to
+be waited for and killed like any other. What Python, torch and their libraries read from the environment when they
+start must be as it was here; otherwise, or on another system than Linux, a new interpreter is started as ever. So it
+is for the wheel's own environment, and for scripts that look at what is imported.
+
+VARIATIONS_TEST_FORK=0 switches it off: `make torture` does so.
+"""
+
+import atexit
+import ctypes
+import gc
+import importlib
+import io
+import json
+import logging
+import os
+import platform
+import random
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+PYTHON = sys.executable
+HEAVY = ("torch", "numpy", "pytorch_lightning", "hydra", "sentencepiece", "sacrebleu", "rich.progress", "requests")
+"""What takes long to import. Nothing of ours is among it."""
+CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
+CLONE_PARENT = 0x00008000
+AT_THE_START = (
+    "PYTHON",
+    "LC_",
+    "LANG",
+    "LD_",
+    "OMP_",
+    "MKL_",
+    "OPENBLAS_",
+    "KMP_",
+    "TORCH",
+    "PYTORCH",
+    "CUDA",
+    "TRITON",
+)
+"""Beginnings of variables that are read when the interpreter starts or a library is imported."""
+LATER = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE")
+
+
+def pytest_sessionstart() -> None:
+    """Let `subprocess` fork commands of ours from now on."""
+    if sys.platform.startswith("linux") and CLONE and os.environ.get("VARIATIONS_TEST_FORK") != "0":
+        _patch(None)
+
+
+def _patch(server: socket.socket | None) -> None:
+    start: Any = subprocess._fork_exec  # type: ignore[attr-defined]
+    found = [server]
+
+    def fork_exec(args: Sequence[str], executables: Sequence[bytes], *rest: Any) -> int:
+        if _command(args, executables, rest[2]) is not None:
+            if found[0] is None:
+                found[0] = _server()
+            number = _ask(found[0], args, *rest)
+            if number:
+                return number
+        return int(start(args, executables, *rest))
+
+    subprocess._fork_exec = fork_exec  # type: ignore[attr-defined]
+
+
+# Who asks --------------------------------------------------------------------------------------------------------
+
+
+def _command(args: Sequence[Any], executables: Sequence[bytes], cwd: Any) -> tuple[bool, bool, list[str]] | None:
+    """Whether its first folder stays off the path, whether it is a module, and its words; None if it is not ours."""
+    words = [os.fspath(word) for word in args]
+    if list(executables) != [os.fsencode(PYTHON)] or not all(isinstance(word, str) for word in words):
+        return None
+    del words[0]
+    safe = words[:1] == ["-P"]
+    if safe:
+        del words[0]
+    if words[:1] == ["-m"] and len(words) > 1 and words[1].startswith("variations."):
+        return safe, True, words[1:]
+    script = Path(cwd or "", *words[:1])
+    return (safe, False, words) if script.suffix == ".py" and (script.parent / "variations").is_dir() else None
+
+
+def _ask(
+    server: socket.socket, args: Sequence[Any], close: bool, kept: Sequence[int], cwd: Any, env: Any,
+    p2cread: int, p2cwrite: int, c2pread: int, c2pwrite: int, errread: int, errwrite: int,
+    errpipe_read: int, errpipe_write: int, restore: bool, session: bool, *rest: Any,
+) -> int:  # fmt: skip
+    """The number of the forked process; 0 if this one has to be started in the usual way."""
+    *_, before, _ = rest
+    folder = str(Path.cwd()) if cwd is None else os.fspath(cwd)
+    listed = {os.fsencode(k): os.fsencode(v) for k, v in os.environ.items()}
+    if env is not None:
+        listed = dict(line.split(b"=", 1) for line in env)
+    environment = {os.fsdecode(name): os.fsdecode(value) for name, value in listed.items()}
+    plain = close and len(kept) == 1 and restore and before is None and Path(folder).is_dir()
+    if not plain or _at_the_start(environment) != AT_START or rest[:5] not in {(-1, None, None, None, -1)}:
+        return 0
+    streams = [given if given != -1 else own for own, given in enumerate((p2cread, c2pwrite, errwrite))]
+    request = {"args": [os.fspath(word) for word in args], "env": environment, "cwd": folder, "session": session}
+    try:
+        text = json.dumps(request).encode()
+        socket.send_fds(server, [len(text).to_bytes(8, "big")], streams)
+        server.sendall(text)
+        return int.from_bytes(_read(server, 8), "big")
+    except OSError:  # a stream is closed, or the server is gone
+        return 0
+
+
+def _at_the_start(environment: dict[str, str]) -> dict[str, str]:
+    return {k: v for k, v in environment.items() if k.startswith(AT_THE_START) and k not in LATER}
+
+
+AT_START: dict[str, str] = _at_the_start(dict(os.environ))
+
+
+def _server() -> socket.socket:
+    """Start a process that imports what takes long, and then forks."""
+    ours, theirs = socket.socketpair()
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    without = {k: v for k, v in os.environ.items() if k not in LATER}
+    line = [PYTHON, "-P", __file__, str(theirs.fileno())]
+    process = subprocess.Popen(line, env=without, pass_fds=[theirs.fileno()], **quiet)
+    theirs.close()
+    atexit.register(process.wait)
+    atexit.register(ours.close)
+    return ours
+
+
+# Who forks -------------------------------------------------------------------------------------------------------
+
+
+def _read(end: socket.socket, count: int) -> bytes:
+    found = b""
+    while len(found) < count:
+        part = end.recv(count - len(found))
+        if not part:
+            raise EOFError
+        found += part
+    return found
+
+
+def _serve(end: socket.socket) -> None:
+    """Fork for each request, until the other end is closed. Only a forked process returns."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    libc = ctypes.PyDLL(None, use_errno=True)
+    while True:
+        try:
+            head, given, _, _ = socket.recv_fds(end, 8, 3)
+            if not head:
+                os._exit(0)
+            size = int.from_bytes(head + _read(end, 8 - len(head)), "big")
+            request = json.loads(_read(end, size))
+        except (EOFError, OSError):
+            os._exit(0)
+        number = libc.syscall(CLONE, CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
+        if number == 0:
+            ctypes.pythonapi.PyOS_AfterFork_Child()
+            _become(request, given)
+            return
+        for stream in given:
+            os.close(stream)
+        end.sendall(max(number, 0).to_bytes(8, "big"))
+
+
+def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
+    """Be the wanted process, and end."""
+    code = 1
+    try:
+        if request["session"]:
+            os.setsid()
+        for own, given in enumerate(streams):
+            os.dup2(given, own)
+        os.closerange(3, 4096)
+        server = _next_server()
+        os.chdir(request["cwd"])
+        os.environ.clear()
+        os.environ.update(request["env"])
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        random.seed()
+        sys.modules["numpy"].random.seed()
+        _open_streams()
+        sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+        _patch(server)
+        found = _command(request["args"], [os.fsencode(PYTHON)], None)
+        assert found is not None
+        code = _run(*found)
+    except BaseException:  # noqa: BLE001
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _open_streams() -> None:
+    """Open the standard streams as the interpreter does, also for the loggers of what is imported already."""
+    unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        old = getattr(sys, name)
+        raw = os.fdopen(number, "rb" if number == 0 else "wb", buffering=0 if unbuffered and number else -1)
+        new = io.TextIOWrapper(
+            raw, old.encoding, old.errors, line_buffering=number == 2, write_through=unbuffered and number > 0
+        )
+        for place in (name, f"__{name}__"):
+            setattr(sys, place, new)
+        for handler in [reference() for reference in logging._handlerList]:  # type: ignore[attr-defined]
+            if getattr(handler, "stream", None) is old:
+                handler.stream = new
+        KEPT.append(old)
+
+
+KEPT: list[Any] = []
+"""The streams of the server, which would close their files when they are deleted."""
+
+
+def _next_server() -> socket.socket:
+    """A process as this one is now, for those that this one starts."""
+    ours, theirs = socket.socketpair()
+    if os.fork() == 0:
+        ours.close()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(nothing, stream)
+        _serve(theirs)
+    theirs.close()
+    return ours
+
+
+def _run(safe: bool, module: bool, words: list[str]) -> int:
+    """Run a command as the interpreter does, and return its code."""
+    script = Path.cwd() / words[0]
+    first = [] if safe or os.environ.get("PYTHONSAFEPATH") else [str(Path.cwd() if module else script.parent)]
+    given = os.environ.get("PYTHONPATH", "")
+    sys.path[:0] = [*first, *(given.split(os.pathsep) if given else [])]
+    sys.argv[:] = words
+    try:
+        if module:
+            runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+        else:
+            main = sys.modules["__main__"] = ModuleType("__main__")
+            main.__file__ = str(script)
+            exec(compile(script.read_bytes(), str(script), "exec"), main.__dict__)
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if code and not isinstance(end.code, int):
+            print(end.code, file=sys.stderr)
+    except BaseException as error:  # noqa: BLE001
+        sys.excepthook(type(error), error, error.__traceback__)
+        code = 1
+        if isinstance(error, KeyboardInterrupt):
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            code = code or 120
+    return code
+
+
+if __name__ == "__main__":
+    for name in HEAVY:
+        importlib.import_module(name)
+    assert len(list(Path("/proc/self/task").iterdir())) == 1, "a process with several threads cannot be forked"
+    gc.freeze()
+    _serve(socket.socket(fileno=int(sys.argv[1])))
