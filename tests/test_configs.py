@@ -49,6 +49,7 @@ def test_every_branch_option_but_learned_changes_something(option: str) -> None:
     assert bool(changed_keys(plain, changed)) == (option != "learned")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", options("variation"))
 def test_every_row_composes(row: str) -> None:
     config = compose_run([f"variation={row}"])

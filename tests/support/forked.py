@@ -2,11 +2,11 @@
 
 To import both takes some five seconds of a core, and the tests start hundreds of commands, which start rows, which
 start ranks. This plugin lets `subprocess` fork a command of ours where it would start an interpreter for it: a script
-beside the package, as in `src/`, or `-m variations…`. The process is new in all else, with a number, streams, folder,
-environment and signals of its own, and imports our code anew. It is a child of the one that asked (CLONE_PARENT), to
-be waited for and killed like any other. What Python, torch and their libraries read from the environment when they
-start must be as it was here; otherwise, or on another system than Linux, a new interpreter is started as ever. So it
-is for the wheel's own environment, and for scripts that look at what is imported.
+of this project or beside a copy of the package, or `-m variations…`. The process is new in all else, with a number,
+streams, folder, environment and signals of its own, and imports our code anew. It is a child of the one that asked
+(CLONE_PARENT), to be waited for and killed like any other. What Python, torch and their libraries read from the
+environment when they start must be as it was here; otherwise, or on another system than Linux, a new interpreter is
+started as ever. So it is for the wheel's own environment, and for scripts that look at what is imported.
 
 VARIATIONS_TEST_FORK=0 switches it off: `make torture` does so.
 """
@@ -29,15 +29,19 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+ROOT = Path(__file__).resolve().parents[2]
 PYTHON = sys.executable
 HEAVY = ("torch", "numpy", "pytorch_lightning", "hydra", "sentencepiece", "sacrebleu", "rich.progress", "requests")
 """What takes long to import. Nothing of ours is among it."""
 CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
-CLONE_PARENT = 0x00008000
+CLONE_PARENT, SET_NAME = 0x00008000, 15
+NAME = "forks"
+"""As which a process that forks is listed. Each process that was forked has one as its child."""
 AT_THE_START = (
     "PYTHON",
     "LC_",
@@ -53,7 +57,11 @@ AT_THE_START = (
     "TRITON",
 )
 """Beginnings of variables that are read when the interpreter starts or a library is imported."""
-LATER = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE")
+LATER = (
+    *("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE"),
+    *("TORCHINDUCTOR_CACHE_DIR", "PYTORCH_NVML_BASED_CUDA_CHECK"),  # torch and Lightning set them
+)
+"""Those among them that the forked process heeds, or that make no difference."""
 
 
 def pytest_sessionstart() -> None:
@@ -93,7 +101,8 @@ def _command(args: Sequence[Any], executables: Sequence[bytes], cwd: Any) -> tup
     if words[:1] == ["-m"] and len(words) > 1 and words[1].startswith("variations."):
         return safe, True, words[1:]
     script = Path(cwd or "", *words[:1])
-    return (safe, False, words) if script.suffix == ".py" and (script.parent / "variations").is_dir() else None
+    ours = (script.parent / "variations").is_dir() or (ROOT in script.parents and script != Path(__file__))
+    return (safe, False, words) if script.suffix == ".py" and ours else None
 
 
 def _ask(
@@ -159,6 +168,7 @@ def _serve(end: socket.socket) -> None:
     """Fork for each request, until the other end is closed. Only a forked process returns."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     libc = ctypes.PyDLL(None, use_errno=True)
+    libc.prctl(SET_NAME, NAME.encode())
     while True:
         try:
             head, given, _, _ = socket.recv_fds(end, 8, 3)
@@ -171,6 +181,7 @@ def _serve(end: socket.socket) -> None:
         number = libc.syscall(CLONE, CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
         if number == 0:
             ctypes.pythonapi.PyOS_AfterFork_Child()
+            libc.prctl(SET_NAME, b"python")
             _become(request, given)
             return
         for stream in given:
@@ -180,14 +191,14 @@ def _serve(end: socket.socket) -> None:
 
 def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
     """Be the wanted process, and end."""
-    code = 1
+    code, number = 1, 0
     try:
         if request["session"]:
             os.setsid()
         for own, given in enumerate(streams):
             os.dup2(given, own)
         os.closerange(3, 4096)
-        server = _next_server()
+        server, number = _next_server()
         os.chdir(request["cwd"])
         os.environ.clear()
         os.environ.update(request["env"])
@@ -203,6 +214,10 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
     except BaseException:  # noqa: BLE001
         traceback.print_exc()
     finally:
+        with suppress(OSError):
+            if number:
+                os.kill(number, signal.SIGKILL)
+                os.waitpid(number, 0)
         os._exit(code)
 
 
@@ -227,17 +242,17 @@ KEPT: list[Any] = []
 """The streams of the server, which would close their files when they are deleted."""
 
 
-def _next_server() -> socket.socket:
-    """A process as this one is now, for those that this one starts."""
+def _next_server() -> tuple[socket.socket, int]:
+    """A process as this one is now, for those that this one starts, and its number."""
     ours, theirs = socket.socketpair()
-    if os.fork() == 0:
+    if (number := os.fork()) == 0:
         ours.close()
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in range(3):
             os.dup2(nothing, stream)
         _serve(theirs)
     theirs.close()
-    return ours
+    return ours, number
 
 
 def _run(safe: bool, module: bool, words: list[str]) -> int:

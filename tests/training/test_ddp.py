@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import forked
 import pytest
 
 from variations.configuration.compose import compose_run, to_dict
@@ -63,7 +64,8 @@ def wait_for_step(folder: RunFolder, step: int, process: "subprocess.Popen[str]"
 
 def ranks(process: "subprocess.Popen[str]") -> list[int]:
     """Process ids of the ranks, in order."""
-    return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return [int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text() != f"{forked.NAME}\n"]
 
 
 def alive(pid: int) -> bool:

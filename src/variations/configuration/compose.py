@@ -125,13 +125,19 @@ def to_config(node: DictConfig | Mapping[str, Any], schema: type[T]) -> T:
     if issubclass(schema, RunConfig):
         schema = cast(type[T], tasks.schema_for(schema, node.get("task")))
     try:
-        typed = OmegaConf.merge(OmegaConf.structured(schema), node)
+        typed = OmegaConf.merge(_typed(cast(Any, schema)), node)
         result = OmegaConf.to_object(typed)
     except OmegaConfBaseException as error:
         raise ConfigError([composition_fault(error)]) from error
     if not isinstance(result, schema):
         raise ConfigError([f"expected keys and values for {schema.__name__}"])
     return result
+
+
+@lru_cache(maxsize=16)
+def _typed(schema: type[Any]) -> DictConfig:
+    """A schema as OmegaConf holds it; to be copied, as `merge` does, and not changed."""
+    return cast(DictConfig, OmegaConf.structured(schema))
 
 
 def compose_run(overrides: Sequence[str] = (), *, extra_folder: str | None = None) -> Any:
