@@ -11,8 +11,10 @@ that is in it.
 """
 
 import builtins
+import errno
 import io
 import itertools
+import mmap
 import os
 import random
 import shutil
@@ -168,22 +170,35 @@ def recorded(root: Path) -> Iterator[list[Event]]:
         yield events
 
 
+class Operations:
+    """The operations so far that a disk may refuse, of this process and of those forked from it."""
+
+    def __init__(self) -> None:
+        self._count = mmap.mmap(-1, 8)  # shared by forked processes
+
+    def __len__(self) -> int:
+        return int.from_bytes(self._count[:], "little")
+
+    def add(self) -> int:
+        """Count one more; returns its number, from 1."""
+        self._count[:] = (len(self) + 1).to_bytes(8, "little")
+        return len(self)
+
+
 @contextmanager
-def failing(root: Path, *, at: int, error: int, for_ever: bool = True) -> Iterator[list[str]]:
+def failing(root: Path, *, at: int, error: int, for_ever: bool = True) -> Iterator[Operations]:
     """Let the `at`-th operation below `root` that a disk may refuse fail, and, `for_ever`, all later ones.
 
-    Deleting always works; so does renaming on a full disk. Yields the names of the operations so far.
+    Deleting always works; so does renaming on a full disk. Yields the operations so far.
     """
-    import errno
-
     refusable = {"write", "create"} if error == errno.ENOSPC else {"write", "create", "flush", "rename"}
-    done: list[str] = []
+    done = Operations()
 
     def on(event: Event) -> None:
         if event.kind not in refusable:
             return
-        done.append(f"{event.kind} {event.path}")
-        if len(done) == at or (for_ever and len(done) > at):
+        number = done.add()
+        if number == at or (for_ever and number > at):
             raise OSError(error, os.strerror(error), event.path)
 
     with watched(root, on):

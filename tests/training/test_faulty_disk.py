@@ -1,29 +1,21 @@
 """A power cut at any moment, or a disk that refuses at the n-th write: the run, continued, is the undisturbed one."""
 
 import errno
-import importlib.util
-import os
 import pickle
 import random
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import faulty_disk
 import pytest
+from forking import forked
 
+import torture
 from variations.commands import run
 from variations.configuration.compose import to_dict
 from variations.configuration.schema import RunConfig
 from variations.store.ledger import RunFolder
-from variations.system.errors import UserError
-
-_SPEC = importlib.util.spec_from_file_location("torture", Path(__file__).parents[1] / "torture.py")
-assert _SPEC is not None and _SPEC.loader is not None
-torture = importlib.util.module_from_spec(_SPEC)
-sys.modules["torture"] = torture  # its dataclasses look there
-_SPEC.loader.exec_module(torture)
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the tests fork")
 CHANGES = (
@@ -33,35 +25,8 @@ CHANGES = (
     "trainer.checkpoint_every=2",
     "trainer.val_every=4",
 )
-UNCAUGHT, NO_FURTHER = 99, 98
-"""Exit codes of a process that raised what is no fault of the user's, and of one with no such operation left."""
-
-
-def forked(work: Callable[[], object], log: Path) -> int:
-    """Do something in a process of its own; returns its exit code."""
-    child = os.fork()
-    if child == 0:
-        code = UNCAUGHT
-        try:
-            sys.stdout = sys.stderr = log.open("w", buffering=1)  # pytest has put files of its own there
-            os.dup2(sys.stdout.fileno(), 1)
-            os.dup2(sys.stdout.fileno(), 2)
-            work()
-            code = 0
-        except UserError as error:
-            print(f"error: {error}", file=sys.stderr)
-            code = error.exit_code
-        except SystemExit as asked:
-            code = asked.code if isinstance(asked.code, int) else 1
-        except BaseException:  # noqa: BLE001 - whatever it was, the parent must not go on in this process
-            import traceback
-
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+NO_FURTHER = 98
+"""Exit code of a process with no such operation left."""
 
 
 def home(place: Path) -> RunFolder:

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from variations.data.entry import cache_fault
 from variations.data.transfer import SPARE, require_space
 from variations.system.errors import UserError
 
@@ -37,7 +38,7 @@ def extract(archive: Path, folder: Path, members: Collection[str] | None = None)
         reason = str(error).partition("\n")[0].rstrip(":")  # tarfile adds what it tried, line by line
         raise UserError(f"The archive {archive} is damaged ({reason}): delete it and start again.") from error
     except OSError as error:
-        raise UserError(f"Cannot unpack {archive} into {folder}: {error.strerror or error}.") from error
+        raise cache_fault(f"Cannot unpack {archive} into {folder}", error) from error
     return folder
 
 

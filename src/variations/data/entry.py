@@ -10,21 +10,32 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from variations.store.atomic import told_if_unwritable
-from variations.system.errors import UserError
+from variations.store.atomic import BROKEN, FULL
+from variations.system.errors import RunFailedError, UserError
 
 META = "meta.json"
 
 
-def told_if_cache_unwritable(path: Path) -> AbstractContextManager[None]:
-    """Raise a UserError where a file or folder of the cache cannot be written."""
-    return told_if_unwritable(path, ". Free some space or name another folder with data.cache=DIR.")
+@contextmanager
+def told_if_cache_unwritable(path: Path) -> Iterator[None]:
+    """Raise what `cache_fault` makes of it where a file or folder of the cache cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise cache_fault(f"Cannot write {path}", error) from error
+
+
+def cache_fault(what: str, error: OSError) -> UserError:
+    """An error in the user's terms: RunFailedError if a disk that is full, broken or read-only stopped the work."""
+    kind = RunFailedError if error.errno in (*FULL, *BROKEN) else UserError
+    remedy = "Repair the disk" if error.errno in BROKEN else "Free some space"
+    return kind(f"{what}: {error.strerror or error}. {remedy} or name another folder with data.cache=DIR.")
 
 
 def file_sha256(path: Path) -> str:

@@ -21,6 +21,7 @@ from variations.store import fence
 from variations.system.errors import RunFailedError, UserError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
+BROKEN = (errno.EIO, errno.EROFS, errno.ESTALE)
 LARGEST = 64 << 20
 """Bytes of a file of keys and values that are read; runs write some thousands."""
 DEEPEST = 60
@@ -62,7 +63,7 @@ def disk_refusals_told() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in (*FULL, errno.EIO, errno.EROFS, errno.ESTALE, errno.EACCES):
+        if error.errno not in (*FULL, *BROKEN, errno.EACCES):
             raise
         what, remedy = ("is full", "make room") if error.errno in FULL else ("cannot be written", "repair that")
         raise RunFailedError(

@@ -215,23 +215,34 @@ class Lease:
     def _make(self) -> bool:
         """Create the complete file, unless there is one with that number."""
         temporary = self.folder / f".lease.{os.getpid()}-{self.record.token}.tmp"
-        temporary.write_text(json_text(self._content()) + "\n", encoding="utf-8")
-        flush(temporary)  # after a power cut, an empty lease would count as held until its time was over
+        text = json_text(self._content()) + "\n"
         try:
-            os.link(temporary, self.path)
-            return True
-        except FileExistsError:
-            # A network file system may repeat a request whose answer was lost: then the file is this very one.
-            return temporary.samefile(self.path)
-        except OSError:  # no links here: a reader may find the file empty, and then takes it for held
+            temporary.write_text(text, encoding="utf-8")
+            flush(temporary)  # after a power cut, an empty lease would count as held until its time was over
             try:
-                with self.path.open("x", encoding="utf-8") as file:
-                    file.write(json_text(self._content()) + "\n")
-                return True
+                os.link(temporary, self.path)
             except FileExistsError:
-                return False
+                # A network file system may repeat a request whose answer was lost: then the file is this very one.
+                return temporary.samefile(self.path)
+            except OSError:  # no links here
+                return self._make_without_links(text)
+            return True
         finally:
             temporary.unlink(missing_ok=True)
+
+    def _make_without_links(self, text: str) -> bool:
+        """The same where a reader may find the file empty; it then takes the lease for held."""
+        try:
+            with self.path.open("x", encoding="utf-8") as file:
+                try:
+                    file.write(text)
+                    file.flush()
+                except OSError:
+                    self.path.unlink()
+                    raise
+        except FileExistsError:
+            return False
+        return True
 
 
 @dataclass

@@ -6,7 +6,8 @@ process is watched, and its result is reported as that of another sweep.
 
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from variations.store.lease import Lease, Record, Watch, read
 from variations.sweeping.outcomes import DONE, Outcome
@@ -78,7 +79,8 @@ class Control:
             if outcome.state == "submitted":
                 self._left_behind(outcome)
             elif outcome.lease is not None:
-                outcome.lease.release()
+                with self._told(outcome, "its lease cannot be released"):
+                    outcome.lease.release()
 
     def _left_behind(self, outcome: Outcome) -> None:
         """Set the state of a run that has not ended: still in a queue, held by another sweep, or pending."""
@@ -124,7 +126,8 @@ class Control:
         outcome.folder.create(self.sources.configuration(outcome))
         key = self.pool.submit(outcome.pooled())
         outcome.state, outcome.began = "submitted", time.monotonic()
-        outcome.lease.beat(key=key)
+        with self._told(outcome, "its lease cannot be written"):
+            outcome.lease.beat(key=key)
         self.show.started(self.outcomes, outcome)
 
     def _leave(self, outcome: Outcome, pool: str | None, key: str | None) -> None:
@@ -144,9 +147,10 @@ class Control:
         if record is None or record.state != "queued" or record.process.alive() is not False:
             return
         seconds = outcome.job.config.sweep.lease_seconds
-        outcome.lease = Lease.claim(
-            outcome.folder.path, record, "queued", pool=self.pool.name, key=record.key, seconds=seconds
-        )
+        with self._told(outcome, "its lease cannot be written"):
+            outcome.lease = Lease.claim(
+                outcome.folder.path, record, "queued", pool=self.pool.name, key=record.key, seconds=seconds
+            )
 
     def _beat(self, now: float) -> None:
         queued = [outcome for outcome in self.outcomes if outcome.lease is not None]
@@ -154,11 +158,17 @@ class Control:
             return
         self._beaten = now
         for outcome in queued:
-            try:
+            with self._told(outcome, "its lease cannot be written"):
                 if outcome.lease is not None and not outcome.lease.beat():
                     outcome.lease = None  # the run itself holds it now
-            except OSError as error:
-                self.show.say(f"{outcome.name}: its lease cannot be written ({error}).")
+
+    @contextmanager
+    def _told(self, outcome: Outcome, what: str) -> Iterator[None]:
+        """Go on where a disk refuses: a lease that is not renewed or released runs out by itself."""
+        try:
+            yield
+        except (UserError, OSError) as error:
+            self.show.say(f"{outcome.name}: {what} ({error}).")
 
     # Ending ---------------------------------------------------------------------------------------------------------
 
@@ -191,8 +201,10 @@ class Control:
         if status is None or status.state != "failed":  # it could not record that itself
             record = read(outcome.folder.path)
             seconds = outcome.job.config.sweep.lease_seconds
-            free = self.watch.free(outcome.folder.path, record)
-            if not (free and outcome.folder.declare_failed(how, record, seconds=seconds)):
+            free, declared = self.watch.free(outcome.folder.path, record), True  # so far as a disk lets us
+            with self._told(outcome, "its failure cannot be recorded"):
+                declared = bool(free) and outcome.folder.declare_failed(how, record, seconds=seconds)
+            if not declared:
                 outcome.state, outcome.by_other = "elsewhere", True  # another sweep noticed it too, and was faster
                 return
             status = outcome.status()
@@ -227,7 +239,8 @@ class Control:
 
     def _give_back(self, outcome: Outcome) -> None:
         if outcome.lease is not None:
-            outcome.lease.release()
+            with self._told(outcome, "its lease cannot be released"):
+                outcome.lease.release()
             outcome.lease = None
 
     def _end(self, outcome: Outcome, state: str, reason: str = "") -> None:

@@ -116,8 +116,11 @@ def prepare(cache: Path, source: str, target: str, *, progress: bool = True) -> 
                 for remnant in (made, folder):  # a dead process's: this one holds the lock
                     shutil.rmtree(remnant, ignore_errors=True)
                 made.mkdir()
-                _build(made, cache / "downloads" / "wmt14", source, target, progress)
-                made.replace(folder)
+                try:
+                    _build(made, cache / "downloads" / "wmt14", source, target, progress)
+                    made.replace(folder)
+                finally:
+                    shutil.rmtree(made, ignore_errors=True)
     return folder
 
 

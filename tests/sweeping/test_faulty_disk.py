@@ -1,0 +1,179 @@
+"""A disk that refuses at the n-th write of a sweep: each row's fault is a sentence, and the same line ends the sweep.
+
+The rows keep folder, lease and log as runs do, but train nothing; what a disk does to training is tested elsewhere.
+"""
+
+import errno
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+
+import faulty_disk
+import pytest
+from forking import forked
+
+from variations.commands import run
+from variations.configuration.compose import compose_run
+from variations.configuration.schema import RunConfig
+from variations.store import lease
+from variations.store.process_identity import Process
+from variations.store.run_folder import RunFolder
+from variations.sweeping import control
+from variations.sweeping.control import Control
+from variations.sweeping.jobs import Job
+from variations.sweeping.outcomes import Outcome
+from variations.sweeping.overview import Overview, summary
+from variations.sweeping.pool import Ended, PooledRun
+from variations.system.errors import ExitCode
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the tests fork")
+NO_FURTHER = 98
+"""Exit code of a process with no such operation left."""
+ROWS = ("narrow", "wide")
+
+
+@dataclass
+class ForkingPool:
+    """Runs one at a time, in processes forked from the sweep's: they meet the same disk."""
+
+    name: str = "forking"
+    outlives: bool = False
+    running: list[tuple[PooledRun, int]] = field(default_factory=list)
+
+    def room(self) -> int:
+        return 1 - len(self.running)
+
+    def submit(self, one: PooledRun) -> str:
+        with (one.folder / "log.txt").open("ab", buffering=0) as log:
+            child = os.fork()
+            if child == 0:
+                work(one.folder, log.fileno())
+        self.running.append((one, child))
+        return Process.of(child).key
+
+    def alive(self, key: str) -> bool | None:
+        process = Process.from_key(key)
+        return process.alive() if process else None
+
+    def adopt(self, one: PooledRun, key: str) -> None:
+        raise NotImplementedError
+
+    def ended(self) -> list[Ended]:
+        over = [Ended(one, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])) for one, child in self.running]
+        self.running = []
+        return over
+
+    def stop(self) -> None:
+        pass
+
+
+def work(folder: Path, log: int) -> None:
+    """As `python -m variations.commands.run` does."""
+    code: int = ExitCode.FAILED
+    try:
+        for descriptor in (1, 2):
+            os.dup2(log, descriptor)
+        sys.stdout = sys.stderr = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115
+        sys.argv[1:] = [str(folder)]
+        code = run.main()
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
+
+
+def train_and_test(config: RunConfig, folder: RunFolder, interrupt: object) -> dict[str, int]:
+    folder.truncate_metrics(0)
+    for step in (1, 2):
+        folder.append_metrics({"step": step})
+    return {"schema": 1, "width": config.model.d_ff}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, "KEY_SECONDS", 0.1)  # a run waits so long for what its sweep may be unable to write
+    monkeypatch.setattr(control, "POLL", 0.0)
+    monkeypatch.setattr(control, "LOOK", 0.0)
+    monkeypatch.setattr(run, "_train_and_test", train_and_test)
+
+
+@pytest.fixture(scope="module")
+def configuration(tmp_path_factory: pytest.TempPathFactory) -> RunConfig:
+    import variations.training.checkpoints
+    import variations.training.interrupt  # noqa: F401 - once, not in every process
+
+    return compose_run([f"runs={tmp_path_factory.mktemp('faulty') / 'runs'}", "sweep=quickstart", "sweep.retries=0"])
+
+
+def sweep(config: RunConfig) -> None:
+    """As the command does. Raises SystemExit with code 1 if a row failed."""
+    outcomes = []
+    for number, row in enumerate(ROWS):
+        changed = {"model": replace(config.model, d_ff=32 << number), "variation": replace(config.variation, row=row)}
+        own = replace(config, **changed, sweep=replace(config.sweep, name="mine"))
+        outcomes.append(Outcome.of(Job(row, 1, (), own, Path(config.runs, "mine", row, "seed1"))))
+    try:
+        Control(ForkingPool(), outcomes, Overview()).run()
+    finally:
+        summary(outcomes)
+    if not all(outcome.ok for outcome in outcomes):
+        raise SystemExit(ExitCode.FAILED)
+
+
+def contents(runs: Path) -> dict[str, object]:
+    folders = {row: RunFolder(runs / "mine" / row / "seed1") for row in ROWS}
+    return {
+        row: (folder.state(), folder.result(), folder.read_metrics(), folder.config())
+        for row, folder in folders.items()
+    }
+
+
+def faults(config: RunConfig, error: int, numbers: Iterable[int]) -> Iterator[str]:
+    """What is wrong when the disk refuses from an operation on, for each of these numbers, and after a repetition."""
+    runs = Path(config.runs)
+    log = runs.with_suffix(".log")
+    shutil.rmtree(runs, ignore_errors=True)
+    assert forked(lambda: sweep(config), log) == 0, log.read_text()
+    expected = contents(runs)
+    for at in numbers:
+        shutil.rmtree(runs)
+        runs.mkdir()
+        where = f"{errno.errorcode[error]} from operation {at} on"
+
+        def refused(at: int = at) -> None:
+            with faulty_disk.failing(runs, at=at, error=error) as done:
+                try:
+                    sweep(config)
+                finally:
+                    if len(done) < at:
+                        os._exit(NO_FURTHER)
+
+        if (code := forked(refused, log)) == NO_FURTHER:
+            assert at > 50
+            return
+        told = log.read_text() + "".join(path.read_text() for path in runs.rglob("log.txt"))
+        mine = code == ExitCode.FAILED or (code == ExitCode.OK and contents(runs) == expected)
+        if not mine or "Traceback" in told or not re.search(os.strerror(error), told):
+            yield f"{where}: exit code {code}: {told[-2500:]}"
+        if forked(lambda: sweep(config), log):
+            yield f"{where}, then: {log.read_text()[-2500:]}"
+        elif contents(runs) != expected:
+            yield f"{where}, then: {contents(runs)}"
+        elif left := [str(path) for path in runs.rglob(".*")]:
+            yield f"{where}, then left over: {', '.join(left)}"
+
+
+@pytest.mark.parametrize(("error", "at"), [(errno.ENOSPC, 20), (errno.EIO, 14), (errno.EROFS, 40)])
+def test_a_refusal_is_told_row_by_row_and_the_same_line_goes_on(error: int, at: int, configuration: RunConfig) -> None:
+    assert list(faults(configuration, error, [at])) == []
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_a_refusal_at_any_write(error: int, configuration: RunConfig) -> None:
+    assert list(faults(configuration, error, count(1))) == []
