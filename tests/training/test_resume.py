@@ -232,20 +232,29 @@ def test_metrics_without_a_checkpoint_are_begun_anew_and_that_is_said(small: Any
     assert [line["train/loss"] for line in folder.read_metrics()] == [line["train/loss"] for line in lines]
 
 
-def test_without_checkpoints_it_is_trained_again(small: Any) -> None:
-    import shutil
-
+def test_a_run_whose_checkpoints_are_gone_is_refused_and_force_makes_a_new_one(small: Any) -> None:
     from variations.commands import run
     from variations.store.ledger import RunFolder
 
-    folder = RunFolder(run.execute(small()))
-    before = folder.result()
+    folder = RunFolder(run.execute(small("trainer.max_steps=4")))
+    status = folder.status()
+    assert status is not None and status.checkpoint == 4
     (folder.path / "result.json").unlink()
-    shutil.rmtree(folder.checkpoints)
-    run.execute(small())
-    after = folder.result()
-    assert after is not None and before is not None and after["scores"] == before["scores"]
-    assert [line["step"] for line in folder.read_metrics()] == list(range(1, 13))
+    elsewhere = folder.checkpoints.rename(folder.path.parent / "elsewhere")
+    written = folder.metrics.read_bytes()
+    with pytest.raises(UserError) as refused:
+        run.execute(small("trainer.max_steps=4"))
+    assert str(refused.value) == (
+        f"{folder.path} was trained to step 4 at least, but {folder.checkpoints} holds no checkpoint any more: put the "
+        "checkpoints back to continue the run, or train it again as a new attempt beside it (force=true)."
+    )
+    assert folder.metrics.read_bytes() == written
+    again = RunFolder(run.execute(small("trainer.max_steps=4", "force=true")))
+    assert again.path == folder.path.with_name("seed1-attempt2") and again.finished()
+    assert run.execute(small("trainer.max_steps=4")) == again.path
+    elsewhere.rename(folder.checkpoints)
+    run.run(folder.path)
+    assert folder.finished()
 
 
 def test_a_changed_configuration_is_refused_with_the_list_of_differences(small: Any, stopped_at: Any) -> None:

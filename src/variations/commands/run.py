@@ -76,7 +76,7 @@ def run(path: Path, *, queued: bool = False) -> dict[str, Any]:
         if folder.finished() or (queued and folder.state() == "pruned"):  # by the previous holder of the lease
             print("Already finished: there is nothing to do.")
             return folder.result() or {}
-        _refuse_changed_inputs(config, folder, told=queued)
+        _refuse_what_has_changed(config, folder, told=queued)
         if config.trainer.devices * config.trainer.nodes == 1:
             result = _work(config, folder)
         else:
@@ -87,13 +87,16 @@ def run(path: Path, *, queued: bool = False) -> dict[str, Any]:
         return result
 
 
-def _refuse_changed_inputs(config: RunConfig, folder: RunFolder, *, told: bool) -> None:
-    """Check that a run continues with the inputs with which it began; writes nothing, unless a sweep is `told`."""
-    if folder.begun() and (changed := named(config.task).changed_inputs(config, folder)):
-        error = UserError(f"{folder.path} cannot go on: {' '.join(changed)}")
+def _refuse_what_has_changed(config: RunConfig, folder: RunFolder, *, told: bool) -> None:
+    """Check that a run continues with its own inputs and checkpoints; writes nothing, unless a sweep is `told`."""
+    try:
+        if folder.begun() and (changed := named(config.task).changed_inputs(config, folder)):
+            raise UserError(f"{folder.path} cannot go on: {' '.join(changed)}")
+        folder.refuse_lost_checkpoints()
+    except UserError as error:
         if told:
             _set_failed(folder, error)
-        raise error
+        raise
 
 
 def _work(config: RunConfig, folder: RunFolder) -> dict[str, Any]:

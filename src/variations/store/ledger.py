@@ -58,13 +58,13 @@ def next_attempt(path: Path | str) -> Path:
 def workplace(path: Path | str, *, force: bool = False) -> Path:
     """Where the run of `path` (seed<k>) is to be done: in the attempt to read; with `force` in a new one.
 
-    A new attempt that is not finished is gone on with. Makes no folder.
+    A new attempt that is not finished, and has not lost its checkpoints, is gone on with. Makes no folder.
     """
     if not force:
         found = latest(path)
         return found.path if found is not None else Path(path)
     family = attempts(path)
-    unfinished = bool(family) and not _finished(family[-1])
+    unfinished = bool(family) and not _finished(family[-1]) and family[-1].lost_checkpoint() is None
     return family[-1].path if unfinished else next_attempt(path)
 
 

@@ -68,6 +68,8 @@ class Status:
     attempt: int = 1
     step: int | None = None
     epoch: int | None = None
+    checkpoint: int | None = None
+    """Step of the latest checkpoint that was written."""
     command: str | None = None
     failures: int = 0
     """How often the run has failed in all."""
@@ -136,6 +138,24 @@ class RunFolder:
         """Whether training or a test has left any file."""
         files = (self.metrics, self.path / "result.json")
         return any(file.is_file() and file.stat().st_size for file in files) or any(self.checkpoints.glob("[!.]*"))
+
+    def refuse_lost_checkpoints(self) -> None:
+        """Check that a run which has written checkpoints still has one.
+
+        Raises:
+            UserError: they are gone; trained from the start, the run would end without a word of that.
+        """
+        if (step := self.lost_checkpoint()) is not None:
+            raise UserError(
+                f"{self.path} was trained to step {step} at least, but {self.checkpoints} holds no checkpoint any "
+                "more: put the checkpoints back to continue the run, or train it again as a new attempt beside it "
+                "(force=true)."
+            )
+
+    def lost_checkpoint(self) -> int | None:
+        """Step of the latest checkpoint if all have been deleted since; None: there are some, or never were."""
+        step = (self._read_json("status.json", tolerant=True) or {}).get("checkpoint")
+        return None if step is None or any(self.checkpoints.glob("step*.ckpt")) else int(step)
 
     @classmethod
     def open(cls, path: Path | str) -> Self:
@@ -235,7 +255,7 @@ class RunFolder:
         return Status(**{key: value for key, value in stored.items() if key in known}, extra=extra)
 
     def set_status(self, state: str, reason: str | None = None, **extra: Any) -> None:
-        """Replace status.json. `started`, `step`, `epoch`, `command` and `failures` are kept unless new ones are given.
+        """Replace status.json. `started`, `step`, `epoch`, `checkpoint`, `command` and `failures` stay unless given.
 
         Raises:
             ValueError: `state` is not one of STATES.

@@ -160,7 +160,7 @@ class Loop(pl.Callback):
         trainer.save_checkpoint(self.folder.checkpoints / f"{checkpoints.FULL}{step}.ckpt", weights_only=False)
         if trainer.is_global_zero:
             checkpoints.prune(self.folder.checkpoints, planned=self.average_steps)
-            self.folder.set_status("running", step=step, epoch=trainer.current_epoch)
+            self.folder.set_status("running", step=step, epoch=trainer.current_epoch, checkpoint=step)
         self._last_save = time.monotonic()
 
     def _save_weights(self, trainer: pl.Trainer, task: Any, stem: str, step: int) -> None:
