@@ -118,17 +118,23 @@ def _ask(
         listed = dict(line.split(b"=", 1) for line in env)
     environment = {os.fsdecode(name): os.fsdecode(value) for name, value in listed.items()}
     plain = close and len(kept) == 1 and restore and before is None and Path(folder).is_dir()
-    if not plain or _at_the_start(environment) != AT_START or rest[:5] not in {(-1, None, None, None, -1)}:
+    paths = environment.get("PYTHONPATH", "").split(os.pathsep)
+    customized = any(Path(path, "sitecustomize.py").is_file() for path in paths if path)
+    if not plain or customized or _at_the_start(environment) != AT_START or rest[:5] != (-1, None, None, None, -1):
         return 0
     streams = [given if given != -1 else own for own, given in enumerate((p2cread, c2pwrite, errwrite))]
     request = {"args": [os.fspath(word) for word in args], "env": environment, "cwd": folder, "session": session}
+    text = json.dumps(request).encode()
     try:
-        text = json.dumps(request).encode()
-        socket.send_fds(server, [len(text).to_bytes(8, "big")], streams)
-        server.sendall(text)
-        return int.from_bytes(_read(server, 8), "big")
-    except OSError:  # a stream is closed, or the server is gone
+        with ASKING:
+            socket.send_fds(server, [len(text).to_bytes(8, "big")], streams)
+            server.sendall(text)
+            return int.from_bytes(_read(server, 8), "big")
+    except (OSError, EOFError):  # a stream is closed, or the server is gone
         return 0
+
+
+ASKING = threading.Lock()
 
 
 def _at_the_start(environment: dict[str, str]) -> dict[str, str]:
