@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from variations.commands.launchers import AT, launcher_faults
 from variations.configuration.compose import compose_node, loader, to_config
 from variations.configuration.faults import check
 from variations.configuration.overrides import EVERYTHING, Screened, screen
@@ -38,6 +39,8 @@ def preflight(
     if issubclass(schema, RunConfig):
         schema = schema_for(schema, _task_of(lines, config_name, extra_folder))
     screened = screen(lines, schema, loader(extra_folder), multirun=multirun or axes)
+    screened.faults += launcher_faults(screened.usable, config_name, extra_folder)
+    screened.usable = [override for override in screened.usable if not override.key_or_group.startswith(AT)]
     usable = [override.input_line or "" for override in screened.usable]
     others = [line for line in usable if line.startswith("hydra/sweeper=") and line != PLUGIN]
     if multirun and not others:
