@@ -72,6 +72,18 @@ def test_the_same_runs_give_the_same_bytes(sweep, store, capsys):
     assert path.read_bytes() == before
 
 
+def test_a_file_of_somebody_else_is_kept(sweep, store, capsys):
+    files = drawn(capsys, store)
+    assert drawn(capsys, store) == files  # its own ones are replaced
+    for path in (files[0], files[-2], files[-1]):
+        path.write_text("{}" if path.suffix == ".json" else "my notes", encoding="utf-8")
+        figure = "convergence" if path.stem.startswith("convergence") else "learning_curves"
+        with pytest.raises(UserError, match=r"was not made by this command: rename it, or choose another folder"):
+            drawn(capsys, store, figure=figure)
+        assert path.read_text(encoding="utf-8") in ("{}", "my notes")
+        path.unlink()
+
+
 def test_a_single_run_is_drawn_in_its_own_folder(sweep, store, capsys):
     run = store / "q" / "w" / "seed1"
     draw(FiguresConfig(run=str(run), figure="all"))

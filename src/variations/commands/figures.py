@@ -72,7 +72,7 @@ def _of_runs(config: FiguresConfig) -> Iterator[Path]:
                 files = _convergence(config, rows, out)
             else:
                 drawn = _FIGURES[name](config, rows)
-                files = (save(figure, out / f"{stem}.{config.format}") for stem, figure in drawn)
+                files = (save(figure, _ours(out / f"{stem}.{config.format}")) for stem, figure in drawn)
             for path in files:
                 count += 1
                 yield path
@@ -205,8 +205,8 @@ def _convergence(config: FiguresConfig, rows: Any, out: Path) -> Iterator[Path]:
         return
     stem = f"convergence-{config.metric.replace('/', '_')}"
     with told_if_unwritable(out, "; choose another folder with out=DIR."):
-        write_text(out / f"{stem}.md", markdown(found, rows[0].label_of(config.metric)))
-        write_json(out / f"{stem}.json", document(found, config.metric))
+        write_text(_ours(out / f"{stem}.md"), markdown(found, rows[0].label_of(config.metric)))
+        write_json(_ours(out / f"{stem}.json"), document(found, config.metric))
     yield out / f"{stem}.md"
     yield out / f"{stem}.json"
 
@@ -233,7 +233,7 @@ def _attention(config: FiguresConfig) -> Iterator[Path]:
     network, frozen = load_network(folder.path)
     with style():
         for stem, figure in task_of(folder.config()).attended(folder, frozen, network, config):
-            yield save(figure, _place(config, folder.path / "figures") / f"{stem}.{config.format}")
+            yield save(figure, _ours(_place(config, folder.path / "figures") / f"{stem}.{config.format}"))
 
 
 def _one_run(config: FiguresConfig, what: str) -> Any:
@@ -246,6 +246,32 @@ def _one_run(config: FiguresConfig, what: str) -> Any:
 
 def _place(config: FiguresConfig, usual: Path) -> Path:
     return Path(config.out).expanduser() if config.out else usual
+
+
+def _ours(path: Path, like: str = "") -> Path:
+    """The path, unless a file is there that this verb has not made, which is kept.
+
+    Args:
+        path: Where a figure is to be written.
+        like: A drawing of a task; one made before begins in the same way.
+
+    Raises:
+        UserError: There is such a file.
+    """
+    try:
+        start = path.read_bytes()[:2000]
+    except OSError:
+        return path  # there is none, or writing will say why not
+    made = {
+        ".svg": b"<dc:format>image/svg+xml" in start and b"<dc:date>" not in start,
+        ".png": start.startswith(b"\x89PNG") and b"Software" not in start,  # no other program leaves both names out
+        ".md": start.startswith(b"# Cost of reaching "),
+        ".json": start.lstrip().startswith(b"{") and b'"metric"' in start,
+    }
+    same = like != "" and start.startswith(like[:30].encode())
+    if not same and not made[path.suffix]:
+        raise UserError(f"{path} was not made by this command: rename it, or choose another folder with out=DIR.")
+    return path
 
 
 # Drawings of single items ---------------------------------------------------------------------------------------------
@@ -269,7 +295,7 @@ def _drawings(config: FiguresConfig) -> Iterator[Path]:
     out = _place(config, folder.path / "figures")
     for drawing in found:
         path = out / f"{config.set}-{drawing.line:04d}.svg"
-        write_text(path, drawing.svg)
+        write_text(_ours(path, like=drawing.svg), drawing.svg)
         yield path
 
 
