@@ -306,6 +306,16 @@ def test_a_grid_is_planned_without_a_table() -> None:
     assert [(name, row["runs"]) for name, row in found.items()] == [("model.h=2", 2), ("model.h=4", 2)]
 
 
+def test_rows_that_differ_in_nothing_are_named() -> None:
+    text = render(["trainer.log_every=10,20", "model.h=2,4"], None, PlanConfig(format="json", measure=False))
+    remarks = [line for line in json.loads(text)["remarks"] if "equal networks" in line]
+    assert remarks == [
+        f"trainer.log_every=10,model.h={h}, trainer.log_every=20,model.h={h}: these rows change the same things "
+        "and train equal networks."
+        for h in (2, 4)
+    ]
+
+
 def test_the_verb_takes_keys_with_several_values_but_none_of_its_own() -> None:
     done = plan("model.h=2,4", "format=json", "measure=false")
     assert (done.returncode, done.stderr) == (0, "")

@@ -10,12 +10,17 @@ from variations.tasks.counting import state_bytes
 from variations.tasks.sequences.counting import activation_bytes
 from variations.tasks.translation.task import TASK
 
+DOUBLE = ["trainer.precision=64-true"]
 
-@pytest.mark.parametrize("words", [[], ["model=weighted"], ["positions=learned", "recipe.ema=0.9"], ["model=additive"]])
+
+@pytest.mark.parametrize(
+    "words", [[], ["model=weighted"], ["positions=learned", "recipe.ema=0.9"], ["model=additive"], DOUBLE]
+)
 def test_counted_activations_are_those_that_torch_keeps(words: list[str]) -> None:
     config = compose_run([*words, "model.dropout=0.1"])
     torch.manual_seed(1)
     network = build(config, 200).train()
+    network, width = (network.double(), 8) if words == DOUBLE else (network, 4)
     own = {parameter.untyped_storage()._cdata for parameter in network.parameters()}
     kept: dict[int, tuple[int, torch.Tensor]] = {}
 
@@ -25,14 +30,14 @@ def test_counted_activations_are_those_that_torch_keeps(words: list[str]) -> Non
             kept[storage._cdata] = (storage.nbytes(), tensor)
         return tensor
 
-    source, target = torch.full((3, 11), 5), torch.full((3, 7), 6)
+    source, target = torch.full((7, 11), 5), torch.full((7, 7), 6)  # more pairs than are counted
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         hidden = network(source, target)
         cross_entropy(hidden, network.output, target, Smoothing(0.1))
-    found = activation_bytes(config, 200, 3, 11, 7)
+    found = activation_bytes(config, 200, 7, 11, 7)
     d = config.model.d_model
-    logits = 4 * 2 * 21 * 200  # held while the loss is computed, and not kept
-    assert found - logits == pytest.approx(sum(size for size, _ in kept.values()), abs=4 * 21 * d)
+    logits = width * 2 * 49 * 200  # held while the loss is computed, and not kept
+    assert found - logits == pytest.approx(sum(size for size, _ in kept.values()), abs=width * 49 * d)
 
 
 def test_weights_their_gradients_and_two_moments() -> None:

@@ -11,7 +11,7 @@ from variations.planning.measuring import telling
 from variations.planning.price import Bill, Price
 from variations.planning.rows import PAPERS, Planned
 from variations.store.atomic import json_text
-from variations.store.rows import differences
+from variations.store.rows import changes, differences
 from variations.system.errors import UserError
 from variations.tables import text
 from variations.tables.grid import duration
@@ -219,7 +219,8 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
     if left > 1:
         critical = bill.path.critical
         chain = " → ".join(critical[:4]) + (f" → … ({len(critical)} runs)" if len(critical) > 4 else "")
-        said.append(f"With {bill.places} at a time: {duration(bill.path.seconds)}. Critical path: {chain}.")
+        one = f"{chain} ends last" if len(critical) == 1 else f"These runs follow one another and end last: {chain}"
+        said.append(f"With {bill.places} at a time: {duration(bill.path.seconds)}. {one}.")
     if bill.preparation:
         said.append(f"Preparing the whole corpus, once: {duration(bill.preparation)}, in addition to the runs.")
     for line in lines:
@@ -235,6 +236,23 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
             need = f"it needs {size(cost.memory)}, there are {size(cost.room or 0)}"
             said.append(f"{line.row.definition.row}: will not fit: {need}{lower}")
     return said
+
+
+def _equal(lines: Sequence[PlanLine]) -> list[str]:
+    """A sentence for each group of rows that differ in nothing that has an effect."""
+    groups: list[tuple[dict[str, Any], list[PlanLine]]] = []
+    for line in lines:
+        if line.row.config is None or not line.row.launches or line.row.reuses:
+            continue
+        config = asdict(line.row.config)
+        for first, group in groups:
+            if group[0].size == line.size and not changes(first, config):
+                group.append(line)
+                break
+        else:
+            groups.append((config, [line]))
+    names = [[line.row.definition.row for line in group] for _, group in groups if len(group) > 1]
+    return [f"{', '.join(rows)}: these rows change the same things and train equal networks." for rows in names]
 
 
 def _remarks(lines: Sequence[PlanLine]) -> list[str]:
@@ -272,7 +290,7 @@ def _remarks(lines: Sequence[PlanLine]) -> list[str]:
             "Measured on one device; communication between devices is not included.",
         ),
     ]
-    return [remark for applies, remark in told if applies]
+    return [*_equal(lines), *(remark for applies, remark in told if applies)]
 
 
 # Formats --------------------------------------------------------------------------------------------------------------

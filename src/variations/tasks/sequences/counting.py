@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import nn
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -99,6 +100,10 @@ def _parameters(config: Config, vocabulary: int) -> tuple[int, int]:
     return count_parameters(network), sum(p.numel() for p in weights)
 
 
+SMALL = (2, 3)
+"""Pairs of the batches from which larger ones are extrapolated: kernels cut large ones into many pieces."""
+
+
 class _Answers(TorchDispatchMode):
     """Answers when the network looks at a value: every position is a real token, every number is 1."""
 
@@ -111,24 +116,35 @@ class _Answers(TorchDispatchMode):
 def activation_bytes(config: Config, vocabulary: int, pairs: int, source: int, target: int) -> int | None:
     """Bytes that a forward pass over one batch keeps for the backward pass; weights are not among them.
 
-    None for a network whose operations need the values of tensors, such as packed sequences of a recurrent one.
+    It is linear in the number of pairs, so two small batches tell it of any. None for a network whose operations need
+    the values of tensors, such as packed sequences of a recurrent one.
 
     Args:
         config: A complete configuration.
         vocabulary: Sub-words.
         pairs: B; each pair has `source` and `target` sub-words.
     """
-    bf16 = config.trainer.precision == "bf16-mixed"
+    bf16, double = (config.trainer.precision == name for name in ("bf16-mixed", "64-true"))
+    usual = torch.get_default_dtype()
     with FakeTensorMode(), _Answers(), torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-        network = build(config, vocabulary, "cpu" if config.trainer.accelerator == "cpu" else "cuda").train()
-        if config.trainer.precision == "64-true":
-            network = network.double()
-        batch = (torch.ones(pairs, length, dtype=torch.int64) for length in (source, target))
+        torch.set_default_dtype(torch.float64 if double else usual)  # Module.double() fails on fake tensors
         try:
-            kept = kept_bytes(network, lambda: network(*batch))
+            network = build(config, vocabulary, "cpu" if config.trainer.accelerator == "cpu" else "cuda").train()
+            if pairs <= max(SMALL):
+                kept = _kept(network, pairs, source, target)
+            else:
+                few, more = (_kept(network, number, source, target) for number in SMALL)
+                kept = few + (pairs - SMALL[0]) * (more - few) // (SMALL[1] - SMALL[0])
         except (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException):
             return None
+        finally:
+            torch.set_default_dtype(usual)
     return kept + _loss_bytes(config, vocabulary, pairs * target)
+
+
+def _kept(network: nn.Module, pairs: int, source: int, target: int) -> int:
+    batch = (torch.ones(pairs, length, dtype=torch.int64) for length in (source, target))
+    return kept_bytes(network, lambda: network(*batch))
 
 
 def _loss_bytes(config: Config, vocabulary: int, tokens: int) -> int:
