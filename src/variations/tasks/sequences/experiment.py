@@ -17,6 +17,7 @@ from variations.models.loss import Smoothing, cross_entropy
 from variations.models.network import BRANCH_WEIGHTS, SequenceToSequence
 from variations.tasks.base import Experiment, ParameterGroup, Place
 from variations.tasks.schedules import branch_rate, frozen_steps, main_rate
+from variations.tasks.sequences import agreement
 from variations.tasks.sequences.data import Pairs, PairsData
 from variations.tasks.sequences.decoding.translator import Codec, Translator, limits
 
@@ -57,8 +58,14 @@ class SequenceExperiment(Experiment):
         return parameter_groups(self.network, self.config)
 
     def start(self, place: Place) -> None:
-        """Whether batches may go without padding on this device."""
+        """Whether batches may go without padding on this device, and whether another package's network can decode.
+
+        Raises:
+            UserError: It cannot.
+        """
         self.device = place.device
+        if keys := agreement.foreign(self.config):
+            agreement.check(self.network, keys)
         self.packs = self.network.varlen and varlen.packs(self.config, place.device, self.network.kernels)
 
     def losses(self, batch: Batch) -> tuple[Tensor, Tensor]:
