@@ -94,7 +94,7 @@ def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path:
     ("line", "message"),
     [
         ("size=huge", "size=huge: there is no such option. For size valid choices are base, base_scaled, big,"),
-        ("variation=uniform", "Did you mean 'quickstart/uniform'?"),
+        ("variation=uniform", "Did you mean 'quickstart/uniform' or 'weighted_table3/uniform'?"),
         ("lr=0.1", "lr=0.1: there is no key or group 'lr'. Did you mean recipe.lr=0.1?"),
         ("beam_size=5", "Did you mean decode.beam=5?"),
         ("max_epochs=5", "Did you mean trainer.max_steps=5?"),
@@ -107,7 +107,12 @@ def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path:
         ("model.N=true", "model.N=True: must be a whole number"),
         ("model.h=null", "model.h=null: a value is needed"),
         ("deterministic=2", "deterministic=2: must be true or false."),
-        ("rows=a", "rows=a: must be a list such as [a,b] or null."),
+        ("rows=a", "rows=a: a list is written in brackets: type rows=[a]."),
+        ("rows=a,b", "rows=a,b: a list is written in brackets: type rows=[a,b]."),
+        ("seeds=1,2", "seeds=1,2: a list is written in brackets: type seeds=[1,2]."),
+        ("row=a", "Did you mean rows=[a]? One run of a row is variation=TABLE/ROW."),
+        ("variation=quickstart/unform", "Did you mean 'quickstart/uniform'? For this table the rows are quickstart/"),
+        ("variation=nothing", "there is no such option. There are 131: python src/train.py --help lists them."),
         ("sweep.at_once=0", "sweep.at_once=0: must be a whole number, at least 1, or auto."),
         ("sweep.at_once=1.5", "sweep.at_once=1.5: must be a whole number, at least 1, or auto."),
         ("sweep.at_once=lots", "sweep.at_once=lots: must be a whole number, at least 1, or auto."),
@@ -201,6 +206,28 @@ def test_grids_are_checked_in_every_combination() -> None:
     assert "modle" in found[0]
     assert "rows model=transformer,model.h=3,branch.gate.k=9, model=weighted,model.h=3,branch.gate.k=9: " in found[1]
     assert "model.h=3 does not divide model.d_model=128" in found[1]
+
+
+def test_keys_of_the_launcher_are_checked_together_with_the_others() -> None:
+    found = faults_of(
+        *("sweep=quickstart", "hydra/launcher=slurm", "modle=x", "hydra.launcher.time=5", "hydra.launcher.zzz=1"),
+        *("hydra.launcher.cpus=lots", "hydra.launcher.mem_gb=0", "+hydra.launcher.additional.constraint=a100"),
+        multirun=True,
+    )
+    assert found[0].startswith("modle=x: ")
+    assert found[1].startswith(
+        "hydra.launcher.time=5: hydra/launcher=slurm has no key 'time'. Did you mean hydra.launcher.time_min? "
+        "Time limit of a job in minutes"
+    )
+    assert found[2].startswith("hydra.launcher.zzz=1: hydra/launcher=slurm has no key 'zzz'. Its keys are partition, ")
+    assert found[3:] == [
+        "hydra.launcher.cpus=lots: must be a whole number. CPU cores for each device, or on a CPU for each process.",
+        "hydra.launcher.mem_gb=0: must be greater than 0.",
+    ]
+    (fault,) = faults_of("sweep=quickstart", "hydra.launcher.per_gpu=0", multirun=True)
+    assert fault.startswith("hydra.launcher.per_gpu=0: must be a whole number, at least 1, or auto.")
+    (fault,) = faults_of("sweep=quickstart", "hydra.launcher.partition=x", multirun=True)
+    assert "hydra/launcher=local has no key 'partition'. It is a key of hydra/launcher=slurm." in fault
 
 
 def test_several_sweeps_are_one_fault() -> None:

@@ -42,8 +42,8 @@ def test_an_installed_package_adds_groups_rows_and_sweeps(site: Path, tmp_path: 
     assert done.returncode == 0, done.stderr
     assert "label: Two heads" in done.stdout
     assert f"root: {site / 'foreign_variations' / 'text'}" in done.stdout
-    missing = verb("table", cwd=tmp_path, site=site)
-    assert "foreign, " in missing.stderr  # among the known sweeps
+    missing = verb("table", "sweep=foreigm", cwd=tmp_path, site=site)
+    assert "Did you mean 'foreign'?" in missing.stderr
 
 
 def test_its_model_has_keys_of_its_own_which_are_checked_as_ours_are(site: Path, tmp_path: Path) -> None:
@@ -67,7 +67,10 @@ def test_its_model_has_keys_of_its_own_which_are_checked_as_ours_are(site: Path,
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["model.kind=nobody.model:Net"], "model.kind=nobody.model:Net: cannot import nobody.model"),
+        (
+            ["model.kind=nobody.model:Net"],
+            "cannot import nobody.model (No module named 'nobody'). Install its package (pip install",
+        ),
         (["model.kind=foreign_variations.model:Net"], "foreign_variations.model has no class Net: check the name"),
         (["model.attention=foreign_variations.model:Net"], "foreign_variations.model has no class Net: check the name"),
         (["positions.kind=nobody.codes:Code"], "positions.kind=nobody.codes:Code: cannot import nobody.codes"),

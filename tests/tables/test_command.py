@@ -36,14 +36,18 @@ def test_the_command_writes_the_report_and_names_it(make_run: Any, store: Path, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "Give sweep=NAME; known:"),
+        ((), "Give sweep=NAME, such as sweep=quickstart; python src/train.py --help lists them."),
         (("sweep=quickstart", "format=word"), "format"),
-        (("sweep=quikstart",), "quikstart"),
+        (("sweep=quikstart",), "Did you mean 'quickstart'? There are "),
+        (("sweep=quickstart", "seed=1"), "Did you mean seeds=[1]?"),
         (("sweep=quickstart", "rows=[nobody]"), "no row 'nobody'; valid: transformer"),
         (("sweep=quickstart", "seeds=[]"), "seeds=[] selects none: name some, or leave it out"),
         (("sweep=quickstart", "rows=[uniform,uniform]"), "rows=['uniform', 'uniform'] names one twice"),
         (("sweep=quickstart", "format=html", "seeds=[1]"), "writes the whole sweep: leave rows and seeds out"),
-        (("sweep=quickstart", "format=html", "runs=/no/such"), "The run store /no/such has no sweep 'quickstart'"),
+        (
+            ("sweep=quickstart", "runs=/no/such"),
+            "runs=/no/such: there is no such folder. Give the root of the run store.",
+        ),
         (("sweep=quickstart", "format=csv", "out=/proc/nowhere/t.csv"), "choose another file with out=FILE"),
     ],
 )

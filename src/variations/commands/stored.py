@@ -9,6 +9,7 @@ from typing import Any
 
 from variations.configuration import doors
 from variations.configuration.schema import SweepConfig
+from variations.configuration.suggestions import listing
 from variations.store.atomic import told_if_unwritable, write_text
 from variations.store.rows import SweepDefinition, define
 from variations.system.errors import UserError
@@ -44,9 +45,25 @@ class SweepKeys:
             UserError: No sweep is named, or it has no such rows.
         """
         if self.sweep.name is None:
-            known = ", ".join(sorted(path.stem for path in doors.files("sweep/*.yaml")))
-            raise UserError(f"Which sweep? Give sweep=NAME; known: {known or 'none'}.")
+            here = [path.stem for path in doors.files("sweep/*.yaml") if (self.store / path.stem).is_dir()]
+            run = f" In {self.store} there are runs of {', '.join(sorted(here))}." if here else ""
+            raise UserError(f"Which sweep? Give sweep=NAME, such as sweep=quickstart; {listing()}.{run}")
+        self._look()
         return define(self.sweep, rows=self.rows, seeds=self.seeds, store=self.store)
+
+    def _look(self) -> None:
+        """See that the run store is one. Raises UserError; only warns of the usual folder, which may still come."""
+        if self.store.is_file():
+            raise UserError(f"runs={self.runs} is a file: give the root of the run store.")
+        if (self.store / "config.yaml").is_file():
+            raise UserError(
+                f"runs={self.runs} is the folder of one run: give the root of the run store, some folders up."
+            )
+        if self.store.is_dir():
+            return
+        if self.runs != SweepKeys.runs:
+            raise UserError(f"runs={self.runs}: there is no such folder. Give the root of the run store.")
+        sys.stderr.write(f"There are no runs yet: no folder {self.runs} is in {Path.cwd()}.\n")
 
 
 def put(text: str, out: str | None) -> None:

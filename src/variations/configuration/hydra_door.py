@@ -16,6 +16,7 @@ from hydra.core.utils import setup_globals
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
+from variations.configuration.schema import INSTALL
 from variations.system.errors import ConfigError
 
 VERSION_BASE = "1.3"
@@ -72,10 +73,12 @@ def instantiate(settings: Any, where: str) -> Any:
     try:
         return made(dict(settings))
     except (InstantiationException, ImportError) as error:
-        cause = error.__cause__ or error
-        raise ConfigError(
-            [f"{where}: {settings['_target_']} cannot be made: {' '.join(str(cause).split())}"]
-        ) from error
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        hint = f". {INSTALL}" if isinstance(cause, ImportError) else ""
+        text = f"{where}: {settings['_target_']} cannot be made: {' '.join(str(cause).split())}{hint}"
+        raise ConfigError([text]) from error
 
 
 def flags() -> ArgumentParser:

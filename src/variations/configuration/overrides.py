@@ -91,6 +91,9 @@ def _screen_one(
     multirun: bool,
 ) -> None:
     name, line = override.key_or_group, override.input_line or ""
+    if name in keys and (fault := _brackets_fault(override, keys[name])):
+        result.reject(fault, name)
+        return
     if override.is_sweep_override() and not multirun and not override.is_hydra_override():
         result.reject(
             f"{line} lists several values: add --multirun to run each, or quote one value that holds a comma.",
@@ -181,6 +184,19 @@ def _option_faults(override: Override, group: str, loader: Loader) -> Iterator[s
                 yield f"{group}=null: the group cannot be left out.{options_text(group, '', valid)}"
             elif choice is not None and str(choice) not in valid:
                 yield f"{group}={choice}: there is no such option.{options_text(group, str(choice), valid)}"
+
+
+def _brackets_fault(override: Override, key: Key) -> str | None:
+    """Say what to type for a list without brackets, which Hydra reads as one value, or as one run for each value."""
+    kinds = [kind for kind in _kinds(key.type) if typing.get_origin(kind) is list]
+    name, _, text = (override.input_line or "").partition("=")
+    if not kinds or override.is_delete() or text.startswith("${"):
+        return None
+    plain = [value for value in values_of(override) if isinstance(value, str | int | float)]
+    fits = any(_fits([value], kind) for value in plain for kind in kinds)
+    if not plain or not (fits or override.is_sweep_override()):
+        return None
+    return f"{name}={text}: a list is written in brackets: type {name}=[{text}]."
 
 
 def _key_fault(override: Override, keys: dict[str, Key], groups: list[str], loader: Loader) -> str | None:

@@ -24,6 +24,9 @@ def choice_or_class(default: str, *choices: str) -> Any:
     return field(default=default, metadata={"choices": choices, "classes": True})
 
 
+INSTALL = "Install its package (pip install -e FOLDER), or name the folder that it is in: export PYTHONPATH=FOLDER."
+
+
 def class_named(key: str, name: str) -> type:
     """The class `package.module:Class` of another package, imported.
 
@@ -38,7 +41,7 @@ def class_named(key: str, name: str) -> type:
     try:
         found = getattr(importlib.import_module(module), attribute, None)
     except ImportError as error:
-        text = f"{key}={name}: cannot import {module} ({error}): is its package installed?"
+        text = f"{key}={name}: cannot import {module} ({error}). {INSTALL}"
         raise ConfigError([text]) from error
     if not isinstance(found, type):
         raise ConfigError([f"{key}={name}: {module} has no class {attribute}: check the name after the colon."])

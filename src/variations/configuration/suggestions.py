@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from hydra.core.object_type import ObjectType
 
 from variations.configuration.hydra_door import Loader
+from variations.configuration.places import spelled
 
 OTHER_NAMES = {
     "heads": "model.h",
@@ -75,6 +76,10 @@ HIDDEN = ("hydra", "recipe_size")
 """Groups that are not meant to be typed."""
 
 
+MANY = 24
+"""Options of a group above which a message does not list them all."""
+
+
 def did_you_mean(word: str, choices: Sequence[str]) -> str:
     """Return ` Did you mean 'x'?`, or nothing when no choice is near."""
     near = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
@@ -101,15 +106,30 @@ def options(loader: Loader, group: str) -> list[str]:
 
 
 def options_text(group: str, choice: str, valid: list[str]) -> str:
-    """Name the valid options of a group, the nearest one first."""
-    near = did_you_mean(choice, valid)
-    if not near and "/" not in choice:
-        same = [option for option in valid if option.rsplit("/", 1)[-1] == choice]
-        near = f" Did you mean '{same[0]}'?" if same else ""
-    shown = valid if len(valid) <= 24 else sorted({option.split("/")[0] for option in valid})
-    kind = "valid choices are" if shown is valid else "the tables are"
-    more = "" if shown is valid else f" (then /ROW; the rows are the files in conf/{group}/TABLE/)"
-    return f"{near} For {group} {kind} {', '.join(shown)}{more}." if shown else f" The group {group} is empty."
+    """Name the valid options of a group, the nearest ones first; of many only those, and where all of them are."""
+    if not valid:
+        return f" The group {group} is empty."
+    table, _, row = choice.rpartition("/")
+    rows = [option for option in valid if table and option.startswith(f"{table}/")]
+    if rows:
+        near = [f"{table}/{name}" for name in _near(row, [option.removeprefix(f"{table}/") for option in rows])]
+        shown, of = rows, "this table the rows"
+    else:
+        near = [option for option in valid if not table and option.rsplit("/", 1)[-1] == choice] or _near(choice, valid)
+        shown, of = valid, f"{group} valid choices"
+    said = f" Did you mean {' or '.join(map(repr, near[:3]))}?" if near else ""
+    if len(shown) <= MANY:
+        return f"{said} For {of} are {', '.join(shown)}."
+    return f"{said} There are {len(shown)}: {listing()}."
+
+
+def _near(word: str, choices: Sequence[str]) -> list[str]:
+    return difflib.get_close_matches(word, choices, n=3, cutoff=0.6)
+
+
+def listing() -> str:
+    """Say where all options of all groups are named, those of other packages too."""
+    return f"{spelled('train')} --help lists them"
 
 
 def unknown_key(name: str, line: str, keys: list[str], groups: list[str], loader: Loader) -> str:
@@ -117,6 +137,9 @@ def unknown_key(name: str, line: str, keys: list[str], groups: list[str], loader
     last, value = name.rsplit(".", 1)[-1], line.partition("=")[2]
     if name in ANSWERS:
         return f"{line}: there is no key or group '{name}': {ANSWERS[name]}."
+    if (several := {"row": "rows", "seed": "seeds"}.get(name)) and several in keys:
+        one = " One run of a row is variation=TABLE/ROW." if name == "row" and "variation.row" in keys else ""
+        return f"{line}: there is no key or group '{name}'. Did you mean {several}=[{value.strip('[]')}]?{one}"
     group = None if last.lower() in OTHER_NAMES else _near_group(name, value, groups, loader)
     if group is not None:
         return f"{line}: there is no key or group '{name}'. Did you mean {group}?"
