@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -216,14 +217,16 @@ def test_the_summary_has_the_seconds_of_all_launches(
     rows: Any, finished: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("variations.configuration.doors._typed", [Path("/other/conf")])
     outcomes = rows("a", "b", "c", changes=["trainer=ddp", "trainer.devices=4"])
+    outcomes[0].job = replace(outcomes[0].job, overrides=("sweep=mine", "variation=mine/a", "seed=1"))
     finished(outcomes[0]).write_result({"seconds": 7200.0})
     outcomes[0].state, outcomes[0].seconds = "finished", 12.0  # of the last launch
     stopped = RunFolder(outcomes[1].folder.path).create(to_dict(outcomes[1].job.config))
     for seconds in (10.0, 31.2):
         stopped.append_metrics({"step": seconds, "seconds": seconds})
     outcomes[1].state, outcomes[1].seconds = "interrupted", 5.0
-    summary(outcomes)
+    summary(outcomes, "/further")
     told = capsys.readouterr().out
     lines = [line.replace("│", " ").split() for line in told.splitlines()]
     cells = {line[0]: line[3:5] for line in lines if line and line[0] in ("a", "b", "c")}
@@ -231,6 +234,8 @@ def test_the_summary_has_the_seconds_of_all_launches(
     assert cells["b"] == ["31", "0.035"]
     assert cells["c"] == []
     assert f"Folders: {outcomes[0].folder.path.parent.parent}/ROW/seedN" in told
+    place = f"runs={outcomes[0].job.config.runs} 'hydra.searchpath=[file:///other/conf]'"
+    assert told.endswith(f"\nTable: python src/table.py sweep=mine {place} --config-dir=/further\n")
 
 
 def test_the_summary_cuts_no_row_short(

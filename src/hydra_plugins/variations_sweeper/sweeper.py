@@ -76,7 +76,7 @@ class VariationsSweeper(Sweeper):
                 with Interrupt():
                     Control(pool, outcomes, Overview(waiting="queued" if pool.outlives else "starting")).run()
         finally:
-            summary(outcomes)
+            summary(outcomes, self.extra_folder)
         if not all(outcome.ok for outcome in outcomes):
             raise SystemExit(ExitCode.FAILED)
         return outcomes

@@ -76,6 +76,11 @@ def open_typed(lines: Iterable[str]) -> list[str]:
     return rest
 
 
+def typed_again() -> list[str]:
+    """The folders named on the command line, as one types them from any folder; nothing without any."""
+    return [f"{SEARCHPATH}[{','.join(f'file://{folder}' for folder in dict.fromkeys(_typed))}]"] if _typed else []
+
+
 def files(pattern: str, conf: Path = CONF) -> list[Path]:
     """The files that match, of `conf` alone or, where that is ours, of all folders; the first of each name counts."""
     found: dict[str, Path] = {}

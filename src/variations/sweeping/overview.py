@@ -1,5 +1,6 @@
 """What a sweep shows: a live table on a terminal, lines elsewhere, and a summary at the end."""
 
+import shlex
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -11,6 +12,9 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Column, Table
 
+from variations.configuration.doors import typed_again
+from variations.configuration.places import spelled
+from variations.configuration.schema import RunConfig
 from variations.sweeping.outcomes import Outcome
 
 COLOURS = {"finished": "green", "skipped": "green", "failed": "red", "interrupted": "yellow", "pending": "dim"}
@@ -190,8 +194,13 @@ def _time(seconds: float | None) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{minutes:.0f} min" if minutes < 90 else f"{hours:.1f} h"
 
 
-def summary(outcomes: Sequence[Outcome]) -> None:
-    """Print a table of all runs with the total time of their training, then the reason and log of each failure."""
+def summary(outcomes: Sequence[Outcome], extra_folder: str | None = None) -> None:
+    """Print a table of all runs with the total time of their training, the reason and log of each failure, what next.
+
+    Args:
+        outcomes: All runs.
+        extra_folder: What `--config-dir` names.
+    """
     console = Console(highlight=False)
     metric = outcomes[0].job.config.sweep.metric if outcomes else "bleu"
     # The name of a grid's row is wrapped, not cut: rows may differ only at its end.
@@ -218,3 +227,14 @@ def summary(outcomes: Sequence[Outcome]) -> None:
             console.print(line + escape(log), soft_wrap=True)
     if any(not o.ok for o in outcomes):
         console.print("The same command again runs only what is missing.")
+    if any(o.ok for o in outcomes):
+        console.print(f"Table: {_table_line(outcomes[0], extra_folder)}", soft_wrap=True, markup=False)
+
+
+def _table_line(outcome: Outcome, extra_folder: str | None) -> str:
+    """The command that prints the table, which works from this folder."""
+    words = [word for word in outcome.job.overrides if word.startswith(("sweep=", "sweep.name="))]
+    if (runs := outcome.job.config.runs) != RunConfig.runs:
+        words.append(f"runs={runs}")
+    words += typed_again() + ([f"--config-dir={extra_folder}"] if extra_folder else [])
+    return " ".join([spelled("table"), *map(shlex.quote, words)])
