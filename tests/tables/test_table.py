@@ -61,12 +61,27 @@ def test_seeds_that_only_the_store_has_count_and_are_mentioned(make_run: Any, co
     assert [line.seeds for line in table.lines] == ["3/3", "1/2"]
     assert table.gaps == ["h=16 & <more_heads>, seed 2: missing"]  # of seed 7 nothing was asked for
     mention = (
-        "Seeds that the sweep does not ask for count where there are runs of them (7); seeds=[1, 2] leaves them out."
+        "Seeds that the sweep does not ask for count where there are runs of them (7); seeds=[1,2] leaves them out."
     )
     assert mention in table.remarks
     chosen = build(define(sweep, seeds=[1], conf=conf, store=store), store)
     assert [line.seeds for line in chosen.lines] == ["1/1", "1/1"]
     assert not any("does not ask for" in text for text in chosen.remarks)
+
+
+def test_a_row_whose_file_was_edited_after_its_run_is_marked(make_run: Any, store: Path, configuration: Any) -> None:
+    """The run has sinusoidal positions; the file of its row says learned ones."""
+    row = {"variation__table": "quickstart", "variation__row": "learned_positions"}
+    make_run("quickstart", "transformer", 1, 30.0)
+    sweep = SweepConfig(name="quickstart", rows=["transformer", "learned_positions"], seeds=[1])
+    notes = {}
+    for kind in ("learned", "sinusoidal"):
+        make_run("quickstart", "learned_positions", 1, 31.0, config=configuration(**row, positions__kind=kind))
+        notes[kind] = build(define(sweep, store=store), store).lines[1].notes
+        shutil.rmtree(store / "quickstart" / "learned_positions")
+    told = "another configuration than its file has now: positions.kind sinusoidal there, learned in the file"
+    assert notes["learned"] == ()
+    assert notes["sinusoidal"] == (f"finished with {told}",)
 
 
 def test_mean_and_sample_standard_deviation_over_seeds() -> None:

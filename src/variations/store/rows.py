@@ -1,6 +1,7 @@
 """Rows of a table as the sweep file defines them, and what a row changes in its base row."""
 
 import glob
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,10 +13,11 @@ import yaml
 from variations.configuration import doors
 from variations.configuration.places import CONF, spelled
 from variations.configuration.schema import SweepConfig
+from variations.configuration.suggestions import did_you_mean
 from variations.configuration.tasks import task_of
 from variations.store.atomic import read_yaml
 from variations.store.identity import covered, defaults, flatten, is_incidental
-from variations.store.run_folder import SEED_FOLDER
+from variations.store.run_folder import SEED_FOLDER, RunFolder
 from variations.system.errors import UserError
 
 
@@ -89,7 +91,8 @@ def define(
         raise UserError(f"Sweep {name!r} has no rows yet: run it with `{spelled('train')} --multirun {how}`.")
     names = [reference.rsplit("/", 1)[-1] for reference in references]
     if unknown := [row for row in rows or () if row not in names]:
-        raise UserError(f"Sweep {name!r} has no row {', '.join(map(repr, unknown))}; valid: {', '.join(names)}.")
+        near = did_you_mean(unknown[0], names)
+        raise UserError(f"Sweep {name!r} has no row {', '.join(map(repr, unknown))}; valid: {', '.join(names)}.{near}")
     definitions = told_apart([load_row(reference, sweep.table or name, conf=conf) for reference in references])
     first = definitions[0].row
     definitions = tuple(row for row in definitions if rows is None or row.row in rows)
@@ -100,15 +103,16 @@ def define(
     wanted: tuple[int, ...] = known if seeds is None else tuple(seeds)
     further: tuple[int, ...] = ()
     if seeds is None and store is not None:
-        stored = _stored_seeds(store / name, definitions)
+        stored = _stored_seeds(store / name, definitions, begun=bool(known))
         wanted, further = tuple(sorted({*known, *stored})), tuple(sorted({*stored} - {*known})) if known else ()
     return SweepDefinition(name, definitions, wanted or (1,), sweep.table, sweep.metric, sweep.note, further)
 
 
-def _stored_seeds(home: Path, rows: Sequence[RowDefinition]) -> set[int]:
-    """Seeds with a run of any of the rows."""
+def _stored_seeds(home: Path, rows: Sequence[RowDefinition], *, begun: bool) -> set[int]:
+    """Seeds with a run of any of the rows, or with one that has `begun`: one that only waits is not asked for."""
     folders = (path for row in rows for path in home.glob(f"{glob.escape(row.row)}/*") if path.is_dir())
-    return {int(match[1]) for path in folders if (match := SEED_FOLDER.fullmatch(path.name))}
+    found = ((SEED_FOLDER.fullmatch(path.name), path) for path in folders)
+    return {int(match[1]) for match, path in found if match and (not begun or RunFolder(path).begun())}
 
 
 def crossed_name(row: str, point: str) -> str:
@@ -143,6 +147,58 @@ def _crossed(row: RowDefinition, home: Path, first: str) -> list[RowDefinition]:
         for point in points
     ]
     return found if found and not (home / row.row).is_dir() else [row, *found]
+
+
+def stated(row: str, table: str, conf: Path = CONF) -> dict[str, Any]:
+    """The keys that a row's file sets, and the files that it inherits, as flat keys with values as they are written.
+
+    Of the options that it chooses, those of the groups `branch` and `positions` count, which no other group changes.
+    """
+    found = doors.files(f"variation/{glob.escape(table)}/{glob.escape(row)}.yaml", conf)
+    if not found:
+        return {}
+    content = dict(_mapping(found[0]))
+    values: dict[str, Any] = {}
+    for entry in content.pop("defaults", None) or []:
+        if isinstance(entry, str) and entry != "_self_":
+            folder, _, name = entry.removeprefix("/variation/").rpartition("/")
+            values |= stated(name, folder or table, conf)
+        for key, option in entry.items() if isinstance(entry, dict) else ():
+            group = key.removeprefix("override ").lstrip("/")
+            if group in ("branch", "positions"):
+                files = doors.files(f"{group}/{glob.escape(str(option))}.yaml", conf)
+                values = {key: value for key, value in values.items() if not covered(key, [group])}
+                values |= flatten(_mapping(files[0]), f"{group}.") if files else {}
+    return values | {key: value for key, value in flatten(content).items() if not covered(key, ["variation"])}
+
+
+def edited(row: str, table: str, config: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Keys to which a row's file gives another value now than its run has: `{"model.h": (8, 16)}`, run's value first.
+
+    Values that the file refers to others for, and keys that the sweep sets, do not count, nor do the trainer's, which
+    are often typed.
+    """
+    sweep, flat, usual = config.get("sweep") or {}, flatten(config), defaults(config)
+    typed = {str(line).partition("=")[0].lstrip("+~") for line in sweep.get("overrides") or []}
+    found = {}
+    for key, written in stated(row, table).items():
+        now = _resolved(written, config)
+        if covered(key, (*typed, "trainer", "defaults", "seed")) or is_incidental(key, config) or "${" in str(now):
+            continue
+        old = flat.get(key, usual.get(key))
+        if old != now:
+            found[key] = (old, now)
+    return found
+
+
+def _resolved(value: Any, config: Mapping[str, Any]) -> Any:
+    """`${width:64}` and `${depth:6}` as the run's recipe scales them; anything else as it is."""
+    match = re.fullmatch(r"\$\{(width|depth|steps):([\d.]+)\}", value) if isinstance(value, str) else None
+    if match is None:
+        number = isinstance(value, str) and re.fullmatch(r"[-+]?\d+(\.\d*)?e[-+]?\d+", value)  # no number for PyYAML
+        return float(value) if number else value
+    scale = ((config.get("recipe") or {}).get("scale") or {}).get(match[1], 1.0)
+    return max(1, round(float(match[2]) * float(scale)))
 
 
 def told_apart(rows: Sequence[RowDefinition]) -> tuple[RowDefinition, ...]:

@@ -17,11 +17,11 @@ def remarks(table: Table, refusal: str | None) -> list[str]:
     found += _costs(table)
     if table.sweep.further:
         more, asked = (
-            ", ".join(map(str, seeds))
+            ",".join(map(str, seeds))
             for seeds in (table.sweep.further, [s for s in table.sweep.seeds if s not in table.sweep.further])
         )
         found.append(
-            f"Seeds that the sweep does not ask for count where there are runs of them ({more}); "
+            f"Seeds that the sweep does not ask for count where there are runs of them ({more.replace(',', ', ')}); "
             f"seeds=[{asked}] leaves them out."
         )
     if names := strangers(table.sweep, table.store):
@@ -97,7 +97,9 @@ def _spread(table: Table) -> list[str]:
         return [
             "± is the standard deviation over seeds; Δ base is the mean difference from the base row over common seeds."
         ]
-    return ["One seed has no spread: differences of this size may be chance."] if summaries else []
+    return (
+        ["One seed a row: nothing here shows how far seeds differ, so a difference may be chance."] if summaries else []
+    )
 
 
 def _tests(table: Table, refusal: str | None) -> list[str]:
@@ -138,7 +140,7 @@ def _costs(table: Table) -> list[str]:
     found = [COUNTED + "."] if any("flops" in line.costs for line in table.lines) else []
     names = dict.fromkeys(line.hours[1] for line in table.lines if line.hours)
     if any("CPU" in name for name in names):
-        found.append("CPU-hours are those of a training process with all its threads.")
+        found.append("CPU-hours are by the clock of the training process, whatever the number of its threads.")
     return found
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from variations.store.rows import SweepDefinition, changes, in_words
+from variations.store.rows import SweepDefinition, changes, edited, in_words
 from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
 from variations.tables.collect import Reader, Row, collect, paired, row_hours, stored, summary, table_task
 from variations.tables.footnotes import convention, remarks
@@ -180,12 +180,24 @@ def _row_notes(task: Task, row: Row) -> list[str]:
     extra, callbacks = (row.config.get("trainer") or {}).get("extra") or {}, row.config.get("callbacks") or {}
     if given := [*(f"{key}={value}" for key, value in extra.items()), *(f"callbacks={name}" for name in callbacks)]:
         notes.append(f"departs from its recipe: Lightning was given {', '.join(given)}")
+    notes += _edited(row)
     stated = row.config.get("task") or row.definition.task
     if stated != task.name:
         notes.append(f"task {stated}")
     if row.definition.note:
         notes.append(row.definition.note.rstrip("."))
     return notes
+
+
+def _edited(row: Row) -> list[str]:
+    """What the row's file says now that it did not say when the row was run; nothing of a quick look."""
+    variation = row.config.get("variation") or {}
+    table, debug = variation.get("table"), (row.config.get("debug") or {}).get("name")
+    if not row.finished or not table or debug:
+        return []
+    found = edited(str(variation.get("row") or row.definition.row), str(table), row.config)
+    words = ", ".join(f"{key} {old} there, {new} in the file" for key, (old, new) in found.items())
+    return [f"finished with another configuration than its file has now: {words}"] if found else []
 
 
 def _figure(task: Task, key: str, value: float, row: Row, untrained: str | None) -> Figure:
