@@ -230,6 +230,22 @@ def test_keys_of_the_launcher_are_checked_together_with_the_others() -> None:
     assert "hydra/launcher=local has no key 'partition'. It is a key of hydra/launcher=slurm." in fault
 
 
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        ("rows: [transformer, nobody]", "rows: there is no row 'nobody' in conf/variation/quickstart/."),
+        ("row: [transformer]", "unknown key 'row'. Did you mean 'rows'?"),
+        ("at_once: 0", "at_once=0: must be a whole number, at least 1, or auto."),
+    ],
+)
+def test_faults_of_a_sweep_file_name_its_keys_as_they_are_written(written: str, fault: str, tmp_path: Path) -> None:
+    path = tmp_path / "sweep" / "mine.yaml"
+    path.parent.mkdir()
+    path.write_text(f"name: mine\ntable: quickstart\nseeds: [1]\n{written}\n")
+    found = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path))
+    assert found == [f"{path}: {fault}"]
+
+
 def test_several_sweeps_are_one_fault() -> None:
     line = "sweep=quickstart,my_ablation"
     assert faults_of(line, multirun=True) == [f"{line}: one sweep at a time: run the command once for each."]

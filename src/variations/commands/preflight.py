@@ -1,18 +1,24 @@
 """All faults of a command line in one message, before Hydra runs anything and before any folder is made."""
 
+import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from variations.commands.launchers import AT, launcher_faults
+from variations.configuration import doors
 from variations.configuration.compose import compose_node, loader, to_config
 from variations.configuration.faults import check
 from variations.configuration.overrides import EVERYTHING, Screened, screen
-from variations.configuration.places import spelled
+from variations.configuration.places import IN_CHECKOUT, SWEEPS, spelled
 from variations.configuration.rules import Fault
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named, schema_for
 from variations.searching.definition import PLUGIN, define, is_search
 from variations.system.errors import ConfigError, UserError
+
+OF_FILE = re.compile(r"(^|')sweep\.")
+"""Before a key of a sweep's file, which is written there without it."""
 
 
 def preflight(
@@ -48,7 +54,26 @@ def preflight(
     else:
         kept = [o.input_line or "" for o in screened.usable if not o.is_sweep_override()]
         later = _single_faults(kept, screened, schema, config_name, extra_folder, runs_models and not multirun)
-    return list(dict.fromkeys([*screened.faults, *later]))
+    return list(dict.fromkeys([*screened.faults, *_as_in_the_file(later, lines, extra_folder)]))
+
+
+def _as_in_the_file(faults: Sequence[str], lines: Sequence[str], extra_folder: str | None) -> list[str]:
+    """Faults of what a sweep's file says, with that file and its keys as they are written there."""
+    typed = {line.partition("=")[0].lstrip("+~"): line.partition("=")[2] for line in lines}
+    folders = ([Path(extra_folder)] if extra_folder else []) + doors.folders()
+    places = [folder / "sweep" / f"{typed.get('sweep')}.yaml" for folder in folders]
+    place = next((path for path in places if path.is_file()), None)
+    if place is None:
+        return list(faults)
+    shown = f"sweeps/{place.name}" if IN_CHECKOUT and place.parent == SWEEPS else str(place)
+    found = []
+    for fault in faults:
+        text = re.sub(r"^In 'sweep/[^']*': ", "", fault)
+        key = re.match(r"(?:unknown key ')?(sweep\.\w+)", text)
+        if key is not None and key[1] not in typed:
+            fault = f"{shown}: " + OF_FILE.sub(r"\1", text)
+        found.append(fault)
+    return found
 
 
 def _task_of(lines: Sequence[str], config_name: str, extra_folder: str | None) -> str | None:
