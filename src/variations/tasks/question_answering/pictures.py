@@ -17,7 +17,7 @@ WORDS = {
     "looked_at": "how much each hop reads of them",
 }
 """The dashboard's names for the two texts of an item and for the two axes."""
-NOTE = "A dot marks supporting facts. The columns of a MemN2N or MemNN sum to 1 at most; a DMN's gates need not."
+NOTE = "A dot marks supporting facts. Columns sum to 1 at most; those of a DMN with model.episode=gru need not."
 
 
 @dataclass(frozen=True)
