@@ -197,3 +197,54 @@ def test_a_row_of_another_table_is_no_row_of_the_sweep() -> None:
     assert any("quickstart/uniform is not a row of sweep=attention_table3" in fault for fault in faults(foreign))
     own = compose_run(["sweep=my_ablation", "variation=attention_table3/A_h16"])  # the sweep names it
     assert not any("is no row of" in fault for fault in faults(own))
+
+
+@pytest.mark.parametrize("words", [[], ["task=parsing"], ["task=question_answering"]])
+def test_no_number_is_larger_than_what_computes_with_it(words: list[str]) -> None:
+    """Whole numbers beyond 32 bits and floats beyond float32 end in tracebacks or in full memory, hours later."""
+    config = compose_run(words)
+
+    def numbers(node: Any, prefix: str = "") -> Any:
+        for item in dataclasses.fields(node):
+            value, key = getattr(node, item.name), f"{prefix}{item.name}"
+            if dataclasses.is_dataclass(value):
+                yield from numbers(value, f"{key}.")
+            elif item.metadata.get("bounds") and "words" not in item.metadata:
+                yield node, item, key
+
+    accepted = []
+    for node, item, key in numbers(config):
+        before = getattr(node, item.name)
+        setattr(node, item.name, 1e300 if "float" in str(item.type) else 2**40)
+        if not any(fault.startswith(f"{key}=") for fault in faults(config)):
+            accepted.append(key)
+        setattr(node, item.name, before)
+    assert accepted == []
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("model.N", "model.d_k", "model.d_v", "model.h", "model.target_vocabulary", "model.task_vectors"),
+        *("branch.M", "data.vocabulary", "data.vocabulary_pad_to", "data.max_length", "data.workers"),
+        *("decode.beam", "decode.max_extra", "trainer.devices", "trainer.nodes"),
+    ],
+)
+def test_sizes_that_no_machine_holds_are_refused(key: str) -> None:
+    text = f"{key}=1000000000: must be at most "
+    assert any(fault.startswith(text) for fault in faults(configured(**{key.replace(".", "__"): 1_000_000_000})))
+
+
+def test_sets_of_a_treebank_are_checked_before_the_training() -> None:
+    config = compose_run(["task=parsing"])
+    config.decode.sets = ["dev", "nope"]
+    assert faults(config) == ["decode.sets names nope, but a treebank has only dev and test."]
+    config.decode.sets = []
+    assert faults(config) == ["decode.sets=[] tests nothing: name sets, such as [test] or [test,dev]."]
+    config.decode.sets = ["dev", "dev"]
+    assert faults(config) == ["decode.sets=['dev', 'dev'] names a set twice: leave the second out."]
+
+
+@pytest.mark.parametrize("key", ["root", "cache"])
+def test_an_empty_name_of_a_folder_is_not_the_current_one(key: str) -> None:
+    assert faults(configured(**{f"data__{key}": ""})) == [f"data.{key} is empty: name a folder, or leave it out."]

@@ -50,3 +50,26 @@ def test_an_unfinished_run_takes_up_a_corrected_place(tmp_path: Path) -> None:
     public("right").write_result({"schema": 1})
     public("right").set_status("finished")
     assert public("elsewhere").config()["data"]["root"] == "right"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["data.vocabulary=200000"], r"data\.vocabulary=200000 is too large for the training text"),
+        (["decode.sets=[test,flickr]"], r"decode\.sets names flickr, but the corpus has only dev, test"),
+    ],
+)
+def test_what_only_the_data_can_tell_leaves_no_folder(words: list[str], text: str, tmp_path: Path) -> None:
+    short = [f"data.root={_short_text(tmp_path)}", "data=files", f"data.cache={tmp_path / 'cache'}", "logger=none"]
+    with pytest.raises(UserError, match=text):
+        execute(compose_run([*short, f"runs={tmp_path}/runs", "trainer.progress=false", *words]))
+    assert not list((tmp_path / "runs").rglob("seed*"))
+
+
+def _short_text(place: Path) -> Path:
+    folder = place / "text"
+    folder.mkdir()
+    for name in ("train", "valid", "test"):
+        for language in ("en", "de"):
+            (folder / f"{name}.{language}").write_text(f"a few words of {language}\n" * 20)
+    return folder

@@ -6,11 +6,13 @@ nothing but the folder, so that any launcher can do it on any machine that sees 
 """
 
 import os
+import shutil
 import signal
 import socket
 import sys
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -38,23 +40,25 @@ def execute(config: RunConfig) -> Path:
         raise ConfigError(found)
     home = naming.run_folder(config)
     folder = RunFolder(ledger.workplace(home, force=config.force))
+    new = not folder.path.exists()
     folder.create(to_dict(config))  # refuses if the folder holds another configuration
     if folder.finished():
         print("This run is finished already; force=true makes a new attempt beside it.")
         for warning in named(config.task).changed_inputs(config, folder):
             print(f"warning: {warning}", file=sys.stderr)
     else:
-        run(folder.path)
+        run(folder.path, new=new)
     print(folder.path)
     return folder.path
 
 
-def run(path: Path, *, queued: bool = False) -> dict[str, Any]:
+def run(path: Path, *, queued: bool = False, new: bool = False) -> dict[str, Any]:
     """Execute the run of a folder: train from its last checkpoint, test, and write `result.json`.
 
     Args:
         path: The run's folder.
         queued: A sweep's pool has started this process: a run that another one has finished meanwhile is left alone.
+        new: The folder was made for this run: it is removed again if the run cannot begin, by a fault of the user's.
 
     Returns:
         The result; empty on ranks other than 0.
@@ -70,7 +74,11 @@ def run(path: Path, *, queued: bool = False) -> dict[str, Any]:
     if processes.node_rank(config.trainer.nodes) > 0:  # the first machine holds the lease
         _run_in_processes(config, folder)
         return {}
-    with hold(folder.path, seconds=config.sweep.lease_seconds, queued=queued) as lease, disk_refusals_told():
+    with (
+        hold(folder.path, seconds=config.sweep.lease_seconds, queued=queued) as lease,
+        _without_trace(folder) if new else nullcontext(),
+        disk_refusals_told(),
+    ):
         folder.take_log()
         config = load(folder.path / "config.yaml")  # until now another command may have changed it
         if folder.finished() or (queued and folder.state() == "pruned"):  # by the previous holder of the lease
@@ -85,6 +93,20 @@ def run(path: Path, *, queued: bool = False) -> dict[str, Any]:
         if queued:
             print(f"== {_now()}: {folder.state()}", flush=True)
         return result
+
+
+@contextmanager
+def _without_trace(folder: RunFolder) -> Iterator[None]:
+    """Remove the folder of a run that found a fault in its configuration or data before it began."""
+    try:
+        yield
+    except UserError as error:
+        if error.exit_code == ExitCode.USAGE and not folder.begun():
+            shutil.rmtree(folder.path, ignore_errors=True)
+            with suppress(OSError):  # as far as they are empty
+                folder.path.parent.rmdir()
+                folder.path.parent.parent.rmdir()
+        raise
 
 
 def _refuse_what_has_changed(config: RunConfig, folder: RunFolder, *, told: bool) -> None:

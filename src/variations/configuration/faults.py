@@ -186,6 +186,10 @@ def _paths(config: RunConfig) -> list[Fault]:
     found = []
     if not config.runs.strip():
         found.append(Fault(("runs",), "runs is empty: set the folder of the run store, such as runs=runs."))
+    data = getattr(config, "data", None)  # not every task has one
+    for key in ("root", "cache"):
+        if getattr(data, key, None) is not None and not str(getattr(data, key)).strip():
+            found.append(Fault((f"data.{key}",), f"data.{key} is empty: name a folder, or leave it out."))
     names = {"name": config.name, "sweep.name": config.sweep.name, "variation.row": config.variation.row}
     for key, value in names.items():
         if value is None:

@@ -9,6 +9,8 @@ from typing import Any
 from variations.configuration.suggestions import did_you_mean
 
 CLASS_NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*")
+LARGEST = {int: 2**32 - 1, float: 3e38}
+"""What a seed and a number of float32 can be: no number of a configuration exceeds that."""
 SIGNS = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
 
 
@@ -62,6 +64,8 @@ def value_fault(key: str, value: Any, metadata: Mapping[str, Any]) -> str | None
         return f"{key}={value}: must be a finite number."
     elif (bounds := metadata.get("bounds")) and not _inside(value, bounds):
         return f"{key}={value}: must be {bounds_text(bounds)}."
+    elif type(value) in LARGEST and abs(value) > (most := metadata.get("most") or LARGEST[type(value)]):
+        return f"{key}={value}: must be at most {most}."
     return None
 
 

@@ -55,10 +55,11 @@ def number(
     gt: float | None = None,
     lt: float | None = None,
     le: float | None = None,
+    most: float | None = None,
 ) -> Any:
-    """Numeric field with bounds (`ge` ≤ value, `gt` < value, and so on)."""
+    """Numeric field with bounds (`ge` ≤ value, `gt` < value, and so on), and the `most` that any machine could hold."""
     bounds = {name: bound for name, bound in {"ge": ge, "gt": gt, "lt": lt, "le": le}.items() if bound is not None}
-    return field(default=default, metadata={"bounds": bounds})
+    return field(default=default, metadata={"bounds": bounds, "most": most})
 
 
 AUTO = "auto"
@@ -111,7 +112,7 @@ class RecipeConfig:
     """β_1 of Adam."""
     beta2: float = number(0.98, ge=0, lt=1)
     """β_2 of Adam."""
-    eps: float = number(1e-9, gt=0)
+    eps: float = number(1e-9, gt=0, most=1)
     """ε of Adam."""
     weight_decay: float = number(0.0, ge=0)
     """Factor of the L2 penalty, whose gradient is added to that of the loss; 0: none."""
@@ -137,9 +138,9 @@ class TrainerConfig:
 
     accelerator: str = choice("cpu", "cpu", "gpu", "auto")
     """Where the run computes; `auto`: on a GPU if there is one."""
-    devices: int = number(1, ge=1)
+    devices: int = number(1, ge=1, most=1024)
     """Processes on each machine, one for each device."""
-    nodes: int = number(1, ge=1)
+    nodes: int = number(1, ge=1, most=1 << 16)
     """Machines."""
     strategy: str = choice("auto", "auto", "ddp", "ddp_find_unused_parameters_true", remark=UNSHARDED)
     """`ddp`: data-parallel training on several devices. The longer name: of a network that does not use all of its

@@ -24,17 +24,17 @@ class ModelConfig:
     """`package.module:Class` is a model of another package (docs/adding-a-variation.md)."""
     options: dict[str, Any] = field(default_factory=dict)
     """Keys of such a model, as declared by the dataclass `Options` of its class."""
-    N: int = number(6, ge=1)
+    N: int = number(6, ge=1, most=1000)
     """Layers in the encoder, and in the decoder."""
     d_model: int = number(512, ge=2, le=1 << 20)
     """Width of the hidden states."""
     d_ff: int = number(2048, ge=1, le=1 << 22)
     """Width of the feed-forward networks."""
-    h: int = number(8, ge=1)
+    h: int = number(8, ge=1, most=1 << 16)
     """Attention heads."""
-    d_k: int | None = number(None, ge=1)
+    d_k: int | None = number(None, ge=1, most=1 << 20)
     """Width of keys and queries per head; d_model / h when null."""
-    d_v: int | None = number(None, ge=1)
+    d_v: int | None = number(None, ge=1, most=1 << 20)
     """Width of values per head; d_model / h when null."""
     dropout: float = number(0.1, ge=0, lt=1)
     """P_drop: on every sub-layer's output and on the sum of embeddings and positions."""
@@ -44,11 +44,11 @@ class ModelConfig:
     """Dropout inside the feed-forward networks."""
     norm: str = choice("post", "post", "pre")
     """`post`: LN(x + f(x)), as published. `pre`: x + f(LN(x)), with a final LN on both stacks."""
-    norm_eps: float = number(1e-6, gt=0)
+    norm_eps: float = number(1e-6, gt=0, most=1)
     """ε of the layer norm."""
     tying: str = choice("three_way", "three_way", "decoder", "none")
     """Which of source embedding, target embedding and output projection share one matrix."""
-    target_vocabulary: int | None = number(None, ge=8)
+    target_vocabulary: int | None = number(None, ge=8, most=1 << 24)
     """Rows of a target vocabulary of its own; null: source and target have one vocabulary."""
     attention_bias: bool = True
     """Whether the projections of attention have biases."""
@@ -62,7 +62,7 @@ class ModelConfig:
     """Self-attention of both stacks; cross-attention is `dot_product` unless this is `additive`."""
     neighbourhood: int | None = number(None, ge=1)
     """r of restricted self-attention: position i sees i-r … i+r."""
-    task_vectors: int = number(0, ge=0)
+    task_vectors: int = number(0, ge=0, most=1 << 16)
     """Rows of the 'target space' embedding added to the encoder's input (32 in the code behind the paper)."""
 
     @property
@@ -80,7 +80,7 @@ class PositionsConfig:
     """Fixed sinusoids, or a learned table."""
     form: str = choice("paper", "paper", "t2t")
     """Interleaved sines and cosines (`paper`) or two halves with tensor2tensor's time scales (`t2t`)."""
-    max_length: int = number(256, ge=1)
+    max_length: int = number(256, ge=1, most=1 << 20)
     """Rows of the learned table on each side; sinusoids have no limit."""
 
 
@@ -102,7 +102,7 @@ class GateConfig:
 class BranchConfig:
     """Branched attention of the Weighted Transformer (Ahmed et al. 2017, section 3; docs/departures.md)."""
 
-    M: int | None = number(None, ge=1)
+    M: int | None = number(None, ge=1, most=1 << 16)
     """Branches per branched sub-layer, one head each; h when null."""
     ffn: str = choice("shared", "shared", "split", "full")
     """One d_ff FFN for all branches, M of width d_ff/M, or M of width d_ff."""
@@ -194,11 +194,11 @@ class SequenceTrainer(TrainerConfig):
 class SequenceData:
     """The vocabulary of such models, and what they leave out."""
 
-    vocabulary: int = number(8000, ge=32)
+    vocabulary: int = number(8000, ge=32, most=1 << 24)
     """Rows of the shared sub-word vocabulary (special symbols included)."""
-    vocabulary_pad_to: int = number(1, ge=1)
+    vocabulary_pad_to: int = number(1, ge=1, most=1 << 20)
     """Round the number of embedding rows up to a multiple of this (40,960 rows in the code behind the paper)."""
-    max_length: int = number(256, ge=1)
+    max_length: int = number(256, ge=1, most=1 << 20)
     """Sub-words per side, EOS included; longer training pairs are dropped and counted."""
 
 

@@ -21,15 +21,15 @@ class DataConfig(SequenceData):
     cannot run until some are named."""
     form: str = choice("tensor2tensor", "tensor2tensor", "vinyals")
     """Linearisation of trees: with part-of-speech tags, or with XX for each tag (docs/parsing.md)."""
-    vocabulary: int = number(16_000, ge=32)
+    vocabulary: int = number(16_000, ge=32, most=1 << 24)
     """Most rows of the source vocabulary: frequent words, and word-shape classes for all others."""
-    max_length: int = number(512, ge=1)
+    max_length: int = number(512, ge=1, most=1 << 20)
     """Most words, and most symbols, of a training tree, EOS included; longer ones are dropped and counted."""
     seed: int = number(1, ge=0)
     """Seed of the generated treebank (toy)."""
     train_trees: int | None = number(None, ge=1)
     """Use only the first of the treebank's training trees, this many (toy: generate this many)."""
-    workers: int = number(0, ge=0)
+    workers: int = number(0, ge=0, most=1024)
     """Processes that load batches."""
     cache: str = field(default_factory=default_cache)
     """Where measurements for plans are kept; the treebank is read from `root`."""

@@ -42,3 +42,10 @@ def _two_vocabularies(config: ParsingConfig) -> list[Fault]:
         )
         found.append(Fault(("model.tying",), text))
     return found
+
+
+@RULES.reads("decode.sets")
+def _sets(config: ParsingConfig) -> list[Fault]:
+    unknown = [name for name in config.decode.sets if name not in ("dev", "test")]
+    text = f"decode.sets names {', '.join(unknown)}, but a treebank has only dev and test."
+    return [Fault(("decode.sets",), text)] if unknown else []

@@ -20,13 +20,13 @@ class DataConfig:
     """Whether one network is trained for all tasks, instead of one for each."""
     questions: str = choice("1k", "1k", "10k")
     """Training questions of each bAbI task, validation included."""
-    toy_questions: int = number(1000, ge=10)
+    toy_questions: int = number(1000, ge=10, most=1 << 20)
     """Training questions of each generated task, validation included, and as many for the test."""
     valid: float = number(0.1, ge=0, lt=1)
     """Share of the training questions held out for validation."""
     seed: int = number(1, ge=0)
     """Seed of the held-out part, and of generated stories."""
-    memory: int = number(50, ge=1)
+    memory: int = number(50, ge=1, most=1 << 16)
     """Most sentences of a story in memory, the last ones."""
     ngrams: int = number(1, ge=1, le=3)
     """Longest n-gram that is used as a word besides the words themselves (NG)."""
@@ -39,12 +39,12 @@ class ReaderConfig:
     """A network that reads stories; each kind has its own keys (`models/memory`)."""
 
     kind: str = choice("memn2n", "memn2n", "memnn", "dmn", "lstm", "transformer")
-    restarts: int = number(10, ge=1)
+    restarts: int = number(10, ge=1, most=10000)
     """Networks trained side by side, each from its own initial weights and on its own batches; the one with the least
     training error is reported."""
-    d: int = number(20, ge=1)
+    d: int = number(20, ge=1, most=1 << 16)
     """Dimension of a state."""
-    hops: int = number(3, ge=1)
+    hops: int = number(3, ge=1, most=1000)
     """memn2n: K."""
     code: str = choice("authors", "bow", "paper", "authors")
     """memn2n: bag of words, or position weights as in the paper's section 4.1 or in the authors' code."""
@@ -52,7 +52,7 @@ class ReaderConfig:
     """memn2n: which embeddings are shared."""
     empty_slots: str = choice("attended", "attended", "masked")
     """memn2n: whether empty slots take part in the softmax, as in the authors' code."""
-    facts: int = number(2, ge=1)
+    facts: int = number(2, ge=1, most=1000)
     """memnn: k, the most supporting facts that are retrieved."""
     adaptive: bool = True
     """memnn: adaptive memory (AM): the retrieval may stop early."""
@@ -62,9 +62,9 @@ class ReaderConfig:
     """memnn: another vector of each word for the fact found in each hop, so that the response knows their order."""
     margin: float = number(0.1, gt=0)
     """memnn: margin γ of the ranking loss."""
-    d_word: int = number(50, ge=1)
+    d_word: int = number(50, ge=1, most=1 << 16)
     """dmn, lstm: dimension of word vectors."""
-    passes: int = number(3, ge=1)
+    passes: int = number(3, ge=1, most=1000)
     """dmn: T_M."""
     episode: str = choice("softmax", "softmax", "gru")
     """dmn: a pass reads the softmax-weighted sum of the sentences, or a GRU that gates let sentences into."""
@@ -74,9 +74,9 @@ class ReaderConfig:
     """dmn: features c ∘ q or cᵀq."""
     gate_weight: float = number(1.0, ge=0)
     """dmn: weight of the gates' loss against the supporting facts; 0: only answers are supervised."""
-    layers: int = number(2, ge=1)
+    layers: int = number(2, ge=1, most=1000)
     """transformer: N."""
-    h: int = number(4, ge=1)
+    h: int = number(4, ge=1, most=1 << 16)
     """transformer: heads."""
 
 

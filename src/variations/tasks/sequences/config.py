@@ -9,11 +9,11 @@ from variations.configuration.schema import number
 class DecodeConfig:
     """Beam search (Wu et al. 2016, section 7)."""
 
-    beam: int = number(4, ge=1)
+    beam: int = number(4, ge=1, most=10000)
     """Width of the beam; 1: greedy search."""
     alpha: float = number(0.6, ge=0, le=100)
     """Exponent of the length penalty ((5+|Y|)/6)^alpha."""
-    max_extra: int = number(50, ge=0)
+    max_extra: int = number(50, ge=0, most=1 << 20)
     """Longest output: source length plus this."""
     batch_tokens: int = number(4096, ge=1)
     """Padded source tokens times beam per batch."""

@@ -171,3 +171,12 @@ def _decoding(config: Any) -> Iterator[Fault]:
             f"decode.nbest={d.nbest} is more than decode.beam={d.beam}: a beam yields at most that many, "
             "so raise decode.beam.",
         )
+
+
+@RULES.reads("decode.sets")
+def _tested(config: Any) -> Iterator[Fault]:
+    sets = config.decode.sets
+    if not sets:
+        yield Fault(("decode.sets",), "decode.sets=[] tests nothing: name sets, such as [test] or [test,dev].")
+    if len(set(sets)) < len(sets):
+        yield Fault(("decode.sets",), f"decode.sets={sets} names a set twice: leave the second out.")

@@ -35,7 +35,7 @@ class DataConfig(SequenceData):
     """Seed that the toy corpus was made with; `tools/make_toy_corpus.py` makes others, for `data=files`."""
     train_pairs: int | None = number(None, ge=1)
     """Use only this many training pairs; null: all."""
-    workers: int = number(0, ge=0)
+    workers: int = number(0, ge=0, most=1024)
     """Loader processes."""
 
 

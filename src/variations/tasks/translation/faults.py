@@ -9,13 +9,6 @@ TOY_PAIRS = 20_000
 """Training pairs of the built-in corpus."""
 
 
-@RULES.reads("decode.sets")
-def _tested(config: TranslationConfig) -> list[Fault]:
-    if config.decode.sets:
-        return []
-    return [Fault(("decode.sets",), "decode.sets=[] tests nothing: name sets, such as [test] or [test,dev].")]
-
-
 @RULES.reads("data.kind", "data.train_pairs", "data.seed")
 def _data(config: TranslationConfig) -> list[Fault]:
     d, found = config.data, []
