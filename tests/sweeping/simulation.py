@@ -313,7 +313,7 @@ class Sweeps(World):
             run: {
                 "load": lambda path: _config(None),
                 "_begin_log": lambda path: None,
-                "_refuse_changed_inputs": lambda *_, **__: None,
+                "_refuse_what_has_changed": lambda *_, **__: None,
                 "_train_and_test": self.train,
                 "traceback": SimpleNamespace(print_exc=self._bug),
             },

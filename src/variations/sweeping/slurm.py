@@ -19,7 +19,7 @@ from variations.store.atomic import write_json
 from variations.sweeping import slurm_job
 from variations.sweeping.pool import Ended, PooledRun
 from variations.sweeping.settings import SlurmSettings
-from variations.sweeping.slurm_queue import MARK, Queue, Seen, cluster
+from variations.sweeping.slurm_queue import MARK, Queue, Seen, cluster, told_if_silent
 from variations.sweeping.supervise import read_note, uses_gpus
 from variations.system.errors import ConfigError, ExitCode, UserError
 
@@ -74,6 +74,7 @@ class SlurmPool:
         self._folder = self.runs.expanduser().absolute() / ".slurm"
         self._queue = Queue(self.settings.poll_s)
         self._told: set[str] = set()
+        self._silent = False
 
     def room(self) -> int:
         """See `Pool`."""
@@ -127,7 +128,7 @@ class SlurmPool:
                 self._hand_over(batch)
         waiting = {batch.word for batch in self._open}
         keys = [key for key in self._watched if self._parts(key)[0] not in waiting]
-        if not keys or not self._queue.refresh():
+        if not keys or not self._answers():
             return []
         gone = [key for key in keys if not self._is_live(self._parts(key))]
         self._tell_of_held(keys)
@@ -186,7 +187,8 @@ class SlurmPool:
         executor = submitit.SlurmExecutor(folder)
         executor.update_parameters(**self._parameters(batch))
         try:
-            jobs = executor.map_array(slurm_job.work, orders)
+            with told_if_silent("sbatch", self.say):
+                jobs = executor.map_array(slurm_job.work, orders)
         except (FailedJobError, FailedSubmissionError) as error:
             return _last_line(str(error))
         number = jobs[0].job_id.partition("_")[0]
@@ -251,6 +253,18 @@ class SlurmPool:
             reason = str(note.get("reason") or "")
             return Ended(run, note.get("code"), reason or _by_signal(note.get("code"), note.get("job")))
         return _without_note(run, seen)
+
+    def _answers(self) -> bool:
+        """Ask Slurm, if the answer is too old; tell once when it falls silent, and when it answers again."""
+        silent = self._silent
+        self._silent = not self._queue.refresh()
+        if self._silent and not silent:
+            self.say(
+                f"Slurm does not answer ({self._queue.fault}): its jobs go on, and the sweep waits and asks again."
+            )
+        elif silent and not self._silent:
+            self.say("Slurm answers again.")
+        return not self._silent
 
     def _tell_of_held(self, keys: Sequence[str]) -> None:
         """Report once why a job will not start by itself."""

@@ -7,8 +7,10 @@ Jobs are found by a word in their comment that was chosen before they were submi
 import getpass
 import shutil
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from variations.system.errors import UserError
@@ -35,8 +37,8 @@ LIVE = frozenset(
 )
 FORMAT = "ArrayJobID:24,ArrayTaskID:12,State:24,Reason:60,Comment:64"
 WIDTHS = (24, 12, 24, 60, 64)
-SECONDS = 60.0
-"""Timeout of Slurm's commands."""
+SECONDS = 20.0
+"""How long a command of Slurm may say nothing until the user hears of it."""
 
 
 class NoAnswerError(Exception):
@@ -68,11 +70,26 @@ def ask(*command: str) -> str:
     """
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired as error:
+        raise NoAnswerError(f"{command[0]} said nothing for {SECONDS:g} s") from error
+    except OSError as error:
         raise NoAnswerError(str(error)) from error
     if done.returncode:
         raise NoAnswerError(" ".join(done.stderr.split()) or f"{command[0]} ended with code {done.returncode}")
     return done.stdout
+
+
+@contextmanager
+def told_if_silent(command: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Tell that a command has not answered, and go on waiting: it may have done its work, so it is not ended."""
+    text = f"Slurm does not answer: {command} has said nothing for {SECONDS:g} s; the sweep goes on waiting for it."
+    timer = threading.Timer(SECONDS, say, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def cluster() -> str:

@@ -1,0 +1,76 @@
+"""A Slurm whose commands do not answer: the user hears which one, and that the sweep goes on waiting."""
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from variations.sweeping import slurm, slurm_queue
+from variations.sweeping.pool import PooledRun
+from variations.sweeping.settings import SlurmSettings
+from variations.sweeping.slurm import SlurmPool
+from variations.system.errors import UserError
+
+
+@pytest.fixture
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Let a command of Slurm be a shell script."""
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(slurm_queue, "SECONDS", 0.2)
+
+    def command(name: str, text: str) -> None:
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+
+    for name in ("sbatch", "srun", "squeue"):
+        command(name, "exit 0")
+    command("scontrol", "echo 'ClusterName = toy'")
+    return command
+
+
+def test_a_silent_squeue_is_told_of_once_and_so_is_its_return(commands: Any, tmp_path: Path) -> None:
+    said: list[str] = []
+    pool = SlurmPool(SlurmSettings(gpus_per_node=0, poll_s=0.1), tmp_path, say=said.append)
+    pool._queue.seconds = 0.0
+    pool.adopt(PooledRun(tmp_path, "a-seed1"), "toy/abc_0")
+    commands("squeue", "exec sleep 5")
+    assert pool.ended() == [] and pool.ended() == []
+    assert said == [
+        "Slurm does not answer (squeue said nothing for 0.2 s): its jobs go on, and the sweep waits and asks again."
+    ]
+    commands("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1")
+    assert pool.ended() == [] and len(said) == 1
+    commands("squeue", "exit 0")
+    assert [ended.run.name for ended in pool.ended()] == ["a-seed1"]
+    assert said[1:] == ["Slurm answers again."]
+
+
+def test_a_silent_sbatch_is_told_of_while_it_is_silent(
+    commands: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    pool = SlurmPool(SlurmSettings(gpus_per_node=0), tmp_path, say=said.append)
+    before: list[list[str]] = []
+
+    def map_array(work: Any, orders: Any) -> list[SimpleNamespace]:
+        deadline = time.monotonic() + 5
+        while not said and time.monotonic() < deadline:
+            time.sleep(0.01)
+        before.append(list(said))
+        return [SimpleNamespace(job_id="17_0")]
+
+    executor = SimpleNamespace(update_parameters=lambda **named: None, map_array=map_array)
+    monkeypatch.setattr("submitit.SlurmExecutor", lambda folder: executor)
+    (tmp_path / ".slurm").mkdir()
+    pool.submit(PooledRun(tmp_path, "a-seed1"))
+    pool.ended()
+    assert before == [["Slurm does not answer: sbatch has said nothing for 0.2 s; the sweep goes on waiting for it."]]
+    assert said[1] == "1 run in Slurm's queue as job 17."
+
+
+def test_a_silent_controller_at_the_start_is_named(commands: Any, tmp_path: Path) -> None:
+    commands("scontrol", "exec sleep 5")
+    with pytest.raises(UserError, match=r"Slurm does not answer \(scontrol said nothing for 0.2 s\): try again when"):
+        slurm.cluster()
