@@ -33,7 +33,7 @@ def test_all_faults_of_slurm_settings_are_told_at_once() -> None:
     assert settings.faults() == [
         f"{at}cpus=0: must be at least 1.",
         f"{at}mem_gb=0: must be greater than 0.",
-        f"{at}signal_delay_s=60: is not less than time_min=1 minutes.",
+        f"{at}signal_delay_s=60: must be less than the time limit, time_min=1 minutes.",
         f"{at}modules: 'x; rm -rf ~' cannot be the name of a module.",
         f"{at}environment: 'A B' cannot be the name of a variable.",
         f"{at}partition: must be a word, a number or true, in one line.",

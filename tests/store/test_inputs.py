@@ -28,7 +28,7 @@ def test_a_run_refuses_other_inputs_from_its_first_measurement_on(folder: RunFol
     assert inputs.remembered(folder) == {"a": "2"}
     folder.append_metrics({"step": 1})
     with pytest.raises(
-        UserError, match=r"was begun with other inputs: a has changed since\. Restore the former inputs"
+        UserError, match=r"was started with other inputs: a has changed since\. Restore the former inputs"
     ):
         inputs.refuse_changed(folder, {"a": "3"})
     inputs.remember(folder, {"c": "1"})

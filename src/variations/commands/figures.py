@@ -282,7 +282,7 @@ def _drawings(config: FiguresConfig) -> Iterator[Path]:
 
     folder = _one_run(config, "shows one tested run")
     if config.format != "svg":
-        raise UserError(f"figure=drawings writes SVG alone: leave out format={config.format}.")
+        raise UserError(f"figure=drawings writes SVG only: leave out format={config.format}.")
     task = task_of(folder.config())
     if not task.drawn:
         raise UserError(f"figure=drawings: task={task.name} draws no single items; task=parsing draws trees.")

@@ -65,9 +65,10 @@ def launcher_faults(overrides: Sequence[Override], config_name: str, extra_folde
             found.append(f"{line}: a launcher takes one value of each key.")
         elif not override.is_delete():
             value = override.value()
-            fault = type_fault(f"{AT}{key}", value, keys[key]) or value_fault(f"{AT}{key}", value, keys[key].metadata)
-            if fault:
+            if fault := type_fault(f"{AT}{key}", value, keys[key]):
                 found.append(f"{fault} {texts.get(key, '')}".rstrip())
+            elif fault := value_fault(f"{AT}{key}", value, keys[key].metadata):
+                found.append(fault)
             else:
                 good[key] = value
     return [*found, *_together(schema, good)]

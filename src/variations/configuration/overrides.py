@@ -132,7 +132,7 @@ def touched(name: str, groups: Sequence[str]) -> list[str]:
 
 
 HYDRAS_OWN = {
-    "hydra/launcher=basic": "rows are run by local, slurm or ray, each in a process of its own; leave it out for local",
+    "hydra/launcher=basic": "rows are run by local, slurm or ray, each in its own process; leave it out for local",
     "hydra/sweeper=basic": "it has no tables, no finished rows and no retries; leave it out, grids work without it",
 }
 FOLDERS = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir", "hydra.job.chdir")

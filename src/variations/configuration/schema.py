@@ -15,7 +15,7 @@ from variations.system.errors import ConfigError
 
 
 def choice(default: str | None, *choices: str, remark: str = "") -> Any:
-    """Field with a closed set of values; `remark` is said to whoever sets another."""
+    """Field with a closed set of values; `remark` is added to the message about any other value."""
     return field(default=default, metadata={"choices": choices, "remark": remark})
 
 

@@ -53,7 +53,7 @@ ANSWERS = {
 ANSWERS |= dict.fromkeys(("resume", "resume_from_checkpoint", "checkpoint"), ANSWERS["ckpt_path"])
 
 OPTIONAL = ("sweep", "variation", "debug")
-"""Groups of which no option is chosen unless one is typed."""
+"""Groups without a default option."""
 OFF = {"logger": "none"}
 """Groups that always have an option, and the one that means none."""
 

@@ -49,7 +49,7 @@ IDLE = (
 )
 """Keys of every task that change no update's time: names, rates, and how often something else happens."""
 SWITCHES = ("recipe.clip", "recipe.ema")
-"""Numbers of which only counts whether they are zero."""
+"""Numbers that matter only by being zero or not."""
 PLACES = ("data.root", "logger.kind")
 """Keys that make no run another run, but may take another time."""
 

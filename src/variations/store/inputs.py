@@ -62,7 +62,7 @@ def refuse_changed(folder: RunFolder, now: Mapping[str, str]) -> None:
         return
     if found := changed(folder, now):
         raise UserError(
-            f"{folder.path} was begun with other inputs: {', '.join(found)} {'have' if len(found) > 1 else 'has'} "
+            f"{folder.path} was started with other inputs: {', '.join(found)} {'have' if len(found) > 1 else 'has'} "
             "changed since. Restore the former inputs to continue the run, or start it again with the present ones "
             "under another name (name=…, a sweep: sweep.name=…) or as a new attempt beside it (force=true)."
         )

@@ -137,5 +137,5 @@ def visible_gpus(accelerator: str) -> list[str]:
 
 def _reason(code: int) -> str:
     if code == -signal.SIGKILL:
-        return "killed by SIGKILL; unless somebody did that, the machine ran out of memory"
+        return "killed by SIGKILL, probably because the machine ran out of memory"
     return f"ended by {signal.Signals(-code).name}" if code < 0 else ""

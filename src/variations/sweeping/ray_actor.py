@@ -38,10 +38,6 @@ class RunActor:
         import ray
 
         code = supervise.settled(process.wait(), self._asked)
-        killed = (
-            "killed by SIGKILL; unless somebody did that, the machine ran out of memory"
-            if code == -signal.SIGKILL
-            else ""
-        )
+        killed = "killed by SIGKILL, probably because the machine ran out of memory" if code == -signal.SIGKILL else ""
         write_json(self._note, {"code": code, "reason": killed})
         ray.get_runtime_context().current_actor.__ray_terminate__.remote()

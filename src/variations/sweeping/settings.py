@@ -53,7 +53,8 @@ class SlurmSettings:
             found.append(f"{at}mem_gb={self.mem_gb}: must be greater than 0.")
         if self.signal_delay_s >= 60 * self.time_min:
             found.append(
-                f"{at}signal_delay_s={self.signal_delay_s}: is not less than time_min={self.time_min} minutes."
+                f"{at}signal_delay_s={self.signal_delay_s}: must be less than the time limit, "
+                f"time_min={self.time_min} minutes."
             )
         found += [f"{at}modules: '{m}' cannot be the name of a module." for m in self.modules if not _is(MODULE, m)]
         found += _variable_faults(self.environment)

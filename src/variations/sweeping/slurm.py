@@ -308,9 +308,7 @@ def _without_note(run: PooledRun, seen: Seen | None) -> Ended:
 
 def _by_signal(code: Any, job: Any) -> str:
     if code == -9:
-        return (
-            f"killed by SIGKILL; unless somebody did that, out of memory: raise hydra.launcher.mem_gb (Slurm job {job})"
-        )
+        return f"killed by SIGKILL, probably for want of memory: raise hydra.launcher.mem_gb (Slurm job {job})"
     return f"Slurm job {job}" if code else ""
 
 

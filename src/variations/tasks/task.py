@@ -223,7 +223,7 @@ class Task(Configured, Protocol):
         """What each tested item adds to a measure, (items, k): `aggregate` of their sum is the measure.
 
         With `cache`, what took long to count may be kept beside the run. Raises DataError if the run has not stored
-        what is needed, or the measure is no function of sums over items.
+        what is needed, or the measure cannot be computed from sums over items.
         """
         raise DataError(f"no values of single items are kept for {measure.label}")
 
