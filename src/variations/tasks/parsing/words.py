@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from variations.data.special import BOS, EOS, PAD, UNK
+from variations.store.atomic import write_text
 from variations.system.errors import DataError
 
 SUFFIXES = ("ing", "ed", "ly", "s", "ion", "er", "est", "al", "able", "y")
@@ -65,7 +66,7 @@ class Vocabulary:
 
     def write(self, path: Path) -> None:
         """Store the names, one per line."""
-        path.write_text(json.dumps(self.names, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+        write_text(path, json.dumps(self.names, ensure_ascii=False, indent=0) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":

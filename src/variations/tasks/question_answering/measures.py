@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from variations.store.atomic import replaced
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
 from variations.tasks.base import Measure, Published, Restarts, TestedRun
@@ -55,10 +56,8 @@ def keep(folder: RunFolder, arrays: Mapping[str, NDArray[Any]], chosen: Mapping[
     tasks = sorted(chosen)
     stored: dict[str, Any] = {"tasks": np.array(tasks), "chosen": np.array([chosen[task] for task in tasks]), **arrays}
     np.savez_compressed(packed, **stored)
-    path = folder.hypotheses / ANSWERS
-    part = path.with_suffix(".tmp")
-    part.write_bytes(packed.getvalue())
-    part.replace(path)
+    with replaced(folder.hypotheses / ANSWERS) as temporary:
+        temporary.write_bytes(packed.getvalue())
 
 
 class Measures(Task):
