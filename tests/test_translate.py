@@ -15,6 +15,7 @@ import pytest
 
 from variations.system.errors import ExitCode, UserError
 from variations.tasks.sequences.config import DecodeConfig
+from variations.tasks.sequences.decoding import translator
 from variations.tasks.translation import translate as translating
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.translate import (
@@ -96,6 +97,7 @@ def load_model(folder, load_network=None):
 def run(tmp_path, monkeypatch, capsys):
     """Call translate with bytes on standard input; returns (output, remarks)."""
     monkeypatch.setattr(translating, "load_model", load_model)
+    monkeypatch.setattr(translator, "LONGEST_SOURCE", 40)
 
     def call(text: bytes, **options):
         file = tmp_path / "input"
@@ -123,7 +125,7 @@ def test_strange_lines_go_through_and_remarks_name_their_number(run):
     assert out.split("\n") == ["caf\ufffd bad", "日本語", "nul  bell", "y" * 39, "A B", "end", ""]
     assert remarks.splitlines() == [
         "line 1: not valid UTF-8; the bad bytes were replaced.",
-        "line 4: too long: of 101 sub-words only the first 40 were translated (end of sentence counted).",
+        "line 4: too long: of 101 sub-words only the first 40 were read (end of sentence counted).",
     ]
 
 
@@ -191,18 +193,20 @@ def test_search_is_the_runs_own_unless_asked_otherwise():
     assert search_config(asked, own) == DecodeConfig(8, 0.0, 0, 1, 8)
 
 
-def test_learned_positions_limit_source_and_target(monkeypatch, tmp_path):
+def test_learned_positions_limit_outputs_and_every_run_reads_sources_as_its_test_did(monkeypatch, tmp_path):
     def load_learned(folder, load_network):
         model, subwords, config = load_model(folder)
         config.positions.kind, config.positions.max_length = "learned", 30
         return model, subwords, config
 
     monkeypatch.setattr(translating, "load_model", load_learned)
-    translator = translating.load(TranslateConfig(run=str(tmp_path)), None)
-    assert (translator.max_source, translator.max_target) == (30, 30)
+    found = translating.load(TranslateConfig(run=str(tmp_path)), None)
+    assert (found.max_source, found.max_target) == (1024, 30)
     monkeypatch.setattr(translating, "load_model", load_model)
-    translator = translating.load(TranslateConfig(run=str(tmp_path)), None)
-    assert (translator.max_source, translator.max_target) == (40, None)
+    found = translating.load(TranslateConfig(run=str(tmp_path)), None)
+    assert (found.max_source, found.max_target) == (1024, None)
+    monkeypatch.setattr(translator, "LONGEST_SOURCE", 39)
+    assert translating.load(TranslateConfig(run=str(tmp_path)), None).max_source == 40  # data.max_length
 
 
 @pytest.mark.parametrize(

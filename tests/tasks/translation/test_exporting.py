@@ -47,6 +47,15 @@ def greedy(model, source, length):
     return tokens
 
 
+def test_a_source_beyond_a_learned_table_reads_its_last_row():
+    model = network(positions="learned")  # 40 rows
+    source = [*SOURCES[0][:-1]] * 20 + [EOS]
+    assert len(source) > 40
+    translator = ExportedTranslator(model, None, DecodeConfig(beam=1, alpha=0.0, max_extra=6), max_target=8)
+    [[found]] = translator.search([source], progress=False)
+    assert found.tokens == greedy(model, source, len(found.tokens))
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -36,8 +36,12 @@ class ParsingExperiment(SequenceExperiment):
         super().__init__(config, data, data.encoding, data.vocabulary, device)
         self._dev_scores: list[float] = []
 
-    def parse(self, trees: Sequence[Tree], place: Place, **changes: Any) -> list[tuple[Tree, Repairs]]:
+    def parse(
+        self, trees: Sequence[Tree], place: Place, tested: str | None = None, **changes: Any
+    ) -> list[tuple[Tree, Repairs]]:
         """The network's trees for the sentences of `trees`, with their repairs; `changes` override keys of `decode`.
+
+        Over-long sentences of the set `tested` are told.
 
         Under the form `vinyals`, which has no tags, words get those of `trees`.
         """
@@ -45,6 +49,8 @@ class ParsingExperiment(SequenceExperiment):
         translator, progress = self.translator(nbest=1, **changes), self.config.trainer.progress
         with place.precision(), torch.inference_mode():
             found = translator.translate([" ".join(words) for words in sentences], progress=progress)
+        if tested is not None:
+            self.tell_cuts(tested, found)
         return [
             delinearise(
                 line.outputs[0].text.split(),
@@ -94,12 +100,12 @@ class ParsingExperiment(SequenceExperiment):
             "symbols": self.data.encoding.symbols.size,
             "dropped_pairs": self.data.train_tokens.dropped,
             "decoding_seconds": seconds,
-        }
+        } | ({"cut": self.cut} if self.cut else {})
 
     def _parse_and_score(self, folder: RunFolder, place: Place, name: str) -> dict[str, Any]:
         """Scores of a set, also by length, and sums of repairs; the trees are stored."""
         gold = getattr(self.data.corpus, name)[: self.config.trainer.limit_test]
-        trees, repairs = zip(*self.parse(gold, place), strict=True)
+        trees, repairs = zip(*self.parse(gold, place, name), strict=True)
         kept = [scores.with_gold_punctuation(ours, right) for ours, right in zip(trees, gold, strict=True)]
         folder.hypotheses.mkdir(exist_ok=True)
         for suffix, side in (("hyp", kept), ("ref", gold)):

@@ -1,7 +1,8 @@
 """Pairs of sequences as Lightning wants them: loaders over token stores."""
 
+import functools
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -13,6 +14,10 @@ from torch.utils.data import DataLoader, Dataset
 
 from variations.configuration.transformer import TransformerConfig
 from variations.data.batching import Batch, Indices, TokenBatchSampler, collate
+from variations.tasks.sequences.decoding.translator import longest_source, shortened
+
+Item = tuple[int, NDArray[Any], NDArray[Any]]
+"""Index, source ids, target ids."""
 
 
 class Pairs(Protocol):
@@ -23,7 +28,7 @@ class Pairs(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, index: int) -> tuple[int, NDArray[Any], NDArray[Any]]: ...
+    def __getitem__(self, index: int) -> Item: ...
 
 
 class PairsData(pl.LightningDataModule):
@@ -46,6 +51,7 @@ class PairsData(pl.LightningDataModule):
         self._ready = False
         self._sampler: TokenBatchSampler | None = None
         trainer, self._progress = config.trainer, config.trainer.progress
+        self._longest = longest_source(config)
         world = trainer.devices * trainer.nodes
         update = config.recipe.batch_tokens
         at_once = (trainer.tokens_per_batch or -(-update // world)) * world
@@ -96,7 +102,7 @@ class PairsData(pl.LightningDataModule):
         chosen = np.arange(len(tokens) if limit is None else min(limit, len(tokens)))
         lengths = tokens.source_lengths
         for batch in TokenBatchSampler(lengths, lengths, budget, shuffle=False, indices=chosen):
-            yield collate([tokens[i] for i in batch])
+            yield collated([tokens[i] for i in batch], self._longest)
 
     def _first_batches(self, number: int) -> Indices:
         """Pairs of the first batches of epoch 0, for debug.overfit_batches."""
@@ -124,12 +130,17 @@ class PairsData(pl.LightningDataModule):
         gpu = self.config.trainer.accelerator != "cpu" and torch.cuda.is_available()
         generator = torch.Generator().manual_seed(self.config.seed)
         return {
-            "collate_fn": collate,
+            "collate_fn": functools.partial(collated, longest=self._longest),
             "num_workers": workers,
             "pin_memory": gpu,
             "generator": generator,
             "worker_init_fn": start_worker,
         }
+
+
+def collated(pairs: Sequence[Item], longest: int) -> Batch:
+    """A batch of the items of a token store, over-long sources cut as in decoding."""
+    return collate([(number, np.asarray(shortened(source, longest)), target) for number, source, target in pairs])
 
 
 class TrainingLoader(DataLoader[Any]):

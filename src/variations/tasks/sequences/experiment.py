@@ -2,7 +2,9 @@
 
 import dataclasses
 import functools
+import logging
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -19,7 +21,9 @@ from variations.tasks.base import Experiment, ParameterGroup, Place
 from variations.tasks.schedules import branch_rate, frozen_steps, main_rate
 from variations.tasks.sequences import agreement
 from variations.tasks.sequences.data import Pairs, PairsData
-from variations.tasks.sequences.decoding.translator import Codec, Translator, limits
+from variations.tasks.sequences.decoding.translator import Codec, Translation, Translator, limits
+
+log = logging.getLogger(__name__)
 
 
 class SequenceExperiment(Experiment):
@@ -46,12 +50,22 @@ class SequenceExperiment(Experiment):
         self.smoothing = Smoothing(config.recipe.label_smoothing, config.recipe.smoothing)
         self.packs = False
         """Whether training batches go through the network without padding."""
+        self.cut: dict[str, list[str]] = {}
+        """What the test has said of over-long sentences, by set."""
         self.device: torch.device | str = device
 
     def translator(self, **changes: Any) -> Translator:
         """Beam search with the present weights; `changes` of the configuration's `decode`."""
-        decode, longest = dataclasses.replace(self.config.decode, **changes), limits(self.config)["max_target"]
-        return Translator(self.network, self.codec, decode, device=self.device, max_target=longest)
+        decode = dataclasses.replace(self.config.decode, **changes)
+        return Translator(self.network, self.codec, decode, device=self.device, **limits(self.config))
+
+    def tell_cuts(self, name: str, found: Sequence[Translation]) -> None:
+        """Log, and keep for the result, the sentences of a tested set whose end was left out."""
+        cuts = [f"line {number}: {item.cut}" for number, item in enumerate(found, start=1) if item.cut]
+        for text in cuts:
+            log.warning("%s set, %s", name, text)
+        if cuts:
+            self.cut[name] = cuts
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """The weights under the recipe's schedule, and κ and α under their own (Ahmed et al. 2017, section 3)."""

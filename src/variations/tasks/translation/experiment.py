@@ -42,10 +42,10 @@ class TranslationExperiment(SequenceExperiment):
         """
         metrics, limit = self.dev_loss(place), self.config.trainer.val_bleu
         if limit and place.rank == 0:  # metrics are written there
-            sources, references = self.data.corpus.dev.read()
+            dev = self.data.encoded("dev").first(limit)
             with place.precision():
-                found = self.translator(beam=1, nbest=1).translate(sources[:limit], progress=False)
-            self.translated = ([line.outputs[0].text for line in found], list(references[:limit]))
+                found = self.translator(beam=1, nbest=1).translate(dev.sources, ids=dev.ids, progress=False)
+            self.translated = ([line.outputs[0].text for line in found], dev.references)
             metrics["dev/bleu"] = sacre_bleu(*self.translated).value
         return metrics
 
@@ -77,22 +77,23 @@ class TranslationExperiment(SequenceExperiment):
             "vocabulary": data.subwords.size,
             "dropped_pairs": data.train_tokens.dropped,
             "decoding_seconds": seconds,
-        }
+        } | ({"cut": self.cut} if self.cut else {})
 
     def _translate_and_score(self, folder: RunFolder, place: Place, name: str) -> dict[str, dict[str, Any]]:
-        sources, references = (
-            lines[: self.config.trainer.limit_test] for lines in self.data.corpus.sets()[name].read()
-        )
+        trainer, translator = self.config.trainer, self.translator(nbest=1)
+        text = self.data.encoded(name).first(trainer.limit_test)
         with place.precision(), torch.inference_mode():
-            found = self.translator(nbest=1).translate(sources, progress=self.config.trainer.progress)
+            found = translator.translate(text.sources, ids=text.ids, progress=trainer.progress)
+        self.tell_cuts(name, found)
         hypotheses = [line.outputs[0].text for line in found]
         folder.hypotheses.mkdir(exist_ok=True)
-        for suffix, lines in (("hyp", hypotheses), ("ref", references), ("src", sources)):
+        for suffix, lines in (("hyp", hypotheses), ("ref", text.references), ("src", text.sources)):
             write_text(folder.hypotheses / f"{name}.{suffix}", "".join(f"{line}\n" for line in lines))
-        return as_dict(score_all(hypotheses, references, self.config.data.target))
+        return as_dict(score_all(hypotheses, text.references, self.config.data.target))
 
     def _test_loss(self, place: Place) -> tuple[float, int, int]:
         """Total negative log-likelihood of the test references in nats, their sub-words and their words."""
-        total, tokens = self.loss_of(self.data.test_tokens, place)
-        _, references = self.data.corpus.test.read()
-        return total, tokens, sum(len(line.split()) for line in references[: self.config.trainer.limit_test])
+        test = self.data.encoded("test")
+        total, tokens = self.loss_of(test.pairs, place)
+        references = test.first(self.config.trainer.limit_test).references
+        return total, tokens, sum(len(line.split()) for line in references)

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +33,7 @@ def export(model: Transformer, folder: Path, positions: int = LONGEST) -> None:
     Args:
         model: What to export.
         folder: Where to.
-        positions: So many does it know on either side, if they are sinusoids; a learned table has its own number.
+        positions: So many does it know on either side, or as many as its learned table has rows, if that is more.
 
     Raises:
         UserError: The library has no such model.
@@ -95,9 +95,10 @@ def _embed(spec: Any, model: Transformer, table: Tensor, positions: nn.Module, c
     weight[model.pad] = 0  # our padding embeds to zero
     embeddings.weight = _array(weight)
     spec.scale_embeddings = True
-    rows = positions.table
     if isinstance(positions, Sinusoidal):
         rows = sinusoids(count, positions.d_model, positions.config.form)
+    else:
+        rows = positions(0, max(count, len(cast(Tensor, positions.table))))  # beyond a learned table, its last row
     spec.position_encodings.encodings = _array(rows if isinstance(rows, Tensor) else torch.as_tensor(rows))
 
 

@@ -350,11 +350,8 @@ def remarks(line: InputLine, found: "Translation") -> Iterator[str]:
     """What the user should know about a line that did not go through whole."""
     if line.damaged:
         yield "not valid UTF-8; the bad bytes were replaced."
-    if found.truncated:
-        yield (
-            f"too long: of {found.source_length} sub-words only the first {found.translated_length} were translated "
-            "(end of sentence counted)."
-        )
+    if found.cut:
+        yield found.cut
     best = found.outputs[0].hypothesis
     if not best.finished:
         yield f"the translation was cut off after {len(best.tokens)} sub-words, before it ended."

@@ -12,6 +12,7 @@ from variations.configuration.transformer import ModelConfig
 from variations.models import build
 from variations.store.ledger import RunFolder
 from variations.system.errors import UserError
+from variations.tasks.sequences.decoding import translator
 from variations.tasks.translation import translate as translating
 from variations.tasks.translation.config import TranslationConfig
 from variations.tasks.translation.inspection import sentences
@@ -46,6 +47,7 @@ class Letters:
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     """A run folder whose network reads 12 sub-words and has two layers of four heads."""
+    monkeypatch.setattr(translator, "LONGEST_SOURCE", 12)
 
     def load_model(folder, load_network=None):
         config = TranslationConfig()

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 from unicodedata import category
 
 import torch
@@ -19,6 +19,13 @@ from variations.system.errors import ConfigError
 from variations.tasks.sequences.config import DecodeConfig
 from variations.tasks.sequences.decoding.beam import Hypothesis, beam_search
 from variations.tasks.sequences.decoding.protocol import EOS, PAD, Decodable
+
+LONGEST_SOURCE = 1024
+"""Identifiers of the longest source, EOS included, that is read whole, unless `data.max_length` is more.
+
+It is far beyond a sentence. It is there because memory grows with the square of the length, and a line
+from outside may be as long as it likes.
+"""
 
 
 class Codec(Protocol):
@@ -58,6 +65,16 @@ class Translation:
         """Whether the end of the line was left out."""
         return self.translated_length < self.source_length
 
+    @property
+    def cut(self) -> str | None:
+        """That the end of the line was left out, in words; None if the line was read whole."""
+        if not self.truncated:
+            return None
+        return (
+            f"too long: of {self.source_length} sub-words only the first {self.translated_length} were read "
+            "(end of sentence counted)."
+        )
+
 
 @dataclass
 class Translator:
@@ -88,7 +105,9 @@ class Translator:
                 ]
             )
 
-    def translate(self, lines: Sequence[str], *, progress: bool = True) -> list[Translation]:
+    def translate(
+        self, lines: Sequence[str], *, ids: Sequence[Sequence[int]] | None = None, progress: bool = True
+    ) -> list[Translation]:
         """Translate lines; any line will do.
 
         A line without sub-words (empty, blanks, control characters) becomes one empty translation of log-probability 0,
@@ -96,21 +115,22 @@ class Translator:
 
         Args:
             lines: without line ends.
+            ids: their identifiers, where they are known.
             progress: show a bar when standard error is a terminal.
 
         Returns:
             One translation a line, in the order of the lines.
         """
-        encoded = self.subwords.encode([clean(line) for line in lines])
-        sources = [self._shorten(ids) for ids in encoded]
+        encoded = self._encode(lines, ids)
+        sources = [shortened(row, self.max_source) for row in encoded]
         empty = [Hypothesis([], 0.0, 0.0, True)]
-        asked = [index for index, ids in enumerate(sources) if any(token != EOS for token in ids)]
+        asked = [index for index, row in enumerate(sources) if any(token != EOS for token in row)]
         answers = dict(zip(asked, self.search([sources[index] for index in asked], progress=progress), strict=True))
         found = [answers.get(index, empty) for index in range(len(sources))]
         texts = iter(self.subwords.decode([hypothesis.tokens for nbest in found for hypothesis in nbest]))
         return [
-            Translation(line, [Output(next(texts), hypothesis) for hypothesis in nbest], len(ids), len(source))
-            for line, nbest, ids, source in zip(lines, found, encoded, sources, strict=True)
+            Translation(line, [Output(next(texts), hypothesis) for hypothesis in nbest], len(row), len(source))
+            for line, nbest, row, source in zip(lines, found, encoded, sources, strict=True)
         ]
 
     def search(self, sources: Sequence[Sequence[int]], *, progress: bool = True) -> list[list[Hypothesis]]:
@@ -141,17 +161,35 @@ class Translator:
                 advance(len(batch))
         return found
 
-    def _shorten(self, ids: Sequence[int]) -> list[int]:
-        """The first sub-words of a sentence, with EOS, as many as the model takes."""
-        if self.max_source is None or len(ids) <= self.max_source:
-            return list(ids)
-        return [*ids[: self.max_source - 1], EOS]
+    def _encode(self, lines: Sequence[str], ids: Sequence[Sequence[int]] | None) -> list[Sequence[int]]:
+        """Identifiers of the lines: those given, but of lines that `clean` changes, which were encoded as they are."""
+        cleaned = [clean(line) for line in lines]
+        if ids is None:
+            return [*self.subwords.encode(cleaned)]
+        rows = [*ids]
+        changed = [number for number, line in enumerate(lines) if cleaned[number] != line]
+        for number, row in zip(changed, self.subwords.encode([cleaned[i] for i in changed]), strict=True):
+            rows[number] = row
+        return rows
+
+
+def longest_source(config: TransformerConfig) -> int:
+    """Where a run's sources are cut: one rule for losses, tests, `translate.py` and drawings."""
+    return max(LONGEST_SOURCE, config.data.max_length)
+
+
+def shortened(ids: Any, longest: int | None) -> Any:
+    """A source, list or array, as it is read: cut to `longest`, EOS included, if it is longer."""
+    return ids if longest is None or len(ids) <= longest else [*ids[: longest - 1], EOS]
 
 
 def limits(config: TransformerConfig) -> dict[str, int | None]:
-    """The longest source and output of a trained run, in sub-words with EOS: arguments of `Translator`."""
+    """The longest source and output of a run, in sub-words with EOS: arguments of `Translator`, for every command.
+
+    A learned table limits outputs; a source beyond its end reads its last row.
+    """
     rows = config.positions.max_length if config.positions.kind == "learned" else None
-    return {"max_source": min(config.data.max_length, rows or config.data.max_length), "max_target": rows}
+    return {"max_source": longest_source(config), "max_target": rows}
 
 
 def clean(line: str) -> str:

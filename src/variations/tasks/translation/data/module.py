@@ -1,5 +1,6 @@
 """A configuration's data as Lightning wants it: corpus, sub-words, token stores, loaders."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from variations.store import inputs
@@ -17,6 +18,24 @@ if TYPE_CHECKING:
     from variations.tasks.translation.data.corpora import Corpus
 
 
+@dataclass(frozen=True)
+class Encoded:
+    """A set line by line, as text and in ids: what loss and decoding share."""
+
+    sources: list[str]
+    references: list[str]
+    pairs: TokenPairs
+
+    def first(self, number: int | None) -> "Encoded":
+        """The first lines of the text; `pairs` stays whole."""
+        return Encoded(self.sources[:number], self.references[:number], self.pairs)
+
+    @property
+    def ids(self) -> list[list[int]]:
+        """Of the sources."""
+        return [self.pairs.pair(index)[0].tolist() for index in range(len(self.sources))]
+
+
 class TranslationData(PairsData):
     """Batches of sub-words of two languages.
 
@@ -31,6 +50,10 @@ class TranslationData(PairsData):
     train_tokens: TokenPairs
     dev_tokens: TokenPairs
     test_tokens: TokenPairs
+
+    def __init__(self, config: TranslationConfig) -> None:
+        super().__init__(config)
+        self._encoded: dict[str, Encoded] = {}
 
     def setup(self, stage: str | None = None) -> None:
         """Open corpus, vocabulary and token stores, and make what is not yet in the cache; `stage` does not matter."""
@@ -52,6 +75,12 @@ class TranslationData(PairsData):
         return tokens_for(
             self.corpus.sets()[name], self.subwords, self.config.data, drop_long=False, progress=self._progress
         )
+
+    def encoded(self, name: str) -> Encoded:
+        """Text and ids of a set, read once."""
+        if name not in self._encoded:
+            self._encoded[name] = Encoded(*self.corpus.sets()[name].read(), self.tokens(name))
+        return self._encoded[name]
 
     def keep_facts(self, folder: RunFolder) -> dict[str, str]:
         """Keep with the run its vocabulary and a card of its corpus; return SHA-256 of texts, vocabulary and ids."""

@@ -34,6 +34,8 @@ def scored(asked: ToScore) -> Scored:
     if asked.run is not None:
         scores += stored_perplexities(Path(asked.run), asked.set)
     notes = remarks(texts.hypotheses, texts.references) + copied(texts) + unlisted(texts.language)
+    if asked.run is not None:
+        notes += stored_cuts(Path(asked.run), asked.set)
     return Scored(document(texts, scores, notes), lambda: show(texts, scores, notes))
 
 
@@ -68,6 +70,11 @@ def stored_perplexities(run: Path, name: str) -> list[Score]:
     }
     found = {key: loss.get(f"{name}_{key}") for key in sentences}
     return [Score(key, float(value), sentences[key]) for key, value in found.items() if value is not None]
+
+
+def stored_cuts(run: Path, name: str) -> list[str]:
+    """What the test of the run said of over-long sentences of the set `name`."""
+    return list(((RunFolder(run.expanduser()).result() or {}).get("cut") or {}).get(name, []))
 
 
 def copied(texts: Texts) -> list[str]:
