@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked
 import pytest
 
 CASES = """
@@ -36,10 +37,11 @@ def test_a_command_that_a_test_starts_is_a_new_process_in_all_but_its_imports(tm
     script = tmp_path / "script.py"
     script.write_text(TALKS)
     line = [sys.executable, str(script), "a", "b c"]
-    words = {**os.environ, "WORD": "said"}
+    as_it_was = {name: value for name, value in os.environ.items() if not name.startswith(forked.AT_THE_START)}
+    words = {**as_it_was, **forked.AT_START, "WORD": "said"}  # earlier tests in this process may have set variables
     done = subprocess.run(line, cwd=tmp_path, env=words, input="typed", capture_output=True, text=True, check=False)
-    forked = sys.platform.startswith("linux") and os.environ.get("VARIATIONS_TEST_FORK") != "0"
-    assert done.stdout == f"['a', 'b c'] {tmp_path} {os.getpid()} said typed {forked}\n"
+    quick = sys.platform.startswith("linux") and os.environ.get("VARIATIONS_TEST_FORK") != "0"
+    assert done.stdout == f"['a', 'b c'] {tmp_path} {os.getpid()} said typed {quick}\n"
     assert (done.returncode, done.stderr) == (7, "a fault\n")
 
     script.write_text(WAITS)

@@ -59,7 +59,8 @@ AT_THE_START = (
 """Beginnings of variables that are read when the interpreter starts or a library is imported."""
 LATER = (
     *("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE"),
-    *("TORCHINDUCTOR_CACHE_DIR", "PYTORCH_NVML_BASED_CUDA_CHECK"),  # torch and Lightning set them
+    *("TORCHINDUCTOR_CACHE_DIR", "PYTORCH_NVML_BASED_CUDA_CHECK", "CUDA_DEVICE_ORDER"),  # torch and Lightning set them
+    "PYTHONBREAKPOINT",  # Ray sets it
 )
 """Those among them that the forked process heeds, or that make no difference."""
 

@@ -40,9 +40,9 @@ def show(config: TableConfig) -> None:
     Raises:
         UserError: No sweep is named, it has no rows, or the file cannot be written.
     """
-    sweep = config.definition()
     if config.format == "html" or config.report:
         need("dashboard", "The HTML report")
+    sweep = config.definition()
     refuse_unwritable(out=config.out)
     if config.diff is not None:
         _put_difference(config)
