@@ -15,7 +15,7 @@ That needs one number for each word of the vocabulary and a look-up for each wor
 the sentences' vectors.
 """
 
-from typing import Literal
+from typing import Literal, final
 
 import torch
 from torch import Tensor, nn
@@ -79,6 +79,7 @@ class MemN2N(Reader):
         initialise(self, seeds, INITIAL_DEVIATION)
         self.after_update()
 
+    @final
     @torch.no_grad()
     def after_update(self) -> None:
         """Set the empty word's vectors to 0 again."""

@@ -29,6 +29,8 @@ the second. With `ordered`, which the papers do not mention, the facts of each h
 D = (2 + k)|W|.
 """
 
+from typing import final
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag, pad
@@ -98,6 +100,7 @@ class MemNN(Reader):
             self.time.zero_()
         self.after_update()
 
+    @final
     @torch.no_grad()
     def after_update(self) -> None:
         """Set the empty word's vectors to 0 again."""
