@@ -11,12 +11,13 @@ import time
 from pathlib import Path
 
 from variations.store.lease import hold
+from variations.store.process_identity import Process
 from variations.store.run_folder import RunFolder
 
 folder = RunFolder(Path(sys.argv[1]))
 config = folder.config()
 home = folder.path.parents[1]
-with hold(folder.path, seconds=config["sweep"]["lease_seconds"], queued=True):
+with hold(folder.path, seconds=config["sweep"]["lease_seconds"], key=Process.of().key):
     if folder.state() == "finished":
         sys.exit(0)
     folder.set_status("running", step=0)

@@ -135,11 +135,13 @@ def test_a_started_run_takes_the_lease_that_its_sweep_has_queued_and_its_key(tmp
     with pytest.raises(InUseError):
         hold(tmp_path).__enter__()
     threading.Timer(0.3, lambda: queued.beat(key="17_3")).start()
-    with hold(tmp_path, queued=True) as lease:
+    with pytest.raises(InUseError):  # started by another sweep
+        hold(tmp_path, key="17_4").__enter__()
+    with hold(tmp_path, key="17_3") as lease:
         assert (lease.record.state, lease.record.pool, lease.record.key) == ("running", "slurm", "17_3")
         assert not queued.beat()
         with pytest.raises(InUseError):  # a second job for the same run
-            hold(tmp_path, queued=True).__enter__()
+            hold(tmp_path, key="17_3").__enter__()
     last = read(tmp_path)
     assert last is not None and last.state == "released"
 

@@ -33,10 +33,10 @@ class Cluster:
 
     Args:
         world: Whose machines they are.
-        train: Does a run in the current job's stead: of its folder, the process.
+        train: Does a run in the current job's stead: of its folder, the process, the key.
     """
 
-    def __init__(self, world: World, train: Callable[[str, Simulated], Simulated]) -> None:
+    def __init__(self, world: World, train: Callable[[str, Simulated, str], Simulated]) -> None:
         self.world, self.train = world, train
         self.jobs: dict[tuple[str, int], Job] = {}
         self.silent_until = 0.0
@@ -112,9 +112,9 @@ class Cluster:
     def _mine(self) -> Job:
         return next(job for job in self.jobs.values() if job.process is self.world.me)
 
-    def supervise(self, folder: Path, *_: Any, **__: Any) -> int:
+    def supervise(self, folder: Path, *_: Any, key: str, **__: Any) -> int:
         """As `supervise.run`."""
-        run = self.train(str(folder), self.world.me)
+        run = self.train(str(folder), self.world.me, key)
         while run.code is None:
             self.world.sleep(1.0)
         return run.code

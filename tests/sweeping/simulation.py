@@ -160,11 +160,11 @@ class Sweeps(World):
         process.by_default = True
         return process
 
-    def run(self, folder: str, parent: Simulated) -> Simulated:
-        """Start `python -m variations.commands.run FOLDER`."""
+    def run(self, folder: str, parent: Simulated, *key: str) -> Simulated:
+        """Start `python -m variations.commands.run FOLDER [KEY]`."""
 
         def body() -> int:
-            sys.argv = ["run", folder]
+            sys.argv = ["run", folder, *key]
             return run.main()
 
         return self.start(parent.machine, "run", body, parent)
@@ -173,7 +173,9 @@ class Sweeps(World):
         """A few updates with a checkpoint each, in the place of training and test."""
         home, me = str(folder.path), self.me
         other = self.training.get(home)
-        if other is not None and other.code is None and other.stood_still < EXCUSED * SECONDS:
+        # Whichever of the two stood still learns of its loss when it next writes or renews its lease.
+        both = other is not None and other.code is None
+        if both and max(me.stood_still, other.stood_still) < EXCUSED * SECONDS:
             self.violated(f"{me} trains {home}, and so does {other}")
         self.training[home] = me
         done = max((int(path.stem.removeprefix("step")) for path in folder.checkpoints.glob("step*.ckpt")), default=0)

@@ -25,6 +25,7 @@ from variations.store import fence, ledger, naming
 from variations.store.atomic import disk_refusals_told
 from variations.store.lease import hold
 from variations.store.ledger import RunFolder
+from variations.store.process_identity import Process
 from variations.system import processes, streams
 from variations.system.errors import ConfigError, ExitCode, Interrupted, Pruned, TakenOverError, UserError
 
@@ -52,12 +53,13 @@ def execute(config: RunConfig) -> Path:
     return folder.path
 
 
-def run(path: Path, *, queued: bool = False, new: bool = False) -> dict[str, Any]:
+def run(path: Path, *, key: str | None = None, new: bool = False) -> dict[str, Any]:
     """Execute the run of a folder: train from its last checkpoint, test, and write `result.json`.
 
     Args:
         path: The run's folder.
-        queued: A sweep's pool has started this process: a run that another one has finished meanwhile is left alone.
+        key: A sweep's pool has started this process under this key: a run that another one has finished meanwhile is
+            left alone.
         new: The folder was made for this run: it is removed again if the run cannot begin, by a fault of the user's.
 
     Returns:
@@ -66,6 +68,7 @@ def run(path: Path, *, queued: bool = False, new: bool = False) -> dict[str, Any
     Raises:
         InUseError: Another process works on it.
     """
+    queued = key is not None
     folder = RunFolder.open(path)
     config = load(folder.path / "config.yaml")
     if processes.is_rank():
@@ -75,7 +78,7 @@ def run(path: Path, *, queued: bool = False, new: bool = False) -> dict[str, Any
         _run_in_processes(config, folder)
         return {}
     with (
-        hold(folder.path, seconds=config.sweep.lease_seconds, queued=queued) as lease,
+        hold(folder.path, seconds=config.sweep.lease_seconds, key=key) as lease,
         _without_trace(folder) if new else nullcontext(),
         disk_refusals_told(),
     ):
@@ -220,14 +223,17 @@ def _begin_log(path: Path) -> None:
 
 
 def main() -> int:
-    """`python -m variations.commands.run FOLDER`: how a pool starts a run, and a run its ranks."""
+    """`python -m variations.commands.run FOLDER [KEY]`: how a pool starts a run, and a run its ranks.
+
+    KEY is the pool's; without it, the pool identifies the run by its process.
+    """
     processes.die_with_parent()
     streams.prepare(work_goes_on=True)
     path = Path(sys.argv[1])
     try:
         if not processes.is_rank():
             _begin_log(path)
-        run(path, queued=True)
+        run(path, key=sys.argv[2] if len(sys.argv) > 2 else Process.of().key)
     except KeyboardInterrupt as stop:
         print(stop, file=sys.stderr)
         return getattr(stop, "exit_code", ExitCode.INTERRUPTED)

@@ -3,7 +3,6 @@
 Saved again, both keep their address: what was saved is remembered in `<runs>/<sweep>/wandb_report.json`.
 """
 
-import json
 import os
 import sys
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import Any
 from variations.commands.cli import command
 from variations.commands.stored import SweepKeys
 from variations.configuration.extras import need
-from variations.store.atomic import told_if_unwritable, write_json
+from variations.store.atomic import read_object, told_if_unwritable, write_json
 from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.formats import markdown
@@ -85,7 +84,7 @@ def _save(config: ReportConfig, table: Table, remembered: Path) -> dict[str, str
     from variations.commands.wandb_panels import report_of, workspace_of
 
     name = config.sweep.name or ""
-    before = _before(remembered)
+    before = read_object(remembered) or {}
     try:
         entity = config.entity or str(wandb.Api().default_entity)
         place = {"entity": entity, "project": config.project}
@@ -106,14 +105,6 @@ def _save(config: ReportConfig, table: Table, remembered: Path) -> dict[str, str
         ) from None
     write_json(remembered, {**known, "report": written.id})
     return {"workspace": workspace.url, "report": written.url}
-
-
-def _before(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 main = command(

@@ -1,6 +1,5 @@
 """One run: what it was, what it measured, its branch weights and its attention maps."""
 
-import json
 from typing import Any
 
 from variations.configuration.tasks import task_of
@@ -10,6 +9,7 @@ from variations.dashboard.store import Store
 from variations.dashboard.sweeps import log_tail
 from variations.dashboard.walk import Found
 from variations.figures.weights import KEY, branched
+from variations.store.atomic import read_json
 from variations.store.hidden import clean, without_secrets
 from variations.store.identity import flatten
 from variations.system.errors import UserError
@@ -173,7 +173,7 @@ def attention(store: Store, found: Found) -> payload.Attention | None:
     try:
         if path.stat().st_size > LARGEST:
             raise UserError(f"{path} is larger than {LARGEST // 2**20} MiB: it is not one that a run wrote.")
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = read_json(path)
         sentences = stored["sentences"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} cannot be read: {type(error).__name__}.") from error

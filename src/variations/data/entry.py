@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from variations.store.atomic import BROKEN, FULL
+from variations.store.atomic import BROKEN, FULL, read_json
 from variations.system.errors import RunFailedError, UserError
 
 META = "meta.json"
@@ -69,7 +69,7 @@ def write_meta(folder: Path, meta: dict[str, Any]) -> None:
 def read_meta(folder: Path) -> dict[str, Any] | None:
     """The entry's `meta`, or None where the entry is absent or any of its files differs from what was written."""
     try:
-        meta: dict[str, Any] = json.loads((folder / META).read_text(encoding="utf-8"))
+        meta: dict[str, Any] = read_json(folder / META)
         sound = all(file_sha256(folder / name) == sha256 for name, sha256 in meta["sha256"].items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

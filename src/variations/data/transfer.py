@@ -3,7 +3,6 @@
 While `NAME.part` grows, `NAME.part.json` says which version of which address it belongs to.
 """
 
-import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
-from variations.store.atomic import write_json
+from variations.store.atomic import read_object, write_json
 from variations.system.errors import UserError
 
 if TYPE_CHECKING:
@@ -179,11 +178,7 @@ def size_of(path: Path) -> int:
 
 def record(path: Path) -> dict[str, Any] | None:
     """Where a fetched file came from: `url`, `sha256`, `size` and how it was `checked`; None where nothing is known."""
-    try:
-        known = json.loads(beside(path, ".json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return known if isinstance(known, dict) else None
+    return read_object(beside(path, ".json"))
 
 
 def require_space(folder: Path, needed: int, what: str) -> None:

@@ -17,7 +17,7 @@ from variations.configuration.compose import to_dict
 from variations.configuration.schema import RunConfig, default_cache
 from variations.configuration.tasks import named
 from variations.data.entry import told_if_cache_unwritable
-from variations.store.atomic import write_json
+from variations.store.atomic import read_json, read_object, write_json
 from variations.store.environment import cpu_model, gpu_names, versions
 from variations.store.identity import covered, flatten, identity
 from variations.system import processes
@@ -155,11 +155,8 @@ def _place(shape: Shape, key: str) -> Path:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return values if isinstance(values, dict) and "update_seconds" in values else None
+    values = read_object(path)
+    return values if values and "update_seconds" in values else None
 
 
 def one_device(config: RunConfig) -> RunConfig:
@@ -207,8 +204,7 @@ def _awaited(children: Sequence["subprocess.Popen[bytes]"], folder: Path, patien
             if code:
                 return _fault(folder, number, code)
         if None not in codes:
-            texts = [(folder / f"{number}.json").read_text(encoding="utf-8") for number in range(len(codes))]
-            return Measured(_merged([json.loads(text) for text in texts]))
+            return Measured(_merged([read_json(folder / f"{number}.json") for number in range(len(codes))]))
         if time.monotonic() > deadline:
             return Measured(fault=f"it did not end within {patience:.0f} s")
         time.sleep(0.02)
@@ -218,7 +214,7 @@ def _fault(folder: Path, number: int, code: int) -> Measured:
     """Why a process ended without a measurement."""
     answer = folder / f"{number}.json"
     if answer.exists():
-        return Measured(**json.loads(answer.read_text(encoding="utf-8")))
+        return Measured(**read_json(answer))
     if code == -9:  # as Linux does when memory runs out
         return Measured(fault="its process was killed, as Linux does when memory runs out", exhausted=True)
     lines = (folder / f"{number}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()

@@ -6,7 +6,6 @@ checkpoint, and writes the cost of each to `FOLDER/NUMBER.json`. Nothing else is
 
 import functools
 import itertools
-import json
 import math
 import os
 import resource
@@ -27,7 +26,7 @@ from variations.configuration.compose import from_dict
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
 from variations.models import count_parameters
-from variations.store.atomic import write_json
+from variations.store.atomic import read_json, write_json
 from variations.store.environment import environment
 from variations.store.ledger import RunFolder
 from variations.system import processes
@@ -262,7 +261,7 @@ def main() -> int:
     """Read the request, measure, write the answer; after a fault its message, with exit code 1."""
     processes.die_with_parent()
     meeting, number, spawned = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
-    request = json.loads((meeting / "request.json").read_text(encoding="utf-8"))
+    request = read_json(meeting / "request.json")
     with tempfile.TemporaryDirectory(prefix="variations-plan-") as folder:
         try:
             config = from_dict(request["config"], RunConfig)

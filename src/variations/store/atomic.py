@@ -205,6 +205,15 @@ def read_json(path: Path) -> Any:
         raise ValueError(TOO_DEEP) from None
 
 
+def read_object(path: Path) -> dict[str, Any] | None:
+    """The JSON object in `path`; None if there is none, or it cannot be read."""
+    try:
+        value = read_json(path)
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
 def read_regular(path: Path) -> str:
     """Text of a regular file in UTF-8; does not block on a pipe. Raises OSError or UnicodeDecodeError."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:

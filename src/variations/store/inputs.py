@@ -5,12 +5,11 @@ fingerprints whatever they stand for.
 """
 
 import hashlib
-import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from variations.store.atomic import replaced, write_json
+from variations.store.atomic import read_json, replaced, write_json
 from variations.store.run_folder import RunFolder
 from variations.system.errors import UserError
 
@@ -27,7 +26,7 @@ def remembered(folder: RunFolder) -> dict[str, str]:
     """
     path = folder.path / FILE
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = read_json(path)
     except (FileNotFoundError, NotADirectoryError):
         return _by_card(folder)
     except (OSError, ValueError) as error:
@@ -39,7 +38,7 @@ def remembered(folder: RunFolder) -> dict[str, str]:
 
 def _by_card(folder: RunFolder) -> dict[str, str]:
     try:
-        sets = json.loads((folder.path / "data_card.json").read_text(encoding="utf-8"))["sets"]
+        sets = read_json(folder.path / "data_card.json")["sets"]
         sides = [side for found in sets.values() for side in found["files"].values()]
         return {side["name"]: side["sha256"] for side in sides if not side["name"].endswith(".gz")}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -221,9 +221,13 @@ class Lease:
             flush(temporary)  # after a power cut, an empty lease would count as held until its time was over
             try:
                 os.link(temporary, self.path)
+            except FileNotFoundError:  # whoever holds the run by now has removed our temporary file as a remnant
+                return False
             except FileExistsError:
                 # A network file system may repeat a request whose answer was lost: then the file is this very one.
-                return temporary.samefile(self.path)
+                with suppress(FileNotFoundError):  # as above
+                    return temporary.samefile(self.path)
+                return False
             except OSError:  # no links here
                 return self._make_without_links(text)
             return True
@@ -279,18 +283,19 @@ class Watch:
 
 
 @contextmanager
-def hold(folder: Path, *, seconds: float = SECONDS, queued: bool = False) -> Iterator[Lease]:
+def hold(folder: Path, *, seconds: float = SECONDS, key: str | None = None) -> Iterator[Lease]:
     """Hold the lease of a run while it is executed, and renew it in the background.
 
     Args:
         folder: The run's folder.
         seconds: How long others must wait after the last renewal.
-        queued: This process was started by a sweep's pool, so a lease in state `queued` is meant for it.
+        key: A sweep's pool has started this process under this key: it may take over a lease in state `queued` that has
+            the key.
 
     Raises:
         InUseError: another process holds the lease; the sentence names it.
     """
-    lease = _take(folder, seconds, queued)
+    lease = _take(folder, seconds, key)
     stop = threading.Event()
     heart = threading.Thread(target=_beat, args=(lease, seconds / 6, stop), name="lease", daemon=True)
     heart.start()
@@ -332,18 +337,18 @@ def writing(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _take(folder: Path, seconds: float, queued: bool) -> Lease:
+def _take(folder: Path, seconds: float, key: str | None) -> Lease:
     watch, told = Watch(), False
     deadline = time.monotonic() + KEY_SECONDS
     while True:
         record = read(folder)
-        mine = queued and record is not None and record.state == "queued"
+        mine = key is not None and record is not None and record.state == "queued" and record.key in (key, None)
         if mine and record is not None and record.key is None and time.monotonic() < deadline:
-            time.sleep(0.05)
+            time.sleep(0.05)  # the sweep has not written the key yet
             continue
         free = True if mine else watch.free(folder, record)
         if free:
-            facts = {"pool": record.pool, "key": record.key} if mine and record is not None else {}
+            facts = {"pool": record.pool, "key": key} if mine and record is not None else {}
             lease = Lease.claim(folder, record, "running", seconds=seconds, **facts)
             if lease is not None:
                 return lease

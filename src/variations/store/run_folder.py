@@ -38,6 +38,7 @@ from variations.store.atomic import (
     make_folder,
     plain,
     read_json,
+    read_object,
     read_stored,
     read_yaml,
     replaced,
@@ -416,18 +417,16 @@ class RunFolder:
 
     def _read_json(self, name: str, *, tolerant: bool = False) -> dict[str, Any] | None:
         path = self.path / name
+        if tolerant:
+            return read_object(path)
         try:
             value = read_json(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
-            if tolerant:
-                return None
             raise UserError(f"Cannot read {path}: {error}{_advice(name)}.") from error
         if isinstance(value, dict):
             return value
-        if tolerant:
-            return None
         raise UserError(f"Cannot read {path}: it does not hold a JSON object{_advice(name)}.")
 
     def _drop_half_line(self) -> None:

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from variations.configuration.extras import need
+from variations.store.atomic import read_object
 from variations.store.process_identity import Process
 from variations.sweeping.pool import Ended, PooledRun
 from variations.sweeping.settings import RaySettings
-from variations.sweeping.supervise import read_note, uses_gpus
+from variations.sweeping.supervise import uses_gpus
 from variations.system.errors import ConfigError, UserError
 
 NAMESPACE = "variations"
@@ -82,8 +83,8 @@ class RayPool:
         actor = self._ray.remote(RunActor).options(
             name=word, namespace=NAMESPACE, lifetime="detached", max_restarts=0, max_task_retries=0, **options
         )
-        actor.remote(str(run.folder), str(self._note(word)))
         key = self._cluster + word
+        actor.remote(str(run.folder), str(self._note(word)), key)
         self._watched[key] = run
         self._looked = float("-inf")
         return key
@@ -167,7 +168,7 @@ class RayPool:
 
     def _end(self, key: str) -> Ended:
         run = self._watched.pop(key)
-        note = read_note(self._note(key.rpartition("#")[2]))
+        note = read_object(self._note(key.rpartition("#")[2]))
         if note is None:
             return Ended(run, None, "its Ray actor died: killed, out of memory, or its machine failed")
         return Ended(run, note.get("code"), str(note.get("reason") or ""))

@@ -15,14 +15,15 @@ class RunActor:
     Args:
         folder: The run's folder.
         note: File for its exit code.
+        key: The run's in the pool.
     """
 
-    def __init__(self, folder: str, note: str) -> None:
+    def __init__(self, folder: str, note: str, key: str) -> None:
         # Ray's workers block SIGINT, and child processes inherit that.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         self._note = Path(note)
         self._asked: int | None = None
-        self._process = supervise.start(Path(folder))
+        self._process = supervise.start(Path(folder), key=key)
         threading.Thread(target=self._wait, args=(self._process,), name="run", daemon=True).start()
 
     def stop(self) -> None:

@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from variations.store.atomic import write_json
+from variations.store.atomic import read_object, write_json
 from variations.sweeping import slurm_job
 from variations.sweeping.pool import Ended, PooledRun
 from variations.sweeping.settings import SlurmSettings
 from variations.sweeping.slurm_queue import MARK, Queue, Seen, cluster, told_if_silent
-from variations.sweeping.supervise import read_note, uses_gpus
+from variations.sweeping.supervise import uses_gpus
 from variations.system.errors import ConfigError, ExitCode, UserError
 
 MOST_WAITING = 1000
@@ -248,7 +248,7 @@ class SlurmPool:
 
     def _end(self, key: str) -> Ended:
         part, run = self._parts(key), self._watched.pop(key)
-        seen, note = self._seen(part), read_note(self._note(*part))
+        seen, note = self._seen(part), read_object(self._note(*part))
         if note is not None:
             reason = str(note.get("reason") or "")
             return Ended(run, note.get("code"), reason or _by_signal(note.get("code"), note.get("job")))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from variations.store import lease
-from variations.store.atomic import write_json
+from variations.store.atomic import read_object, write_json
 from variations.store.ledger import RunFolder
 from variations.sweeping import supervise
 from variations.system import processes
@@ -51,7 +51,9 @@ def work(order: Order) -> None:
         write_json(note, {"code": ExitCode.HELD, "reason": reason, "job": job_id()})
         sys.exit(ExitCode.HELD)
     before = _newest(folder)
-    code = supervise.run(folder.path, meeting_place(nodes), give_up=lambda: _other_failed(note, nodes) is not None)
+    code = supervise.run(
+        folder.path, meeting_place(nodes), key=order.key, give_up=lambda: _other_failed(note, nodes) is not None
+    )
     if code == ExitCode.TERMINATED and _runs_on():
         # SIGTERM, but the job was not cancelled: it is being preempted, within a grace period. A job that ends in that
         # period counts as completed, and Slurm would not requeue it.
@@ -128,7 +130,7 @@ def _with_others(folder: RunFolder, key: str, code: int, other: Path | None) -> 
     """Return the code and reason of a run; if the part of another machine failed, so did the run."""
     if other is None:
         return code, ""
-    told = supervise.read_note(other) or {}
+    told = read_object(other) or {}
     reason = f"on another machine of the job: {told.get('reason') or 'its process ended'}"
     _declare_failed(folder, key, reason)
     return int(told.get("code") or ExitCode.FAILED), reason
@@ -149,7 +151,7 @@ def _declare_failed(folder: RunFolder, key: str, reason: str) -> None:
 def _again(folder: RunFolder, key: str, note: Path, before: str) -> tuple[int, str]:
     """Ask Slurm to requeue the job. Returns only if the run cannot continue in this job."""
     counter = note.with_name(f"{note.stem}.fruitless.json")
-    fruitless = (supervise.read_note(counter) or {}).get("times", 0) + 1 if _newest(folder) == before else 0
+    fruitless = (read_object(counter) or {}).get("times", 0) + 1 if _newest(folder) == before else 0
     write_json(counter, {"times": fruitless})
     if fruitless >= FRUITLESS:
         reason = (

@@ -3,7 +3,6 @@
 The supervisor does no work itself and imports no torch, so it survives a run that is killed or out of memory.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -31,6 +30,7 @@ def run(
     folder: Path,
     changes: Mapping[str, str] | None = None,
     *,
+    key: str | None = None,
     log: str = "log.txt",
     give_up: Callable[[], bool] = lambda: False,
 ) -> int:
@@ -39,6 +39,7 @@ def run(
     Args:
         folder: The run's folder.
         changes: Further variables of its environment.
+        key: The run's in the pool.
         log: File in the folder to which its output is appended.
         give_up: Called every second; once it returns True, the run is asked to end, and killed after a while.
 
@@ -46,16 +47,18 @@ def run(
         Its exit code; negative: the signal that ended it.
     """
     with _signals() as received:
-        process = start(folder, changes, log=log)
+        process = start(folder, changes, key=key, log=log)
         received.pass_to(process)
         return settled(_wait(process, give_up), received.last)
 
 
-def start(folder: Path, changes: Mapping[str, str] | None = None, *, log: str = "log.txt") -> "subprocess.Popen[bytes]":
+def start(
+    folder: Path, changes: Mapping[str, str] | None = None, *, key: str | None = None, log: str = "log.txt"
+) -> "subprocess.Popen[bytes]":
     """Start the run in `folder`; on Linux it ends with the thread that calls this."""
     place = {processes.PARENT: str(os.getpid()), "PYTHONUNBUFFERED": "1", **(changes or {})}
     variables = {key: value for key, value in processes.environment(place).items() if key not in RANK}
-    command = [sys.executable, "-P", "-m", "variations.commands.run", str(folder)]
+    command = [sys.executable, "-P", "-m", "variations.commands.run", str(folder), *([key] if key else [])]
     with (folder / log).open("ab") as output:
         return subprocess.Popen(command, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
 
@@ -63,15 +66,6 @@ def start(folder: Path, changes: Mapping[str, str] | None = None, *, log: str = 
 def settled(code: int, asked: int | None) -> int:
     """Return the exit code; for a run that a signal ended before it could handle it, as if it had handled it."""
     return 128 + asked if asked is not None and code == -asked else code
-
-
-def read_note(path: Path) -> dict[str, Any] | None:
-    """Return the final message that a supervisor left for the sweep, or None."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def uses_gpus(folder: Path) -> bool:

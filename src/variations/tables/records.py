@@ -13,7 +13,6 @@ from (`<set>.<score>.counts.npy.gz`), which is all that tables and tests need.
 
 import gzip
 import hashlib
-import json
 import re
 import secrets
 import shutil
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from variations.configuration.tasks import task_of
-from variations.store.atomic import json_text, write_json, write_yaml
+from variations.store.atomic import json_text, read_json, write_json, write_yaml
 from variations.store.hidden import without_secrets
 from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.rows import SweepDefinition
@@ -85,7 +84,7 @@ def _without_places(value: Any) -> Any:
 def _files(folder: RunFolder) -> dict[str, bytes | Any]:
     """Contents of a record by name: bytes, or plain data."""
     config = folder.config()
-    status = json.loads((folder.path / "status.json").read_text(encoding="utf-8"))
+    status = read_json(folder.path / "status.json")
     metrics = "".join(f"{json_text(line, indent=None)}\n" for line in folder.read_metrics())
     files: dict[str, Any] = {
         "config.yaml": published(config),

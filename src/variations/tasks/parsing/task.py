@@ -1,12 +1,12 @@
 """Parsing as a task: what it owns and where it stands. Importing it imports no torch."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from variations.configuration.rules import Fault, Rules
 from variations.configuration.schema import RunConfig
+from variations.store.atomic import read_json
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
 from variations.tasks.base import Drawing, Place, Recorded, Samples
@@ -96,7 +96,7 @@ class Parsing(SequenceTask, Measures):
             now = current_files(config)
         except DataError as error:
             return [str(error)]
-        return changed_files(json.loads(path.read_text(encoding="utf-8")), now)
+        return changed_files(read_json(path), now)
 
     def samples(self, folder: RunFolder) -> Mapping[str, Samples]:
         """The first trees of each set."""

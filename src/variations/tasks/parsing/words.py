@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from variations.data.special import BOS, EOS, PAD, UNK
-from variations.store.atomic import write_text
+from variations.store.atomic import read_json, write_text
 from variations.system.errors import DataError
 
 SUFFIXES = ("ing", "ed", "ly", "s", "ion", "er", "est", "al", "able", "y")
@@ -72,7 +72,7 @@ class Vocabulary:
     def read(cls, path: Path) -> "Vocabulary":
         """Read what `write` has written. Raises DataError for anything else."""
         try:
-            names = json.loads(path.read_text(encoding="utf-8"))
+            names = read_json(path)
         except (OSError, ValueError) as error:
             raise DataError(f"{path} is not a vocabulary: {error}") from error
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):

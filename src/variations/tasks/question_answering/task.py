@@ -1,12 +1,12 @@
 """Question answering as a task: what it owns and where it stands. Importing it imports no torch."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from variations.configuration.rules import Fault, Rules
 from variations.configuration.schema import RunConfig
+from variations.store.atomic import read_json
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
 from variations.tasks.base import Asked, Recorded, Size
@@ -184,7 +184,7 @@ def _card(folder: RunFolder) -> dict[str, Any]:
     path = folder.path / CARD
     if not path.exists():
         raise UserError(f"{folder.path} has no {CARD}: the run has not begun to train.")
-    card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    card: dict[str, Any] = read_json(path)
     return card
 
 

@@ -6,7 +6,6 @@ and the last one, in the mean over its seeds. Such a row says how far it got, no
 """
 
 import gzip
-import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
@@ -16,7 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from variations.store.atomic import read_stored
+from variations.store.atomic import read_json, read_stored
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
 from variations.tasks.base import TestedRun
@@ -156,7 +155,7 @@ def baselines(folder: Path, config: Mapping[str, Any], part: str) -> dict[str, f
     kept = folder / BASELINES
     try:
         if kept.is_file():
-            return {str(name): float(value) for name, value in json.loads(kept.read_bytes()).get(part, {}).items()}
+            return {str(name): float(value) for name, value in read_json(kept).get(part, {}).items()}
         sides = [read_stored(RunFolder(folder).hypotheses / f"{part}.{side}") for side in ("src", "ref")]
         return dict(_counted(sides[0], sides[1], (config.get("data") or {}).get("kind") == "toy"))
     except (OSError, ValueError, AttributeError, DataError):

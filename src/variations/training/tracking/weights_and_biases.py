@@ -21,7 +21,7 @@ from variations.configuration.compose import to_dict
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
 from variations.figures.weights import KEY
-from variations.store.atomic import write_json, write_text
+from variations.store.atomic import read_json, write_json, write_text
 from variations.store.identity import config_hash
 from variations.store.ledger import RunFolder
 from variations.system.errors import UserError
@@ -183,11 +183,10 @@ def _identifier(config: RunConfig, folder: RunFolder) -> str:
 
     The random end distinguishes the same experiment run in two places, or run again after its folder was removed.
     """
-    import json
 
     path = folder.path / "wandb.json"
     try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["id"])
+        return str(read_json(path)["id"])
     except (OSError, ValueError, KeyError):
         identity = config_hash(to_dict(config))[:8]
         made = f"{identity}-{config.seed}-{folder.attempt}-{secrets.token_hex(3)}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from variations.data.download import origin, status_line
 from variations.data.entry import entry, key_of, text_sha256, told_if_cache_unwritable
-from variations.store.atomic import write_json
+from variations.store.atomic import read_json, write_json
 from variations.system.errors import DataError
 from variations.tasks.translation.config import DataConfig
 from variations.tasks.translation.data import multi30k, wmt14
@@ -150,7 +150,7 @@ def surveys(corpus: Corpus, cache: Path | None = None, *, progress: bool = True)
 
 def _read_surveys(path: Path, names: set[str]) -> dict[str, Survey] | None:
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
+        stored = read_json(path)
         found = {name: Survey.from_dict(values) for name, values in stored.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

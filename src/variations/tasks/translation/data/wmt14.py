@@ -10,7 +10,6 @@ are trusted on first use, and their SHA-256 is recorded beside the file and in t
 """
 
 import html
-import json
 import re
 import shutil
 from collections.abc import Iterable, Iterator
@@ -23,7 +22,7 @@ from variations.data.archives import extract
 from variations.data.download import fetch, origin, status_line
 from variations.data.entry import told_if_cache_unwritable
 from variations.data.transfer import Remote, require_space
-from variations.store.atomic import write_json
+from variations.store.atomic import read_json, write_json
 from variations.system.errors import DataError
 from variations.tasks.translation.data.textfiles import iterate, zipped
 
@@ -137,7 +136,7 @@ def other_language(source: str, target: str) -> str:
 
 def sources(folder: Path) -> list[dict[str, Any]]:
     """What the text of a prepared folder was made from: archives with their checksums, pairs, and pairs left out."""
-    listed: list[dict[str, Any]] = json.loads((folder / SOURCES_FILE).read_text(encoding="utf-8"))
+    listed: list[dict[str, Any]] = read_json(folder / SOURCES_FILE)
     return listed
 
 
