@@ -13,7 +13,11 @@ from variations.models.memory.stories import Stories
 D, FACTS = 4, 2
 
 
-def model(seeds: list[int], **options: bool | float) -> MemNN:
+ANSWER_WORDS = torch.tensor([[0, 0], [1, 0], [2, 0], [3, 0], [4, 0], [0, 0], [1, 2]])
+"""Nobody says word 5 as an answer, and word 6 stands for two."""
+
+
+def model(seeds: list[int], **options: bool | float | Tensor) -> MemNN:
     return MemNN(V, D, FACTS, seeds, **options).double()
 
 
@@ -61,14 +65,37 @@ class Paper:
     def facts(self) -> list[int]:
         return [fact for fact in range(len(self.sentences)) if fact or self.net.none is not None]
 
-    def choose(self, found: list[int]) -> int:
+    def choose(self, found: list[int], among: list[int] | None = None) -> int:
         if found and found[-1] == 0:
             return 0
-        best, *others = self.facts()
+        best, *others = self.facts() if among is None else among
         for fact in others:
             if self.s_Ot(found, fact, best) > 0:
                 best = fact
         return best
+
+    def valid(self, found: list[int]) -> list[int]:
+        wanted = [set(self.question)]
+        if found:
+            wanted = [set(self.sentences[found[0]]), set(ANSWER_WORDS[self.answer].tolist()) - {0}]
+        return [i for i, words in enumerate(self.sentences) if all(each & set(words) for each in wanted)] or [0]
+
+    def weak_loss(self) -> tuple[Tensor, list[int]]:
+        margin, found = self.net.margin, []
+        total = torch.tensor(0.0, dtype=self.net.time.dtype)
+        for _ in range(2):
+            valid = self.valid(found)
+            if not (found and found[-1] == 0) and set(valid) <= set(self.facts()):
+                for true, false in itertools.product(valid, sorted(set(self.facts()) - set(valid))):
+                    total = total + (margin - self.s_Ot(found, true, false)).relu() / len(valid)
+                    total = total + (margin + self.s_Ot(found, false, true)).relu() / len(valid)
+            found.append(self.choose(found, valid))
+        return total + self.words_loss(found), found
+
+    def words_loss(self, found: list[int]) -> Tensor:
+        right = self.s_R(found, self.answer)
+        wrong = [self.net.margin - right + self.s_R(found, word) for word in range(V) if word != self.answer]
+        return torch.stack(wrong).relu().sum()
 
     def loss(self) -> Tensor:
         margin = self.net.margin
@@ -81,11 +108,7 @@ class Paper:
                 if false != wanted:
                     total = total + (margin - self.s_Ot(found, wanted, false)).relu()
                     total = total + (margin + self.s_Ot(found, false, wanted)).relu()
-        right = self.s_R(self.supports, self.answer)
-        for word in range(V):
-            if word != self.answer:
-                total = total + (margin - right + self.s_R(self.supports, word)).relu()
-        return total
+        return total + self.words_loss(self.supports)
 
 
 @pytest.fixture
@@ -123,6 +146,48 @@ def test_the_margin_ranking_sums_by_hand(supported: Stories, options: dict[str, 
         torch.testing.assert_close(loss[r], wanted, atol=1e-10, rtol=0)
 
 
+A, B, C, D_, E, F = range(1, V)
+
+
+def test_the_valid_facts_by_hand() -> None:
+    """Slots 1 to 3 hold "c d", "a b" and "e a"."""
+    stories = make_stories([[3, 3, 3, 3, 3]])
+    stories.sentences.copy_(torch.tensor([[C, D_, 0], [A, B, 0], [E, A, 0]]).repeat(5, 1))
+    stories.questions.copy_(torch.tensor([[[A, F, 0], [F, 0, 0], [C, E, 0], [B, 0, 0], [B, 0, 0]]]))
+    stories.answers.copy_(torch.tensor([[A, A, C, E, F]]))  # f is "a,b"; e is said by nobody
+    net = model([1], answer_words=ANSWER_WORDS)
+    search, answers = _Search(net, stories), ANSWER_WORDS[stories.answers]
+    of = [valid.nonzero().flatten().tolist() for valid in search.valid([], answers)[0]]
+    assert of == [[2, 3], [0], [1, 3], [2], [2]]
+    first = torch.tensor([[3, 0, 1, 2, 2]])
+    of = [valid.nonzero().flatten().tolist() for valid in search.valid([first], answers)[0]]
+    assert of == [[2, 3], [0], [1], [0], [2, 3]]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_the_sums_of_weak_supervision_by_hand(options: dict[str, bool | float]) -> None:
+    stories = make_stories([[2, 4, 1, 4], [3, 3, 2, 4]])
+    stories.answers.copy_(torch.tensor([[1, 2, 5, 6], [3, 5, 6, 4]]))
+    stories.supports.fill_(99)  # not used
+    net = model([1, 2], answer_words=ANSWER_WORDS, **options)
+    loss = net.loss(stories)
+    for r in range(2):
+        wanted = sum(Paper(net, stories, r, b).weak_loss()[0] for b in range(4))
+        torch.testing.assert_close(loss[r], wanted, atol=1e-10, rtol=0)
+
+
+def test_with_one_valid_fact_in_each_hop_weak_supervision_is_strong() -> None:
+    stories = make_stories([[3, 3]])
+    stories.sentences.copy_(torch.tensor([[C, D_, 0], [A, B, 0], [E, B, 0]]).repeat(2, 1))
+    stories.questions.copy_(torch.tensor([[[A, F, 0], [C, 0, 0]]]))
+    stories.answers.copy_(torch.tensor([[B, F]]))
+    words = ANSWER_WORDS.clone()
+    words[B], words[F] = torch.tensor([[E, 0], [0, 0]])
+    stories.supports.copy_(torch.tensor([[[2, 3], [1, 0]]]))
+    weak, strong = model([1], answer_words=words, margin=0.7), model([1], margin=0.7)
+    torch.testing.assert_close(weak.loss(stories), strong.loss(stories), atol=1e-12, rtol=0)
+
+
 @pytest.mark.parametrize("ordered", [False, True])
 def test_only_with_an_identity_for_each_hop_the_response_knows_which_fact_came_first(
     stories: Stories, ordered: bool
@@ -151,8 +216,9 @@ def test_room_for_more_slots_changes_nothing() -> None:
     torch.testing.assert_close(net.loss(tight), net.loss(roomy), atol=1e-12, rtol=0)
 
 
-def test_gradients(supported: Stories) -> None:
-    net = model([1, 2], margin=0.7, nonlinear=True)
+@pytest.mark.parametrize("answer_words", [None, ANSWER_WORDS], ids=["strong", "weak"])
+def test_gradients(supported: Stories, answer_words: Tensor | None) -> None:
+    net = model([1, 2], margin=0.7, nonlinear=True, answer_words=answer_words)
     names, values = zip(*net.named_parameters(), strict=True)
     holder = torch.nn.Module()
     holder.net = net

@@ -129,6 +129,16 @@ def test_ngrams_are_words_beside_the_words() -> None:
     assert encode(QUESTIONS[2:], vocabulary).sentences.tolist() == [[1, 5, 4, 2, 7, 3]]
 
 
+def test_the_words_of_answers_of_several() -> None:
+    story = (("the", "milk", "is", "here"),)
+    answers = ["milk", "here,milk", "nothing", "n,milk"]
+    vocabulary = Vocabulary.build([Question(story, ("what",), answer, (0,)) for answer in answers])
+    words = [{vocabulary.words[i] for i in row if i} for row in vocabulary.answer_words().tolist()]
+    found = dict(zip(vocabulary.words, words, strict=True))
+    assert [found[a] for a in answers] == [{"milk"}, {"here", "milk"}, {"nothing"}, {"milk"}]
+    assert found[""] == set()
+
+
 @pytest.mark.skipif(not BABI.is_dir(), reason="VARIATIONS_BABI names no folder with bAbI 1.2")
 def test_the_real_tasks() -> None:
     splits = load(BABI, range(1, 21))

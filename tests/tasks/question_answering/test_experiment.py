@@ -11,6 +11,7 @@ import torch
 
 from variations.commands.run import execute
 from variations.configuration.compose import compose_run, to_dict
+from variations.configuration.faults import faults
 from variations.store.ledger import RunFolder
 from variations.system.errors import Interrupted, UserError
 from variations.tasks.base import Asked, TestedRun
@@ -61,9 +62,17 @@ def trained(of: QuestionAnsweringConfig, updates: int) -> QuestionAnsweringExper
         ["recipe.linear_epochs=1", "recipe.noise=0.2", "recipe.norm=5"],
         ["model.code=paper", "model.tying=layer_wise", "model.empty_slots=masked", "data.joint=true"],
         ["model=memnn", "model.d=6", "recipe=weston2015", "recipe.batch_size=16"],
+        [
+            "model=memnn",
+            "model.d=6",
+            "recipe=weston2015",
+            "recipe.batch_size=16",
+            "model.supervision=weak",
+            "model.facts=2",
+        ],
         ["model=dmn", "model.d=6", "model.d_word=5", "recipe=readers_adam", "recipe.batch_size=16"],
     ],
-    ids=["memn2n", "joint", "memnn", "dmn"],
+    ids=["memn2n", "joint", "memnn", "weak", "dmn"],
 )
 def test_restarts_are_what_they_would_be_alone(overrides: list[str]) -> None:
     """The first of three restarts has the seeds of a single one; all are compared by leaving out the last ones."""
@@ -100,6 +109,14 @@ def test_gradients_are_each_networks_own_sum() -> None:
     wanted = torch.autograd.grad(loss, list(net.parameters()))
     for parameter, gradient in zip(net.parameters(), wanted, strict=True):
         torch.testing.assert_close(parameter.grad, gradient, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("facts", [1, 8])
+def test_weak_supervision_has_a_rule_for_two_facts(facts: int) -> None:
+    overrides = ["task=question_answering", "model=memnn", "model.supervision=weak"]
+    text = f"model.supervision=weak has a rule for two facts, and model.facts is {facts}: set model.facts=2."
+    assert text in faults(compose_run([*overrides, f"model.facts={facts}"]))
+    assert not faults(compose_run([*overrides, "model.facts=2"]))
 
 
 def test_batches_go_on_from_any_place() -> None:

@@ -27,6 +27,22 @@ place of U Φ(x). NG, n-grams, is a matter of the features: see `Vocabulary.buil
 With one identity for all found facts, R sees them as one bag, and cannot tell whether "kitchen" was in the first or in
 the second. With `ordered`, which the papers do not mention, the facts of each hop have an identity of their own:
 D = (2 + k)|W|.
+
+Weak supervision (MemNN-WSH, Sukhbaatar et al. 2015, section 4.3, from memory) does without the true facts. Training
+guesses them from the question and the answer a: the facts in memory are valid in a hop if they share at least one word
+
+    hop 1:  with the question
+    hop 2:  with the fact of hop 1, and with a
+
+and are ranked above the others. The paper says no more. Here
+
+- V_k, the set of valid facts, takes the place of m_ok in the sum of hop k, which becomes a mean over the valid facts:
+  1/|V_k| Σ_{v ∈ V_k} Σ_{ȳ ∉ V_k} max(0, γ - s_Ot(x_k, v, ȳ)) + max(0, γ + s_Ot(x_k, ȳ, v)). With one valid fact it is
+  that of strong supervision. A sum would count hops with many valid facts up to hundreds of times;
+- x_2 and the response follow the valid fact that the network itself prefers, as it does when it is tested;
+- every word counts, "the" also, and a fact may be found twice;
+- where no fact is valid (in hop 2 for "yes" and numbers, which no story contains), none is what AM is to find, and
+  without AM the hop adds nothing.
 """
 
 from typing import final
@@ -40,6 +56,9 @@ from variations.models.memory.stories import Stories
 
 QUESTION, FOUND, SCORED = range(3)
 """Where a word occurs: the three identities of each. Further ones are of facts found in the second hop and later."""
+
+WEAK_HOPS = 2
+"""Hops that weak supervision has a rule for."""
 
 
 class Embedding(nn.Module):
@@ -73,7 +92,11 @@ class MemNN(Reader):
         nonlinear: NL.
         margin: γ.
         ordered: Whether a word has another vector in the fact of each hop.
+        answer_words: (words, A) the words that an answer consists of, 0 after the last, for weak supervision; None:
+            strong supervision.
     """
+
+    answer_words: Tensor | None
 
     def __init__(
         self,
@@ -85,10 +108,14 @@ class MemNN(Reader):
         nonlinear: bool = False,
         margin: float = 0.1,
         ordered: bool = False,
+        answer_words: Tensor | None = None,
     ) -> None:
         super().__init__()
+        if answer_words is not None and facts != WEAK_HOPS:
+            raise ValueError(f"facts={facts}: weak supervision has {WEAK_HOPS} hops.")
         R = len(seeds)
         self.words, self.facts, self.margin = words, facts, margin
+        self.register_buffer("answer_words", answer_words, persistent=False)
         identities = 2 + (facts if ordered else 1)
         self.output, self.response = (Embedding(R, words, d, nonlinear, identities) for _ in range(2))
         self.time = nn.Parameter(torch.empty(R, 3, d))
@@ -120,12 +147,25 @@ class MemNN(Reader):
     def loss(self, stories: Stories) -> Tensor:
         """(R) the margin ranking sums, over the batch."""
         search = _Search(self, stories)
+        if self.answer_words is not None:
+            return self._weak_loss(search, self.answer_words[stories.answers])
         true = list(stories.supports[..., : self.facts].unbind(-1))
         loss = search.rank_words(true)
         for k in range(min(self.facts, len(true) + 1)):
             wanted = true[k] if k < len(true) else torch.zeros_like(stories.answers)
             loss = loss + search.rank_facts(true[:k], wanted)
         return loss
+
+    def _weak_loss(self, search: "_Search", answers: Tensor) -> Tensor:
+        """(R) the sums with valid facts in place of true ones; `answers` are the words of the answers (R, B, A)."""
+        found: list[Tensor] = []
+        loss = torch.zeros((), device=answers.device)
+        for _ in range(self.facts):
+            valid = search.valid(found, answers)
+            loss = loss + search.rank_valid(found, valid)
+            with torch.no_grad():
+                found.append(search.choose(found, valid))
+        return loss + search.rank_words(found)
 
 
 class _Search:
@@ -135,7 +175,9 @@ class _Search:
         self.net, self.stories = net, stories
         R, B, _ = stories.questions.shape
         self.shape = (R, B, -1)
-        of_sentence = stories.place // (stories.n * B)
+        self.of_text = stories.place // stories.n
+        """(N) the question (R·B) that each sentence belongs to."""
+        of_sentence = self.of_text // B
         self.of_question = torch.arange(R, device=of_sentence.device).repeat_interleave(B)
         asked = stories.questions.flatten(0, 1)
         self.asked = {part: part.bag(QUESTION, asked, self.of_question) for part in (net.output, net.response)}
@@ -175,14 +217,15 @@ class _Search:
         age = _pick(self.age, found[-1]) if found else torch.zeros_like(self.age[..., 0])
         return (self.candidates @ x.unsqueeze(-1)).squeeze(-1), x @ self.net.time.mT, age.unsqueeze(-1)
 
-    def choose(self, found: list[Tensor]) -> Tensor:
-        """The fact that is preferred when they are compared one by one; none after none."""
+    def choose(self, found: list[Tensor], among: Tensor | None = None) -> Tensor:
+        """The fact of `among` (R, B, n + 1), or of all, preferred when compared one by one; none after none."""
         score, time, age_x = self._comparisons(found)
-        best = torch.where(self.possible[..., 0], 0, 1)
+        among = self.possible if among is None else among
+        best = among.int().argmax(-1)  # the first
         for candidate in range(1, score.shape[-1]):
             here = torch.full_like(best, candidate)
             better = self._prefer(score, time, age_x, here, best) > 0
-            best = torch.where(better & self.possible[..., candidate], here, best)
+            best = torch.where(better & among[..., candidate], here, best)
         if found and self.net.none is not None:
             best = torch.where(found[-1] == 0, 0, best)
         return best
@@ -215,6 +258,49 @@ class _Search:
         sums: Tensor = ((margin - for_wanted).relu() + (margin + for_other).relu()) * false
         out: Tensor = sums.sum((1, 2))
         return out
+
+    def valid(self, found: list[Tensor], answers: Tensor) -> Tensor:
+        """(R, B, n + 1) the facts that weak supervision takes for supporting ones, or none if there is no such fact."""
+        if not found:
+            valid = self._shares(self.stories.questions)
+        else:
+            first = self.sentences[_pick(self.number, found[0])]  # (R, B, J)
+            valid = self._shares(first) & self._shares(answers)
+        valid[..., 0] = ~valid.any(-1)
+        return valid
+
+    def _shares(self, texts: Tensor) -> Tensor:
+        """(R, B, n + 1) whether a candidate shares a word with the text of its question (R, B, ...); none does not."""
+        texts = texts.flatten(0, 1)
+        said = torch.zeros(len(texts), self.net.words, dtype=torch.bool, device=texts.device).scatter(1, texts, True)
+        said[:, EMPTY] = False
+        shares = self.stories.spread(said[self.of_text.unsqueeze(1), self.stories.sentences].any(1))
+        return pad(shares, (1, 0))
+
+    def rank_valid(self, found: list[Tensor], valid: Tensor) -> Tensor:
+        """(R) both sums of a hop, over pairs of a valid and another fact, as a mean over the valid ones.
+
+        Nothing where the search has ended, and where no fact is valid without AM.
+        """
+        score, time, age_x = self._comparisons(found)
+        due = valid & self.possible
+        if found:
+            due = due & (found[-1] > 0).unsqueeze(-1)
+        r, b, v = due.nonzero(as_tuple=True)  # each valid fact that is ranked
+        false = self.possible[r, b] & ~valid[r, b]  # (V, n + 1)
+        f, other, age, age_other = (
+            score[r, b, v].unsqueeze(1),
+            score[r, b],
+            self.age[r, b, v].unsqueeze(1),
+            self.age[r, b],
+        )
+        newer, newer_other = age_x[r, b] > age, age_x[r, b] > age_other
+        x_older, x_older_other, older = time[r, b].unsqueeze(1).unbind(-1)  # (V, 1) each
+        for_valid = f - other + x_older * newer + x_older_other * newer_other + older * (age > age_other)
+        for_other = other - f + x_older * newer_other + x_older_other * newer + older * (age_other > age)
+        margin = self.net.margin
+        sums = ((margin - for_valid).relu() + (margin + for_other).relu()) * false / valid.sum(-1)[r, b].unsqueeze(1)
+        return score.new_zeros(len(score)).index_add(0, r, sums.sum(1))
 
     def respond(self, found: list[Tensor]) -> Tensor:
         """s_R of each word (R, B, words)."""

@@ -60,6 +60,8 @@ class ReaderConfig:
     """memnn: nonlinear sentence embedding (NL)."""
     ordered: bool = False
     """memnn: another vector of each word for the fact found in each hop, so that the response knows their order."""
+    supervision: str = choice("strong", "strong", "weak")
+    """memnn: training is told the supporting facts, or guesses them from words shared with question and answer."""
     margin: float = number(0.1, gt=0)
     """memnn: margin γ of the ranking loss."""
     d_word: int = number(50, ge=1, most=1 << 16)

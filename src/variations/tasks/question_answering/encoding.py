@@ -52,6 +52,16 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.words)
 
+    def answer_words(self) -> Tensor:
+        """(words, A) ids of the words that each word consists of as an answer, `NIL` after the last.
+
+        An answer of several words (`apple,milk`) is one class. Those of its words that nobody says have no id.
+        """
+        ids = {word: number for number, word in enumerate(self.words)}
+        rows = [[ids[part] for part in word.split(",") if part in ids] for word in self.words]
+        longest = max(map(len, rows))
+        return torch.tensor([row + [NIL] * (longest - len(row)) for row in rows])
+
 
 @dataclass(frozen=True)
 class Encoded:

@@ -30,6 +30,15 @@ def _heads(config: QuestionAnsweringConfig) -> list[Fault]:
     return [Fault(("model.d", "model.h"), f"model.d={model.d} is not a multiple of model.h={model.h} heads.")]
 
 
+@RULES.reads("model.kind", "model.supervision", "model.facts")
+def _weak(config: QuestionAnsweringConfig) -> list[Fault]:
+    model = config.model
+    if model.kind != "memnn" or model.supervision != "weak" or model.facts == 2:
+        return []
+    text = f"model.supervision=weak has a rule for two facts, and model.facts is {model.facts}: set model.facts=2."
+    return [Fault(("model.supervision", "model.facts"), text)]
+
+
 @RULES.reads("model.kind", "recipe.linear_epochs")
 def _linear(config: QuestionAnsweringConfig) -> list[Fault]:
     if config.model.kind == "memn2n" or not config.recipe.linear_epochs:

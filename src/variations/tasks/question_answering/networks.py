@@ -20,8 +20,10 @@ def build(model: ReaderConfig, vocabulary: Vocabulary, seeds: list[int]) -> Read
             options = {"code": model.code, "tying": model.tying, "empty_slots": model.empty_slots}
             return MemN2N(words, memory, longest, model.d, model.hops, seeds, **options)  # type: ignore[arg-type]
         case "memnn":
+            extensions = {"adaptive": model.adaptive, "nonlinear": model.nonlinear, "ordered": model.ordered}
+            answer_words = vocabulary.answer_words() if model.supervision == "weak" else None
             return MemNN(
-                words, model.d, model.facts, seeds, model.adaptive, model.nonlinear, model.margin, model.ordered
+                words, model.d, model.facts, seeds, margin=model.margin, answer_words=answer_words, **extensions
             )
         case "dmn":
             kinds = {"distance": model.distance, "products": model.products, "episode": model.episode}

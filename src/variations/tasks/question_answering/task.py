@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 OWN_KEYS = {
     "memn2n": ("hops", "code", "tying", "empty_slots"),
-    "memnn": ("facts", "adaptive", "nonlinear", "margin", "ordered"),
+    "memnn": ("facts", "adaptive", "nonlinear", "margin", "ordered", "supervision"),
     "dmn": ("d_word", "passes", "episode", "distance", "products", "gate_weight"),
     "lstm": ("d_word",),
     "transformer": ("layers", "h"),
