@@ -119,6 +119,16 @@ def test_weak_supervision_has_a_rule_for_two_facts(facts: int) -> None:
     assert not faults(compose_run([*overrides, "model.facts=2"]))
 
 
+def test_a_guessed_fact_costs_as_much_as_a_true_one() -> None:
+    def flops(supervision: str) -> int:
+        of = config("model=memnn", "model.facts=2", f"model.supervision={supervision}", "recipe=weston2015")
+        data = QuestionAnsweringData(of)
+        data.setup()
+        return QuestionAnsweringExperiment(of, data).flops_per_question
+
+    assert flops("weak") == flops("strong") > 0
+
+
 def test_batches_go_on_from_any_place() -> None:
     of = config("recipe.noise=0.2")
 

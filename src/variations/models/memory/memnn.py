@@ -45,6 +45,8 @@ and are ranked above the others. The paper says no more. Here
   without AM the hop adds nothing.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import final
 
 import torch
@@ -75,9 +77,21 @@ class Embedding(nn.Module):
         row = (restart * self.identities + identity) * self.words
         return embedding_bag(words + row.unsqueeze(1), self.U.flatten(0, 1), mode="sum")
 
-    def forward(self, bags: Tensor) -> Tensor:
+    def embed(self, bags: Tensor) -> Tensor:
         """E (R, B, d) of sums U Φ (R, B, d)."""
         return bags if self.W is None else torch.tanh(torch.tanh(bags) @ self.W)
+
+    def each(self, bags: Tensor, restart: Tensor) -> Tensor:
+        """E (N, d) of sums U Φ (N, d), each of a restart (N), in the order of restarts."""
+        if self.W is None:
+            return bags
+        count = restart.bincount(minlength=len(self.W))
+        most = int(count.amax())
+        place = torch.arange(len(restart), device=restart.device) + (
+            restart * most - (count.cumsum(0) - count)[restart]
+        )
+        padded = bags.new_zeros(len(count) * most, bags.shape[1]).index_copy(0, place, bags)
+        return self.embed(padded.view(len(count), most, -1)).flatten(0, 1).index_select(0, place)
 
 
 class MemNN(Reader):
@@ -137,39 +151,36 @@ class MemNN(Reader):
     def forward(self, stories: Stories) -> tuple[Tensor, list[Tensor]]:
         """See `Reader.forward`: what a hop reads is 1 for the fact found, and nothing for none."""
         search = _Search(self, stories)
-        found: list[Tensor] = []
         for _ in range(self.facts):
-            chosen = search.choose(found)
-            found.append(chosen)
+            search.follow(search.choose(search.compare()))
         slots = torch.arange(1, stories.n + 1, device=stories.times.device)
-        return search.respond(found), [(fact.unsqueeze(-1) == slots).float() for fact in found]
+        return search.respond(), [(fact.unsqueeze(-1) == slots).float() for fact in search.found]
 
     def loss(self, stories: Stories) -> Tensor:
         """(R) the margin ranking sums, over the batch."""
         search = _Search(self, stories)
-        if self.answer_words is not None:
-            return self._weak_loss(search, self.answer_words[stories.answers])
-        true = list(stories.supports[..., : self.facts].unbind(-1))
-        loss = search.rank_words(true)
-        for k in range(min(self.facts, len(true) + 1)):
-            wanted = true[k] if k < len(true) else torch.zeros_like(stories.answers)
-            loss = loss + search.rank_facts(true[:k], wanted)
-        return loss
+        ranks = self._strong(search) if self.answer_words is None else self._weak(search, self.answer_words)
+        return torch.stack([*ranks, search.rank_words()]).sum(0)
 
-    def _weak_loss(self, search: "_Search", answers: Tensor) -> Tensor:
-        """(R) the sums with valid facts in place of true ones; `answers` are the words of the answers (R, B, A)."""
-        found: list[Tensor] = []
-        loss = torch.zeros((), device=answers.device)
+    def _strong(self, search: "_Search") -> Iterator[Tensor]:
+        """(R) each hop's sums, with the true facts; a fact that is no longer in memory counts as none."""
+        true = search.stories.supports[..., : self.facts]
+        candidates = torch.arange(search.stories.n + 1, device=true.device)
+        for k, fact in enumerate(pad(true, (0, 1)).unbind(-1)[: self.facts]):
+            yield search.rank(search.compare(), candidates == fact.unsqueeze(-1))
+            if k < true.shape[-1]:
+                search.follow(fact)
+
+    def _weak(self, search: "_Search", answer_words: Tensor) -> Iterator[Tensor]:
+        """(R) each hop's sums, with the valid facts."""
         for _ in range(self.facts):
-            valid = search.valid(found, answers)
-            loss = loss + search.rank_valid(found, valid)
-            with torch.no_grad():
-                found.append(search.choose(found, valid))
-        return loss + search.rank_words(found)
+            compared, valid = search.compare(), search.valid(answer_words[search.stories.answers])
+            yield search.rank(compared, valid)
+            search.follow(search.choose(compared, valid))
 
 
 class _Search:
-    """Facts and words scored for a batch. Candidate 0 is none, candidate i slot i; facts are such numbers (R, B)."""
+    """A search and what it has found. Candidate 0 is none, candidate i slot i; facts are such numbers (R, B)."""
 
     def __init__(self, net: MemNN, stories: Stories) -> None:
         self.net, self.stories = net, stories
@@ -179,92 +190,52 @@ class _Search:
         """(N) the question (R·B) that each sentence belongs to."""
         of_sentence = self.of_text // B
         self.of_question = torch.arange(R, device=of_sentence.device).repeat_interleave(B)
-        asked = stories.questions.flatten(0, 1)
-        self.asked = {part: part.bag(QUESTION, asked, self.of_question) for part in (net.output, net.response)}
-        """U Φ of the questions, (R·B, d), for O and R."""
         self.sentences = pad(stories.sentences, (0, 0, 1, 0), value=EMPTY)
         """(1 + N, J), none before the sentences."""
-        number = stories.spread(torch.arange(1, len(self.sentences), device=of_sentence.device))
-        self.number = torch.cat([torch.zeros_like(number[:, :, :1]), number], 2)
+        self.number = pad(stories.spread(torch.arange(1, len(self.sentences), device=of_sentence.device)), (1, 0))
         """(R, B, n + 1): each candidate's place among `sentences`."""
-        scored = stories.spread(net.output.bag(SCORED, stories.sentences, of_sentence))  # (R, B, n, d)
-        nothing = (
-            torch.zeros_like(scored[:, :, :1])
-            if net.none is None
-            else net.none.unsqueeze(1).expand_as(scored[:, :, :1])
-        )
-        candidates = torch.cat([nothing, scored], 2)
-        self.candidates = net.output(candidates.flatten(1, 2)).view_as(candidates)
-        age = stories.spread(stories.times)
-        self.age = torch.cat([torch.zeros_like(age[:, :, :1]), age], 2)  # (R, B, n + 1)
+        self.facts = net.output.each(net.output.bag(SCORED, stories.sentences, of_sentence), of_sentence)
+        """E(y) (N, d) of the sentences."""
+        self.age = pad(stories.spread(stories.times), (1, 0))  # (R, B, n + 1)
         self.possible = self.age > 0
         if net.none is not None:
             self.possible[..., 0] = True
+        self.found: list[Tensor] = []
+        asked = stories.questions.flatten(0, 1)
+        self.bags = {part: part.bag(QUESTION, asked, self.of_question) for part in (net.output, net.response)}
+        """U Φ_x (R·B, d) of the question and the facts found, for O and R."""
 
-    def _state(self, part: Embedding, found: list[Tensor]) -> Tensor:
-        """E(x) (R, B, d) of the question and the facts found."""
-        x = self.asked[part]
-        for hop, fact in enumerate(found):
-            words = self.sentences[_pick(self.number, fact).flatten()]  # (R·B, J)
-            identity = SCORED + hop if hop and part.identities > SCORED + 1 else FOUND
-            x = x + part.bag(identity, words, self.of_question)
-        out: Tensor = part(x.view(self.shape))
-        return out
+    def follow(self, fact: Tensor) -> None:
+        """Add a fact to those found."""
+        words = self.sentences[_pick(self.number, fact).flatten()]  # (R·B, J)
+        for part, bag in self.bags.items():
+            identity = SCORED + len(self.found) if self.found and part.identities > SCORED + 1 else FOUND
+            self.bags[part] = bag + part.bag(identity, words, self.of_question)
+        self.found.append(fact)
 
-    def _comparisons(self, found: list[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        """Φ_xᵀUᵀU Φ_y of each candidate (R, B, n + 1) and of each time feature (R, B, 3), and x's age (R, B, 1)."""
-        x = self._state(self.net.output, found)
-        age = _pick(self.age, found[-1]) if found else torch.zeros_like(self.age[..., 0])
-        return (self.candidates @ x.unsqueeze(-1)).squeeze(-1), x @ self.net.time.mT, age.unsqueeze(-1)
+    def compare(self) -> "_Comparison":
+        """The candidates compared, given what was found."""
+        state = self.net.output.embed(self.bags[self.net.output].view(self.shape))  # (R, B, d)
+        of_facts = (self.facts * state.flatten(0, 1).index_select(0, self.of_text)).sum(-1)
+        score = pad(self.stories.spread(of_facts), (1, 0))
+        if self.net.none is not None:
+            score[..., 0] = (state @ self.net.output.embed(self.net.none).mT).squeeze(-1)
+        time = state @ self.net.time.mT  # (R, B, 3)
+        age_x = _pick(self.age, self.found[-1]) if self.found else torch.zeros_like(self.age[..., 0])
+        newer = age_x.unsqueeze(-1) > self.age
+        return _Comparison(score + time[..., :1] * newer, score - time[..., 1:2] * newer, time[..., 2], self.age)
 
-    def choose(self, found: list[Tensor], among: Tensor | None = None) -> Tensor:
+    def choose(self, compared: "_Comparison", among: Tensor | None = None) -> Tensor:
         """The fact of `among` (R, B, n + 1), or of all, preferred when compared one by one; none after none."""
-        score, time, age_x = self._comparisons(found)
-        among = self.possible if among is None else among
-        best = among.int().argmax(-1)  # the first
-        for candidate in range(1, score.shape[-1]):
-            here = torch.full_like(best, candidate)
-            better = self._prefer(score, time, age_x, here, best) > 0
-            best = torch.where(better & among[..., candidate], here, best)
-        if found and self.net.none is not None:
-            best = torch.where(found[-1] == 0, 0, best)
-        return best
+        best = compared.preferred(self.possible if among is None else among)
+        return torch.where(self.found[-1] == 0, 0, best) if self.found and self.net.none is not None else best
 
-    def _prefer(self, score: Tensor, time: Tensor, age_x: Tensor, y: Tensor, other: Tensor) -> Tensor:
-        """s_Ot(x, y, y') (R, B)."""
-        age_x = age_x.squeeze(-1)
-        age_y, age_other = _pick(self.age, y), _pick(self.age, other)
-        features = torch.stack([age_x > age_y, age_x > age_other, age_y > age_other], -1)
-        return _pick(score, y) - _pick(score, other) + (time * features).sum(-1)
-
-    def rank_facts(self, found: list[Tensor], wanted: Tensor) -> Tensor:
-        """(R) both sums of a hop, over false facts; nothing where the search has ended.
-
-        A fact that is no longer in memory counts as none, and without AM adds nothing.
-        """
-        score, time, age_x = self._comparisons(found)
-        due = torch.ones_like(wanted, dtype=torch.bool) if self.net.none is not None else wanted > 0
-        if found:
-            due = due & (found[-1] > 0)
-        f, age = _pick(score, wanted).unsqueeze(-1), _pick(self.age, wanted).unsqueeze(-1)
-        newer, newer_other, older = age_x > age, age_x > self.age, age > self.age
-        t = time.unsqueeze(-2)
-        for_wanted = f - score + (t * torch.stack(torch.broadcast_tensors(newer, newer_other, older), -1)).sum(-1)
-        younger = self.age > age
-        for_other = score - f + (t * torch.stack(torch.broadcast_tensors(newer_other, newer, younger), -1)).sum(-1)
-        numbers = torch.arange(score.shape[-1], device=wanted.device)
-        false = self.possible & (numbers != wanted.unsqueeze(-1)) & due.unsqueeze(-1)
-        margin = self.net.margin
-        sums: Tensor = ((margin - for_wanted).relu() + (margin + for_other).relu()) * false
-        out: Tensor = sums.sum((1, 2))
-        return out
-
-    def valid(self, found: list[Tensor], answers: Tensor) -> Tensor:
+    def valid(self, answers: Tensor) -> Tensor:
         """(R, B, n + 1) the facts that weak supervision takes for supporting ones, or none if there is no such fact."""
-        if not found:
+        if not self.found:
             valid = self._shares(self.stories.questions)
         else:
-            first = self.sentences[_pick(self.number, found[0])]  # (R, B, J)
+            first = self.sentences[_pick(self.number, self.found[0])]  # (R, B, J)
             valid = self._shares(first) & self._shares(answers)
         valid[..., 0] = ~valid.any(-1)
         return valid
@@ -277,48 +248,70 @@ class _Search:
         shares = self.stories.spread(said[self.of_text.unsqueeze(1), self.stories.sentences].any(1))
         return pad(shares, (1, 0))
 
-    def rank_valid(self, found: list[Tensor], valid: Tensor) -> Tensor:
-        """(R) both sums of a hop, over pairs of a valid and another fact, as a mean over the valid ones.
+    def rank(self, compared: "_Comparison", wanted: Tensor) -> Tensor:
+        """(R) both sums of a hop, over false facts, as a mean over those `wanted` (R, B, n + 1).
 
-        Nothing where the search has ended, and where no fact is valid without AM.
+        Nothing where the search has ended, and without AM nothing where none is wanted.
         """
-        score, time, age_x = self._comparisons(found)
-        due = valid & self.possible
-        if found:
-            due = due & (found[-1] > 0).unsqueeze(-1)
-        r, b, v = due.nonzero(as_tuple=True)  # each valid fact that is ranked
-        false = self.possible[r, b] & ~valid[r, b]  # (V, n + 1)
-        f, other, age, age_other = (
-            score[r, b, v].unsqueeze(1),
-            score[r, b],
-            self.age[r, b, v].unsqueeze(1),
-            self.age[r, b],
-        )
-        newer, newer_other = age_x[r, b] > age, age_x[r, b] > age_other
-        x_older, x_older_other, older = time[r, b].unsqueeze(1).unbind(-1)  # (V, 1) each
-        for_valid = f - other + x_older * newer + x_older_other * newer_other + older * (age > age_other)
-        for_other = other - f + x_older * newer_other + x_older_other * newer + older * (age_other > age)
-        margin = self.net.margin
-        sums = ((margin - for_valid).relu() + (margin + for_other).relu()) * false / valid.sum(-1)[r, b].unsqueeze(1)
-        return score.new_zeros(len(score)).index_add(0, r, sums.sum(1))
+        due = wanted & self.possible
+        if self.found:
+            due = due & (self.found[-1] > 0).unsqueeze(-1)
+        text, fact = due.flatten(0, 1).nonzero(as_tuple=True)  # each fact that is ranked
+        false = (self.possible & ~wanted).flatten(0, 1)[text]
+        sums = (compared.sums(text, fact, self.net.margin) * false).sum(1) / wanted.sum(-1).flatten()[text]
+        return sums.new_zeros(len(wanted)).index_add(0, self.of_question[text], sums)
 
-    def respond(self, found: list[Tensor]) -> Tensor:
+    def respond(self) -> Tensor:
         """s_R of each word (R, B, words)."""
         part = self.net.response
-        words: Tensor = part(part.U.unflatten(1, (-1, self.net.words))[:, SCORED])  # (R, words, d)
-        scores: Tensor = self._state(part, found) @ words.mT
-        return scores
+        words = part.embed(part.U.unflatten(1, (-1, self.net.words))[:, SCORED])  # (R, words, d)
+        return part.embed(self.bags[part].view(self.shape)) @ words.mT
 
-    def rank_words(self, found: list[Tensor]) -> Tensor:
+    def rank_words(self) -> Tensor:
         """(R) the sum over false words."""
-        score = self.respond(found)
+        score = self.respond()
         answer = self.stories.answers.unsqueeze(-1)
         wrong: Tensor = (self.net.margin - score.gather(-1, answer) + score).relu()
         out: Tensor = wrong.scatter(-1, answer, 0).sum((1, 2))
         return out
 
 
+@dataclass(frozen=True)
+class _Comparison:
+    """s_Ot(x, y, y') of all pairs: `first` of y, less `second` of y', plus `older` if y is older than y'."""
+
+    first: Tensor
+    """(R, B, n + 1) Φ_xᵀUᵀU Φ_y, and the feature whether x is older than y."""
+    second: Tensor
+    """(R, B, n + 1) Φ_xᵀUᵀU Φ_y', less the feature whether x is older than y'."""
+    older: Tensor
+    """(R, B)."""
+    age: Tensor
+    """(R, B, n + 1)."""
+
+    def preferred(self, among: Tensor) -> Tensor:
+        """(R, B) the candidate of `among` that is preferred when they are compared one by one, in their order."""
+        best = among.int().argmax(-1)  # the first
+        older, second, age = self.older.detach(), _pick(self.second.detach(), best), _pick(self.age, best)
+        columns = (values.detach().unbind(-1) for values in (self.first, self.second, self.age, among))
+        for candidate, (first, its_second, its_age, possible) in enumerate(zip(*columns, strict=True)):
+            better = (first + older * (its_age > age) > second) & possible
+            best = torch.where(better, candidate, best)
+            second, age = torch.where(better, its_second, second), torch.where(better, its_age, age)
+        return best
+
+    def sums(self, text: Tensor, fact: Tensor, margin: float) -> Tensor:
+        """(V, n + 1) both hinges of the true `fact` (V) of question `text` (V), each candidate as the false one."""
+        first, second, age = (
+            values.flatten(0, 1).index_select(0, text) for values in (self.first, self.second, self.age)
+        )
+        older = self.older.flatten().index_select(0, text).unsqueeze(1)
+        its_first, its_second, its_age = (values.gather(1, fact.unsqueeze(1)) for values in (first, second, age))
+        for_true = its_first - second + older * (its_age > age)
+        for_false = first - its_second + older * (age > its_age)
+        return (margin - for_true).relu() + (margin + for_false).relu()
+
+
 def _pick(values: Tensor, number: Tensor) -> Tensor:
-    """values (R, B, n, ...) at the numbers (R, B)."""
-    index = number.view(*number.shape, 1, *[1] * (values.dim() - 3)).expand(-1, -1, 1, *values.shape[3:])
-    return values.gather(2, index).squeeze(2)
+    """values (R, B, n) at the numbers (R, B)."""
+    return values.gather(2, number.unsqueeze(-1)).squeeze(-1)
