@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from variations.configuration.tasks import named
+from variations.training.progress import RunProgress
+
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = """
 import sys
@@ -71,4 +74,28 @@ def test_a_folder_that_was_deleted_is_one_sentence(tmp_path: Path) -> None:
     assert found.returncode == 2
     assert found.stderr == (
         "error: The current folder has been deleted: go to another one (cd) and type the line again.\n"
+    )
+
+
+@pytest.mark.parametrize("command", [["src/train.py"], ["src/table.py", "--help"]])
+def test_a_python_without_the_packages_is_one_sentence(command: list[str]) -> None:
+    root = Path(__file__).parents[1]
+    python = [sys.executable, "-S"]  # without site-packages
+    done = subprocess.run(
+        [*python, *command],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(root / "src")},
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: ") and "`make setup`" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_lines_of_progress_are_whole_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    task = named("translation")
+    shown = RunProgress("a-run-with-a-name-of-some-length seed 1", task)
+    shown.metrics(20, {f"train/{task.losses[0]}": 7.5, task.monitor: 7.25, "dev/ppl": 1970.69, "dev/bleu": 0.6})
+    assert capsys.readouterr().err == (
+        "a-run-with-a-name-of-some-length seed 1 step 20 · loss 7.500 · dev ppl 1970.69 · dev BLEU 0.6\n"
     )

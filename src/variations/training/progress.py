@@ -56,7 +56,7 @@ class RunProgress:
             return
         words = [f"{self.label} step {step}", self._shown]
         words += [text.format(metrics[key]) for key, text in self.task.shown.items() if key in metrics]
-        self.console.print(" · ".join(words), highlight=False)
+        self.console.print(" · ".join(words), highlight=False, soft_wrap=self.bar is None)
 
     def close(self) -> None:
         """Leave the terminal as it was."""
