@@ -1,4 +1,4 @@
-"""Label smoothing against numbers computed outside the project (SPEC section 6, checks 6 and 20) and against torch."""
+"""Label smoothing against numbers computed outside the project and against torch."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Learning rates and the paper's cost against numbers computed outside the project (SPEC section 6, 2, 3 and 15)."""
+"""Learning rates and the paper's cost against numbers computed outside the project."""
 
 import pytest
 import torch

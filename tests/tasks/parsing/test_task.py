@@ -181,7 +181,7 @@ def test_changed_files_are_named() -> None:
 
 @pytest.mark.parametrize(("d_ff", "millions"), [(2048, 101.8), (4096, 135.4)])
 def test_the_papers_parser_has_the_counted_size(d_ff: int, millions: float) -> None:
-    """N = 4, d = 1024, 16,384 words, 512 symbols, nothing shared: the figures of SPEC, counted from the preset."""
+    """N = 4, d = 1024, 16,384 words, 512 symbols, nothing shared: the published sizes, counted from the preset."""
     config = compose_run([ROW, f"model.d_ff={d_ff}", "data.root=treebank"])
     with torch.device("meta"):
         network = models.build(config, 16_384)
