@@ -54,9 +54,10 @@ RULES = Rules()
 
 @RULES.reads("model.kind", "model.options")
 def _model_options(config: RunConfig) -> list[Fault]:
-    if not isinstance(config, TransformerConfig):
+    model: Any = getattr(config, "model", None)
+    if not hasattr(model, "options"):  # a task without models of other packages
         return []
-    kind, options = config.model.kind, config.model.options
+    kind, options = model.kind, model.options
     if ":" not in kind:
         text = f"model.options={options} is for a model of another package: model={kind} has none; leave it out."
         return [Fault(("model.options",), text)] if options else []

@@ -1,12 +1,14 @@
 """What the networks that read stories have in common: R of them side by side, each with its own seed."""
 
 from collections.abc import Sequence
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from variations.models.memory.stories import Stories
+from variations.system.errors import UserError
 
 EMPTY = 0
 """Id of the empty word."""
@@ -18,6 +20,22 @@ class Reader(nn.Module):
     The first axis of every parameter is the restart, and no restart's answers depend on another's parameters: sums
     over restarts have the gradients that each would have alone.
     """
+
+    @classmethod
+    def from_config(cls, config: Any, words: int, memory: int, longest: int, seeds: Sequence[int]) -> Self:
+        """The restarts of a class that `model.kind=package.module:Class` names; ours are made in `networks.build`.
+
+        Args:
+            config: The run's `model`; `options_of(cls, config.options)` are the keys of `Options`.
+            words: Ids of words, the empty one included; answers are words.
+            memory: Most sentences of a story.
+            longest: Most words of a sentence or question.
+            seeds: One for each restart.
+
+        Raises:
+            UserError: The class does not define it.
+        """
+        raise UserError(f"{cls.__module__}:{cls.__name__} does not define from_config, which makes the network.")
 
     def forward(self, stories: Stories) -> tuple[Tensor, list[Tensor]]:
         """Scores of the answers (R, B, words or more), and for each hop or pass how much it reads of each slot.

@@ -1,8 +1,9 @@
 """The configuration of a question-answering run: stories, networks and training."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from variations.configuration.schema import RecipeConfig, RunConfig, choice, default_cache, number
+from variations.configuration.schema import RecipeConfig, RunConfig, choice, choice_or_class, default_cache, number
 
 
 @dataclass
@@ -38,7 +39,10 @@ class DataConfig:
 class ReaderConfig:
     """A network that reads stories; each kind has its own keys (`models/memory`)."""
 
-    kind: str = choice("memn2n", "memn2n", "memnn", "dmn", "lstm", "transformer")
+    kind: str = choice_or_class("memn2n", "memn2n", "memnn", "dmn", "lstm", "transformer")
+    """`package.module:Class` is a network of another package (docs/adding-a-variation.md)."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Keys of such a network, as declared by the dataclass `Options` of its class."""
     restarts: int = number(10, ge=1, most=10000)
     """Networks trained side by side, each from its own initial weights and on its own batches; the one with the least
     training error is reported."""

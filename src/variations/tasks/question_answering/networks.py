@@ -2,6 +2,7 @@
 
 from torch import nn
 
+from variations.models.doors import resolve
 from variations.models.memory.base import Reader
 from variations.models.memory.dmn import DMN
 from variations.models.memory.lstm import LSTM
@@ -11,9 +12,22 @@ from variations.models.memory.transformer import TransformerReader
 from variations.tasks.question_answering.config import ReaderConfig
 from variations.tasks.question_answering.encoding import Vocabulary
 
+READERS: dict[str, type[Reader]] = {
+    "memn2n": MemN2N,
+    "memnn": MemNN,
+    "dmn": DMN,
+    "lstm": LSTM,
+    "transformer": TransformerReader,
+}
+"""Values of `model.kind`."""
+
 
 def build(model: ReaderConfig, vocabulary: Vocabulary, seeds: list[int]) -> Reader:
-    """The restarts of a network for a vocabulary, one for each seed."""
+    """The restarts of a network for a vocabulary, one for each seed.
+
+    Raises:
+        UserError: `model.kind` names a class that is not there, or is no `Reader`.
+    """
     words, memory, longest = len(vocabulary), vocabulary.memory, vocabulary.longest
     match model.kind:
         case "memn2n":
@@ -30,8 +44,10 @@ def build(model: ReaderConfig, vocabulary: Vocabulary, seeds: list[int]) -> Read
             return DMN(words, model.d, model.d_word, model.passes, seeds, gate_weight=model.gate_weight, **kinds)  # type: ignore[arg-type]
         case "lstm":
             return LSTM(words, model.d, model.d_word, seeds)
-        case _:
+        case "transformer":
             return TransformerReader(words, memory, longest, model.d, model.layers, model.h, seeds)
+        case foreign:
+            return resolve("model.kind", foreign, READERS, Reader).from_config(model, words, memory, longest, seeds)
 
 
 class Networks(nn.ModuleDict):

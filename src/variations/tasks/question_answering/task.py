@@ -65,12 +65,12 @@ class QuestionAnswering(Measures):
 
     def label(self, config: QuestionAnsweringConfig) -> list[str]:
         """`["memn2n", "d20", "babi"]`."""
-        return [config.model.kind, f"d{config.model.d}", config.data.name]
+        return [config.model.kind, *([f"d{config.model.d}"] if ":" not in config.model.kind else []), config.data.name]
 
     def idle(self, typed: Sequence[str], configs: Sequence[QuestionAnsweringConfig]) -> list[Fault]:
         """Keys of a kind of network that no run has."""
         kinds = {config.model.kind for config in configs}
-        used = {key for kind in kinds for key in OWN_KEYS[kind]}
+        used = {key for kind in kinds for key in OWN_KEYS.get(kind, ())}
         faults = []
         for line in typed:
             key = line.partition("=")[0].removeprefix("model.")

@@ -1,0 +1,98 @@
+"""A network of another package answers questions: trained, tested, and loaded from its run."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from variations.commands.run import execute
+from variations.configuration.compose import compose_run
+from variations.configuration.faults import faults
+from variations.store.ledger import RunFolder
+from variations.system.errors import UserError
+from variations.tasks.question_answering.encoding import Vocabulary
+from variations.tasks.question_answering.networks import build
+
+MODULE = '''
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from variations.configuration.foreign import options_of
+from variations.configuration.schema import number
+from variations.models.memory.base import Reader, initialise
+
+
+class Last(Reader):
+    """Answers from the words of the newest sentence."""
+
+    @dataclass
+    class Options:
+        width: int = number(8, ge=1)
+
+    def __init__(self, words, width, seeds):
+        super().__init__()
+        self.embedding = nn.Parameter(torch.empty(len(seeds), words, width))
+        self.output = nn.Parameter(torch.empty(len(seeds), width, words))
+        initialise(self, seeds)
+
+    @classmethod
+    def from_config(cls, config, words, memory, longest, seeds):
+        return cls(words, options_of(cls, config.options).width, seeds)
+
+    def forward(self, stories):
+        newest = stories.spread(stories.sentences)[:, :, 0]  # (R, B, J)
+        R, B, J = newest.shape
+        index = newest.reshape(R, B * J, 1).expand(-1, -1, self.embedding.shape[-1])
+        return self.embedding.gather(1, index).view(R, B, J, -1).sum(2) @ self.output, []
+
+
+class Unfinished(Reader):
+    def forward(self, stories):
+        return None
+
+
+class NoReader:
+    pass
+'''
+
+
+@pytest.fixture(autouse=True)
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "their_networks.py").write_text(MODULE, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+def test_it_is_trained_tested_and_loaded(tmp_path: Path) -> None:
+    words = ["model.kind=their_networks:Last", "model.options.width=4", "model.restarts=2", "data.tasks=[1]"]
+    short = ["trainer.max_steps=20", "trainer.val_every=10", "logger=none", "trainer.progress=false"]
+    config = compose_run(["task=question_answering", *words, *short, f"runs={tmp_path}"])
+    folder = RunFolder(execute(config))
+    result = folder.result()
+    assert result is not None and result["parameters"] > 0 and 0 <= result["scores"]["test"]["error"]["value"] <= 100
+    assert "their_networks" in folder.path.parent.name and "d20" not in folder.path.parent.name  # a width it has not
+    state = torch.load(next(folder.checkpoints.glob("*.ckpt")), weights_only=True)
+    assert any(tuple(value.shape)[::2] == (2, 4) for value in state["state_dict"].values())  # (R, words, width)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Unfinished", "Unfinished does not define from_config"),
+        ("NoReader", "their_networks:NoReader: lacks after_update, forward, from_config, loss: define what"),
+    ],
+)
+def test_a_class_that_is_no_network_is_told(name: str, message: str) -> None:
+    config = compose_run(["task=question_answering", f"model.kind=their_networks:{name}"])
+    vocabulary = Vocabulary(words=("", "garden", "where"), longest=3, memory=2)
+    with pytest.raises(UserError, match=message):
+        build(config.model, vocabulary, [1])
+
+
+def test_its_keys_are_checked_as_ours_are() -> None:
+    wrong = ["model.options.width=0", "model.options.depth=2"]
+    config = compose_run(["task=question_answering", "model.kind=their_networks:Last", *wrong])
+    told = list(faults(config))
+    assert "model.options.width=0: must be at least 1." in told
+    assert "model.options.depth: Last has no such key. Did you mean 'width'? Its keys are width." in told
