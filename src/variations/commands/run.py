@@ -133,7 +133,7 @@ def _work(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
             _train(config, folder, interrupt)
         return {}
     with Interrupt() as interrupt:
-        _remove_remnants(folder)
+        _forget_last_attempt(folder)
         folder.set_status("running", command=" ".join(sys.argv))
         try:
             with disk_refusals_told():
@@ -152,12 +152,11 @@ def _work(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
             raise
         finally:
             folder.close()
-        _remove_remnants(folder)  # of processes that died while they waited for the lease: no later attempt will
         folder.set_status("finished")
     return result
 
 
-def _remove_remnants(folder: RunFolder) -> None:
+def _forget_last_attempt(folder: RunFolder) -> None:
     """Remove what a kill during a write has left."""
     from variations.training.checkpoints import sweep
 
