@@ -60,7 +60,7 @@ TURNS, LATEST = 20_000, 60 * SECONDS
 """Turns, and seconds, within which all must have ended once nothing goes wrong any more."""
 ROWS, SWEEPS = 2, 3
 REMNANT = re.compile(r"\.lease(-\d+(\.json\..*)?|\..*\.tmp)")
-"""The fence of a run that was killed after its last word, or a beat of a killed sweep; the next run clears it away."""
+"""What a crash leaves of a fence, of a beat, or of a lease in the making; the next run clears it away."""
 
 
 class Sweeps(World):
