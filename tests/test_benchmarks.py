@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -35,6 +36,87 @@ def test_what_grows_faster_than_counted_is_named(series: Any) -> None:
     text = "\n".join(series.summary([series.Axis("M", "branches M", "", lines=[line])]))
     assert "| branches M, naive | 1 to 4 | 2.00 | 1.00 | 0.00 | – |" in text
     assert "by more than 0.25: branches M, naive: time 2.00 for 1.00." in text
+
+
+PEER = {
+    "data_utils.py": "def tokenize(line): raise AssertionError('the old way')",
+    "trainer.py": """
+import data_utils, torch
+from six.moves import range, reduce
+
+class Trainer:
+    def __init__(self, config):
+        words = [len(data_utils.tokenize(line)) for line in open(config.dataset_dir + "/questions")]
+        self.train_data = torch.utils.data.TensorDataset(torch.tensor(words))
+        self.ce_fn = lambda scores, answers: (scores - answers).sum()
+        self.seen = []
+        print("settings")
+
+    def _train_single_epoch(self, epoch):
+        for (words,) in self.train_loader:
+            self.seen.append(words)
+            loss = self.ce_fn(words, 0)
+        return loss.data[0]
+""",
+}
+"""What `benchmarks/restarts.py --peer` meets in the old code: nothing in it runs with today's versions as it is."""
+
+
+def test_the_peer_trains_full_batches_of_its_own_data_with_todays_versions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import restarts
+    import torch
+
+    (tmp_path / "memn2n").mkdir()
+    (tmp_path / "en").mkdir()
+    for name, text in PEER.items():
+        (tmp_path / "memn2n" / name).write_text(text, encoding="utf-8")
+    (tmp_path / "en" / "questions").write_text("Where is Mary?\n" * 70, encoding="utf-8")
+    searched = list(sys.path)
+    epoch, updates = restarts.peer_trainer(tmp_path, tmp_path, 1)
+    told = epoch()
+    peer = next(cell.cell_contents for cell in epoch.__closure__ if hasattr(cell.cell_contents, "seen"))
+    assert updates == 2 == len(peer.seen)
+    assert all(torch.equal(words, torch.full((32,), 4)) for words in peer.seen)
+    assert 0 <= told < 1
+    assert capsys.readouterr().out == ""
+    assert (sys.path, {"trainer", "data_utils"} & set(sys.modules)) == (searched, set())
+
+
+def test_a_row_costs_its_updates_and_two_rows_train_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import restarts
+
+    listed = yaml.safe_load((ROOT / "sweeps" / "babi_memn2n_1k.yaml").read_text(encoding="utf-8"))["rows"]
+    variations = ROOT / "conf" / "variation" / "babi_memn2n_1k"
+    assert set(restarts.ROWS) == {row for row in listed if "model: memn2n" in (variations / f"{row}.yaml").read_text()}
+    monkeypatch.setattr(restarts, "trainer", lambda words, count: (iter([0.03, 0.01]).__next__, 360_000))
+    restarts.rows_table([])
+    lines = capsys.readouterr().out.splitlines()
+    assert "| joint_3hop_lw | 360,000 | 10.0 | 1.00 |" in lines
+    assert lines[-2:] == ["| all nine | | | 9.00 |", "| on two cores, two rows at a time | | | 4.50 |"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--peer", "nowhere"], "name their folder with --root"),
+        (["--rows"], "name their folder with --root"),
+        (["--peer", "nowhere", "--root", "."], "--peer=nowhere: there is no memn2n/trainer.py in this folder"),
+    ],
+)
+def test_a_comparison_without_its_folder_is_refused_in_one_sentence(
+    words: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import restarts
+
+    monkeypatch.setattr(sys, "argv", ["restarts.py", *words])
+    with pytest.raises(SystemExit) as stopped:
+        restarts.main()
+    assert said in str(stopped.value)
+    assert "\n" not in str(stopped.value)
 
 
 def report(benchmark: str, words: str, output: Path) -> str:
