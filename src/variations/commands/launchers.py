@@ -1,6 +1,5 @@
 """Faults of `hydra.launcher.KEY=VALUE`, which Hydra itself would report one at a time and after all others."""
 
-import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from variations.commands.help import descriptions
 from variations.configuration.compose import compose_node, loader
 from variations.configuration.overrides import Key, leaf_keys, type_fault
 from variations.configuration.rules import value_fault
+from variations.configuration.suggestions import nearest
 from variations.system.errors import ConfigError
 
 AT = "hydra.launcher."
@@ -51,7 +51,7 @@ def launcher_faults(overrides: Sequence[Override], config_name: str, extra_folde
         if key == override.key_or_group or (key.partition(".")[0] in keys and "." in key):
             continue  # another key, or a name in one of the dictionaries
         if key not in keys:
-            near = [OTHER_NAMES.get(key), *difflib.get_close_matches(key, list(keys), n=1, cutoff=0.6)]
+            near = [OTHER_NAMES.get(key), *nearest(key, list(keys))]
             meant = next((word for word in near if word in keys), None)
             others = [other for other in OURS if key in _keys(_schema(other, extra_folder))]
             if others:

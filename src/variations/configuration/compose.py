@@ -46,16 +46,17 @@ _STORED: dict[str, type[Any]] = {}
 _LOCK = threading.Lock()
 
 
-def _scaled(n: float, kind: str, root: DictConfig) -> int:
-    return max(1, round(n * float(root.recipe.scale[kind])))
+def scaled(n: float, kind: str, scale: Mapping[str, Any]) -> int:
+    """The value of `${width:n}`, `${depth:n}` or `${steps:n}`, by its `kind`, under a recipe's `scale`."""
+    return max(1, round(n * float(scale.get(kind, 1.0))))
 
 
 def register_resolvers() -> None:
     """Make `${width:}`, `${depth:}`, `${steps:}`, `${divide:}` and `${package:}` known to OmegaConf."""
     new = OmegaConf.register_new_resolver
-    new("width", lambda n, *, _root_: _scaled(n, "width", _root_), replace=True)
-    new("depth", lambda n, *, _root_: _scaled(n, "depth", _root_), replace=True)
-    new("steps", lambda n, *, _root_: _scaled(n, "steps", _root_), replace=True)
+    new("width", lambda n, *, _root_: scaled(n, "width", _root_.recipe.scale), replace=True)
+    new("depth", lambda n, *, _root_: scaled(n, "depth", _root_.recipe.scale), replace=True)
+    new("steps", lambda n, *, _root_: scaled(n, "steps", _root_.recipe.scale), replace=True)
     new("divide", lambda a, b: max(1, int(a) // int(b)), replace=True)
     new("package", lambda name: str(package_folder(name) or name), replace=True)
 

@@ -80,9 +80,14 @@ MANY = 24
 """Options of a group above which a message does not list them all."""
 
 
+def nearest(word: str, choices: Sequence[str], *, n: int = 1, cutoff: float = 0.6) -> list[str]:
+    """At most `n` of the choices, the most similar first; `cutoff` between 0 and 1 is the least similarity."""
+    return difflib.get_close_matches(word, choices, n=n, cutoff=cutoff)
+
+
 def did_you_mean(word: str, choices: Sequence[str]) -> str:
     """Return ` Did you mean 'x'?`, or nothing when no choice is near."""
-    near = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
+    near = nearest(word, choices)
     return f" Did you mean '{near[0]}'?" if near else ""
 
 
@@ -112,19 +117,16 @@ def options_text(group: str, choice: str, valid: list[str]) -> str:
     table, _, row = choice.rpartition("/")
     rows = [option for option in valid if table and option.startswith(f"{table}/")]
     if rows:
-        near = [f"{table}/{name}" for name in _near(row, [option.removeprefix(f"{table}/") for option in rows])]
+        near = [f"{table}/{name}" for name in nearest(row, [option.removeprefix(f"{table}/") for option in rows], n=3)]
         shown, of = rows, "this table the rows"
     else:
-        near = [option for option in valid if not table and option.rsplit("/", 1)[-1] == choice] or _near(choice, valid)
+        same_row = [option for option in valid if not table and option.rsplit("/", 1)[-1] == choice]
+        near = same_row or nearest(choice, valid, n=3)
         shown, of = valid, f"{group} valid choices"
     said = f" Did you mean {' or '.join(map(repr, near[:3]))}?" if near else ""
     if len(shown) <= MANY:
         return f"{said} For {of} are {', '.join(shown)}."
     return f"{said} There are {len(shown)}: {listing()}."
-
-
-def _near(word: str, choices: Sequence[str]) -> list[str]:
-    return difflib.get_close_matches(word, choices, n=3, cutoff=0.6)
 
 
 def listing() -> str:
@@ -149,11 +151,11 @@ def unknown_key(name: str, line: str, keys: list[str], groups: list[str], loader
     if not meant and "." in name:
         part = name.rsplit(".", 1)[0]
         ends = [key[len(part) + 1 :] for key in keys if key.startswith(f"{part}.")]
-        meant += [f"{part}.{end}" for end in difflib.get_close_matches(last, ends, n=1, cutoff=0.6)]
+        meant += [f"{part}.{end}" for end in nearest(last, ends)]
         if ends and not meant:
             return f"{line}: there is no key '{name}'. Keys of {part}: {', '.join(ends)}."
     if not meant:
-        meant += difflib.get_close_matches(name, keys, n=1, cutoff=0.6) or _near_end(last, keys)
+        meant += nearest(name, keys) or _near_end(last, keys)
     hint = f" Did you mean {meant[0]}{f'={value}' if value else ''}?" if meant else " --help lists them."
     return f"{line}: there is no key or group '{name}'.{hint}"
 
@@ -162,7 +164,7 @@ def _near_group(name: str, value: str, groups: Sequence[str], loader: Loader) ->
     if "." in name:
         return None
     plain = [group for group in groups if "/" not in group and group not in HIDDEN]
-    near = difflib.get_close_matches(name, plain, n=1, cutoff=0.6)
+    near = nearest(name, plain)
     owners = near or [group for group in plain if value in options(loader, group)]
     if not owners:
         return None
@@ -171,4 +173,4 @@ def _near_group(name: str, value: str, groups: Sequence[str], loader: Loader) ->
 
 def _near_end(last: str, keys: Sequence[str]) -> list[str]:
     by_end = {key.rsplit(".", 1)[-1]: key for key in keys}
-    return [by_end[end] for end in difflib.get_close_matches(last, list(by_end), n=1, cutoff=0.75)]
+    return [by_end[end] for end in nearest(last, list(by_end), cutoff=0.75)]

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from variations.configuration import doors
+from variations.configuration.compose import scaled
 from variations.configuration.places import CONF, spelled
 from variations.configuration.schema import SweepConfig
 from variations.configuration.suggestions import did_you_mean
@@ -192,13 +193,12 @@ def edited(row: str, table: str, config: Mapping[str, Any]) -> dict[str, tuple[A
 
 
 def _resolved(value: Any, config: Mapping[str, Any]) -> Any:
-    """`${width:64}` and `${depth:6}` as the run's recipe scales them; anything else as it is."""
+    """The value of `${width:64}` and the like under the run's recipe; any other value unchanged."""
     match = re.fullmatch(r"\$\{(width|depth|steps):([\d.]+)\}", value) if isinstance(value, str) else None
     if match is None:
         number = isinstance(value, str) and re.fullmatch(r"[-+]?\d+(\.\d*)?e[-+]?\d+", value)  # no number for PyYAML
         return float(value) if number else value
-    scale = ((config.get("recipe") or {}).get("scale") or {}).get(match[1], 1.0)
-    return max(1, round(float(match[2]) * float(scale)))
+    return scaled(float(match[2]), match[1], (config.get("recipe") or {}).get("scale") or {})
 
 
 def told_apart(rows: Sequence[RowDefinition]) -> tuple[RowDefinition, ...]:

@@ -16,13 +16,11 @@ def remarks(table: Table, refusal: str | None) -> list[str]:
     found += [agreement.sentence(table.task) for agreement in table.agreements]
     found += _costs(table)
     if table.sweep.further:
-        more, asked = (
-            ",".join(map(str, seeds))
-            for seeds in (table.sweep.further, [s for s in table.sweep.seeds if s not in table.sweep.further])
-        )
+        more = ", ".join(map(str, table.sweep.further))
+        asked = ",".join(str(seed) for seed in table.sweep.seeds if seed not in table.sweep.further)
         found.append(
-            f"Seeds that the sweep does not ask for count where there are runs of them ({more.replace(',', ', ')}); "
-            f"seeds=[{asked}] leaves them out."
+            f"Seeds that the sweep does not ask for count where there are runs of them ({more}); seeds=[{asked}] "
+            "leaves them out."
         )
     if names := strangers(table.sweep, table.store):
         found.append(
