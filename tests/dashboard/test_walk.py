@@ -13,6 +13,7 @@ from variations.dashboard import walk as walking
 from variations.dashboard.store import Store
 from variations.dashboard.walk import Found, Walk
 from variations.store.run_folder import RunFolder
+from variations.store.status import Status
 
 Run = Callable[..., Path]
 
@@ -89,7 +90,7 @@ def test_a_run_that_goes_on_is_seen(walk: Walk, root: Path) -> None:
 
 def test_a_process_that_dies_is_seen(walk: Walk, monkeypatch: pytest.MonkeyPatch) -> None:
     assert quick(walk)["q/other/seed2"].state == "running"
-    monkeypatch.setattr(RunFolder, "_lives", lambda self, status: False)
+    monkeypatch.setattr(Status, "process_alive", lambda self, folder: False)
     assert quick(walk)["q/other/seed2"].state == "interrupted"
 
 

@@ -35,7 +35,7 @@ from simulated_machines import Machine, Simulated, Violation, World
 from simulated_system import Event, HeartThread, Nowhere, Popen, Silent
 
 from variations.commands import run
-from variations.store import atomic, fence, lease, process_identity, run_folder
+from variations.store import atomic, fence, lease, process_identity, run_folder, status
 from variations.store.ledger import RunFolder
 from variations.sweeping import control, local, outcomes, sources
 from variations.sweeping.control import Control
@@ -305,7 +305,8 @@ class Sweeps(World):
             fence: {"_own": {}},
             control: {"time": clock, "POLL": POLL},
             process_identity: {"here": lambda: self.me.machine.place, "_born": self._born, "socket": host},
-            run_folder: {"socket": host, "answers": lambda pid: self._born(pid) is not None},
+            run_folder: {"socket": host},
+            status: {"socket": host, "answers": lambda pid: self._born(pid) is not None},
             local: {"subprocess": starter},
             outcomes: {"to_dict": lambda config: {"seed": config.seed}},
             sources: {"to_dict": lambda config: {"seed": config.seed}},

@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 
 from variations.store.identity import config_hash
-from variations.store.run_folder import STATES, RunFolder, Status
+from variations.store.run_folder import RunFolder
+from variations.store.status import Status
 from variations.system.errors import UserError
 
 __all__ = [
-    "STATES",
     "RunFolder",
     "Status",
     "attempts",

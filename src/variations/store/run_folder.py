@@ -24,7 +24,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict
 from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
@@ -47,35 +47,11 @@ from variations.store.atomic import (
     write_yaml,
 )
 from variations.store.identity import changed_keys, config_hash, covered
-from variations.store.process_identity import Process, answers
+from variations.store.process_identity import Process
+from variations.store.status import DELETE_IT, STATES, Status
 from variations.system.errors import TakenOverError, UserError
 
-STATES = ("running", "finished", "failed", "interrupted", "pruned")
 SEED_FOLDER = re.compile(r"seed(\d+)(?:-attempt(\d+))?")
-
-
-@dataclass
-class Status:
-    """Contents of status.json. Times are UTC in ISO 8601."""
-
-    state: str
-    reason: str | None = None
-    started: str | None = None
-    updated: str | None = None
-    pid: int | None = None
-    host: str | None = None
-    process: str | None = None
-    """A unique name of the same process (`Process.key`)."""
-    attempt: int = 1
-    step: int | None = None
-    epoch: int | None = None
-    checkpoint: int | None = None
-    """Step of the latest checkpoint that was written."""
-    command: str | None = None
-    failures: int = 0
-    """How often the run has failed in all."""
-    extra: dict[str, Any] = field(default_factory=dict)
-    """Further facts a caller stored."""
 
 
 class RunFolder:
@@ -246,14 +222,7 @@ class RunFolder:
         stored = self._read_json("status.json")
         if stored is None:
             return None
-        known = {item.name for item in fields(Status)} - {"extra"}
-        extra = {key: value for key, value in stored.items() if key not in known}
-        if stored.get("state") not in STATES:
-            raise UserError(
-                f"{self.path / 'status.json'} has state {stored.get('state')!r}; known: {', '.join(STATES)}"
-                f"{_advice('status.json')}."
-            )
-        return Status(**{key: value for key, value in stored.items() if key in known}, extra=extra)
+        return Status.parse(stored, self.path / "status.json")
 
     def set_status(self, state: str, reason: str | None = None, **extra: Any) -> None:
         """Replace status.json. `started`, `step`, `epoch`, `checkpoint`, `command` and `failures` stay unless given.
@@ -303,19 +272,7 @@ class RunFolder:
         status = self.status()
         if status is None:
             return "absent"
-        return "interrupted" if status.state == "running" and not self._lives(status) else status.state
-
-    def _lives(self, status: Status) -> bool:
-        """Whether the process named in a status is running; on another machine, whether it renewed its lease lately."""
-        process = Process.from_key(status.process or "")
-        if process is not None and (alive := process.alive()) is not None:
-            return alive
-        if status.host == socket.gethostname() and not (status.pid and answers(status.pid)):
-            return False
-        # An older status names the process by its number alone, which another one may have now.
-        if process is None and status.host == socket.gethostname() and lease.read(self.path) is None:
-            return True
-        return not lease.silent(self.path, self.path / "status.json")
+        return "interrupted" if status.state == "running" and not status.process_alive(self.path) else status.state
 
     def finished(self) -> bool:
         """Whether the run is finished and its result can be read; without a result it must be tested again."""
@@ -453,7 +410,7 @@ def _write_lines(file: FileIO, lines: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _advice(name: str) -> str:
-    return "; delete it: the state of the run follows from its other files" if name == "status.json" else ""
+    return DELETE_IT if name == "status.json" else ""
 
 
 def _listed(changes: Mapping[str, tuple[Any, Any]]) -> str:

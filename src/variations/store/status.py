@@ -1,0 +1,64 @@
+"""The contents of a run's status.json, and whether the process named there is still running."""
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+from variations.store import lease
+from variations.store.process_identity import Process, answers
+from variations.system.errors import UserError
+
+STATES = ("running", "finished", "failed", "interrupted", "pruned")
+DELETE_IT = "; delete it: the state of the run follows from its other files"
+"""Advice for a status.json that is damaged."""
+
+
+@dataclass
+class Status:
+    """Contents of status.json. Times are UTC in ISO 8601."""
+
+    state: str
+    reason: str | None = None
+    started: str | None = None
+    updated: str | None = None
+    pid: int | None = None
+    host: str | None = None
+    process: str | None = None
+    """A unique name of the same process (`Process.key`)."""
+    attempt: int = 1
+    step: int | None = None
+    epoch: int | None = None
+    checkpoint: int | None = None
+    """Step of the latest checkpoint that was written."""
+    command: str | None = None
+    failures: int = 0
+    """How often the run has failed in all."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Further facts a caller stored."""
+
+    @classmethod
+    def parse(cls, stored: Mapping[str, Any], path: Path) -> Self:
+        """The status that was read from `path`. Raises UserError if its state is unknown."""
+        if stored.get("state") not in STATES:
+            raise UserError(f"{path} has state {stored.get('state')!r}; known: {', '.join(STATES)}{DELETE_IT}.")
+        known = {item.name for item in fields(cls)} - {"extra"}
+        extra = {key: value for key, value in stored.items() if key not in known}
+        return cls(**{key: value for key, value in stored.items() if key in known}, extra=extra)
+
+    def process_alive(self, folder: Path) -> bool:
+        """Whether the process is running; if it is on another machine, whether it renewed the lease lately.
+
+        Args:
+            folder: The run's folder.
+        """
+        process = Process.from_key(self.process or "")
+        if process is not None and (alive := process.alive()) is not None:
+            return alive
+        if self.host == socket.gethostname() and not (self.pid and answers(self.pid)):
+            return False
+        # An older status gives the process's number alone, which another process may have now.
+        if process is None and self.host == socket.gethostname() and lease.read(folder) is None:
+            return True
+        return not lease.silent(folder, folder / "status.json")
