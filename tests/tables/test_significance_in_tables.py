@@ -322,8 +322,8 @@ def test_few_rows_are_said_to_be_few() -> None:
     ("hardware", "title", "text"),
     [
         ({"accelerator": "gpu", "devices": 8}, "GPU-hours", "4"),
-        ({"accelerator": "cpu", "devices": 1}, "CPU-hours", "0.5"),
-        (None, "CPU-hours", "0.5"),  # as the configuration says
+        ({"accelerator": "cpu", "devices": 1}, "process-hours", "0.5"),
+        (None, "process-hours", "0.5"),  # as the configuration says
     ],
 )
 def test_device_hours_name_the_device(

@@ -14,6 +14,7 @@ from variations.store.atomic import json_text
 from variations.store.rows import changes, differences
 from variations.system.errors import UserError
 from variations.tables import text
+from variations.tables.collect import hours_name
 from variations.tables.grid import duration
 from variations.tasks.base import Size
 
@@ -211,10 +212,10 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
     if not left:
         return [f"Nothing is left to do: {'the run is' if runs == 1 else f'all {runs} runs are'} finished."]
     done = f" ({runs - left} finished)" if left < runs else ""
-    device = "GPU" if any(line.device == "GPU" for line in lines) else "CPU"
+    hours = hours_name(line.device for line in lines if line.row.left)
     said = [
         f"Left: {left} run{'s' * (left > 1)}{done}, {duration(bill.seconds)} one after the other, "
-        f"{bill.hours:.2g} {device}-hours, {size(bill.disk)} of checkpoints."
+        f"{bill.hours:.2g} {hours}, {size(bill.disk)} of checkpoints."
     ]
     if left > 1:
         critical = bill.path.critical

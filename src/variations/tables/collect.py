@@ -1,6 +1,6 @@
 """Reads a table's runs from the store: for each row and seed its newest finished attempt, or why there is none."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, stdev
@@ -219,8 +219,14 @@ def device(run: SeedRun) -> str | None:
     return {"gpu": "GPU", "cuda": "GPU", "cpu": "CPU"}.get(str(kind).lower())
 
 
+def hours_name(devices: Iterable[str]) -> str:
+    """What device-hours on these devices are called: on CPUs, where hours of processes are counted, not of cores."""
+    found = set(devices)
+    return "GPU-hours" if found == {"GPU"} else "process-hours" if found == {"CPU"} else "device-hours"
+
+
 def device_hours(run: SeedRun) -> float | None:
-    """Hours of training times devices (GPUs, or processes on CPUs), over all nodes."""
+    """Elapsed hours of training times devices (GPUs, or processes on CPUs), over all nodes."""
     seconds = run.result.get("seconds")
     if not isinstance(seconds, int | float):
         return None

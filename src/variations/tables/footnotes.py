@@ -1,7 +1,7 @@
 """The footnotes of a table: data, recipe, scale, conventions, tests and costs, each in one sentence."""
 
 from variations.configuration.tasks import task_of
-from variations.tables.collect import strangers
+from variations.tables.collect import hours_name, strangers
 from variations.tables.line import Table
 from variations.tasks.base import Measure
 
@@ -136,9 +136,13 @@ def _tests(table: Table, refusal: str | None) -> list[str]:
 
 def _costs(table: Table) -> list[str]:
     found = [COUNTED + "."] if any("flops" in line.costs for line in table.lines) else []
-    names = dict.fromkeys(line.hours[1] for line in table.lines if line.hours)
-    if any("CPU" in name for name in names):
-        found.append("CPU-hours are by the clock of the training process, whatever the number of its threads.")
+    devices = [line.hours[1] for line in table.lines if line.hours]
+    if any("CPU" in name for name in devices):
+        name, counted = hours_name(devices), "processes" if set(devices) == {"CPU"} else "GPUs, or on CPUs processes"
+        found.append(
+            f"{name[0].upper()}{name[1:]}: elapsed hours of training, validation included, times {counted}, "
+            "however many threads a process has."
+        )
     return found
 
 

@@ -5,6 +5,7 @@ from itertools import count
 from typing import Any
 
 from variations.tables.chance import p_text
+from variations.tables.collect import hours_name
 from variations.tables.footnotes import star_text
 from variations.tables.line import NOT_TRAINED, Figure, Line, Table
 from variations.tables.text import Cell, Column, Grid
@@ -165,14 +166,13 @@ class _Layout:
         return Cell(f"{delta(found.mean)}{spread}", (*star, *self.book.mark(reasons)), found.mean)
 
     def _hours(self) -> None:
-        """Device-hours, the device in the heading where all rows used the same kind, else in each cell."""
+        """Device-hours; each cell names its device unless all rows used the same."""
         kinds = {line.hours[1] for line in self.lines if line.hours}
-        common = next(iter(kinds)) if len(kinds) == 1 else None
         cells = [
-            Cell(f"{hours[0]:.3g}{'' if common else ' ' + hours[1]}", value=hours[0]) if hours else Cell("")
+            Cell(f"{hours[0]:.3g}{' ' + hours[1] if len(kinds) > 1 else ''}", value=hours[0]) if hours else Cell("")
             for hours in (line.hours for line in self.lines)
         ]
-        self.add("device_hours", f"{common or 'device'}-hours", cells, rank=6)
+        self.add("device_hours", hours_name(kinds), cells, rank=6)
 
 
 def delta(value: float | None) -> str:

@@ -70,7 +70,7 @@ class Line:
     published_delta: dict[str, float]
     costs: dict[str, float]
     hours: tuple[float, str] | None = None
-    """Mean device-hours of training, and on which device: `GPU`, `CPU`."""
+    """Mean device-hours of training, and the device: `GPU` or `CPU`."""
     test: RowTest | None = None
     """Is the difference from the base row more than chance?"""
     untested: str | None = None
