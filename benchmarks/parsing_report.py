@@ -42,7 +42,7 @@ Made by `make results` from [records/{sweep}](../../records/{sweep}); nothing he
 mean, and why they are far from Table 4: [parsing.md](../parsing.md#what-to-expect).
 
 Data: {treebank}; {train:,} training trees, {test} test trees. EVALB with COLLINS.prm, all lengths.
-**Not comparable with Table 4**: there are twelve times as many training trees, and another test set.
+**Not comparable with Table 4**, which has twelve times as many training trees and another test set.
 
 ```console
 python benchmarks/parsing_baselines.py FOLDER --output build/baselines --record records/{sweep}/baselines.json
