@@ -11,7 +11,7 @@ import pytest
 
 from variations.commands.figures import FiguresConfig, draw
 from variations.configuration.schema import SweepConfig
-from variations.figures.canvas import COLOURS, colour, linestyle, unit_of
+from variations.figures.canvas import COLOURS, MADE_BY, colour, linestyle, unit_of
 from variations.figures.learning import learning_curves, loss_against_loss
 from variations.figures.traces import TracedRow
 from variations.figures.weights import branch_weights, sublayers, words
@@ -76,11 +76,12 @@ def test_a_file_of_somebody_else_is_kept(sweep, store, capsys):
     files = drawn(capsys, store)
     assert drawn(capsys, store) == files  # its own ones are replaced
     for path in (files[0], files[-2], files[-1]):
-        path.write_text("{}" if path.suffix == ".json" else "my notes", encoding="utf-8")
+        theirs = path.read_text(encoding="utf-8").replace(MADE_BY, "another program")
+        path.write_text(theirs, encoding="utf-8")
         figure = "convergence" if path.stem.startswith("convergence") else "learning_curves"
         with pytest.raises(UserError, match=r"was not made by this command: rename it, or choose another folder"):
             drawn(capsys, store, figure=figure)
-        assert path.read_text(encoding="utf-8") in ("{}", "my notes")
+        assert path.read_text(encoding="utf-8") == theirs
         path.unlink()
 
 

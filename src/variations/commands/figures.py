@@ -248,28 +248,15 @@ def _place(config: FiguresConfig, usual: Path) -> Path:
     return Path(config.out).expanduser() if config.out else usual
 
 
-def _ours(path: Path, like: str = "") -> Path:
-    """The path, unless a file is there that this verb has not made, which is kept.
+def _ours(path: Path) -> Path:
+    """The path, unless another file is there. Raises UserError if one is that does not bear this command's mark."""
+    from variations.figures.canvas import MADE_BY
 
-    Args:
-        path: Where a figure is to be written.
-        like: A drawing of a task; one made before begins in the same way.
-
-    Raises:
-        UserError: There is such a file.
-    """
     try:
-        start = path.read_bytes()[:2000]
+        found = path.read_bytes()
     except OSError:
         return path  # there is none, or writing will say why not
-    made = {
-        ".svg": b"<dc:format>image/svg+xml" in start and b"<dc:date>" not in start,
-        ".png": start.startswith(b"\x89PNG") and b"Software" not in start,  # no other program leaves both names out
-        ".md": start.startswith(b"# Cost of reaching "),
-        ".json": start.lstrip().startswith(b"{") and b'"metric"' in start,
-    }
-    same = like != "" and start.startswith(like[:30].encode())
-    if not same and not made[path.suffix]:
+    if MADE_BY.encode() not in found:
         raise UserError(f"{path} was not made by this command: rename it, or choose another folder with out=DIR.")
     return path
 
@@ -278,6 +265,7 @@ def _ours(path: Path, like: str = "") -> Path:
 
 
 def _drawings(config: FiguresConfig) -> Iterator[Path]:
+    from variations.figures.canvas import MADE_BY
     from variations.store.atomic import write_text
 
     folder = _one_run(config, "shows one tested run")
@@ -295,7 +283,7 @@ def _drawings(config: FiguresConfig) -> Iterator[Path]:
     out = _place(config, folder.path / "figures")
     for drawing in found:
         path = out / f"{config.set}-{drawing.line:04d}.svg"
-        write_text(_ours(path, like=drawing.svg), drawing.svg)
+        write_text(_ours(path), f"{drawing.svg}\n<!-- {MADE_BY} -->\n")
         yield path
 
 

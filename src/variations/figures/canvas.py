@@ -10,6 +10,8 @@ from typing import Any
 
 from variations.store.atomic import replaced, told_if_unwritable
 
+MADE_BY = "variations figures"
+"""The mark inside each file, by which the command that draws figures knows its own files."""
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#8C7A00")
 """Okabe and Ito's palette for colour-blind readers, ordered so that neighbours differ most."""
 DASHES = ((), (7, 3), (2, 2), (9, 3, 2, 3))
@@ -115,7 +117,7 @@ def save(figure: Any, path: Path) -> Path:
     from matplotlib import rc_context
 
     kind = path.suffix.removeprefix(".")
-    metadata: dict[str, Any] = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+    metadata: dict[str, Any] = {"Date": None, "Creator": MADE_BY} if kind == "svg" else {"Software": MADE_BY}
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": path.stem}):
         figure.savefig(buffer, format=kind, dpi=160, facecolor="white", metadata=metadata)

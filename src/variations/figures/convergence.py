@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from variations.configuration.tasks import named
+from variations.figures.canvas import MADE_BY
 from variations.figures.traces import COSTS, TracedRow, is_number
 
 Costs = dict[str, float]
@@ -76,6 +77,7 @@ def document(found: Sequence[Convergence], metric: str) -> dict[str, Any]:
     """All numbers as one JSON document, not rounded."""
     return {
         "schema": 1,
+        "made_by": MADE_BY,
         "metric": metric,
         "rows": [
             {
@@ -100,7 +102,7 @@ def markdown(found: Sequence[Convergence], metric: str) -> str:
         seeds = f"{len(item.arrived)} of {len(item.arrivals)}"
         cells = [_cell(item.label), f"{aim:.2f}", f"{best:.2f}", seeds, *(_cost(item, key) for key in COSTS)]
         lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", *(f"- {note}" for note in notes(found))]
+    lines += ["", *(f"- {note}" for note in notes(found)), "", f"<!-- {MADE_BY} -->"]
     return "\n".join(lines) + "\n"
 
 
