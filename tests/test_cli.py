@@ -93,7 +93,7 @@ def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("size=huge", "size=huge: there is no such option. For size valid choices are base, base_scaled, big,"),
+        ("size=huge", "size=huge: there is no such option. Valid choices for size: base, base_scaled, big,"),
         ("variation=uniform", "Did you mean 'quickstart/uniform' or 'weighted_table3/uniform'?"),
         ("lr=0.1", "lr=0.1: there is no key or group 'lr'. Did you mean recipe.lr=0.1?"),
         ("beam_size=5", "Did you mean decode.beam=5?"),
@@ -107,12 +107,12 @@ def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path:
         ("model.N=true", "model.N=True: must be a whole number"),
         ("model.h=null", "model.h=null: a value is needed"),
         ("deterministic=2", "deterministic=2: must be true or false."),
-        ("rows=a", "rows=a: a list is written in brackets: type rows=[a]."),
-        ("rows=a,b", "rows=a,b: a list is written in brackets: type rows=[a,b]."),
-        ("seeds=1,2", "seeds=1,2: a list is written in brackets: type seeds=[1,2]."),
-        ("row=a", "Did you mean rows=[a]? One run of a row is variation=TABLE/ROW."),
-        ("variation=quickstart/unform", "Did you mean 'quickstart/uniform'? For this table the rows are quickstart/"),
-        ("variation=nothing", "there is no such option. There are 131: python src/train.py --help lists them."),
+        ("rows=a", "rows=a: a list needs brackets: type rows=[a]."),
+        ("rows=a,b", "rows=a,b: a list needs brackets: type rows=[a,b]."),
+        ("seeds=1,2", "seeds=1,2: a list needs brackets: type seeds=[1,2]."),
+        ("row=a", "Did you mean rows=[a]? For one run of a row, type variation=TABLE/ROW."),
+        ("variation=quickstart/unform", "Did you mean 'quickstart/uniform'? Rows of this table: quickstart/"),
+        ("variation=nothing", "there is no such option. There are 131; python src/train.py --help lists them."),
         ("sweep.at_once=0", "sweep.at_once=0: must be a whole number, at least 1, or auto."),
         ("sweep.at_once=1.5", "sweep.at_once=1.5: must be a whole number, at least 1, or auto."),
         ("sweep.at_once=lots", "sweep.at_once=lots: must be a whole number, at least 1, or auto."),
@@ -120,15 +120,18 @@ def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path:
         ("sweep.seeds=[1,x]", "must be a list of whole numbers such as [1,2]."),
         ("model.kind=[a]", "model.kind=['a']: must be one of transformer, weighted."),
         ("logger.mode=onlin", "logger.mode=onlin: valid choices are online, offline, disabled. Did you mean 'online'?"),
-        ("model=null", "model=null: the group cannot be left out. For model valid choices are additive,"),
-        ("~size", "~size: the group size cannot be left out. For size valid choices are base,"),
-        ("+variation=quickstart/uniform", "variation is one of the groups; write it without +."),
-        ("+trainer.max_steps=5", "+trainer.max_steps=5: the key trainer.max_steps exists; write it without +."),
-        ("experiment=base", "a row of a table is variation=TABLE/ROW, and a whole table --multirun sweep=NAME."),
-        ("+experiment=base", "a row of a table is variation=TABLE/ROW"),
+        ("model=null", "model=null: the group cannot be left out. Valid choices for model: additive,"),
+        ("~size", "~size: the group size cannot be left out. Valid choices for size: base,"),
+        ("+variation=quickstart/uniform", "variation is a group; write it without +."),
+        ("+trainer.max_steps=5", "+trainer.max_steps=5: the key trainer.max_steps exists already; write it without +."),
+        ("experiment=base", "type variation=TABLE/ROW for a row of a table, --multirun sweep=NAME for a whole table."),
+        ("+experiment=base", "type variation=TABLE/ROW for a row of a table"),
         ("callback=early_stopping", "callbacks=early_stopping"),
         ("ckpt_path=last.ckpt", "continues from its last checkpoint when the same command is run again."),
-        ("hydra.run.dir=here", "Hydra makes no folders here; a run's is chosen by runs=FOLDER, name=NAME"),
+        (
+            "hydra.run.dir=here",
+            "Hydra makes no folders here; runs=FOLDER, name=NAME and sweep.name=NAME set a run's folder",
+        ),
         ("hydra.sweep.dir=here", "Hydra makes no folders here"),
         ("hydra/launcher=basic", "rows are run by local, slurm or ray"),
         ("hydra/sweeper=basic", "leave it out, grids work without it"),
@@ -195,7 +198,7 @@ def test_a_glob_that_matches_nothing_says_how_rows_are_named() -> None:
 def test_faults_that_follow_from_a_rejected_override_are_not_reported() -> None:
     assert faults_of("model=weightd", "branch=uniform") == [
         "model=weightd: there is no such option. Did you mean 'weighted'? "
-        f"For model valid choices are {', '.join(sorted(path.stem for path in (CONF / 'model').glob('*.yaml')))}."
+        f"Valid choices for model: {', '.join(sorted(path.stem for path in (CONF / 'model').glob('*.yaml')))}."
     ]
     assert len(faults_of("sweep=quickstrt", "rows=[uniform]")) == 1
 
@@ -367,7 +370,7 @@ def test_misused_flags_are_told_without_traceback(tmp_path: Path, arguments: tup
 def test_other_verbs_do_not_sweep(verb: Path, tmp_path: Path) -> None:
     done = run(verb, "--multirun", cwd=tmp_path)
     assert done.returncode == 2
-    assert "--multirun is for python src/train.py: this command runs once." in done.stderr
+    assert "--multirun is for python src/train.py; this command cannot use it." in done.stderr
 
 
 @pytest.mark.parametrize(

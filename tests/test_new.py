@@ -49,11 +49,11 @@ def test_a_checkout_keeps_them_beside_the_others(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize(
     ("name", "rows", "told"),
     [
-        ("quickstart", [], "exists, and nothing is overwritten"),
-        ("../up", [], "cannot be a name here"),
-        ("mine", ["a/b"], "cannot be a name here"),
+        ("quickstart", [], "exists already, and nothing is overwritten"),
+        ("../up", [], "cannot be used as a name"),
+        ("mine", ["a/b"], "cannot be used as a name"),
         ("mine", ["base"], "base is taken"),
-        ("mine", ["one", "one"], "Each row needs a name of its own"),
+        ("mine", ["one", "one"], "Each row needs a different name"),
     ],
 )
 def test_what_cannot_be_made_leaves_nothing_behind(elsewhere: Path, name: str, rows: list[str], told: str) -> None:
@@ -66,6 +66,6 @@ def test_a_second_time_nothing_is_overwritten(elsewhere: Path) -> None:
     new.create("mine", [])
     row = elsewhere / "conf/variation/mine/changed.yaml"
     row.write_text("my own", encoding="utf-8")
-    with pytest.raises(UserError, match="exists, and nothing is overwritten"):
+    with pytest.raises(UserError, match="exists already, and nothing is overwritten"):
         new.create("mine", [])
     assert row.read_text(encoding="utf-8") == "my own"

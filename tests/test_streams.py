@@ -73,7 +73,7 @@ def test_a_folder_that_was_deleted_is_one_sentence(tmp_path: Path) -> None:
     )
     assert found.returncode == 2
     assert found.stderr == (
-        "error: The current folder has been deleted: go to another one (cd) and type the line again.\n"
+        "error: The current folder has been deleted: change to another one (cd) and repeat the command.\n"
     )
 
 

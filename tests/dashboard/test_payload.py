@@ -159,7 +159,7 @@ def test_the_latest_finished_attempt_is_the_one_of_the_table(client: Any, run: M
     ("name", "text", "words"),
     [
         ("config.yaml", "a: [", "Cannot read"),
-        ("config.yaml", "- 1\n", "does not hold a configuration"),
+        ("config.yaml", "- 1\n", "does not contain a configuration"),
         ("status.json", '{"state": "lost"}', "has state 'lost'"),
         ("result.json", "{", "Cannot read"),
     ],

@@ -170,7 +170,7 @@ BOMB = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in zip("a
     [
         ("result.json", '{"scores": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested more than 60 levels deep"),
         ("status.json", '{"state": "finished", "x": ' + "[" * 100 + "]" * 100 + "}", "nested more than 60 levels deep"),
-        ("config.yaml", BOMB, "it repeats parts of itself by aliases"),
+        ("config.yaml", BOMB, "it repeats parts of itself through YAML aliases"),
         ("config.yaml", "a: " + "[" * 200 + "]" * 200, "nested more than 60 levels deep"),
         ("status.json", None, "is no regular file"),
         ("metrics.jsonl", None, "is no regular file"),

@@ -64,10 +64,10 @@ def test_the_terminal_shows_paper_and_measurement(capsys):
 def test_all_faults_are_told_at_once():
     config = ComplexityConfig(n=[8], d=[8, 12], heads=8, kernel=4, layers=["rnn"], plot="x.pdf")
     assert faults(config) == [
-        "n=[8]: an exponent needs two different values at least, all from 1.",
+        "n=[8]: an exponent needs at least two different values, each at least 1.",
         "layers=['rnn']: valid choices are self_attention, recurrent, convolution, separable, restricted.",
         "d=[12]: not a multiple of heads=8; choose other widths or heads.",
-        "kernel=4: must be odd, so that a position has as many neighbours on both sides.",
+        "kernel=4: must be odd, to give a position equally many neighbours on both sides.",
         "plot=x.pdf: must end in .svg or .png.",
     ]
     with pytest.raises(ConfigError):

@@ -45,7 +45,7 @@ def test_damaged_fingerprints_are_told_of(text: str, folder: RunFolder) -> None:
 def test_a_kept_file_stays_what_it_was(folder: RunFolder, tmp_path: Path) -> None:
     source = tmp_path / "words.model"
     source.write_text("one")
-    with pytest.raises(UserError, match="has not begun to train"):
+    with pytest.raises(UserError, match="has not started training"):
         inputs.kept(folder, "words.model")
     inputs.remember(folder, inputs.keep(folder, source))
     assert inputs.kept(folder, "words.model").read_text() == "one"
@@ -67,5 +67,5 @@ def test_weights_that_were_trained_on_another_text_are_not_tested_again(tmp_path
     inputs.remember(row, {"train.en": "1"})
     assert trained_in(row, "../seed1").path == source.path
     inputs.remember(row, {"train.en": "2"})
-    with pytest.raises(UserError, match=r"made from other inputs \(train\.en changed since\)"):
+    with pytest.raises(UserError, match=r"whose inputs were different \(train\.en changed since\)"):
         trained_in(row, "../seed1")

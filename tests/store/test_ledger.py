@@ -145,7 +145,7 @@ def test_what_a_run_has_left_is_never_given_to_another(folder: RunFolder, config
     with pytest.raises(UserError, match="these keys differ"):
         folder.create(configuration(model__h=16))
     (folder.path / "config.yaml").unlink()
-    with pytest.raises(UserError, match=r"its config\.yaml is missing.*: restore the file"):
+    with pytest.raises(UserError, match=r"but not its config\.yaml.*: restore that file"):
         folder.create(configuration())
     assert not folder.exists()
 
@@ -333,7 +333,7 @@ def test_attempts_stand_beside_the_first_and_the_last_finished_is_read(
 
 
 def test_opening_what_is_not_there_says_so(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"There is no run in .*: it holds no config\.yaml"):
+    with pytest.raises(UserError, match=r"There is no run in .*: it has no config\.yaml"):
         RunFolder.open(tmp_path / "nothing")
 
 

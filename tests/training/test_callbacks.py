@@ -70,10 +70,10 @@ def test_further_arguments_reach_the_trainer(small: Any, made: Any) -> None:
 
 def test_faults_are_told_before_any_work(small: Any) -> None:
     (text,) = faults(small("trainer.extra={max_epochs: 3}"))
-    assert text.startswith("trainer.extra.max_epochs: other keys set it")
+    assert text.startswith("trainer.extra.max_epochs: it follows from other keys")
     (text,) = faults(small("callbacks.mine={patience: 3}"))
     assert text.startswith("callbacks.mine: name a class as _target_")
-    with pytest.raises(ConfigError, match=r"callbacks.mine: nowhere.Class cannot be made"):
+    with pytest.raises(ConfigError, match=r"callbacks.mine: nowhere.Class cannot be created"):
         configured({"mine": {"_target_": "nowhere.Class"}})
     with pytest.raises(ConfigError, match=r"callbacks.mine: builtins.dict is not a Lightning Callback"):
         configured({"mine": {"_target_": "builtins.dict"}})

@@ -245,8 +245,8 @@ def test_a_run_whose_checkpoints_are_gone_is_refused_and_force_makes_a_new_one(s
     with pytest.raises(UserError) as refused:
         run.execute(small("trainer.max_steps=4"))
     assert str(refused.value) == (
-        f"{folder.path} was trained to step 4 at least, but {folder.checkpoints} holds no checkpoint any more: put the "
-        "checkpoints back to continue the run, or train it again as a new attempt beside it (force=true)."
+        f"{folder.path} was trained to at least step 4, but its checkpoints are missing from {folder.checkpoints}: put "
+        "them back to continue the run, or train it again as a new attempt (force=true)."
     )
     assert folder.metrics.read_bytes() == written
     again = RunFolder(run.execute(small("trainer.max_steps=4", "force=true")))

@@ -4,8 +4,8 @@
     run.translate(["the small cat sleeps"])
     variations.table("quickstart")
 
-Nothing heavy is imported before a model is needed. A test runs the examples, in a folder where
-`variations train --multirun sweep=quickstart rows=[transformer]` has been at work.
+Nothing heavy is imported before a model is needed. A test runs the examples, in a folder in which
+`variations train --multirun sweep=quickstart rows=[transformer]` has been run.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,11 +22,11 @@ class TrainedRun:
     """A run that has been trained and tested."""
 
     path: Path
-    """Its folder."""
+    """The run's folder."""
     config: "RunConfig"
-    """What it was trained with."""
+    """The configuration that it was trained with."""
     result: dict[str, Any]
-    """What its `result.json` holds."""
+    """The contents of its `result.json`."""
     _answering: dict[Any, Callable[[Sequence[str]], list[str]]] = field(default_factory=dict, repr=False)
 
     def translate(self, lines: Sequence[str], *, beam: int | None = None, alpha: float | None = None) -> list[str]:
@@ -38,12 +38,12 @@ class TrainedRun:
             3
 
         Args:
-            lines: Sentences of the source language, as they are written.
-            beam: Width of the search; None: as the run was tested.
-            alpha: Exponent of the length penalty; None: as the run was tested.
+            lines: Sentences of the source language, not tokenised.
+            beam: Beam size; None: as in the run's test.
+            alpha: Exponent of the length penalty; None: as in the run's test.
 
         Raises:
-            UserError: Its checkpoint or its vocabulary is gone.
+            UserError: The run's checkpoint or vocabulary is missing.
         """
         from variations.configuration.tasks import named
         from variations.store.ledger import RunFolder
@@ -64,10 +64,10 @@ class TrainedRun:
             True
 
         Args:
-            set: One of the sets that the run was tested on.
+            set: A set on which the run was tested.
 
         Raises:
-            UserError: It was not tested on that set.
+            UserError: The run was not tested on that set.
         """
         from variations.system.errors import UserError
 
@@ -100,14 +100,14 @@ def load(run: str | Path) -> TrainedRun:
 
     folder = RunFolder.open(Path(run).expanduser())
     if not folder.finished():
-        raise UserError(f"{run} is {folder.state()}, not finished: train it to its end first.")
+        raise UserError(f"{run} is {folder.state()}, not finished: run the same training command again to finish it.")
     return TrainedRun(folder.path, compose.load(folder.path / "config.yaml"), folder.result() or {})
 
 
 def train(*overrides: str) -> TrainedRun:
-    """Train, test and score one run, as `variations train` does with the same words, and return it.
+    """Train, test and score one run, as `variations train` does with the same overrides, and return it.
 
-    A finished run is returned as it is, an interrupted one continued.
+    A finished run is returned unchanged, an interrupted one is continued.
 
     Raises:
         ConfigError: All faults of the configuration.
@@ -134,11 +134,11 @@ def table(
         >>> [(record["row"], record["seed"], record["state"]) for record in records]
         [('transformer', 1, 'finished')]
 
-    A record holds the row's words, the run's state and folder, each measured score under its key (None where it is
+    A record contains the row's name and label, the run's state and folder, each measured score under its key (None if
     missing), and each published figure under `published KEY`.
 
     Args:
-        sweep: A file in `sweeps/`, or the name that a grid was given.
+        sweep: The name of a file in `sweeps/`, or of a grid.
         runs: Root of the run store.
         rows: Only these rows.
         seeds: Only these seeds; None: those of the sweep file, or all of a grid.

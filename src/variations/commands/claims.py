@@ -16,18 +16,18 @@ class ClaimsConfig:
     """Keys of `src/claims.py`."""
 
     claims: str | None = None
-    """Folder of the files of claims, one a paper; null: ours."""
+    """Folder of claim files, one for each paper; null: ours."""
     runs: str = "records"
-    """Folder of the records, or root of a run store."""
+    """Folder of records, or root of a run store."""
     out: str | None = None
     """File to write; null: standard output."""
 
 
 def show(config: ClaimsConfig) -> None:
-    """Judge every claim of the papers by the stored runs, and print the page of verdicts.
+    """Judge every claim of the papers by the stored runs, and print the verdicts as a page.
 
     Raises:
-        ConfigError: A file of claims is wrong.
+        ConfigError: A claim file is wrong.
         UserError: The file cannot be written.
     """
     refuse_unwritable(out=config.out)
@@ -43,6 +43,6 @@ main = command(
     examples={
         "": "on the terminal, from records/",
         "out=docs/claims.md": "the page of the documentation",
-        "runs=runs": "from runs of one's own",
+        "runs=runs": "from your own runs",
     },
 )

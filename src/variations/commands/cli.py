@@ -2,8 +2,8 @@
 
     main = command(train, schema=Config, config_name="train")
 
-in `commands/train.py`; `src/train.py` and `variations train` call it. The task gets the typed
-configuration. Exit codes are those of `errors.ExitCode`.
+in `commands/train.py`; `src/train.py` and `variations train` call it. The task receives the typed configuration.
+Exit codes are those of `errors.ExitCode`.
 """
 
 import argparse
@@ -57,12 +57,12 @@ def command(
     Args:
         task: Does the work; receives an instance of `schema`. Its docstring heads `--help`.
         schema: Dataclass of the verb's keys.
-        config_name: The file `conf/<config_name>.yaml`; without one the schema stands alone.
-        multirun: Whether `--multirun` makes sense, which is so for verbs that train.
-        axes: Whether keys may have several values without `--multirun`; the verb reads them with `typed`.
+        config_name: The file `conf/<config_name>.yaml`; without such a file, the schema is used alone.
+        multirun: Whether the verb accepts `--multirun`, as those do that train.
+        axes: Whether keys may have several values without `--multirun`; the verb then reads them with `typed`.
         examples: Arguments, and what they do, shown by `--help`.
-        aliases: Other words for keys. A plain key must not be called like a folder of `conf/`, which Hydra would look
-            into; by an alias it can be typed so all the same.
+        aliases: Other names for keys. A key cannot have the name of a folder of `conf/`, which Hydra would take for a
+            group; an alias can.
     """
 
     @_told_when_interrupted()
@@ -88,14 +88,14 @@ def command(
                 extra_folder=args.config_dir,
             )
             if args.multirun and (args.cfg or args.info):
-                found.append("--multirun runs, --cfg and --info print: use one of them at a time.")
+                found.append("--multirun runs rows, while --cfg and --info only print: use one of them at a time.")
             elif several and not multirun:
-                found.append(f"--multirun is for {spelled('train')}: this command runs once.")
+                found.append(f"--multirun is for {spelled('train')}; this command cannot use it.")
             if found:
                 fail(ConfigError(found))
         _TYPED[:] = args.overrides
         _FOLDER[:] = [args.config_dir] if args.config_dir else []
-        if axes:  # Hydra itself sees none
+        if axes:  # Hydra itself receives none
             several_values = [line for line in args.overrides if is_axis(line, loader(args.config_dir))]
             sys.argv[1:] = [word for word in sys.argv[1:] if word not in several_values]
         _run(task, schema, config_name)
@@ -104,7 +104,7 @@ def command(
 
 
 def command_of(task: str, verb: str) -> Callable[[], None]:
-    """Return the `main` of a verb that a task brings (`Task.verbs`)."""
+    """Return the `main` of a verb that a task provides (`Task.verbs`)."""
     module, _, name = named(task).verbs[verb].partition(":")
     found: Verb = getattr(importlib.import_module(module), name)
 
@@ -125,14 +125,14 @@ _FOLDER: list[str] = []
 
 
 def typed() -> tuple[list[str], str | None]:
-    """The overrides of this command line as typed, without Hydra's own, and what `--config-dir` names."""
+    """The overrides of this command line as typed, without Hydra's own, and the folder of `--config-dir`."""
     own = [line for line in _TYPED if not line.lstrip("+~").startswith(("hydra/", "hydra."))]
     return own, next(iter(_FOLDER), None)
 
 
 @contextlib.contextmanager
 def _told_when_interrupted() -> Iterator[None]:
-    """Tell how to continue after Ctrl-C, which may come while rows are still composed."""
+    """Say how to continue after Ctrl-C, which may come while rows are still being composed."""
     try:
         yield
     except KeyboardInterrupt as stop:
@@ -142,12 +142,12 @@ def _told_when_interrupted() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _written(*, work_goes_on: bool) -> Iterator[None]:
-    """See that all output is written when a command ends, and that there is a folder to work in when it begins."""
+    """Check that the current folder exists when a command starts, and that all output is written when it ends."""
     streams.prepare(work_goes_on=work_goes_on)
     try:
         Path.cwd()
     except FileNotFoundError:
-        fail(UserError("The current folder has been deleted: go to another one (cd) and type the line again."))
+        fail(UserError("The current folder has been deleted: change to another one (cd) and repeat the command."))
     try:
         yield
         sys.stdout.flush()
@@ -156,7 +156,7 @@ def _written(*, work_goes_on: bool) -> Iterator[None]:
 
 
 def _arguments(aliases: Mapping[str, str]) -> argparse.Namespace:
-    """Parse flags and overrides in any order; Hydra's own parser, which reads `sys.argv` again, wants flags first."""
+    """Parse flags and overrides in any order; Hydra's parser, which reads `sys.argv` again, requires flags first."""
     parser = flags()
     setattr(parser, "error", _misread)  # noqa: B010 (mypy: a method is replaced): one sentence instead of a usage
     args, unknown = parser.parse_known_intermixed_args()
@@ -190,17 +190,17 @@ def _run(task: Callable[[Any], Any], schema: type[Any], config_name: str) -> Non
         except UserError as error:
             fail(error)
 
-    register_schema(schema, config_name)  # what has been composed since may have put another verb's in its place
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # whole tracebacks: a fault of ours needs them
+    register_schema(schema, config_name)  # it may have been replaced by another verb's meanwhile
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # whole tracebacks, for our own errors
     try:
         hydra.main(version_base=VERSION_BASE, config_path=str(CONF), config_name=config_name)(typed)()
     except UserError as error:
         fail(error)
-    except ConfigCompositionException as error:  # in hydra.launcher, say; the other keys were looked at before
+    except ConfigCompositionException as error:  # for example in hydra.launcher; the other keys have been checked
         fail(ConfigError([composition_fault(error)]))
 
 
 def fail(error: UserError) -> NoReturn:
-    """Write a user's fault to standard error, without a traceback, and leave with its exit code."""
+    """Write a user's error to standard error, without a traceback, and exit with its code."""
     sys.stderr.write(f"error: {error}\n")
     sys.exit(error.exit_code)

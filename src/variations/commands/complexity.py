@@ -1,4 +1,4 @@
-"""What `complexity.py` does: Table 1 of Vaswani et al. 2017 on this machine."""
+"""The verb `complexity`: Table 1 of Vaswani et al. 2017 on this machine."""
 
 import dataclasses
 import shlex
@@ -30,7 +30,7 @@ class ComplexityConfig:
     d: list[int] = field(default_factory=lambda: [32, 64, 128, 256, 512, 1024])
     """Widths."""
     layers: list[str] = field(default_factory=lambda: list(LAYERS))
-    """Which layers."""
+    """Kinds of layers."""
     kernel: int = number(3, ge=1)
     """Width k of the convolutions, odd."""
     neighbourhood: int = number(16, ge=1)
@@ -39,11 +39,11 @@ class ComplexityConfig:
     """Attention heads; every d must be a multiple."""
     recurrent: str = choice("gru", "gru", "lstm")
     projections: bool = False
-    """Count W_Q, W_K, W_V and W_O too; Table 1 leaves them out."""
+    """Also count W_Q, W_K, W_V and W_O; Table 1 leaves them out."""
     repeats: int = number(5, ge=1)
-    """Rounds of timings; the median counts."""
+    """Rounds of timings, of which the median is used."""
     limit: float = number(90.0, gt=0)
-    """Seconds after which no further round is begun."""
+    """Seconds after which no further round is started."""
     threads: int | None = number(None, ge=1)
     """CPU threads; null: torch's own choice."""
     accelerator: str = choice("cpu", "cpu", "gpu")
@@ -51,14 +51,14 @@ class ComplexityConfig:
     out: str | None = None
     """File to write; null: standard output."""
     plot: str | None = None
-    """Picture to write, .svg or .png: time against n and against d."""
+    """Plot to write, .svg or .png: time against n and against d."""
 
 
 def complexity(config: ComplexityConfig) -> None:
     """Time and count one layer of each kind in Table 1 of “Attention Is All You Need”; fit the exponents of n and d.
 
-    Counted FLOPs give exact exponents, timings measured ones; both stand beside the paper's O(·), its sequential
-    operations and its longest path.
+    Counted FLOPs give exact exponents, timings measured ones; both are shown beside the paper's O(·), its number of
+    sequential operations and its maximum path length.
     """
     if found := faults(config):
         raise ConfigError(found)
@@ -77,11 +77,11 @@ def complexity(config: ComplexityConfig) -> None:
 
 
 def faults(config: ComplexityConfig) -> list[str]:
-    """What in the keys cannot be measured, each with what to do."""
+    """Keys that cannot be measured, each with what to do."""
     found = []
     for key, values in (("n", config.n), ("d", config.d)):
         if len(set(values)) < 2 or min(values, default=0) < 1:
-            found.append(f"{key}={values}: an exponent needs two different values at least, all from 1.")
+            found.append(f"{key}={values}: an exponent needs at least two different values, each at least 1.")
     if wrong := [layer for layer in config.layers if layer not in LAYERS]:
         found.append(f"layers={wrong}: valid choices are {', '.join(LAYERS)}.")
     if not config.layers:
@@ -89,7 +89,7 @@ def faults(config: ComplexityConfig) -> list[str]:
     if odd := [d for d in config.d if d % config.heads]:
         found.append(f"d={odd}: not a multiple of heads={config.heads}; choose other widths or heads.")
     if config.kernel % 2 == 0:
-        found.append(f"kernel={config.kernel}: must be odd, so that a position has as many neighbours on both sides.")
+        found.append(f"kernel={config.kernel}: must be odd, to give a position equally many neighbours on both sides.")
     if config.plot is not None and Path(config.plot).suffix not in (".svg", ".png"):
         found.append(f"plot={config.plot}: must end in .svg or .png.")
     return found
@@ -122,7 +122,7 @@ def measured(config: ComplexityConfig) -> "Report":
 
 
 def same_command(config: ComplexityConfig) -> str:
-    """The line that measures the same."""
+    """The command that measures the same."""
     default = ComplexityConfig()
     changed = []
     for item in dataclasses.fields(config):
@@ -151,7 +151,7 @@ main = command(
     schema=ComplexityConfig,
     config_name="complexity",
     examples={
-        "": "on the terminal, in two minutes at most",
+        "": "on the terminal, within two minutes",
         "plot=complexity.svg format=json": "",
         "format=markdown out=docs/results/complexity.md plot=docs/results/complexity.svg": "",
         "layers=[self_attention,restricted] n=[512,1024,2048] d=[64,128,256]": "",

@@ -10,21 +10,21 @@ from variations.system.errors import ExitCode
 VERBS = {
     "train": "train, test and score one run, or a whole sweep",
     "new": "make a sweep of your own, with rows to fill in",
-    "plan": "what a launch would train and cost, before anything is spent",
-    "table": "a sweep's table, published figures beside measured ones",
-    "figures": "figures of stored runs, and attention maps",
+    "plan": "show what a launch would train and cost, without training",
+    "table": "print a sweep's table, published figures beside measured ones",
+    "figures": "draw figures of stored runs, and attention maps",
     "dashboard": "compare runs in the browser",
     "score": "score stored hypotheses",
     "translate": "translate standard input with a trained run",
-    "record": "copy a sweep's finished runs compactly, for publication",
-    "claims": "judge what the papers claim by the recorded runs",
+    "record": "copy a sweep's finished runs in a compact form, for publication",
+    "claims": "judge the claims of the papers by recorded runs",
     "complexity": "measure Table 1 of Vaswani et al. 2017 on this machine",
     "wandb_report": "save a workspace and a report of a sweep in Weights & Biases",
 }
 
 
 def main() -> None:
-    """Run the verb that is the first word; without one, list them."""
+    """Run the verb that the first word names; without one, list all verbs."""
     verb, *rest = sys.argv[1:] or ["--help"]
     if verb in ("--help", "-h", "help"):
         sys.stdout.write(overview())
@@ -41,14 +41,14 @@ def main() -> None:
 
 
 def hint(word: str) -> str:
-    """What was probably meant by a word that is no verb."""
+    """What was probably meant by a word that is not a verb."""
     if near := did_you_mean(word.removeprefix("src/").removesuffix(".py"), list(VERBS)):
         return near
     return f" Did you mean '{PROGRAM} train {word}'?" if "=" in word or word.startswith("-") else ""
 
 
 def overview() -> str:
-    """What `variations --help` prints."""
+    """The text of `variations --help`."""
     verbs = [f"  {verb:<13} {text}" for verb, text in VERBS.items()]
     return "\n".join(
         [

@@ -1,4 +1,4 @@
-"""The verb `dashboard`: serves a run store to the browser, or writes it into one file."""
+"""The verb `dashboard`: serves a run store to the browser, or exports it to one file."""
 
 import sys
 import threading
@@ -25,28 +25,28 @@ class DashboardConfig:
     runs: str = "runs"
     """Root of the run store."""
     host: str = "127.0.0.1"
-    """Address to listen on. The default is reached from this machine alone; others see all your runs, unasked."""
+    """Address to listen on. The default can be reached only from this machine; with others, anyone can see all runs."""
     port: int = number(8484, ge=0, le=65535)
-    """0: any that is free."""
+    """Port; 0: any free one."""
     sweep: SweepConfig = field(default_factory=SweepConfig)
-    """Open this sweep first; with export, write this one alone: sweep=NAME."""
+    """Show this sweep first; with export, write only this one: sweep=NAME."""
     export: str | None = None
-    """Write one HTML file that works from the file system, and serve nothing."""
+    """Write one HTML file that works without a server, and serve nothing."""
     open: bool = False
-    """Also open the browser."""
+    """Open the page in the browser."""
 
 
 def show(config: DashboardConfig) -> None:
     """Compare runs in the browser: tables, curves, configurations, translations, branch weights, attention.
 
-    Reads the run store and follows running rows; needs no account and no network. Ctrl-C ends it.
+    It reads the run store and follows running rows; it needs no account and no network. Ctrl-C ends it.
     """
     need("dashboard", "The dashboard")
     root = Path(config.runs).expanduser()
     if root.exists() and not root.is_dir():
-        raise UserError(f"runs={config.runs} is a file: give the folder that holds the runs.")
+        raise UserError(f"runs={config.runs} is a file: give the folder of the runs.")
     if (root / "config.yaml").is_file():
-        raise UserError(f"runs={config.runs} is the folder of one run: give the run store that it lies in.")
+        raise UserError(f"runs={config.runs} is the folder of one run: give the run store that contains it.")
     store = Store(root)
     if config.export is not None:
         from variations.dashboard.export import write
@@ -70,9 +70,9 @@ def show(config: DashboardConfig) -> None:
 
 def _announce(server: Server, config: DashboardConfig, store: Store) -> None:
     if not store.root.is_dir():
-        sys.stderr.write(f"{store.root} does not exist yet: the page will show runs as soon as there are any.\n")
+        sys.stderr.write(f"{store.root} does not exist yet: the page will show runs once there are any.\n")
     if config.host not in LOOPBACK:
-        sys.stderr.write("Other machines can reach this address, and anyone who does can read all runs.\n")
+        sys.stderr.write("Other machines can reach this address, and anyone there can read all runs.\n")
     sys.stdout.write(f"{server.url}\nCtrl-C ends the dashboard.\n")
     sys.stdout.flush()
     if config.open:
@@ -82,7 +82,7 @@ def _announce(server: Server, config: DashboardConfig, store: Store) -> None:
 
 
 def _warm(api: Api) -> None:
-    """Make the first view before the browser asks for it."""
+    """Prepare the first view before the browser requests it."""
     known = [entry["name"] for entry in index(api.store)["sweeps"]]
     first = api.sweep if api.sweep in known else next(iter(known), None)
     if first is not None:
@@ -95,8 +95,8 @@ main = command(
     config_name="dashboard",
     examples={
         "": "all runs below runs/",
-        "sweep=quickstart open=true": "one sweep first, in the browser",
+        "sweep=quickstart open=true": "show one sweep first, and open the browser",
         "port=0": "any free port",
-        "sweep=quickstart export=quickstart.html": "one file to send to a colleague",
+        "sweep=quickstart export=quickstart.html": "one file that can be sent to a colleague",
     },
 )

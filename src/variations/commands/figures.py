@@ -1,4 +1,4 @@
-"""What `figures.py` does: which runs, which drawings, and where the files go."""
+"""The verb `figures`: which runs, which figures, and where the files go."""
 
 import sys
 from collections.abc import Iterator
@@ -22,28 +22,28 @@ class FiguresConfig(Asked, SweepKeys):
     """Keys of `figures.py`: a sweep or a run, and which figure."""
 
     run: str | None = None
-    """Folder of a single run, in the place of a sweep."""
+    """Folder of a single run, instead of a sweep."""
     figure: str = choice("all", "all", *OF_RUNS, "attention", "drawings")
     """`all`: those of stored runs. `attention` and `drawings` (of tested items, such as trees): with run=FOLDER."""
     out: str | None = None
     """Folder for the files; null: <runs>/<sweep>/figures, or figures in the run's folder."""
     format: str = choice("svg", "svg", "png")
     metric: str = AUTO
-    """What learning_curves and convergence look at, such as dev/nll; auto: what goes with the sweep's metric."""
+    """The quantity in learning_curves and convergence, such as dev/nll; auto: the one that fits the sweep's metric."""
     window: int = number(5, ge=1)
-    """Measurements in the mean filter of branch_weights; 1: none."""
+    """Window of the moving average in branch_weights, in measurements; 1: none."""
     skip: float = number(0.1, ge=0, lt=1)
-    """Part of training left out at the start of loss_against_loss."""
+    """Fraction of training that loss_against_loss leaves out at the start."""
     set: str = "test"
-    """Which of the run's sets, for drawings."""
+    """The test set, for drawings."""
 
 
 def draw(config: FiguresConfig) -> None:
     """Draw figures of stored runs as SVG or PNG, and print the name of each file.
 
-    learning_curves, loss_against_loss, branch_weights, convergence (a table) and parts come from what runs measured;
-    attention shows every layer and head of a trained run for one sentence; drawings show what a task draws of a tested
-    run: for task=parsing, trees. docs/figures.md explains each.
+    learning_curves, loss_against_loss, branch_weights, convergence (a table) and parts show what runs measured;
+    attention shows every layer and head of a trained run for one sentence; drawings show single items of a tested run,
+    such as the trees of task=parsing. docs/figures.md explains each.
     """
     if (config.run is None) == (config.sweep.name is None):
         raise UserError("Which figures? Give either sweep=NAME or run=FOLDER.")
@@ -61,7 +61,7 @@ def _of_runs(config: FiguresConfig) -> Iterator[Path]:
 
     rows, home = _rows(config)
     if not any(row.metrics for row in rows):
-        raise UserError(f"None of these runs has measured anything yet: {home.parent} holds no metrics.")
+        raise UserError(f"None of these runs has measured anything yet: {home.parent} contains no metrics.")
     out = _place(config, home)
     config.metric = _metric(config, rows)
     wanted = OF_RUNS if config.figure == "all" else (config.figure,)
@@ -82,7 +82,7 @@ def _of_runs(config: FiguresConfig) -> Iterator[Path]:
 
 
 def _metric(config: FiguresConfig, rows: Any) -> str:
-    """What the figures look at. Raises UserError if no run records it."""
+    """The quantity that the figures show. Raises UserError if no run records it."""
     task = named(rows[0].task)
     recorded = {key for row in rows for lines in row.metrics.values() for line in lines for key in line}
     if config.metric == AUTO:
@@ -106,7 +106,7 @@ def _rows(config: FiguresConfig) -> tuple[Any, Path]:
 
 
 def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
-    """The rows of a sweep, in its order, base row first. Raises UserError for a damaged metrics file."""
+    """The rows of a sweep in its order, base row first. Raises UserError for a damaged metrics file."""
     from variations.figures.traces import TracedRow, with_tokens
     from variations.store.ledger import RunFolder
     from variations.tables.collect import collect
@@ -138,7 +138,7 @@ def _losses(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _weights(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
-    """One file for each row and seed: branch 1 of one seed has nothing to do with branch 1 of another."""
+    """One file for each row and seed: branch 1 of one seed does not correspond to branch 1 of another."""
     from variations.figures.weights import branch_weights, moved, sublayers
 
     part = "decoder" if config.part == "cross" else config.part
@@ -158,7 +158,7 @@ def _layer_words(config: FiguresConfig) -> list[str]:
 
 
 def _parts(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
-    """Of a whole sweep, rows that measured any: a single run has no published figures beside it."""
+    """The rows of a sweep that measured parts of a score; single runs have no published figures to compare."""
     from variations.figures.parts import Bars, parts
     from variations.tables.chance import SignificanceConfig
     from variations.tables.table import build
@@ -249,13 +249,13 @@ def _place(config: FiguresConfig, usual: Path) -> Path:
 
 
 def _ours(path: Path) -> Path:
-    """The path, unless another file is there. Raises UserError if one is that does not bear this command's mark."""
+    """Return the path. Raises UserError if a file without this command's mark is there."""
     from variations.figures.canvas import MADE_BY
 
     try:
         found = path.read_bytes()
     except OSError:
-        return path  # there is none, or writing will say why not
+        return path  # there is none, or writing will report the error
     if MADE_BY.encode() not in found:
         raise UserError(f"{path} was not made by this command: rename it, or choose another folder with out=DIR.")
     return path
@@ -277,7 +277,7 @@ def _drawings(config: FiguresConfig) -> Iterator[Path]:
     found = task.drawings(folder, config.set, config.line)
     if not found:
         raise UserError(
-            f"{folder.path} has nothing to draw of set={config.set}: it has not been tested on it, made no mistake, or "
+            f"{folder.path} has nothing to draw for set={config.set}: it was not tested on it, or made no mistake, or "
             "is the record of a run on a corpus whose sentences are not published."
         )
     out = _place(config, folder.path / "figures")

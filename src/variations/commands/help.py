@@ -17,12 +17,12 @@ from variations.configuration.places import CONF, spelled
 from variations.configuration.suggestions import options
 
 WIDEST = 66
-"""Longest command whose remark is aligned with the others'."""
+"""Length of the longest command whose remark is aligned with the others."""
 FLAGS = {
     "--multirun": "run a whole sweep (sweep=NAME) or a grid (model=transformer,weighted)",
-    "--cfg job": "print the configuration instead of running it (--resolve fills in references)",
-    "--info defaults": "print which files the configuration comes from",
-    "--config-dir DIR": "look for groups in DIR too",
+    "--cfg job": "print the configuration instead of running it (--resolve also resolves interpolations)",
+    "--info defaults": "print the files that the configuration is composed from",
+    "--config-dir DIR": "also look for groups in DIR",
     "--shell-completion install=bash": 'Tab completion: eval "$(COMMAND --shell-completion install=bash)"',
 }
 
@@ -30,7 +30,7 @@ FLAGS = {
 def help_text(
     task: Callable[..., Any], schema: type[Any], config_name: str, examples: Mapping[str, str], *, multirun: bool
 ) -> str:
-    """Return what `--help` prints."""
+    """Return the text of `--help`."""
     about = re.split(r"\n+(?:Args|Returns|Raises):\n", inspect.getdoc(task) or config_name)[0]
     parts = [about, f"Usage: {spelled(config_name)} [GROUP=OPTION | KEY=VALUE] ..."]
     if examples:
@@ -61,7 +61,7 @@ def _groups(config_name: str) -> list[str]:
 
 
 def _defaults(path: Path) -> Iterator[tuple[str, str | None]]:
-    """Groups of a configuration file's list of defaults that people type, and their options."""
+    """Groups in the defaults list of a configuration file that users type, and their options."""
     if not path.exists():
         return
     for entry in yaml.safe_load(path.read_text(encoding="utf-8")).get("defaults", []):
@@ -102,7 +102,7 @@ def _keys(schema: type[Any]) -> list[str]:
 
 
 def descriptions(schema: type[Any]) -> dict[str, str]:
-    """First lines of the strings below a dataclass's fields; Python itself does not keep them."""
+    """First lines of the strings below a dataclass's fields, which Python itself does not keep."""
     found: dict[str, str] = {}
     for base in reversed(schema.__mro__[:-1]):
         tree = ast.parse(Path(inspect.getfile(base)).read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Faults of `hydra.launcher.KEY=VALUE`, which Hydra itself would report one at a time and after all others."""
+"""Faults of `hydra.launcher.KEY=VALUE`, which Hydra would report one at a time and after all others."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,9 +34,9 @@ OTHER_NAMES = {
 
 
 def launcher_faults(overrides: Sequence[Override], config_name: str, extra_folder: str | None) -> list[str]:
-    """Return what is wrong with the typed keys of the chosen launcher.
+    """Return the faults of the typed keys of the chosen launcher.
 
-    Nothing is known of the keys of a launcher that is not ours, or that does not exist.
+    Keys of launchers that are not ours, or do not exist, are not checked.
     """
     if not any(override.key_or_group.startswith(AT) for override in overrides):
         return []
@@ -62,7 +62,7 @@ def launcher_faults(overrides: Sequence[Override], config_name: str, extra_folde
                 hint = f"Its keys are {', '.join(keys)}."
             found.append(f"{line}: {GROUP}={name} has no key '{key}'. {hint}")
         elif override.is_sweep_override():
-            found.append(f"{line}: a launcher takes one value of each key.")
+            found.append(f"{line}: a launcher's key takes one value.")
         elif not override.is_delete():
             value = override.value()
             if fault := type_fault(f"{AT}{key}", value, keys[key]):
@@ -75,7 +75,7 @@ def launcher_faults(overrides: Sequence[Override], config_name: str, extra_folde
 
 
 def _chosen(overrides: Sequence[Override], config_name: str, extra_folder: str | None) -> str | None:
-    """The launcher that is typed, or else the one of the typed sweep's or row's file, which is usually `local`."""
+    """The launcher that was typed, or else that of the typed sweep's or row's file, which is usually `local`."""
     typed = [str(override.value()) for override in overrides if override.key_or_group == GROUP]
     if typed:
         return typed[-1]
@@ -97,6 +97,6 @@ def _keys(schema: type[Any] | None) -> dict[str, Key]:
 
 
 def _together(schema: type[Any], values: dict[str, Any]) -> list[str]:
-    """What the launcher's settings say of the values that have the right type."""
+    """What the launcher's settings report about the values that have the right type."""
     settings = schema(**values)
     return list(settings.faults()) if hasattr(settings, "faults") else []

@@ -1,4 +1,4 @@
-"""The verb `new`: a sweep file and its rows, ready to be filled in."""
+"""The verb `new`: writes a sweep file and its rows, to be filled in."""
 
 import argparse
 import re
@@ -19,8 +19,8 @@ SWEEP = """\
 name: {name}  # its runs are kept in runs/{name}/
 table: {name}  # the folder of its rows: {variation}/
 rows: [{rows}]  # the base row first; a row of another table is TABLE/ROW, such as quickstart/weighted
-seeds: [1, 2, 3]  # fewer than three tell little
-at_once: 2  # runs side by side, each on one core
+seeds: [1, 2, 3]  # fewer than three say little about chance
+at_once: 2  # runs at the same time, each on one core
 metric: bleu  # what the table compares: bleu, chrf, dev_ppl, ...
 overrides: [size=tiny, data=toy, recipe=quick]  # the same for every row
 """
@@ -32,9 +32,7 @@ ROW = """\
   row: {row}
   label: {label}  # as the table prints it
 """
-BASE_ABOUT = (
-    "The base row, with which the others are compared. Write here what it changes in the defaults, if anything."
-)
+BASE_ABOUT = "The base row, with which the others are compared. Write here what differs from the defaults, if anything."
 ROW_ABOUT = "Write here the one thing that this row changes; everything else is as in the base row."
 EXAMPLE = """\
 # A key is written as below; `{train} --cfg job` lists all keys. A choice is written as
@@ -55,14 +53,16 @@ def create(name: str, rows: list[str]) -> list[Path]:
     rows = rows or ["changed"]
     for word in [name, *rows]:
         if not NAME.fullmatch(word):
-            raise UserError(f"{word!r} cannot be a name here: use letters, digits, _ and -, and begin with a letter.")
+            raise UserError(
+                f"{word!r} cannot be used as a name: use letters, digits, _ and -, beginning with a letter."
+            )
     if repeated := sorted({row for row in rows if rows.count(row) > 1 or row == BASE}):
-        raise UserError(f"Each row needs a name of its own, and {BASE} is taken: {', '.join(repeated)}.")
+        raise UserError(f"Each row needs a different name, and {BASE} is the base row's: {', '.join(repeated)}.")
     own = CONF if IN_CHECKOUT else Path.cwd() / "conf"
     sweep = (SWEEPS if IN_CHECKOUT else own / "sweep") / f"{name}.yaml"
     folder = own / "variation" / name
     if existing := [str(p) for p in (sweep, folder, SWEEPS / f"{name}.yaml", CONF / "variation" / name) if p.exists()]:
-        raise UserError(f"{existing[0]} exists, and nothing is overwritten: choose another name.")
+        raise UserError(f"{existing[0]} exists already, and nothing is overwritten: choose another name.")
     typed = f"sweep={name}" if IN_CHECKOUT else f"'hydra.searchpath=[file://{own}]' sweep={name}"
     texts = {
         sweep: SWEEP.format(
@@ -80,12 +80,12 @@ def create(name: str, rows: list[str]) -> list[Path]:
 
 
 def shown(path: Path) -> str:
-    """A path as one would type it here."""
+    """A path as it can be typed in the current folder."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def main() -> None:
-    """Make the files, print their paths, and say what to type next."""
+    """Write the files, print their paths, and say what to type next."""
     parser = argparse.ArgumentParser(
         prog=spelled("new"),
         usage=f"{spelled('new')} NAME [ROW ...]",
@@ -93,7 +93,7 @@ def main() -> None:
         epilog=f"Example: {spelled('new')} heads one_head sixteen_heads",
     )
     parser.add_argument("name", metavar="NAME", help="name of the sweep, and of its table")
-    parser.add_argument("rows", metavar="ROW", nargs="*", help="rows beside the base row; without any: changed")
+    parser.add_argument("rows", metavar="ROW", nargs="*", help="rows besides the base row; default: one row, `changed`")
     arguments = parser.parse_args()
     try:
         made = create(arguments.name, arguments.rows)

@@ -1,4 +1,4 @@
-"""The verb `plan`: what a launch would train, before anything is spent."""
+"""The verb `plan`: what a launch would train and cost, without training."""
 
 import shlex
 import sys
@@ -16,31 +16,31 @@ if TYPE_CHECKING:
     from variations.planning.rows import Planned
 
 OWN_KEYS = ("format", "vocabulary", "measure", "devices", "limit", "fresh")
-"""Keys that are the plan's, not the runs'."""
+"""Keys of the plan itself, not of the runs."""
 
 
 @dataclass
 class PlanConfig(RunConfig):
-    """Keys of `src/plan.py`: all of `src/train.py`'s, and its own."""
+    """Keys of `src/plan.py`: those of `src/train.py`, and its own."""
 
     format: str = choice("terminal", "terminal", "markdown", "csv", "json", "wandb")
     vocabulary: int | None = number(None, ge=4)
-    """Count with this number of sub-words; null: data.vocabulary of each row."""
+    """Count with a vocabulary of this size; null: data.vocabulary of each row."""
     measure: bool | None = None
-    """false: count only. null: measure what is named, and only count the list of both papers' rows."""
+    """false: only count. null: measure the named rows; the list of all rows of both papers is only counted."""
     devices: int | None = number(None, ge=1)
-    """Runs at the same time, for the time of the whole; null: sweep.at_once, or one for each GPU here."""
+    """Runs at the same time, for the total time; null: sweep.at_once, or one for each GPU here."""
     limit: float = number(10.0, gt=0)
-    """Seconds of updates that each distinct shape is measured for; start and decoding come on top."""
+    """Seconds for which updates of each distinct shape are measured; start and decoding come on top."""
     fresh: bool = False
-    """Measure again what was measured before on this machine."""
+    """Repeat measurements that were made before on this machine."""
 
 
 def plan(config: PlanConfig) -> None:
-    """Print what a launch would do and cost, without training: sizes, memory, time, disk, of what is not done yet.
+    """Print what a launch would do and cost, without training: sizes, memory, time and disk space of unfinished runs.
 
-    It takes the words of train.py and measures each distinct shape for some seconds on this machine (measure=false
-    only counts). Without any words it lists every row of both papers and their sizes.
+    It takes the overrides of train.py, and measures each distinct shape for some seconds on this machine (measure=false
+    only counts). Without overrides it lists every row of both papers with its size.
 
     Raises:
         ConfigError: The faults of all rows.
@@ -49,11 +49,11 @@ def plan(config: PlanConfig) -> None:
 
 
 def render(overrides: list[str], extra_folder: str | None, config: PlanConfig) -> str:
-    """Return the plan of `overrides` in the wanted format.
+    """Return the plan for `overrides` in the chosen format.
 
     Args:
-        overrides: As typed, also keys with several values.
-        extra_folder: A further folder of configuration files, as `--config-dir` gives it.
+        overrides: As typed; keys may have several values.
+        extra_folder: The folder of `--config-dir`.
         config: The plan's own keys.
 
     Raises:
@@ -61,7 +61,7 @@ def render(overrides: list[str], extra_folder: str | None, config: PlanConfig) -
     """
     keys = {text: text.partition("=")[0].lstrip("+") for text in overrides}
     if found := [text for text, key in keys.items() if key in OWN_KEYS and is_axis(text, loader(extra_folder))]:
-        raise ConfigError([f"{text}: the plan itself takes one value." for text in found])
+        raise ConfigError([f"{text}: keys of the plan itself take one value." for text in found])
     wanted = [text for text, key in keys.items() if key not in OWN_KEYS]
     if config.format == "wandb":
         from variations.searching.wandb_sweep import sweep_yaml
@@ -85,7 +85,7 @@ def render(overrides: list[str], extra_folder: str | None, config: PlanConfig) -
 
 
 def _bill(rows: list["Planned"], config: PlanConfig, *, named: bool) -> "Bill | None":
-    """Measure, if that is wanted and possible here."""
+    """Measure, if that is asked for and possible here."""
     if not (named if config.measure is None else config.measure):
         return None
     from variations.configuration import surroundings
@@ -96,7 +96,7 @@ def _bill(rows: list["Planned"], config: PlanConfig, *, named: bool) -> "Bill | 
         raise ConfigError(missing)
     if missing or not configs:
         for text in missing:
-            print(f"Only counted, as nothing can be measured: {text}", file=sys.stderr)
+            print(f"Only counted, because nothing can be measured: {text}", file=sys.stderr)
         return None
     from variations.planning.price import bill
 
@@ -110,7 +110,7 @@ main = command(
     axes=True,
     examples={
         "": "every row of both papers, counted",
-        "sweep=quickstart": "one table: sizes, time, memory, disk, of what is left",
+        "sweep=quickstart": "one table: sizes, time, memory and disk space of what is left",
         "sweep=attention_table3 measure=false": "counted only",
         "sweep=attention_table3 recipe=multi30k data=multi30k": "",
         "sweep=quickstart model.dropout=0.1,0.2": "a table crossed with values of another key",

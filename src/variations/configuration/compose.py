@@ -40,9 +40,9 @@ from variations.system.errors import ConfigError
 
 T = TypeVar("T")
 _SCHEMAS: dict[str, type[Any]] = {}
-"""By primary configuration: the arguments of `register_schema`."""
+"""The schema registered for each primary configuration."""
 _STORED: dict[str, type[Any]] = {}
-"""By task: the schema in Hydra's store, which has one for all verbs of a process."""
+"""The schema of each task in Hydra's store, which all verbs of a process share."""
 _LOCK = threading.Lock()
 
 
@@ -62,11 +62,11 @@ def register_resolvers() -> None:
 
 
 def register_schema(schema: type[Any], config_name: str) -> None:
-    """Store a verb's schema as `<config_name>_schema`, and a primary configuration where `conf/` has none."""
+    """Store a verb's schema as `<config_name>_schema`, and a primary configuration if `conf/` has none."""
     store = ConfigStore.instance()
     _SCHEMAS[config_name] = schema
     if issubclass(schema, RunConfig):
-        for name in tasks.names():  # `conf/task/NAME.yaml` begins with its task's schema, and a verb adds its own keys
+        for name in tasks.names():  # `conf/task/NAME.yaml` starts from its task's schema, and a verb adds its own keys
             known = tasks.schema_for(schema, name)
             if _STORED.get(name) is not known:  # storing one takes a tenth of a second
                 store.store(group="schema", name=name, node=known, provider="variations")
@@ -84,7 +84,7 @@ def register_schema(schema: type[Any], config_name: str) -> None:
 
 @lru_cache(maxsize=4)
 def loader(extra_folder: str | None = None) -> Loader:
-    """The loader of `conf/`, and of one more folder, as `--config-dir` gives it."""
+    """The loader of `conf/`, and of the folder that `--config-dir` names."""
     register_resolvers()
     register_schema(RunConfig, "train")
     return loader_of(CONF, extra_folder)
@@ -96,12 +96,12 @@ def compose_node(
     """Return the composed tree without Hydra's own part, and the option chosen in each group.
 
     Raises:
-        ConfigError: A file, key or value is wrong; one sentence says which.
+        ConfigError: A file, key or value is wrong; the message says which.
     """
     found = loader(extra_folder)
     try:
         with _LOCK:
-            if config_name in _SCHEMAS:  # Hydra's store is one for all verbs of a process
+            if config_name in _SCHEMAS:  # all verbs of a process share Hydra's store
                 register_schema(_SCHEMAS[config_name], config_name)
             node = hydra_door.compose(found, config_name, [switched_off(line) for line in overrides])
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
@@ -113,11 +113,11 @@ def compose_node(
 
 
 def to_config(node: DictConfig | Mapping[str, Any], schema: type[T]) -> T:
-    """Check a tree against a schema, resolve what it refers to, and return the dataclass.
+    """Check a tree against a schema, resolve its interpolations, and return the dataclass.
 
     Args:
         node: The composed tree.
-        schema: Its dataclass; RunConfig stands for that of the task which the tree names.
+        schema: Its dataclass; RunConfig means the schema of the task that the tree names.
 
     Raises:
         ConfigError: A key is unknown, a value has the wrong type, or an interpolation fails.
@@ -137,7 +137,7 @@ def to_config(node: DictConfig | Mapping[str, Any], schema: type[T]) -> T:
 
 @lru_cache(maxsize=16)
 def _typed(schema: type[Any]) -> DictConfig:
-    """A schema as OmegaConf holds it; to be copied, as `merge` does, and not changed."""
+    """A schema as an OmegaConf node, which callers must copy, as `merge` does, and not change."""
     return cast(DictConfig, OmegaConf.structured(schema))
 
 
@@ -157,13 +157,13 @@ def compose_run(overrides: Sequence[str] = (), *, extra_folder: str | None = Non
 
 @lru_cache(maxsize=2048)
 def _composed(overrides: tuple[str, ...], extra_folder: str | None, _: object) -> Any:
-    """Hydra takes a third of a second for a row, and a table asks for the same one several times."""
+    """As `compose_run`, cached: Hydra takes a third of a second for a row, and a table composes it several times."""
     node, _ = compose_node(overrides, extra_folder=extra_folder)
     return to_config(node, RunConfig)
 
 
 def _written(folders: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
-    """Each configuration file, when it was written and how long it is: an edited file is composed again."""
+    """Path, time and size of each configuration file, so that an edited file is composed again."""
     found = []
     for folder in folders:
         for place, _, files in os.walk(folder, followlinks=True):
@@ -174,7 +174,7 @@ def _written(folders: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
 
 
 def composition_fault(error: BaseException) -> str:
-    """Say in one sentence why a configuration could not be composed."""
+    """Describe in one sentence why a configuration could not be composed."""
     cause: BaseException = error
     while isinstance(cause.__cause__, HydraException | OmegaConfBaseException):
         cause = cause.__cause__
@@ -196,7 +196,7 @@ def composition_fault(error: BaseException) -> str:
 
 
 def to_dict(config: Any) -> dict[str, Any]:
-    """Return a configuration as nested plain dictionaries, ready for YAML or JSON: `dataclasses.asdict`, but quick."""
+    """Return a configuration as nested plain dictionaries for YAML or JSON; a faster `dataclasses.asdict`."""
     return {item.name: _plain(getattr(config, item.name)) for item in dataclasses.fields(config)}
 
 
@@ -226,11 +226,11 @@ def load(path: Path) -> Any:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise ConfigError([f"there is no configuration at {path}: name a run folder that holds config.yaml"]) from error
+        raise ConfigError([f"there is no configuration at {path}: name a run folder with a config.yaml"]) from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError([f"{path} cannot be read: {' '.join(str(error).split())}"]) from error
     if not isinstance(values, dict):
-        raise ConfigError([f"{path} holds no keys and values: is it a run's config.yaml?"])
+        raise ConfigError([f"{path} does not contain keys and values: is it a run's config.yaml?"])
     try:
         return from_dict(values, RunConfig)
     except ConfigError as error:

@@ -1,13 +1,13 @@
-"""Doors for other people's packages: folders of configuration files beside our `conf/`.
+"""Extension points for other packages: folders of configuration files in addition to our `conf/`.
 
-A package that is installed beside ours and has an entry point in one of GROUPS adds the groups, rows and sweeps of its
-folder `conf` (laid out as ours: `conf/model/`, `conf/variation/TABLE/`, `conf/sweep/`, …):
+An installed package with an entry point in one of GROUPS adds the groups, rows and sweeps of its folder `conf`, which
+has the same layout as ours (`conf/model/`, `conf/variation/TABLE/`, `conf/sweep/`, …):
 
     [project.entry-points."variations.models"]
     mine = "my_package.model:MyModel"
 
-Folders that are not installed are named on the command line, `hydra.searchpath=[file://DIR,pkg://PACKAGE.conf]`.
-Ours come first: no name of ours is replaced.
+Other folders are named on the command line: `hydra.searchpath=[file://DIR,pkg://PACKAGE.conf]`.
+Ours come first, so that no file of ours is replaced.
 """
 
 import importlib.util
@@ -40,7 +40,7 @@ def _installed() -> tuple[Path, ...]:
 
 
 def package_folder(name: str) -> Path | None:
-    """The folder of an installed package, which is not imported for that; None if there is none of that name."""
+    """The folder of an installed package, found without importing it; None if there is no such package."""
     parts = name.split(".")
     try:
         spec = importlib.util.find_spec(parts[0])
@@ -52,7 +52,7 @@ def package_folder(name: str) -> Path | None:
 
 
 def open_typed(lines: Iterable[str]) -> list[str]:
-    """Take in the folders of `hydra.searchpath=[…]`, and return the other overrides.
+    """Register the folders of `hydra.searchpath=[…]`, and return the other overrides.
 
     Raises:
         ConfigError: There is no such folder or package.
@@ -77,12 +77,12 @@ def open_typed(lines: Iterable[str]) -> list[str]:
 
 
 def typed_again() -> list[str]:
-    """The folders named on the command line, as one types them from any folder; nothing without any."""
+    """The override that names the same folders from any current folder; empty if none was typed."""
     return [f"{SEARCHPATH}[{','.join(f'file://{folder}' for folder in dict.fromkeys(_typed))}]"] if _typed else []
 
 
 def files(pattern: str, conf: Path = CONF) -> list[Path]:
-    """The files that match, of `conf` alone or, where that is ours, of all folders; the first of each name counts."""
+    """Matching files in `conf`, and if `conf` is ours in all other folders too; the first of each name counts."""
     found: dict[str, Path] = {}
     for folder in folders() if conf == CONF else [conf]:
         for path in sorted(folder.glob(pattern)):

@@ -1,4 +1,4 @@
-"""Packages that only some uses need: the extras of pyproject.toml, and what to say where one is missing."""
+"""Packages that only some commands need: the extras of pyproject.toml, and the message if one is missing."""
 
 import importlib.util
 
@@ -14,11 +14,11 @@ EXTRAS = {
     "ray": ("ray",),
     "export": ("ctranslate2",),
 }
-"""The modules that we import of each extra."""
+"""The modules of each extra that we import."""
 
 
 def lacking(extra: str, what: str) -> list[str]:
-    """Say that `what` cannot be had, and what to install; nothing where all is there. No module is imported."""
+    """Say what `what` lacks and how to install it; empty if nothing is missing. No module is imported."""
     missing = [name for name in EXTRAS[extra] if not _installed(name)]
     if not missing:
         return []
@@ -28,10 +28,10 @@ def lacking(extra: str, what: str) -> list[str]:
 
 
 def need(extra: str, what: str) -> None:
-    """Go on only where an extra is installed.
+    """Check that an extra is installed.
 
     Raises:
-        UserError: It is not; one sentence says what to install.
+        UserError: It is not; the message says what to install.
     """
     for text in lacking(extra, what):
         raise UserError(text)
@@ -40,5 +40,5 @@ def need(extra: str, what: str) -> None:
 def _installed(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except ValueError:  # the module is there and has no spec, as one that was put into sys.modules
+    except ValueError:  # the module exists but has no spec, as if it was put into sys.modules by hand
         return True

@@ -1,8 +1,8 @@
-"""What is wrong with a configuration, all of it at once.
+"""All faults of a configuration, found at once.
 
-Two layers: every value against the choices and bounds of the schema, then combinations that each look right
-alone. Each fault names key and value, says what would be valid, and what to do. Nothing here needs torch,
-unless a model of another package is named, which is then imported.
+There are two layers: every value is checked against the choices and bounds of the schema, then combinations of
+values that are valid one by one. Each fault names key and value, and says what would be valid and what to do.
+Nothing here imports torch, unless the configuration names a model of another package.
 """
 
 import dataclasses
@@ -19,16 +19,16 @@ from variations.configuration.transformer import TransformerConfig
 from variations.system.errors import ConfigError
 
 LONGEST_NAME = 200
-"""Bytes of a run's, a row's or a sweep's name; file systems take 255, and some of ours have endings."""
+"""Bytes of a run's, a row's or a sweep's name; file systems allow 255, and some names get a suffix."""
 
 
 def faults(config: Any) -> list[str]:
-    """Return every fault of a configuration (any schema; the rules between fields are those of a run)."""
+    """Return every fault of a configuration (of any schema; rules between fields apply to runs)."""
     return [fault.text for fault in check(config)]
 
 
 def check(config: Any) -> list[Fault]:
-    """Return every fault with its keys; combinations of a value already at fault are left out."""
+    """Return every fault with its keys; rules that involve a faulty value are skipped."""
     found = list(_values(config, ""))
     if isinstance(config, RunConfig):
         wrong = {key for fault in found for key in fault.keys}
@@ -49,7 +49,7 @@ def _values(node: Any, prefix: str) -> Iterator[Fault]:
 
 
 RULES = Rules()
-"""Rules that hold for every task."""
+"""Rules that apply to every task."""
 
 
 @RULES.reads("model.kind", "model.options")
@@ -147,8 +147,8 @@ def _sweep(config: RunConfig) -> list[Fault]:
             found.append(Fault((key,), f"{key}={seeds} names a seed twice: leave the second out."))
     if config.variation.quoted:
         text = (
-            f"variation={config.variation.table}/{config.variation.row} is another system's published figure, without "
-            "a model here: choose a row that is not `quoted: true`."
+            f"variation={config.variation.table}/{config.variation.row} is a published figure of another system, "
+            "which has no model here: choose a row that is not `quoted: true`."
         )
         found.append(Fault(("variation.quoted",), text))
     elif config.variation.row is not None and config.variation.task != config.task:
@@ -209,20 +209,20 @@ OUR_TRAINER = (
     *("enable_progress_bar", "limit_val_batches", "log_every_n_steps", "logger", "max_epochs", "max_steps"),
     *("num_nodes", "num_sanity_val_steps", "plugins", "precision", "profiler", "strategy", "use_distributed_sampler"),
 )
-"""Arguments of Lightning's Trainer that keys of ours decide."""
+"""Arguments of Lightning's Trainer that keys of ours set."""
 
 
 @RULES.reads("trainer.extra", "callbacks", "logger.further")
 def _lightning(config: RunConfig) -> list[Fault]:
     found = [
-        Fault((f"trainer.extra.{name}",), f"trainer.extra.{name}: other keys set it: leave it out.")
+        Fault((f"trainer.extra.{name}",), f"trainer.extra.{name}: it follows from other keys; leave it out.")
         for name in config.trainer.extra
         if name in OUR_TRAINER
     ]
     for group, entries in (("callbacks", config.callbacks), ("logger.further", config.logger.further)):
         for name, settings in entries.items():
             if not isinstance(settings, dict) or "_target_" not in settings:
-                text = f"{group}.{name}: name a class as _target_: package.module.Class, with its arguments beside it."
+                text = f"{group}.{name}: name a class as _target_: package.module.Class, its arguments as further keys."
                 found.append(Fault((f"{group}.{name}",), text))
     return found
 
@@ -232,7 +232,7 @@ def _experimental(config: RunConfig) -> list[Fault]:
     if config.profile != "experimental" or config.trainer.accelerator != "cpu":
         return []
     text = (
-        "profile=experimental adds kernels for GPUs, but trainer.accelerator=cpu: use profile=auto, which has all "
-        "those for CPUs, or trainer=gpu."
+        "profile=experimental adds kernels for GPUs, but trainer.accelerator=cpu: use profile=auto, which includes "
+        "all kernels for CPUs, or trainer=gpu."
     )
     return [Fault(("profile", "trainer.accelerator"), text)]

@@ -1,8 +1,8 @@
 """Classes of other packages that a configuration names as `package.module:Class`, and the keys that they declare.
 
-A class says which keys it takes by a flat dataclass called `Options` inside it, with the types, choices and bounds of
-our own schema (`choice` and `number` of `variations.configuration.schema`). They are typed as
-`model.options.KEY=VALUE`, and checked as ours are.
+A class declares its keys in a nested flat dataclass called `Options`, with types, choices and bounds as in our own
+schema (`choice` and `number` of `variations.configuration.schema`). They are typed as `model.options.KEY=VALUE`, and
+checked like ours.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ def option_faults(key: str, options: Mapping[str, Any], owner: type) -> list[str
 
 
 def options_of(owner: type, options: Mapping[str, Any]) -> Any:
-    """The class's own `Options`, filled in; what is not typed has its default.
+    """An instance of the class's `Options` with these values and defaults for the rest.
 
     Raises:
         ConfigError: A key or a value is wrong.

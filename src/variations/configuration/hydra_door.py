@@ -1,6 +1,6 @@
-"""The one place that uses `hydra._internal`: what Hydra has no public name for, and may change without notice.
+"""The only module that uses `hydra._internal`, which is not public and may change without notice.
 
-Tried with hydra-core 1.3.8; pyproject.toml holds it below 1.4.
+Tested with hydra-core 1.3.8; pyproject.toml requires a version below 1.4.
 """
 
 from argparse import ArgumentParser
@@ -25,7 +25,7 @@ __all__ = ["VERSION_BASE", "Loader", "compose", "flags", "instantiate", "keys_of
 
 
 def loader_of(conf: Path, extra_folder: str | None = None) -> Loader:
-    """Hydra's loader of a folder (and of one more before it, as `--config-dir` gives it), without its global state.
+    """Hydra's loader of a folder (and, before it, of the folder of `--config-dir`), without Hydra's global state.
 
     `hydra.compose` keeps that state in singletons, which a sweeper running inside `hydra.main` cannot set up twice.
     """
@@ -39,12 +39,12 @@ def loader_of(conf: Path, extra_folder: str | None = None) -> Loader:
 
 
 def compose(loader: Loader, config_name: str, overrides: list[str]) -> DictConfig:
-    """The composed tree, Hydra's own part under `hydra`. Raises what Hydra and OmegaConf raise."""
+    """The composed tree, with Hydra's own part under `hydra`. Raises the errors of Hydra and OmegaConf."""
     return loader.load_configuration(config_name, overrides, RunMode.RUN, from_shell=False)
 
 
 def keys_of(loader: Loader, group: str, option: str) -> set[str]:
-    """The keys that the file of an option sets, as `trainer.max_steps`; nothing where there is no such file."""
+    """The keys that the file of an option sets, such as `trainer.max_steps`; empty if there is no such file."""
     found = loader.repository.load_config(f"{group}/{option}")
     if found is None or not isinstance(found.config, DictConfig):
         return set()
@@ -63,13 +63,13 @@ def instantiate(settings: Any, where: str) -> Any:
     """The object that `_target_` and its arguments describe.
 
     Raises:
-        ConfigError: There is no `_target_`, or the object cannot be made.
+        ConfigError: There is no `_target_`, or the object cannot be created.
     """
     from hydra.errors import InstantiationException
     from hydra.utils import instantiate as made
 
     if not isinstance(settings, Mapping) or "_target_" not in settings:
-        raise ConfigError([f"{where}: name a class as _target_: package.module.Class, with its arguments beside it."])
+        raise ConfigError([f"{where}: name a class as _target_: package.module.Class, its arguments as further keys."])
     try:
         return made(dict(settings))
     except (InstantiationException, ImportError) as error:
@@ -77,7 +77,7 @@ def instantiate(settings: Any, where: str) -> Any:
         while cause.__cause__ is not None:
             cause = cause.__cause__
         hint = f". {INSTALL}" if isinstance(cause, ImportError) else ""
-        text = f"{where}: {settings['_target_']} cannot be made: {' '.join(str(cause).split())}{hint}"
+        text = f"{where}: {settings['_target_']} cannot be created: {' '.join(str(cause).split())}{hint}"
         raise ConfigError([text]) from error
 
 

@@ -1,4 +1,4 @@
-"""The command line, override by override: which cannot work, and why, before anything is composed."""
+"""The command line, override by override: which are faulty, and why, before anything is composed."""
 
 import dataclasses
 import fnmatch
@@ -28,12 +28,12 @@ TOUCHES = {
     "trainer": ["trainer"],
     "sweep": ["sweep", "rows", "seeds"],
 }
-"""Parts of the configuration that a group fills; every other group may touch all."""
+"""The part of the configuration that each of these groups fills; any other group may change all of it."""
 
 
 @dataclass(frozen=True)
 class Key:
-    """Type of a leaf of the schema, and its choices or bounds."""
+    """The type of a leaf of the schema, and its choices or bounds."""
 
     type: Any
     metadata: Mapping[str, Any]
@@ -46,7 +46,7 @@ class Screened:
     usable: list[Override] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
     doubtful: set[str] = field(default_factory=set)
-    """Keys, parts, or `*`, whose composed values say nothing because an override was left out."""
+    """Keys, parts, or `*`, whose composed values are meaningless because an override was left out."""
 
     def reject(self, fault: str, *doubtful: str) -> None:
         """Note a fault and what it makes doubtful."""
@@ -69,7 +69,7 @@ def screen(lines: Sequence[str], schema: type[Any], loader: Loader, *, multirun:
     given: dict[str, str] = {}
     for line in lines:
         try:
-            (override,) = parser.parse_overrides([line])  # parse_override would not tell globs where options are
+            (override,) = parser.parse_overrides([line])  # `parse_override` would not tell a glob where the options are
         except HydraException as error:
             result.reject(_syntax_fault(line, error), EVERYTHING)
             continue
@@ -96,7 +96,7 @@ def _screen_one(
         return
     if override.is_sweep_override() and not multirun and not override.is_hydra_override():
         result.reject(
-            f"{line} lists several values: add --multirun to run each, or quote one value that holds a comma.",
+            f"{line} lists several values: add --multirun to run each, or put a single value with a comma in quotes.",
             *touched(name, groups),
         )
         return
@@ -119,7 +119,7 @@ def _screen_one(
 
 
 def is_axis(line: str, loader: Loader) -> bool:
-    """Whether an override, which can be read, lists several values."""
+    """Whether a readable override lists several values."""
     (override,) = OverridesParser.create(config_loader=loader).parse_overrides([line])
     return override.is_sweep_override()
 
@@ -132,21 +132,21 @@ def touched(name: str, groups: Sequence[str]) -> list[str]:
 
 
 HYDRAS_OWN = {
-    "hydra/launcher=basic": "rows are run by local, slurm or ray, each in its own process; leave it out for local",
-    "hydra/sweeper=basic": "it has no tables, no finished rows and no retries; leave it out, grids work without it",
+    "hydra/launcher=basic": "rows are run by local, slurm or ray, each row in its own process; leave it out for local",
+    "hydra/sweeper=basic": "it knows no tables, no finished rows and no retries; leave it out, grids work without it",
 }
 FOLDERS = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir", "hydra.job.chdir")
 
 
 def hydra_fault(name: str, line: str) -> str | None:
-    """Say why a setting of Hydra's own has no place here; None for others."""
+    """Say why a setting of Hydra's own is not supported; None for all others."""
     if name in FOLDERS:
-        return f"{line}: Hydra makes no folders here; a run's is chosen by runs=FOLDER, name=NAME and sweep.name=NAME."
+        return f"{line}: Hydra makes no folders here; runs=FOLDER, name=NAME and sweep.name=NAME set a run's folder."
     return f"{line}: {HYDRAS_OWN[line]}." if line in HYDRAS_OWN else None
 
 
 def values_of(override: Override) -> list[Any]:
-    """The value, or each value of a sweep over discrete ones; a glob's as `matching` finds them."""
+    """The value, or each value of a sweep over discrete ones; those of a glob are found by `matching`."""
     value = override.value()
     if isinstance(value, Glob):
         return matching(value, options(cast(Loader, override.config_loader), override.key_or_group))
@@ -156,7 +156,7 @@ def values_of(override: Override) -> list[Any]:
 
 
 def matching(glob: Glob, names: Sequence[str]) -> list[str]:
-    """The names that a glob takes in, part by part: `*` stops at a slash, so that `quickstart/*` is a table's rows."""
+    """The names that a glob matches, part by part: `*` stops at a slash, so that `quickstart/*` is a table's rows."""
 
     def fits(name: str, pattern: str) -> bool:
         parts, wanted = name.split("/"), pattern.split("/")
@@ -173,7 +173,7 @@ def _option_faults(override: Override, group: str, loader: Loader) -> Iterator[s
             yield f"{line}: the group {group} cannot be left out.{options_text(group, '', valid)}"
         return
     if override.is_add():
-        yield f"{line}: {group} is one of the groups; write it without +."
+        yield f"{line}: {group} is a group; write it without +."
         return
     if isinstance(override.value(), Glob) and not values_of(override):
         example = f", such as {group}=glob({valid[0].split('/')[0]}/*)" if valid and "/" in valid[0] else ""
@@ -187,7 +187,7 @@ def _option_faults(override: Override, group: str, loader: Loader) -> Iterator[s
 
 
 def _brackets_fault(override: Override, key: Key) -> str | None:
-    """Say what to type for a list without brackets, which Hydra reads as one value, or as one run for each value."""
+    """Say what to type for a list without brackets, which Hydra reads as one value or as one run for each value."""
     kinds = [kind for kind in _kinds(key.type) if typing.get_origin(kind) is list]
     name, _, text = (override.input_line or "").partition("=")
     if not kinds or override.is_delete() or text.startswith("${"):
@@ -196,7 +196,7 @@ def _brackets_fault(override: Override, key: Key) -> str | None:
     fits = any(_fits([value], kind) for value in plain for kind in kinds)
     if not plain or not (fits or override.is_sweep_override()):
         return None
-    return f"{name}={text}: a list is written in brackets: type {name}=[{text}]."
+    return f"{name}={text}: a list needs brackets: type {name}=[{text}]."
 
 
 def _key_fault(override: Override, keys: dict[str, Key], groups: list[str], loader: Loader) -> str | None:
@@ -209,9 +209,9 @@ def _key_fault(override: Override, keys: dict[str, Key], groups: list[str], load
             return None
         return unknown_key(name, line, list(keys), groups, loader)
     if override.is_add():
-        return f"{line}: the key {name} exists; write it without +."
+        return f"{line}: the key {name} exists already; write it without +."
     if override.is_delete():
-        return f"{line}: the key {name} cannot be removed; give it a value."
+        return f"{line}: the key {name} cannot be removed; set it to a value."
     for value in values_of(override):
         if fault := type_fault(name, value, found):
             return fault
@@ -223,7 +223,7 @@ def _key_fault(override: Override, keys: dict[str, Key], groups: list[str], load
 
 
 def type_fault(key: str, value: Any, item: Key) -> str | None:
-    """Say that a value does not have the type of its field; None if it does. Interpolations pass."""
+    """Say that a value does not have the type of its field; None if it does, or if it is an interpolation."""
     if isinstance(value, QuotedString):
         value = value.text
     if isinstance(value, str) and "${" in value:
@@ -298,8 +298,8 @@ def leaf_keys(schema: type[Any], prefix: str = "") -> dict[str, Key]:
 
 def _syntax_fault(line: str, error: Exception) -> str:
     if "=" not in line and not line.startswith("~"):
-        return f"'{line}' is not KEY=VALUE: write for example model=weighted, or --help for the options."
+        return f"'{line}' is not KEY=VALUE: type for example model=weighted, or --help for the options."
     text = str(error).splitlines()[0]
     text = re.sub(r"\s*See https?:\S+.*", "", text)
     key = line.partition("=")[0]
-    return f"'{line}' cannot be read ({text}): quote values with special characters, as in \"{key}='…'\"."
+    return f"'{line}' cannot be read ({text}): put quotes around values with special characters, as in \"{key}='…'\"."

@@ -1,8 +1,8 @@
-"""Where the configuration files are, and how commands are spelled.
+"""Where the configuration files are, and how commands are typed.
 
-In a checkout the files are in `conf/` and `sweeps/`, in an installed package in its copy of them. `_conf` is in
-the package: a symbolic link to `conf/` in a checkout, a folder of files in a wheel. The sweeps are its group `sweep`,
-which in a checkout is a link to `sweeps/`.
+In a checkout the files are in `conf/` and `sweeps/`, in an installed package in a copy of them. The package contains
+`_conf`: in a checkout a symbolic link to `conf/`, in a wheel a folder of files. The sweeps are its group `sweep`, in a
+checkout a link to `sweeps/`.
 """
 
 import shlex
@@ -18,14 +18,14 @@ PROGRAM = "variations"
 
 
 def spelled(verb: str) -> str:
-    """A verb as one types it: `python src/train.py`, or `variations train` where that was typed or we are installed."""
+    """A verb as it is typed: `python src/train.py`; if that was typed, or outside a checkout, `variations train`."""
     if not IN_CHECKOUT or sys.argv[0].partition(" ")[0] == PROGRAM:
         return f"{PROGRAM} {verb}"
     return f"python src/{verb}.py"
 
 
 def same_line() -> str:
-    """The line that was typed, to be typed again."""
+    """The command that was typed, to be repeated."""
     first, *rest = sys.argv
     start = [first] if first.startswith(f"{PROGRAM} ") else [shlex.join(["python", first])]
     return " ".join([*start, *map(shlex.quote, rest)])

@@ -1,4 +1,4 @@
-"""What a fault is, rules that find some, and values against the choices and bounds of their fields."""
+"""Faults, rules that find them, and checks of values against the choices and bounds of their fields."""
 
 import math
 import re
@@ -10,13 +10,13 @@ from variations.configuration.suggestions import did_you_mean
 
 CLASS_NAME = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*")
 LARGEST = {int: 2**32 - 1, float: 3e38}
-"""What a seed and a number of float32 can be: no number of a configuration exceeds that."""
+"""The largest seed and the largest float32; no number of a configuration may exceed them."""
 SIGNS = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault and the keys it rests on, so that a fault that follows from another is not reported."""
+    """One fault and the keys it depends on, so that a fault that follows from another is not reported."""
 
     keys: tuple[str, ...]
     text: str
@@ -27,10 +27,10 @@ Rule = Callable[[Any], Iterable[Fault]]
 
 
 class Rules:
-    """Rules between fields. Each lists the keys it reads, and is passed over when one of them is already at fault."""
+    """Rules between fields. Each lists the keys it reads, and is skipped if one of them is already faulty."""
 
     def __init__(self, *others: "Rules") -> None:
-        """Begin with the rules of others."""
+        """Start with the rules of `others`."""
         self._rules: list[tuple[tuple[str, ...], Rule]] = [rule for other in others for rule in other._rules]
 
     def reads(self, *keys: str) -> Callable[[Rule], Rule]:
@@ -43,7 +43,7 @@ class Rules:
         return register
 
     def broken(self, config: Any, wrong: set[str]) -> list[Fault]:
-        """Faults of all rules that read no key of `wrong`."""
+        """The faults that all rules find which read no key of `wrong`."""
         return [fault for keys, rule in self._rules if not wrong.intersection(keys) for fault in rule(config)]
 
 
@@ -78,11 +78,11 @@ def _inside(value: float, bounds: dict[str, float]) -> bool:
 
 
 def bounded_or_word(metadata: Mapping[str, Any]) -> str:
-    """Say what a field takes that is a number or a word: `a whole number, at least 1, or auto`."""
+    """Describe the values of a field that is a number or a word: `a whole number, at least 1, or auto`."""
     return f"a whole number, {bounds_text(metadata['bounds'])}, or {' or '.join(metadata['words'])}"
 
 
 def bounds_text(bounds: dict[str, float]) -> str:
-    """Say bounds in words: `at least 0 and less than 1`."""
+    """Bounds in words: `at least 0 and less than 1`."""
     shown = {name: int(bound) if float(bound).is_integer() else f"{bound:g}" for name, bound in bounds.items()}
     return " and ".join(f"{SIGNS[name]} {bound}" for name, bound in shown.items())

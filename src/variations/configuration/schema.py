@@ -1,8 +1,8 @@
-"""The typed schema of every run: its keys, their types, ranges and meanings. Tasks add theirs, see `transformer.py`.
+"""The typed schema of every run: keys, their types, ranges and meanings. Tasks add keys of their own (transformer.py).
 
-Hydra composes YAML files from `conf/` into this schema; everything below the command line works with the plain
-dataclasses. What no type can express (choices, ranges) is in the field's metadata, and `faults.py` checks
-them all at once before any work. This module imports no torch, so that `--help` and errors stay quick.
+Hydra composes YAML files from `conf/` into this schema; all other code works with the plain dataclasses. Choices and
+ranges, which types cannot express, are in the field's metadata, and `faults.py` checks them all before any work. This
+module imports no torch, so that `--help` and error messages stay quick.
 """
 
 import importlib
@@ -15,7 +15,7 @@ from variations.system.errors import ConfigError
 
 
 def choice(default: str | None, *choices: str, remark: str = "") -> Any:
-    """Field with a closed set of values; `remark` is added to the message about any other value."""
+    """Field with a fixed set of values; `remark` is added to the message about any other value."""
     return field(default=default, metadata={"choices": choices, "remark": remark})
 
 
@@ -28,14 +28,14 @@ INSTALL = "Install its package (pip install -e FOLDER), or name the folder that 
 
 
 def class_named(key: str, name: str) -> type:
-    """The class `package.module:Class` of another package, imported.
+    """Import the class `package.module:Class` of another package.
 
     Args:
         key: The configuration's key, for messages.
-        name: What it is set to.
+        name: The key's value.
 
     Raises:
-        ConfigError: The module or the class is not there.
+        ConfigError: There is no such module or class.
     """
     module, _, attribute = name.partition(":")
     try:
@@ -57,22 +57,22 @@ def number(
     le: float | None = None,
     most: float | None = None,
 ) -> Any:
-    """Numeric field with bounds (`ge` ≤ value, `gt` < value, and so on), and the `most` that any machine could hold."""
+    """Numeric field with bounds (`ge` ≤ value, `gt` < value, and so on), and the `most` that machines can handle."""
     bounds = {name: bound for name, bound in {"ge": ge, "gt": gt, "lt": lt, "le": le}.items() if bound is not None}
     return field(default=default, metadata={"bounds": bounds, "most": most})
 
 
 AUTO = "auto"
-"""A number that is found by measuring."""
+"""The word for a number that is found by measuring."""
 
 
 def number_or_auto(default: int | None, *, ge: int) -> Any:
-    """Whole number with a lower bound, or AUTO."""
+    """Field for a whole number with a lower bound, or AUTO."""
     return field(default=default, metadata={"bounds": {"ge": ge}, "words": (AUTO,)})
 
 
 LARGEST_SEED = 2**32 - 1
-"""NumPy's generators take no larger one."""
+"""The largest seed of NumPy's generators."""
 
 
 def default_cache() -> str:
@@ -119,7 +119,7 @@ class RecipeConfig:
     clip: float = number(0.0, ge=0)
     """Largest gradient norm; 0 means no clipping."""
     average: int = number(1, ge=1)
-    """Number of last checkpoints that are averaged for the test; 1: no averaging."""
+    """Number of checkpoints, the last ones, that are averaged for the test; 1: no averaging."""
     average_every: int | None = number(None, ge=1)
     """Steps between the checkpoints that are averaged; null: 1.5 % of the steps."""
     ema: float = number(0.0, ge=0, lt=1)
@@ -128,13 +128,13 @@ class RecipeConfig:
 
 UNSHARDED = (
     "Strategies that shard a network (fsdp, deepspeed, model_parallel) cannot be used: an update clips, projects and "
-    "averages whole weights. Where memory is short, lower trainer.tokens_per_batch."
+    "averages whole weights. To use less memory, lower trainer.tokens_per_batch."
 )
 
 
 @dataclass
 class TrainerConfig:
-    """Hardware and lengths."""
+    """Hardware, length of the training, and intervals."""
 
     accelerator: str = choice("cpu", "cpu", "gpu", "auto")
     """Where the run computes; `auto`: on a GPU if there is one."""
@@ -143,10 +143,10 @@ class TrainerConfig:
     nodes: int = number(1, ge=1, most=1 << 16)
     """Machines."""
     strategy: str = choice("auto", "auto", "ddp", "ddp_find_unused_parameters_true", remark=UNSHARDED)
-    """`ddp`: data-parallel training on several devices. The longer name: of a network that does not use all of its
-    parameters in each batch, which takes some more time."""
+    """`ddp`: data-parallel training on several devices. The longer name is for networks that do not use all of their
+    parameters in each batch, and is somewhat slower."""
     precision: str = choice("32-true", "32-true", "bf16-mixed", "64-true")
-    """As Lightning names it: float32, bf16 with float32 weights, or float64."""
+    """In Lightning's words: float32, bf16 with float32 weights, or float64."""
     compile: bool = False
     """torch.compile of the inner network."""
     max_steps: int = number(100_000, ge=1)
@@ -158,7 +158,7 @@ class TrainerConfig:
     checkpoint_every: int | None = number(None, ge=1)
     """Steps between checkpoints; null: at each validation."""
     checkpoint_minutes: float | None = number(None, gt=0)
-    """Minutes between checkpoints, beside `checkpoint_every`; null: no such limit."""
+    """Also write a checkpoint after this many minutes; null: never."""
     limit_val_batches: int | None = number(None, ge=1)
     """Batches of a validation; null: all."""
     limit_test: int | None = number(None, ge=1)
@@ -172,7 +172,7 @@ class TrainerConfig:
     max_nan_steps: int = number(0, ge=0)
     """Number of steps with a non-finite loss that are skipped and counted before the run fails."""
     extra: dict[str, Any] = field(default_factory=dict)
-    """Further arguments of Lightning's Trainer. Tables mark a row that has any, because they may change anything."""
+    """Further arguments of Lightning's Trainer. Tables mark rows with such arguments, which may change anything."""
 
 
 @dataclass
@@ -186,7 +186,7 @@ class LoggerConfig:
     entity: str | None = None
     """User or team in W&B; null: the account's own."""
     mode: str | None = choice(None, "online", "offline", "disabled")
-    """null: online when logged in, else offline."""
+    """null: online if logged in, otherwise offline."""
     tags: list[str] = field(default_factory=list)
     """Further tags in W&B."""
     further: dict[str, Any] = field(default_factory=dict)
@@ -195,18 +195,18 @@ class LoggerConfig:
 
 @dataclass
 class ResumeConfig:
-    """What may differ when an interrupted run is continued."""
+    """What may be different when an interrupted run is continued."""
 
     allow: list[str] = field(default_factory=list)
-    """Keys that may differ, such as `[trainer.max_steps]`."""
+    """Keys that may have new values, such as `[trainer.max_steps]`."""
 
 
 @dataclass
 class DebugConfig:
-    """Quick looks: tables mark the results of such a run, and never compare them."""
+    """Short trial runs: tables mark their results, and never compare them."""
 
     name: str | None = None
-    """Which quick look it is; null: an ordinary run."""
+    """The kind of trial run; null: an ordinary run."""
     overfit_batches: int = number(0, ge=0)
     """Train and validate on this many batches of the training data; 0: off."""
     profiler: str | None = choice(None, "simple", "advanced", "pytorch")
@@ -228,11 +228,11 @@ class VariationConfig:
     group: str | None = None
     """The table's own letter for the row (A to E)."""
     base: str | None = None
-    """The row it is compared with; itself: none."""
+    """The row that this row is compared with; its own name: none."""
     task: str = "translation"
     """The task of the row's system."""
     quoted: bool = False
-    """A system that the paper quotes: printed with its published figures, never trained."""
+    """true: a system that the paper quotes; it is printed with its published figures and never trained."""
     published: dict[str, Any] = field(default_factory=dict)
     """Published figures, by their names."""
     versions: dict[str, Any] = field(default_factory=dict)
@@ -249,18 +249,18 @@ class VariationConfig:
 
 @dataclass
 class PrunerConfig:
-    """When a trial of a search is given up (docs/search.md)."""
+    """When a trial of a search is stopped early (docs/search.md)."""
 
     kind: str = choice("none", "none", "median", "hyperband", "wilcoxon")
-    """By dev scores at validations (`median`, `hyperband`), or by a test over dev sentences (`wilcoxon`)."""
+    """By the dev scores of validations (`median`, `hyperband`), or by a test over dev sentences (`wilcoxon`)."""
     startup: int = number(5, ge=0)
-    """`median`: the first trials, which are never pruned."""
+    """`median`: number of first trials, which are never pruned."""
     warmup: int = number(0, ge=0)
     """`median`: no pruning before this step."""
     p: float = number(0.1, gt=0, lt=1)
     """`wilcoxon`: level of the test."""
     at: float = number(0.5, gt=0, lt=1)
-    """`wilcoxon`: the fraction of the training after which trials are compared."""
+    """`wilcoxon`: the fraction of training after which trials are compared."""
 
 
 @dataclass
@@ -270,21 +270,21 @@ class SearchConfig:
     space: dict[str, Any] = field(default_factory=dict)
     """What is varied: key to `interval(a,b)`, `choice(a,b)`, `range(a,b)`, or `{type: float, low: a, high: b}`."""
     trials: int | None = number(None, ge=1)
-    """Trials in all, however often the search is started; null: every cell (`sampler=grid`)."""
+    """Total number of trials, however often the search is started; null: every cell (`sampler=grid`)."""
     metrics: list[str] = field(default_factory=lambda: ["dev.bleu"])
     """What is optimised: dev.bleu, dev_ppl, parameters, flops, …; several with nsgaii, gp, tpe, random or grid."""
     directions: list[str] = field(default_factory=list)
-    """`maximize` or `minimize`, one a metric; empty: scores up, losses and costs down."""
+    """`maximize` or `minimize` for each metric; empty: scores are maximised, losses and costs minimised."""
     baseline: str | None = None
-    """A row, TABLE/ROW, that every trial starts from, and whose own values are the first trial."""
+    """A row, TABLE/ROW, whose configuration every trial starts from, and whose own values are the first trial."""
     sampler: str = choice("tpe", "tpe", "random", "grid", "gp", "nsgaii")
-    """How values are proposed, by Optuna."""
+    """Optuna's method to propose values."""
     seed: int = number(1, ge=0)
     """Seed of the sampler."""
     startup: int = number(10, ge=1)
     """Random trials before `tpe` or `gp` uses its model."""
     population: int = number(20, ge=2)
-    """`nsgaii`: trials of a generation."""
+    """`nsgaii`: trials in a generation."""
     pruner: PrunerConfig = field(default_factory=PrunerConfig)
     storage: str | None = None
     """A journal file or sqlite:///FILE; null: runs/NAME/study.log."""
@@ -292,7 +292,7 @@ class SearchConfig:
 
 @dataclass
 class TrialConfig:
-    """The trial of a search that a run belongs to; written by the search."""
+    """The trial of a search to which a run belongs; set by the search."""
 
     trial: int | None = number(None, ge=0)
     """Number of the trial."""
@@ -307,7 +307,7 @@ class SweepConfig:
     """A table, a grid or a search; see `sweeps/`."""
 
     name: str | None = None
-    """Folder of its runs below `runs`."""
+    """Folder of the sweep's runs, inside `runs`."""
     table: str | None = None
     """The table whose rows are trained: a folder of `conf/variation`."""
     rows: list[str] = field(default_factory=list)
@@ -315,31 +315,31 @@ class SweepConfig:
     seeds: list[int] = field(default_factory=lambda: [1])
     """Seeds of each row."""
     overrides: list[str] = field(default_factory=list)
-    """Applied to every row alike."""
+    """Overrides for every row."""
     at_once: int | str | None = number_or_auto(None, ge=1)
-    """Maximum number of rows at the same time; null: as many as the launcher has room for (on a CPU, one); `auto`: the
+    """Largest number of rows at the same time; null: as many as the launcher can run (on a CPU, one); `auto`: the
     number that is fastest on this machine's CPU, measured first."""
     retries: int = number(1, ge=0)
     """How often a failed row is retried before the sweep ends."""
     reuse: bool = True
-    """Rows that differ from another one only at test time test that one's weights instead of training their own."""
+    """A row that differs from another only at test time uses the other's trained weights."""
     lease_seconds: float = number(60.0, gt=0)
-    """Seconds without a sign of life after which another process may take over a run."""
+    """Seconds without a renewed lease after which another process may take over a run."""
     metric: str = "bleu"
-    """What the sweep's table compares: a score of the test set, SET.SCORE, dev_ppl or dev_nll."""
+    """The quantity that the sweep's table compares: a score of the test set, SET.SCORE, dev_ppl or dev_nll."""
     note: str | None = None
     """A remark, printed below the table."""
     search: SearchConfig = field(default_factory=SearchConfig)
 
     @property
     def most(self) -> int | None:
-        """`at_once` where it is a number; None: the pool knows how many it has room for."""
+        """`at_once` if it is a number; None: the pool decides."""
         return self.at_once if isinstance(self.at_once, int) else None
 
 
 @dataclass
 class RunConfig:
-    """The keys of every run. The task adds those of its model, its data and all else that it owns."""
+    """The keys of every run. The task adds those of its model, its data and whatever else it has."""
 
     task: str = "translation"
     """The task: `translation`, `parsing`, `question_answering`, or one of another package."""
@@ -354,19 +354,19 @@ class RunConfig:
     sweep: SweepConfig = field(default_factory=SweepConfig)
     search: TrialConfig = field(default_factory=TrialConfig)
     seed: int = number(1, ge=0, le=LARGEST_SEED)
-    """All randomness of the run is derived from it."""
+    """The seed of all random numbers of the run."""
     name: str | None = None
     """Name of a single run; null: made from the choices of the configuration."""
     runs: str = "runs"
     """Root of the run store."""
     force: bool = False
-    """Make a new attempt beside a finished run."""
+    """Make a new attempt in addition to a finished run."""
     deterministic: bool = False
     """Use deterministic algorithms only; on a GPU this costs time."""
     profile: str = choice("auto", "auto", "reference", "experimental")
     """`reference`: plain torch; `auto`: the fastest kernels that are known to be exact on this device;
     `experimental`: on a GPU, also kernels that have not run on one yet (docs/tour.md)."""
     rows: list[str] | None = None
-    """Rows to run of a sweep; null: those of the sweep file."""
+    """Rows of the sweep to run; null: those of the sweep file."""
     seeds: list[int] | None = None
-    """Seeds to run of a sweep; null: those of the sweep file."""
+    """Seeds of the sweep to run; null: those of the sweep file."""

@@ -42,11 +42,12 @@ OTHER_NAMES = {
 
 
 ANSWERS = {
-    "experiment": "a row of a table is variation=TABLE/ROW, and a whole table --multirun sweep=NAME",
-    "hparams_search": "a search is a sweep, as --multirun sweep=search_toy",
+    "experiment": "type variation=TABLE/ROW for a row of a table, --multirun sweep=NAME for a whole table",
+    "hparams_search": "a search is a sweep, such as --multirun sweep=search_toy",
     "ckpt_path": "an interrupted run continues from its last checkpoint when the same command is run again",
-    "callback": "callbacks=early_stopping chooses one of ours, callbacks.NAME={_target_: package.module.Class} any; "
-    "checkpoints, averaging and the progress bar are set by trainer.checkpoint_every, recipe.average, trainer.progress",
+    "callback": "callbacks=early_stopping chooses one of ours, callbacks.NAME={_target_: package.module.Class} any "
+    "other; checkpoints, averaging and the progress bar are set by trainer.checkpoint_every, recipe.average and "
+    "trainer.progress",
     "print_config": "--cfg job prints the configuration",
 }
 """What to type here for groups and keys of other projects that use Hydra and Lightning."""
@@ -55,15 +56,15 @@ ANSWERS |= dict.fromkeys(("resume", "resume_from_checkpoint", "checkpoint"), ANS
 OPTIONAL = ("sweep", "variation", "debug")
 """Groups without a default option."""
 OFF = {"logger": "none"}
-"""Groups that always have an option, and the one that means none."""
+"""Groups that always have an option, and the option that switches them off."""
 
 
 OPEN = ("callbacks", "trainer.extra", "logger.further", "model.options")
-"""Keys that hold what other packages define; Hydra wants `++` before keys that it does not know."""
+"""Keys whose contents other packages define; Hydra requires `++` before keys that are not in its schema."""
 
 
 def switched_off(line: str) -> str:
-    """The line in Hydra's words: it takes no null for a group, and `~logger` would leave the schema's default."""
+    """The line in Hydra's syntax, where a group cannot be null, and `~logger` would leave the schema's default."""
     name, _, value = line.lstrip("~").partition("=")
     if not line.startswith("~") and (name in OPEN[1:] or name.startswith(tuple(f"{key}." for key in OPEN))):
         return f"++{line}"
@@ -104,33 +105,33 @@ def options(loader: Loader, group: str) -> list[str]:
     """Return the options of a group; those in a subfolder as `table/row`."""
     found = sorted(loader.repository.get_group_options(group, ObjectType.CONFIG))
     if group == "hydra" or group.startswith("hydra/"):
-        return [name for name in found if name != "basic"]  # Hydra's own launcher and sweeper have no place here
+        return [name for name in found if name != "basic"]  # Hydra's own launcher and sweeper are not supported
     for name in sorted(loader.repository.get_group_options(group, ObjectType.GROUP)):
         found += [f"{name}/{option}" for option in options(loader, f"{group}/{name}")]
     return found
 
 
 def options_text(group: str, choice: str, valid: list[str]) -> str:
-    """Name the valid options of a group, the nearest ones first; of many only those, and where all of them are."""
+    """Name the most similar options of a group and then all valid ones; if they are many, where they are listed."""
     if not valid:
         return f" The group {group} is empty."
     table, _, row = choice.rpartition("/")
     rows = [option for option in valid if table and option.startswith(f"{table}/")]
     if rows:
         near = [f"{table}/{name}" for name in nearest(row, [option.removeprefix(f"{table}/") for option in rows], n=3)]
-        shown, of = rows, "this table the rows"
+        shown, of = rows, "Rows of this table"
     else:
         same_row = [option for option in valid if not table and option.rsplit("/", 1)[-1] == choice]
         near = same_row or nearest(choice, valid, n=3)
-        shown, of = valid, f"{group} valid choices"
+        shown, of = valid, f"Valid choices for {group}"
     said = f" Did you mean {' or '.join(map(repr, near[:3]))}?" if near else ""
     if len(shown) <= MANY:
-        return f"{said} For {of} are {', '.join(shown)}."
-    return f"{said} There are {len(shown)}: {listing()}."
+        return f"{said} {of}: {', '.join(shown)}."
+    return f"{said} There are {len(shown)}; {listing()}."
 
 
 def listing() -> str:
-    """Say where all options of all groups are named, those of other packages too."""
+    """Say which command lists all options of all groups, including those of other packages."""
     return f"{spelled('train')} --help lists them"
 
 
@@ -140,7 +141,7 @@ def unknown_key(name: str, line: str, keys: list[str], groups: list[str], loader
     if name in ANSWERS:
         return f"{line}: there is no key or group '{name}': {ANSWERS[name]}."
     if (several := {"row": "rows", "seed": "seeds"}.get(name)) and several in keys:
-        one = " One run of a row is variation=TABLE/ROW." if name == "row" and "variation.row" in keys else ""
+        one = " For one run of a row, type variation=TABLE/ROW." if name == "row" and "variation.row" in keys else ""
         return f"{line}: there is no key or group '{name}'. Did you mean {several}=[{value.strip('[]')}]?{one}"
     group = None if last.lower() in OTHER_NAMES else _near_group(name, value, groups, loader)
     if group is not None:

@@ -1,7 +1,7 @@
-"""What a configuration needs from this machine: folders and devices.
+"""What a configuration needs on this machine: folders and devices.
 
-Faults of the configuration alone are found in `faults.py`, on any machine; these are looked for where the run starts,
-before its folder is made.
+`faults.py` finds faults that do not depend on the machine; these are checked where the run starts, before its folder
+is made.
 """
 
 from variations.configuration.extras import EXTRAS, lacking
@@ -10,12 +10,12 @@ from variations.configuration.tasks import named
 
 
 def faults(config: RunConfig) -> list[str]:
-    """Sentences on what is missing here; empty if the run can start."""
+    """What is missing here, one sentence each; empty if the run can start."""
     return [*named(config.task).missing(config), *_devices(config), *_logger(config)]
 
 
 def _logger(config: RunConfig) -> list[str]:
-    """A logger that was asked for by name and is not installed."""
+    """A logger that was named but is not installed."""
     kind = "wandb" if config.logger.kind == "auto" and config.logger.mode == "online" else config.logger.kind
     return lacking(kind, f"logger={kind}") if kind in EXTRAS and config.logger.mode != "disabled" else []
 
@@ -28,9 +28,9 @@ def _devices(config: RunConfig) -> list[str]:
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if count == 0:
         return [
-            "trainer.accelerator=gpu: torch finds no GPU on this machine. Use trainer=cpu, or with trainer=ddp "
+            "trainer.accelerator=gpu: torch finds no GPU on this machine. Use trainer=cpu, or add to trainer=ddp "
             "trainer.accelerator=cpu."
         ]
     if config.trainer.devices > count:
-        return [f"trainer.devices={config.trainer.devices}: torch finds {count} on this machine."]
+        return [f"trainer.devices={config.trainer.devices}: torch finds only {count} on this machine."]
     return []

@@ -1,8 +1,7 @@
-"""Which tasks there are, and what configuring a run must know of one. The rest of a task is in `tasks/task.py`.
+"""The tasks, and what the configuration of a run must know about them. The rest of a task is in `tasks/task.py`.
 
-Built-in tasks are listed here. A package of somebody else's adds its own by an entry point of the group
-`variations.tasks` (`name = "package.module:TASK"`). A task is imported when a configuration names it, and importing it
-imports no torch.
+Built-in tasks are listed here. Other packages add theirs by an entry point in the group `variations.tasks`
+(`name = "package.module:TASK"`). A task is imported when a configuration names it, and its module imports no torch.
 """
 
 import dataclasses
@@ -29,50 +28,50 @@ ENTRY_POINTS = "variations.tasks"
 
 
 class Configured(Protocol):
-    """What a task says of its configuration; what has an answer here need not be said."""
+    """What a task defines about its configuration; members with a default here need not be defined."""
 
     name: str
-    """As in `task=NAME`."""
+    """The name in `task=NAME`."""
     schema: type[RunConfig]
     """All keys of its runs, with types, choices and bounds."""
     rules: Rules = Rules()
     """Combinations of keys that cannot work."""
     incidental: Sequence[str] = ("data.root", "data.cache")
-    """Keys of its own that do not make a run another run: places, names, words."""
+    """Keys of its own that do not identify a run: paths, names, labels."""
     test_only: Sequence[str] = ()
-    """Keys of its own that training does not read: runs that differ in nothing else share their weights."""
+    """Keys of its own that training does not read: runs that differ only in these can share their weights."""
 
     symbols: Mapping[str, str] = {}
-    """The papers' names of keys, for what a row changes: `{"model.h": "heads"}`."""
+    """The papers' names of keys, for descriptions of changes: `{"model.h": "heads"}`."""
     silent: Sequence[str] = ()
-    """Keys that make no row another experiment, besides `incidental` ones."""
+    """Keys that do not make a row a different experiment, besides the `incidental` ones."""
 
     def effective(self, flat: dict[str, Any]) -> dict[str, Any]:
-        """A flat configuration, with values left to their defaults filled in."""
+        """A flat configuration in which defaults are filled in."""
         return flat
 
     def without_effect(self, flat: Mapping[str, Any]) -> Sequence[str]:
-        """Keys and groups that change nothing in a run of this flat configuration."""
+        """Keys and groups that have no effect in a run of this flat configuration."""
         return ()
 
     def label(self, config: Any) -> list[str]:
-        """What names a run of its own outside a sweep: `["weighted", "N2", "d128", "toy"]`."""
+        """Parts of the name of a single run, outside a sweep: `["weighted", "N2", "d128", "toy"]`."""
         return [config.task]
 
     def own_text(self, config: Mapping[str, Any]) -> bool:
-        """Whether the folder `data.root` says which data are meant, because they are the user's own."""
+        """Whether the data are the user's own, so that the folder `data.root` identifies them."""
         return False
 
     def idle(self, typed: Sequence[str], configs: Sequence[Any]) -> list[Fault]:
-        """Faults of typed overrides that have no effect in any of the runs."""
+        """Faults for typed overrides that have no effect in any of the runs."""
         return []
 
     def unusable_files(self, configs: Sequence[Any]) -> list[Fault]:
-        """Faults of the user's own files that are quickly seen, each once; before any work."""
+        """Faults of the user's own files that are quick to find, each reported once, before any work."""
         return []
 
     def missing(self, config: Any) -> list[str]:
-        """What the run needs and this machine lacks: the folder of its data, if one is named."""
+        """What the run needs but this machine lacks: the folder of its data, if one is named."""
         root = getattr(getattr(config, "data", None), "root", None)
         if root is None or Path(root).expanduser().is_dir():
             return []
@@ -80,7 +79,7 @@ class Configured(Protocol):
 
 
 def names() -> list[str]:
-    """Every task that can be named: ours and those of installed packages."""
+    """All tasks: ours and those of installed packages."""
     return sorted({*BUILT_IN, *(point.name for point in metadata.entry_points(group=ENTRY_POINTS))})
 
 
@@ -89,7 +88,7 @@ def named(name: str) -> Any:
     """The task of that name.
 
     Raises:
-        ConfigError: There is none, or the package that brings it cannot be imported.
+        ConfigError: There is none, or its package cannot be imported.
     """
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
@@ -106,7 +105,7 @@ def named(name: str) -> Any:
 
 
 def task_of(config: Mapping[str, Any]) -> Any:
-    """The task of a stored configuration; those made before there were several name none. Raises as `named`."""
+    """The task of a stored configuration; the oldest ones name none. Raises the same as `named`."""
     return named(config.get("task") or DEFAULT)
 
 
@@ -114,11 +113,11 @@ _JOINED: dict[tuple[type[RunConfig], type[RunConfig]], type[RunConfig]] = {}
 
 
 def schema_for(verb: type[RunConfig], name: str | None) -> type[RunConfig]:
-    """A verb's schema that takes all keys of a run, for the task of that name: the keys of both. Raises as `named`."""
+    """The schema of a verb that takes all keys of a run, with those of task `name`. Raises the same as `named`."""
     schema = schema_of(name)
     if issubclass(schema, verb) or verb is schema_of(None):  # a verb without keys of its own, such as `train`
         return schema
-    if issubclass(verb, schema):  # joined before
+    if issubclass(verb, schema):  # already joined
         return verb
     if (schema, verb) not in _JOINED:
         _JOINED[schema, verb] = dataclasses.make_dataclass(verb.__name__, [], bases=(schema, verb))
@@ -126,6 +125,6 @@ def schema_for(verb: type[RunConfig], name: str | None) -> type[RunConfig]:
 
 
 def schema_of(name: str | None) -> type[RunConfig]:
-    """The configuration's schema of a task; of the default one where no name is given. Raises as `named`."""
+    """The configuration schema of a task, by default of the default task. Raises the same as `named`."""
     schema: type[RunConfig] = named(name or DEFAULT).schema
     return schema

@@ -49,13 +49,13 @@ class ModelConfig:
     tying: str = choice("three_way", "three_way", "decoder", "none")
     """Which of source embedding, target embedding and output projection share one matrix."""
     target_vocabulary: int | None = number(None, ge=8, most=1 << 24)
-    """Rows of a target vocabulary of its own; null: source and target have one vocabulary."""
+    """Rows of a separate target vocabulary; null: source and target share one vocabulary."""
     attention_bias: bool = True
     """Whether the projections of attention have biases."""
     ffn_bias: bool = True
     """Whether the feed-forward networks have biases."""
     init: str = choice("fused_qkv", "fused_qkv", "xavier")
-    """`fused_qkv`: Xavier bounds of one d -> 3d (2d) matrix for q, k, v, as in the code behind the paper."""
+    """`fused_qkv`: Xavier bounds of one d → 3d (2d) matrix for q, k, v, as in the code behind the paper."""
     decoder_start: str = choice("zero", "zero", "bos")
     """What the decoder reads before the first target token: a vector of zeros, or the BOS embedding."""
     attention: str = choice_or_class("dot_product", "dot_product", "additive", "restricted")
@@ -67,7 +67,7 @@ class ModelConfig:
 
     @property
     def head_widths(self) -> tuple[int, int]:
-        """d_k and d_v in force: as set, or d_model / h."""
+        """Effective d_k and d_v: as set, or d_model / h."""
         width = self.d_model // self.h
         return self.d_k or width, self.d_v or width
 
@@ -111,14 +111,14 @@ class BranchConfig:
     decoder: str = choice("cross", "cross", "self", "both", "both_shared_ffn", "none")
     """Which attention of a decoder layer is branched."""
     constraint: str = choice("project", "project", "softmax", "softmax_xM", "renormalise", "sigmoid", "none")
-    """How κ and α are kept on the simplex (`project`: Euclidean projection after every update). `softmax_xM` is M times
-    a point of it; `sigmoid` and `none` leave it."""
+    """How κ and α are kept on the simplex (`project`: Euclidean projection after every update). `softmax_xM` gives M
+    times a point of the simplex; `sigmoid` and `none` do not keep to it."""
     init: str = choice("random", "random", "uniform")
     """Initial κ and α: uniform random numbers divided by their sum, or 1/M."""
     residual: str = choice("outer", "outer", "outer+inner", "per_branch_into_ffn", "none")
-    """Where a residual is added: around the sub-layer, around each branch's FFN too, or into each FFN's input."""
+    """Where a residual is added: around the sub-layer, also around each branch's FFN, or to each FFN's input."""
     inner_norm: bool = False
-    """A layer norm on each branch's input to its FFN."""
+    """Apply a layer norm to the input of each branch's FFN."""
     wo_bias: str = choice("none", "none", "single", "per_branch")
     """Bias of W_O: none, one for all branches, or one for each."""
     impl: str = choice("composed", "composed", "naive")
@@ -127,14 +127,14 @@ class BranchConfig:
     rescale: str = choice("none", "none", "M", "M2")
     """Multiply the sum over branches by M or M²."""
     kappa: bool = True
-    """Whether κ is learned; constant 1/M otherwise (1 under `softmax_xM`, whose weights sum to M)."""
+    """Whether κ is learned; otherwise it is constantly 1/M (1 with `softmax_xM`, whose weights sum to M)."""
     alpha: bool = True
-    """Whether α is learned; constant 1/M otherwise (1 under `softmax_xM`)."""
+    """Whether α is learned; otherwise it is constantly 1/M (1 with `softmax_xM`)."""
     scope: str = choice("sublayer", "sublayer", "shared_enc_dec")
-    """`shared_enc_dec`: encoder and decoder layer i have one κ and one α."""
+    """`shared_enc_dec`: encoder layer i and decoder layer i share κ and α."""
     gate: GateConfig = field(default_factory=GateConfig)
     train_mode: str = choice("learned", "learned", "uniform", "random_per_step")
-    """Weights used in training: learned, all equal (1/M, or 1 under `softmax_xM`), or drawn at random in each step
+    """Weights used in training: learned, all equal (1/M, or 1 with `softmax_xM`), or drawn at random in each step
     (Shake-Shake)."""
     eval_mode: str = choice("learned", "learned", "uniform", "random_uniform", "random_dirichlet")
     """Weights used at test time (Table 3 of Ahmed et al.)."""
@@ -150,7 +150,7 @@ class BranchConfig:
     """Subtract the mean of the gradient of κ and of α before Adam sees it."""
 
     def branches(self, model: ModelConfig) -> int:
-        """M in force: as set, or h."""
+        """Effective M: as set, or h."""
         return self.M or model.h
 
     def ffn_width(self, model: ModelConfig) -> int:
@@ -170,7 +170,7 @@ class BranchConfig:
 
 @dataclass
 class SequenceRecipe(RecipeConfig):
-    """A recipe for models that read and write sequences of sub-words."""
+    """A recipe for sequence-to-sequence models on sub-words."""
 
     label_smoothing: float = number(0.1, ge=0, lt=1)
     """ε_ls; 0: none."""
@@ -182,7 +182,7 @@ class SequenceRecipe(RecipeConfig):
 
 @dataclass
 class SequenceTrainer(TrainerConfig):
-    """Lengths that such models count in tokens."""
+    """Batch sizes and validation of such models."""
 
     tokens_per_batch: int | None = number(None, ge=1)
     """Padded tokens per side of one forward pass on one device; null: all of recipe.batch_tokens at once."""
@@ -192,7 +192,7 @@ class SequenceTrainer(TrainerConfig):
 
 @dataclass
 class SequenceData:
-    """The vocabulary of such models, and what they leave out."""
+    """The vocabulary of such models, and the length above which they drop pairs."""
 
     vocabulary: int = number(8000, ge=32, most=1 << 24)
     """Rows of the shared sub-word vocabulary (special symbols included)."""

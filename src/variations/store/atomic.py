@@ -23,7 +23,7 @@ from variations.system.errors import RunFailedError, UserError
 FULL = (errno.ENOSPC, errno.EDQUOT)
 BROKEN = (errno.EIO, errno.EROFS, errno.ESTALE)
 LARGEST = 64 << 20
-"""Bytes of a file of keys and values that are read; runs write some thousands."""
+"""The largest file of keys and values that is read, in bytes; runs write some thousands."""
 DEEPEST = 60
 TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 
@@ -65,7 +65,7 @@ def disk_refusals_told() -> Iterator[None]:
     except OSError as error:
         if error.errno not in (*FULL, *BROKEN, errno.EACCES):
             raise
-        what, remedy = ("is full", "make room") if error.errno in FULL else ("cannot be written", "repair that")
+        what, remedy = ("is full", "free some space") if error.errno in FULL else ("cannot be written to", "repair it")
         raise RunFailedError(
             f"the disk {what}: {error}. Checkpoints are untouched: {remedy} and run the same command again to continue."
         ) from error
@@ -73,7 +73,7 @@ def disk_refusals_told() -> Iterator[None]:
 
 @contextmanager
 def told_if_unwritable(path: Path, advice: str = "; choose another file with out=FILE.") -> Iterator[None]:
-    """Raise a UserError where `path` cannot be written; `advice` is the end of its sentence."""
+    """Raise a UserError if `path` cannot be written; `advice` ends its message."""
     try:
         yield
     except OSError as error:
@@ -84,7 +84,7 @@ def refuse_unwritable(**files: str | None) -> None:
     """Check that files can be written before any work is done; nothing is left behind.
 
     Args:
-        files: By key of the command line; None is passed over.
+        files: By key of the command line; None is skipped.
 
     Raises:
         UserError: one cannot be made, or is a folder.
@@ -164,7 +164,7 @@ def read_yaml(path: Path) -> Any:
 
 
 _AS_WRITTEN = re.compile(r"(?=[a-z_])(?:(?:[a-z_]\w*:(?: [^&*!\n]*)?|(?: |- )[^&*!\n]*)\n)+")
-"""Text as `write_yaml` writes a mapping: nothing but its keys, and items of lists, stands at the left margin."""
+"""Text as `write_yaml` writes a mapping: only keys and list items start at the left margin."""
 _KEY = re.compile(r"^(?=\w)", re.MULTILINE)
 
 
@@ -193,7 +193,8 @@ def _copied(value: Any) -> Any:
 def _parsed(text: str) -> Any:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     if "*" in text and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=loader)):
-        raise ValueError("it repeats parts of itself by aliases")  # a few lines of them can expand without limit
+        # A few lines of them can expand without limit.
+        raise ValueError("it repeats parts of itself through YAML aliases")
     return shallow(yaml.load(text, Loader=loader))  # noqa: S506 (both loaders are the safe ones)
 
 

@@ -36,9 +36,9 @@ def build(folder: Path, number: int) -> None:
             (folder / name).mkdir(exist_ok=True)
     for place in _places(folder):
         for former in place.glob(f"{PREFIX}*"):
-            # One of our own number is of a lease whose file a power cut has taken: numbers are given once.
+            # One with our own number belongs to a lease whose file was lost in a power cut: numbers are given once.
             given = former.name.removeprefix(PREFIX)
-            if not given.isdigit() or int(given) > number:  # else a lease's file in the making: `.lease-3.json.…`
+            if not given.isdigit() or int(given) > number:  # otherwise a lease's unfinished file, `.lease-3.json.…`
                 continue
             # From here on its holder cannot write.
             former.replace(place / f".former{former.name}-{secrets.token_hex(4)}")

@@ -35,7 +35,7 @@ INCIDENTAL = (
     "variation.source",
     "variation.task",
 )
-"""Paths, names and labels: changing them does not make it another run."""
+"""Paths, names and labels: a run with other values of these is still the same run."""
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -51,7 +51,7 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def identity(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Flat keys that identify the run, without those that have the schema's default value.
+    """Flat keys that identify the run, except those with the schema's default value.
 
     Since defaults are left out, an old run keeps its identity when the schema gains a key.
     """
@@ -66,7 +66,7 @@ def identity(config: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def _left_out(key: str, task: str, own_text: bool) -> bool:
-    """Whether a key is incidental. For a user's own text, the folder is not: it says which text it is."""
+    """Whether a key is incidental. The folder of a user's own text is not: it identifies the text."""
     return not (own_text and key == "data.root") and is_incidental(key, {"task": task})
 
 

@@ -1,7 +1,7 @@
 """The inputs of a run: the fingerprint of each is stored in the run's folder and compared before the run continues.
 
 A task names its inputs (texts, a vocabulary, prepared files) with their SHA-256. This module stores and compares the
-fingerprints whatever they stand for.
+fingerprints, whatever the inputs are.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ FILE = "inputs.json"
 def remembered(folder: RunFolder) -> dict[str, str]:
     """Name and SHA-256 of each input of the run; empty if none was stored.
 
-    A run older than inputs.json has those of its unpacked texts in its data card.
+    For a run older than inputs.json, those of its unpacked texts in its data card.
 
     Raises:
         UserError: the file is damaged.
@@ -32,7 +32,7 @@ def remembered(folder: RunFolder) -> dict[str, str]:
     except (OSError, ValueError) as error:
         raise UserError(f"Cannot read {path}: {error}.") from error
     if not isinstance(stored, dict):
-        raise UserError(f"Cannot read {path}: it does not hold a JSON object.")
+        raise UserError(f"Cannot read {path}: it does not contain a JSON object.")
     return {str(name): str(value) for name, value in stored.items()}
 
 
@@ -46,7 +46,7 @@ def _by_card(folder: RunFolder) -> dict[str, str]:
 
 
 def changed(folder: RunFolder, now: Mapping[str, str]) -> list[str]:
-    """Return the names of inputs that have changed since the run; names that occur on one side only do not count."""
+    """Return the names of inputs that have changed since the run; names known on one side only do not count."""
     before = remembered(folder)
     return sorted(name for name in before.keys() & now.keys() if before[name] != now[name])
 
@@ -62,7 +62,7 @@ def refuse_changed(folder: RunFolder, now: Mapping[str, str]) -> None:
     if found := changed(folder, now):
         raise UserError(
             f"{folder.path} was started with other inputs: {', '.join(found)} {'have' if len(found) > 1 else 'has'} "
-            "changed since. Restore the former inputs to continue the run, or start it again with the present ones "
+            "changed since. Restore the former inputs to continue the run, or start again with the present ones "
             "under another name (name=…, a sweep: sweep.name=…) or as a new attempt beside it (force=true)."
         )
 
@@ -87,8 +87,9 @@ def keep(folder: RunFolder, source: Path) -> dict[str, str]:
     if own.exists() and folder.begun():
         if file_sha256(own) != sha256:
             raise UserError(
-                f"{own} does not match the present inputs: the run was begun with others, or the file is damaged. "
-                "Restore the former ones, or start again under another name (name=…) or as a new attempt (force=true)."
+                f"{own} does not match the present inputs: the run was started with others, or the file is damaged. "
+                "Restore the former inputs, or start again under another name (name=…) or as a new attempt "
+                "(force=true)."
             )
     elif not own.exists() or file_sha256(own) != sha256:
         with replaced(own) as temporary:
@@ -104,7 +105,7 @@ def kept(folder: RunFolder, name: str) -> Path:
     """
     path = folder.path / name
     if not path.exists():
-        raise UserError(f"{folder.path} has no {name}: the run has not begun to train.")
+        raise UserError(f"{folder.path} has no {name}: the run has not started training.")
     known = remembered(folder).get(name)
     if known is not None and file_sha256(path) != known:
         raise UserError(

@@ -31,9 +31,9 @@ from variations.store.process_identity import Process
 from variations.system.errors import ExitCode, InUseError, TakenOverError, UserError
 
 SECONDS = 60.0
-"""A lease is free if its holder has not renewed it for so long; the holder renews it six times in that time."""
+"""A lease is free if it has not been renewed for this long; its holder renews it six times in this time."""
 SILENT = 3600.0
-"""Readers take a holder on another machine for dead if it has written nothing for so long."""
+"""Readers assume that a holder on another machine is dead if it has written nothing for this long."""
 NAME = re.compile(r"lease-(\d+)\.json")
 KEY_SECONDS = 3.0
 """How long a run that was started waits for the sweep to record the key under which it was submitted."""
@@ -42,7 +42,7 @@ _held: set[str] = set()
 """Tokens of the leases that this process holds; on a full disk, the files may say otherwise."""
 
 Alive = Callable[[str, str], bool | None]
-"""Takes a pool's name and a key; whether that job is queued or running, None if unknown."""
+"""From a pool's name and a key: whether that job is queued or running, None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Record:
         return Process(self.pid, self.host, self.place, self.born)
 
     def who(self) -> str:
-        """Return the holder in words."""
+        """Describe the holder."""
         return f"process {self.pid} on {self.host} since {self.since}"
 
 
@@ -107,8 +107,8 @@ def _numbers(folder: Path) -> list[int]:
 def silent(folder: Path, *others: Path) -> bool:
     """Return whether the lease of a run is unheld, or its holder has not written for SILENT seconds; for readers only.
 
-    A single look sees no more than the times of files, set by another machine's clock, so this never decides whether
-    the lease may be taken over.
+    This reads the times of files, which another machine's clock may have set, so it never decides whether the lease
+    may be taken over.
 
     Args:
         folder: The run's folder.
@@ -218,13 +218,13 @@ class Lease:
         text = json_text(self._content()) + "\n"
         try:
             temporary.write_text(text, encoding="utf-8")
-            flush(temporary)  # after a power cut, an empty lease would count as held until its time was over
+            flush(temporary)  # after a power cut, an empty lease would count as held until it expired
             try:
                 os.link(temporary, self.path)
             except FileNotFoundError:  # whoever holds the run by now has removed our temporary file as a remnant
                 return False
             except FileExistsError:
-                # A network file system may repeat a request whose answer was lost: then the file is this very one.
+                # A network file system may repeat a request whose answer was lost; the existing file is then our own.
                 with suppress(FileNotFoundError):  # as above
                     return temporary.samefile(self.path)
                 return False
@@ -235,7 +235,7 @@ class Lease:
             temporary.unlink(missing_ok=True)
 
     def _make_without_links(self, text: str) -> bool:
-        """The same where a reader may find the file empty; it then takes the lease for held."""
+        """The same without links; a reader that finds the file still empty assumes that the lease is held."""
         try:
             with self.path.open("x", encoding="utf-8") as file:
                 try:
@@ -315,7 +315,7 @@ def alone(folder: Path) -> Iterator[None]:
     """Hold the lease of a run for a moment, unless this process holds it already.
 
     Raises:
-        InUseError: another process holds the lease; the sentence names it.
+        InUseError: another process holds the lease; the message names it.
     """
     record = read(folder)
     if record is not None and record.token in _held:
@@ -374,4 +374,4 @@ def _beat(lease: Lease, every: float, stop: threading.Event) -> None:
                 f"error: {lease.folder} was taken over, because this process did not renew its lease in time.\n"
             )
             sys.stderr.flush()
-            os._exit(ExitCode.HELD)  # at once, without writing anything: the folder belongs to another process now
+            os._exit(ExitCode.HELD)  # at once and without writing: the folder now belongs to another process

@@ -56,9 +56,9 @@ def next_attempt(path: Path | str) -> Path:
 
 
 def workplace(path: Path | str, *, force: bool = False) -> Path:
-    """Where the run of `path` (seed<k>) is to be done: in the attempt to read; with `force` in a new one.
+    """Where the run of `path` (seed<k>) is to be executed: in the latest attempt, or with `force` in a new one.
 
-    A new attempt that is not finished, and has not lost its checkpoints, is gone on with. Makes no folder.
+    With `force`, an unfinished new attempt that has not lost its checkpoints is continued. Makes no folder.
     """
     if not force:
         found = latest(path)

@@ -18,14 +18,14 @@ def run_folder(config: RunConfig) -> Path:
     """Return the home of a run: the same for the same configuration.
 
     Raises:
-        UserError: A name holds a slash or could otherwise leave the run store.
+        UserError: A name contains a slash or could otherwise leave the run store.
     """
     sweep, row = config.sweep.name, config.name or config.variation.row
     return run_home(Path(config.runs).expanduser(), seed=config.seed, sweep=sweep, row=row, name=run_name(config))
 
 
 def run_name(config: RunConfig) -> str:
-    """Return `name`, or one made of the main choices and the identity: `weighted-N2-d128-toy-quick-1a2b3c4d`.
+    """Return `name`, or a name made of the main choices and the identity: `weighted-N2-d128-toy-quick-1a2b3c4d`.
 
     Runs that differ only in the seed share it.
     """
@@ -41,6 +41,6 @@ def run_name(config: RunConfig) -> str:
 
 
 def safe_name(text: str, identity: str = "", longest: int | None = LONGEST) -> str:
-    """Return `text` as a folder's name: letters, digits and `-_.=,+`; cut when long, and then ending in `identity`."""
+    """Return `text` as a folder's name: letters, digits and `-_.=,+`; a long one is cut and ends in `identity`."""
     name = re.sub(r"[^\w.=,+-]+", "_", text, flags=re.ASCII).lstrip("._").rstrip("_") or "run"
     return name if longest is None or len(name) <= longest else f"{name[: longest - 9]}-{identity}"[:longest]

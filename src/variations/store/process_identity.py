@@ -1,4 +1,4 @@
-"""The identity of a process, and whether it still runs: a process number alone is reused by the system.
+"""The identity of a process, and whether it still runs. A process number alone is not enough: systems reuse them.
 
 A process is identified by its machine (and container), its number there, and its start time. Systems other than Linux
 leave the time out.
@@ -32,7 +32,7 @@ class Process:
 
     @property
     def key(self) -> str:
-        """The process in one word: `1234@host/place/born`."""
+        """The process as one word: `1234@host/place/born`."""
         return f"{self.pid}@{self.host}/{self.place}/{self.born}"
 
     @classmethod

@@ -51,10 +51,10 @@ class SweepDefinition:
     metric: str = "bleu"
     note: str | None = None
     further: tuple[int, ...] = ()
-    """Those of `seeds` that were not asked for, but of which some row has a run."""
+    """Those of `seeds` that the sweep does not ask for, but for which some row has a run."""
 
     def base_of(self, row: RowDefinition) -> RowDefinition | None:
-        """The row it is compared with: the one it names, else the first; None for that row itself."""
+        """The row that `row` is compared with: the one it names, else the first; None if that is `row` itself."""
         found = next((other for other in self.rows if other.row == row.base), self.rows[0])
         return None if found.row == row.row else found
 
@@ -69,15 +69,15 @@ def define(
 ) -> SweepDefinition:
     """The table of `sweep`, restricted to `rows` and `seeds` if given.
 
-    Rows are those that the sweep names; if none, all of its table; for a grid without a table, those in `store`.
-    Seeds are those of the sweep, and all others that `store` has of its rows.
-    Raises UserError if there are no rows, or if `rows` or `seeds` is empty, repeats one, or names an unknown one.
+    Rows are those that the sweep names, or else all of its table, or for a grid without a table those in `store`.
+    Seeds are those of the sweep, and all others that its rows have in `store`.
+    Raises UserError if there are no rows, or if `rows` or `seeds` is empty, has a duplicate, or has an unknown name.
     """
     for key, chosen in (("rows", rows), ("seeds", seeds)):
         if chosen is not None and not chosen:
-            raise UserError(f"{key}=[] selects none: name some, or leave it out for all.")
+            raise UserError(f"{key}=[] selects nothing: name some, or leave it out for all.")
         if chosen is not None and len(set(chosen)) < len(chosen):
-            raise UserError(f"{key}={[*chosen]} names one twice: leave the second out.")
+            raise UserError(f"{key}={[*chosen]} has a duplicate: name each only once.")
     name = sweep.name or "single"
     in_table = doors.files(f"variation/{glob.escape(sweep.table or name)}/*.yaml", conf)
     references = list(sweep.rows) or sorted(path.name.removesuffix(".yaml") for path in in_table)
@@ -110,7 +110,7 @@ def define(
 
 
 def _stored_seeds(home: Path, rows: Sequence[RowDefinition], *, begun: bool) -> set[int]:
-    """Seeds with a run of any of the rows, or with one that has `begun`: one that only waits is not asked for."""
+    """Seeds of which any of the rows has a run; with `begun`, only runs that have begun count, not waiting ones."""
     folders = (path for row in rows for path in home.glob(f"{glob.escape(row.row)}/*") if path.is_dir())
     found = ((SEED_FOLDER.fullmatch(path.name), path) for path in folders)
     return {int(match[1]) for match, path in found if match and (not begun or RunFolder(path).begun())}
@@ -151,9 +151,9 @@ def _crossed(row: RowDefinition, home: Path, first: str) -> list[RowDefinition]:
 
 
 def stated(row: str, table: str, conf: Path = CONF) -> dict[str, Any]:
-    """The keys that a row's file sets, and the files that it inherits, as flat keys with values as they are written.
+    """The keys that a row's file and the files that it inherits set, as flat keys with unresolved values.
 
-    Of the options that it chooses, those of the groups `branch` and `positions` count, which no other group changes.
+    Of the groups, only `branch` and `positions` are included, whose keys no other group changes.
     """
     found = doors.files(f"variation/{glob.escape(table)}/{glob.escape(row)}.yaml", conf)
     if not found:
@@ -174,10 +174,9 @@ def stated(row: str, table: str, conf: Path = CONF) -> dict[str, Any]:
 
 
 def edited(row: str, table: str, config: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Keys to which a row's file gives another value now than its run has: `{"model.h": (8, 16)}`, run's value first.
+    """Keys whose value in a row's file is no longer that of its run: `{"model.h": (8, 16)}`, the run's value first.
 
-    Values that the file refers to others for, and keys that the sweep sets, do not count, nor do the trainer's, which
-    are often typed.
+    Interpolated values, keys that the sweep sets, and the trainer's keys, which are often typed, do not count.
     """
     sweep, flat, usual = config.get("sweep") or {}, flatten(config), defaults(config)
     typed = {str(line).partition("=")[0].lstrip("+~") for line in sweep.get("overrides") or []}
@@ -202,7 +201,7 @@ def _resolved(value: Any, config: Mapping[str, Any]) -> Any:
 
 
 def told_apart(rows: Sequence[RowDefinition]) -> tuple[RowDefinition, ...]:
-    """The rows with unique labels: where two agree, the table's letter or else the row's name is added."""
+    """The rows with unique labels: equal labels get the table's letter, or else the row's name."""
     for part in ("group", "row"):
         count = Counter(row.label for row in rows)
         words = {row.row: getattr(row, part) for row in rows if count[row.label] > 1}
@@ -234,7 +233,7 @@ def _mapping(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise UserError(f"Cannot read {path}: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
-        raise UserError(f"Cannot read {path}: it holds no keys and values.")
+        raise UserError(f"Cannot read {path}: it does not contain keys and values.")
     return content
 
 
@@ -274,8 +273,8 @@ def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tup
 def varied(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Keys that have several values among `configs`: `{"model.h": [8, 16, None], …}`, a value for each of them.
 
-    As for `changes`, with None where a configuration is empty or a key has no effect. A default that follows from other
-    keys is no value of its own: `model.d_k` is among the keys only where some configuration sets it.
+    As in `changes`; None where a configuration is empty or a key has no effect. Defaults that are derived from other
+    keys are not filled in: `model.d_k` is among the keys only if some configuration sets it.
     """
     flats = [{**defaults(config), **flatten(config)} if config else {} for config in configs]
     stated = [flat for flat in flats if flat]
@@ -301,7 +300,7 @@ def differences(
     Args:
         base: Configuration of the base row.
         config: Configuration of the row.
-        parameters: Trainable parameters of both, where known.
+        parameters: Trainable parameters of both, None if unknown.
     """
     return in_words(changes(base, config), config, parameters)
 
@@ -311,7 +310,7 @@ def in_words(
     config: Mapping[str, Any],
     parameters: tuple[int | None, int | None] = (None, None),
 ) -> str:
-    """What `changes` found in `config`, as `differences` says it."""
+    """What `changes` found in `config`, in the form that `differences` returns."""
     found = dict(changed)
     if found.get("model.d_v") == found.get("model.d_k"):
         found.pop("model.d_v", None)  # d_k stands for both, as in the papers' tables

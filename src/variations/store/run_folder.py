@@ -90,7 +90,7 @@ class RunFolder:
 
     @property
     def seed(self) -> int:
-        """Seed in the folder's name; 0 if the name holds none."""
+        """Seed in the folder's name; 0 if there is none."""
         match = SEED_FOLDER.fullmatch(self.path.name)
         return int(match[1]) if match else 0
 
@@ -120,17 +120,17 @@ class RunFolder:
         """Check that a run which has written checkpoints still has one.
 
         Raises:
-            UserError: they are gone; trained from the start, the run would end without a word of that.
+            UserError: they are gone; the run would silently train from the start.
         """
         if (step := self.lost_checkpoint()) is not None:
             raise UserError(
-                f"{self.path} was trained to step {step} at least, but {self.checkpoints} holds no checkpoint any "
-                "more: put the checkpoints back to continue the run, or train it again as a new attempt beside it "
+                f"{self.path} was trained to at least step {step}, but its checkpoints are missing from "
+                f"{self.checkpoints}: put them back to continue the run, or train it again as a new attempt "
                 "(force=true)."
             )
 
     def lost_checkpoint(self) -> int | None:
-        """Step of the latest checkpoint if all have been deleted since; None: there are some, or never were."""
+        """Step of the latest checkpoint if all have been deleted; None if some are left, or none was ever written."""
         step = (self._read_json("status.json", tolerant=True) or {}).get("checkpoint")
         return None if step is None or any(self.checkpoints.glob("step*.ckpt")) else int(step)
 
@@ -139,7 +139,7 @@ class RunFolder:
         """An existing run. Raises UserError if there is none at `path`."""
         folder = cls(path)
         if not folder.exists():
-            raise UserError(f"There is no run in {folder.path}: it holds no config.yaml.")
+            raise UserError(f"There is no run in {folder.path}: it has no config.yaml.")
         return folder
 
     def create(self, config: Mapping[str, Any]) -> Self:
@@ -157,9 +157,9 @@ class RunFolder:
         if not self.exists():
             if self.begun():
                 raise UserError(
-                    f"{self.path} holds files of a run, but its config.yaml is missing, so nobody can tell which run "
-                    "it was: restore the file, move the folder away, or give this run another name with name=… (a "
-                    "sweep: sweep.name=…)."
+                    f"{self.path} contains files of a run, but not its config.yaml, so it is unknown which run it was: "
+                    "restore that file, move the folder away, or give this run another name with name=… (a sweep: "
+                    "sweep.name=…)."
                 )
             with lease.writing(self.path):
                 for folder in (self.path, self.hypotheses, self.checkpoints):
@@ -173,7 +173,7 @@ class RunFolder:
             with lease.writing(self.path):
                 write_yaml(self.path / "config.yaml", config)
                 if state == "finished":
-                    self.set_status("interrupted", "its result.json is missing: it is tested again")
+                    self.set_status("interrupted", "its result.json is missing, so it is tested again")
         return self
 
     def _change(self, config: Mapping[str, Any], changes: Mapping[str, tuple[Any, Any]]) -> None:
@@ -208,7 +208,7 @@ class RunFolder:
         except (OSError, yaml.YAMLError, ValueError) as error:
             raise UserError(f"Cannot read {path}: {error}") from error
         if not isinstance(config, dict):
-            raise UserError(f"Cannot read {path}: it does not hold a configuration.")
+            raise UserError(f"Cannot read {path}: it does not contain a configuration.")
         return config
 
     def config_hash(self) -> str:
@@ -238,7 +238,7 @@ class RunFolder:
         fresh["process"] = Process.of().key
         base = {key: value for key, value in asdict(Status(state)).items() if key != "extra"}
         base |= {"started": now, "attempt": self.attempt}
-        # A process that also notices the failure does not count it again.
+        # Another process that notices the same failure does not count it again.
         if state == "failed" and old.get("state") != "failed":
             fresh["failures"] = int(old.get("failures") or 0) + 1
         write_json(self.path / "status.json", base | old | fresh | extra)
@@ -252,7 +252,7 @@ class RunFolder:
             seconds: As of `Lease.claim`.
 
         Returns:
-            False if another process was quicker, or has done the run meanwhile: then nothing is written.
+            False, with nothing written, if another process was quicker or has finished the run meanwhile.
         """
         own = lease.Lease.claim(self.path, over, "running", seconds=seconds)
         if own is None:
@@ -384,7 +384,7 @@ class RunFolder:
             raise UserError(f"Cannot read {path}: {error}{_advice(name)}.") from error
         if isinstance(value, dict):
             return value
-        raise UserError(f"Cannot read {path}: it does not hold a JSON object{_advice(name)}.")
+        raise UserError(f"Cannot read {path}: it does not contain a JSON object{_advice(name)}.")
 
     def _drop_half_line(self) -> None:
         self._tail_checked = True
@@ -415,7 +415,7 @@ def _advice(name: str) -> str:
 
 def _listed(changes: Mapping[str, tuple[Any, Any]]) -> str:
     lines = "\n".join(f"  - {key}: {plain(old)} → {plain(new)}" for key, (old, new) in changes.items())
-    return f"these keys differ (there → now):\n{lines}\n"
+    return f"these keys differ (stored → now):\n{lines}\n"
 
 
 _RENAME = "Give this run another name (name=…, a sweep: sweep.name=…)"
@@ -423,15 +423,15 @@ _RENAME = "Give this run another name (name=…, a sweep: sweep.name=…)"
 
 def _finished_otherwise(path: Path, changes: Mapping[str, tuple[Any, Any]]) -> str:
     return (
-        f"{path} holds a finished run of another configuration, which is never changed; {_listed(changes)}"
-        f"{_RENAME}, or start a new attempt beside it (force=true)."
+        f"{path} contains a finished run of another configuration, which is never changed; {_listed(changes)}"
+        f"{_RENAME}, or start a new attempt (force=true)."
     )
 
 
 def _other_configuration(path: Path, changes: Mapping[str, tuple[Any, Any]], allowed: Sequence[str]) -> str:
-    """`changes` are those that `resume.allow` does not cover yet."""
+    """`changes` are the differences that `resume.allow` does not yet cover."""
     return (
-        f"{path} holds a run of another configuration; {_listed(changes)}"
-        f"{_RENAME}, start a new attempt beside it (force=true), or, to continue it with the new values, allow them: "
+        f"{path} contains a run of another configuration; {_listed(changes)}"
+        f"{_RENAME}, start a new attempt (force=true), or, to continue the run with the new values, allow them: "
         f"resume.allow=[{','.join([*allowed, *changes])}]."
     )

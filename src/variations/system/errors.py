@@ -1,4 +1,4 @@
-"""Faults that a user can mend, and the exit codes that scripts can rely on."""
+"""Errors that a user can fix, and the exit codes that scripts can rely on."""
 
 import signal
 from collections.abc import Sequence
@@ -14,37 +14,37 @@ class ExitCode(IntEnum):
     USAGE = 2
     """The configuration or the input is wrong; nothing was started."""
     HELD = 75
-    """Another process is at the run (EX_TEMPFAIL of sysexits.h); it goes on."""
+    """Another process is executing the run and continues (EX_TEMPFAIL of sysexits.h)."""
     INTERRUPTED = 130
-    """Stopped by Ctrl-C (SIGINT); the run can be continued by the same command, as after the other two signals."""
+    """Stopped by Ctrl-C (SIGINT). After this or another signal, the same command continues the run."""
     PREEMPTED = 140
     """Stopped by SIGUSR2, which a cluster sends before it takes the machine away."""
     UNREAD = 141
-    """Whoever read the output has gone, as `head` does: what SIGPIPE gives."""
+    """The reader of the output has closed it, as `head` does: the code of a process that SIGPIPE ended."""
     TERMINATED = 143
     """Stopped by SIGTERM."""
 
 
 class UserError(Exception):
-    """Something the user can mend. The message says what is wrong, where, the valid choices, and what to do."""
+    """Something the user can fix. The message says what is wrong, where, the valid choices, and what to do."""
 
     exit_code = ExitCode.USAGE
 
 
 class RunFailedError(UserError):
-    """A run that had started and could not go on (a loss that is not finite, a full disk, a lost process)."""
+    """A run that had started and could not continue (a loss that is not finite, a full disk, a lost process)."""
 
     exit_code = ExitCode.FAILED
 
 
 class InUseError(UserError):
-    """Another process is at the run."""
+    """Another process is executing the run."""
 
     exit_code = ExitCode.HELD
 
 
 class TakenOverError(InUseError):
-    """This process held the run's lease, was silent too long, and has lost it: it must write nothing more."""
+    """This process has lost the run's lease, because it did not renew it in time: it must not write any more."""
 
 
 class ConfigError(UserError):
@@ -61,11 +61,11 @@ class DataError(UserError):
 
 
 class Pruned(Exception):  # noqa: N818 - no error
-    """The search to which a run belongs has given it up: neither a failure nor a result."""
+    """The search to which a run belongs has pruned it: neither a failure nor a result."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal stopped a run; what was saved is continued by the same command."""
+    """A signal stopped a run; the same command continues it from what was saved."""
 
     def __init__(self, received: signal.Signals = signal.SIGINT, text: str | None = None) -> None:
         super().__init__(text or f"Stopped by {received.name}; the same command continues the run.")

@@ -1,7 +1,7 @@
 """The processes of one run on several devices: started together, watched, and ended together.
 
-Each process runs `python -m variations.commands.run FOLDER` and finds its place (rank) in the environment, as
-`torchrun` would tell it. This module imports no torch.
+Each process runs `python -m variations.commands.run FOLDER` and reads its rank from the environment variables that
+`torchrun` would set. This module imports no torch.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ from typing import Any
 from variations.system.errors import RunFailedError, UserError
 
 GRACE_SECONDS = 15.0
-"""How long the others may take to end by themselves after one has ended with an error."""
+"""How long the other processes may take to end by themselves after one has failed."""
 PARENT = "VARIATIONS_PARENT"
 LEASE = "VARIATIONS_LEASE"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
@@ -31,14 +31,14 @@ PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 def run_ranks(folder: Path, devices: int, nodes: int, lease: int = 0) -> int:
     """Start one process per device of this machine and wait for all; they write under the lease of that number.
 
-    Signals that stop a run are passed on, and the processes agree what to do. When one fails, those still waiting for
-    it are ended, so that none waits for ever.
+    Signals that stop a run are passed on, and the processes agree on what to do. If one fails, those that still wait
+    for it are ended, so that none waits for ever.
 
     Returns:
-        0, or the exit code of the process that ended first with another one (negative: by that signal).
+        0, or the first exit code that is not 0 (negative: ended by that signal).
 
     Raises:
-        UserError: there are several machines and the environment does not say where the first one is.
+        UserError: there are several machines, and the environment does not give the address of the first.
     """
     shared = _meeting_place(nodes) | {"WORLD_SIZE": str(devices * nodes), PARENT: str(os.getpid()), LEASE: str(lease)}
     first = int(os.environ.get("NODE_RANK", 0)) * devices
@@ -48,7 +48,7 @@ def run_ranks(folder: Path, devices: int, nodes: int, lease: int = 0) -> int:
         try:
             for local in range(devices):
                 place = {"LOCAL_RANK": str(local), "RANK": str(first + local)}
-                # A session of its own: Ctrl-C reaches it through this process alone, and so only once.
+                # A session of its own: Ctrl-C reaches it only through this process, and so only once.
                 process = subprocess.Popen(command, env=environment(shared | place), start_new_session=True)
                 processes.append(process)
             return _watch(processes)
@@ -84,7 +84,7 @@ def _passed_on(processes: list[subprocess.Popen[bytes]]) -> Iterator[None]:
 
 
 def environment(place: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment, changed by `place`, in which `python -m variations...` finds the package."""
+    """This process's environment, updated with `place`, in which `python -m variations...` finds the package."""
     source = str(Path(__file__).resolve().parents[2])
     paths = [source, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **place}
@@ -96,7 +96,7 @@ def cores() -> int:
 
 
 def machine_bytes() -> int | None:
-    """Memory of this machine, or of the container if that has less; None where the system does not say."""
+    """Memory of this machine, or of the container if that has less; None if unknown."""
     found = []
     with suppress(AttributeError, ValueError, OSError):
         found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -107,7 +107,7 @@ def machine_bytes() -> int | None:
 
 
 def threads_each(runs: int) -> int | None:
-    """Return the CPU threads of each run if a number of runs share this machine; None: no limit."""
+    """Return the CPU threads of each run if `runs` runs share this machine; None: no limit."""
     if runs == 1:
         return None
     given = os.environ.get("OMP_NUM_THREADS", "")
@@ -123,8 +123,8 @@ def _meeting_place(nodes: int) -> dict[str, str]:
     missing = [name for name in ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK") if name not in os.environ]
     if missing:
         raise UserError(
-            f"trainer.nodes={nodes} needs {', '.join(missing)} in the environment: address and a free port of the "
-            "first machine, the same on all, and the number of this one, from 0."
+            f"trainer.nodes={nodes} needs {', '.join(missing)} in the environment: the address and a free port of "
+            "the first machine, the same on all machines, and the number of this machine, from 0."
         )
     return {name: os.environ[name] for name in ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK")}
 
@@ -140,7 +140,7 @@ def die_with_parent() -> None:
 
 
 def is_rank() -> bool:
-    """Whether this process was started by `run_ranks`, to be one of several of a run."""
+    """Whether this process was started by `run_ranks`, as one of several of a run."""
     return PARENT in os.environ and "WORLD_SIZE" in os.environ
 
 
@@ -150,7 +150,7 @@ def global_rank() -> int:
 
 
 def lease_number() -> int:
-    """The number of the run's lease, which the process holds that has started this rank."""
+    """The number of the run's lease, which is held by the process that started this rank."""
     return int(os.environ.get(LEASE, 0))
 
 

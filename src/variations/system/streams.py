@@ -1,4 +1,4 @@
-"""Standard streams as a command finds them: closed, in an encoding of their own, or with a reader who has gone."""
+"""Standard streams in whatever state a command finds them: closed, in another encoding, or without a reader."""
 
 import io
 import os
@@ -11,19 +11,19 @@ from variations.system.errors import ExitCode, RunFailedError
 
 
 class Output(io.TextIOWrapper):
-    """Standard output or error, which says in one sentence that it cannot be written, or goes on without it."""
+    """Standard output or error that reports in one sentence that it cannot be written, or ignores it."""
 
     endured: type[OSError] | None = None
-    """What is passed over; all further output is then dropped."""
+    """Errors that are ignored; all further output is then dropped."""
 
     def write(self, text: str) -> int:
-        """As of any text stream. Raises RunFailedError or SystemExit where it cannot be written."""
+        """As for any text stream. Raises RunFailedError or SystemExit if it cannot be written."""
         with self._told():
             super().write(text)
         return len(text)
 
     def flush(self) -> None:
-        """As of any stream. Raises as `write`."""
+        """As for any stream. Raises the same as `write`."""
         with self._told():
             super().flush()
 
@@ -47,14 +47,14 @@ class Output(io.TextIOWrapper):
 
 
 def prepare(*, work_goes_on: bool) -> None:
-    """Make the standard streams of this process usable, whatever they are.
+    """Make the standard streams of this process usable, whatever their state.
 
-    Characters that an encoding lacks are written as `\\u03ba`. A closed input is empty; what goes to a closed standard
-    error, or to one that cannot be written, is dropped.
+    Characters that an encoding lacks are written as `\\u03ba`. A closed input is empty; output to a standard error
+    that is closed or cannot be written is dropped.
 
     Args:
-        work_goes_on: A closed standard output, or one that nobody reads any more, is no reason to stop (training);
-            else the command ends (a table that is read by `head`).
+        work_goes_on: A closed standard output, or one without a reader, does not stop the command (training);
+            otherwise the command ends (a table that is read by `head`).
     """
     _open_closed(0, os.O_RDONLY)
     _open_closed(1, os.O_WRONLY if work_goes_on else os.O_RDONLY)  # reading only: it cannot be written, and says so
@@ -76,7 +76,7 @@ def _open_closed(number: int, mode: int) -> None:
 
 
 def _own(number: int, stream: TextIO | None, first: TextIO | None, endured: type[OSError] | None) -> TextIO:
-    """`stream`, or an Output in its place; one that somebody else has put there, such as a test, stays."""
+    """`stream`, or an Output in its place; a stream that was replaced before, as by a test, is kept."""
     if stream is not None and (stream is not first or type(stream) is not io.TextIOWrapper):
         if isinstance(stream, Output):
             stream.endured = endured
