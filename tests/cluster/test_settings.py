@@ -36,10 +36,10 @@ def test_all_faults_of_slurm_settings_are_told_at_once() -> None:
         f"{at}signal_delay_s=60: must be less than the time limit, time_min=1 minutes.",
         f"{at}modules: 'x; rm -rf ~' cannot be the name of a module.",
         f"{at}environment: 'A B' cannot be the name of a variable.",
-        f"{at}partition: must be a word, a number or true, in one line.",
-        f"{at}additional: array: is set by the launcher itself; leave it out.",
+        f"{at}partition: must be a word, a number or true, on one line.",
+        f"{at}additional: array: the launcher sets it; leave it out.",
         f"{at}additional: mail user: is not an option of sbatch; write it as in sbatch's manual, without the dashes.",
-        f"{at}additional: comment_: must be a word, a number or true, in one line.",
+        f"{at}additional: comment_: must be a word, a number or true, on one line.",
     ]
     assert SlurmSettings(additional={"constraint": "a100", "exclusive": True}).faults() == []
     assert SlurmSettings(additional="constraint").faults() == [  # type: ignore[arg-type]
@@ -52,8 +52,8 @@ def test_all_faults_of_ray_settings_are_told_at_once() -> None:
     at = "hydra.launcher."
     assert settings.faults() == [
         f"{at}cpus=-1: must not be less than 0.",
-        f"{at}gpus=1.5: more than one GPU cannot be shared: write a whole number.",
-        f"{at}num_cpus and num_gpus: are for a Ray instance on this machine; a cluster knows its own: leave them out.",
+        f"{at}gpus=1.5: only a single GPU can be shared: above 1, write a whole number.",
+        f"{at}num_cpus and num_gpus: are for a Ray instance on this machine; a cluster has its own: leave them out.",
         f"{at}resources: a100 must be a number above 0.",
         f"{at}environment: '1' cannot be the name of a variable.",
     ]

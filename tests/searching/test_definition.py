@@ -100,7 +100,7 @@ def test_the_total_of_a_grid_is_its_cells(defined: Callable[..., Definition]) ->
         (["sweep.search.metrics=[test.bleu]"], "test is scored only if it is translated"),
         (["sweep.search.directions=[up]"], "'up': valid choices are maximize, minimize"),
         (["sweep.search.sampler=nsgaii"], "nsgaii optimises several metrics"),
-        (["sweep.search.sampler=grid"], "model.dropout is a continuum (0 to 0.4)"),
+        (["sweep.search.sampler=grid"], "model.dropout is continuous (0 to 0.4)"),
         (["sweep.search.trials=null"], "search.trials is not set"),
         (["sweep.search.baseline=quickstart/nobody"], "there is no such row"),
         (["sweep.search.baseline=weighted_table1/gnmt"], "published figure of another system"),

@@ -42,7 +42,7 @@ def test_trials_run_side_by_side_and_the_best_is_told(
     told = capsys.readouterr().out
     best = max(trials, key=lambda trial: trial.value)
     assert told.split("dev BLEU")[1].split("│")[1].split()[0] == str(best.number)
-    assert "6 finished; 6 of 6 in all" in told
+    assert "6 finished; 6 of 6 trials" in told
     assert f"optuna-dashboard {tmp_path}/probe/study.log" in told.replace("\n", "")
 
 
@@ -90,7 +90,7 @@ def test_a_killed_and_a_broken_trial_are_failed_and_the_search_goes_on(
     assert "-9" in found[6].user_attrs["reason"]
     summary(search.study)
     told = capsys.readouterr().out
-    assert "1 finished, 2 failed; 3 of 3 in all" in told
+    assert "1 finished, 2 failed; 3 of 3 trials" in told
     assert f"failed trial{found[5].number}: broken on purpose" in told
 
 

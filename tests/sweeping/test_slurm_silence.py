@@ -38,7 +38,7 @@ def test_a_silent_squeue_is_told_of_once_and_so_is_its_return(commands: Any, tmp
     commands("squeue", "exec sleep 5")
     assert pool.ended() == [] and pool.ended() == []
     assert said == [
-        "Slurm does not answer (squeue said nothing for 0.2 s): its jobs go on, and the sweep waits and asks again."
+        "Slurm does not answer (squeue gave no answer for 0.2 s): its jobs continue, and the sweep keeps trying."
     ]
     commands("squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1")
     assert pool.ended() == [] and len(said) == 1
@@ -66,11 +66,11 @@ def test_a_silent_sbatch_is_told_of_while_it_is_silent(
     (tmp_path / ".slurm").mkdir()
     pool.submit(PooledRun(tmp_path, "a-seed1"))
     pool.ended()
-    assert before == [["Slurm does not answer: sbatch has said nothing for 0.2 s; the sweep goes on waiting for it."]]
+    assert before == [["Slurm does not answer: no answer from sbatch for 0.2 s; the sweep keeps waiting."]]
     assert said[1] == "1 run in Slurm's queue as job 17."
 
 
 def test_a_silent_controller_at_the_start_is_named(commands: Any, tmp_path: Path) -> None:
     commands("scontrol", "exec sleep 5")
-    with pytest.raises(UserError, match=r"Slurm does not answer \(scontrol said nothing for 0.2 s\): try again when"):
+    with pytest.raises(UserError, match=r"Slurm does not answer \(scontrol gave no answer for 0.2 s\): try again when"):
         slurm.cluster()

@@ -1,1 +1,1 @@
-"""Searches with Optuna: what is varied, the study, its trials, and what they showed."""
+"""Searches with Optuna: the space, the study, its trials, and their results."""

@@ -1,4 +1,4 @@
-"""A search as defined by its sweep file and command line, checked as a whole before anything is started."""
+"""A search as defined by its sweep file and command line, completely checked before anything is started."""
 
 import dataclasses
 import math
@@ -65,7 +65,7 @@ class Definition:
 
     @property
     def total(self) -> int:
-        """Trials in all."""
+        """Total number of trials."""
         cells = [dimension.cells() for dimension in self.dimensions]
         wanted = self.settings.trials
         if self.settings.sampler != "grid" or None in cells:
@@ -106,7 +106,7 @@ class Definition:
 
 
 def is_search(arguments: Sequence[str], extra_folder: str | None = None) -> bool:
-    """Whether a multirun is a search: its sweep file has `search:`, or the line asks for Optuna.
+    """Whether a multirun is a search: its sweep file has `search:`, or the command line asks for Optuna.
 
     Raises:
         ConfigError: The sweep cannot be composed, or there are several.
@@ -129,8 +129,8 @@ def _file_is_search(choice: str, extra_folder: str | None) -> bool:
 def define(arguments: tuple[str, ...], extra_folder: str | None = None) -> Definition:
     """Return the search that a command line asks for.
 
-    A key of the space that is typed with one value is not searched; one typed with an interval or choices is searched
-    in these, whatever the sweep file says.
+    A key of the space is not searched if it is typed with one value; if it is typed with an interval or choices, these
+    replace those of the sweep file.
 
     Raises:
         ConfigError: All faults of the search, and of its baseline.
@@ -161,7 +161,7 @@ def define(arguments: tuple[str, ...], extra_folder: str | None = None) -> Defin
 
 
 def _task(head: RunConfig) -> Any:
-    """The task of the trials: of the row they start from, or as the sweep's file says."""
+    """The task of the trials: that of the row they start from, or else of the sweep file."""
     baseline, own = head.sweep.search.baseline, [line for line in head.sweep.overrides if line.startswith("task=")]
     if baseline is not None:
         return named(load_row(baseline, "").task)
@@ -223,12 +223,12 @@ def _line_faults(given: Mapping[str, Override], head: RunConfig) -> list[str]:
     if head.name is not None:
         found.append(f"name={head.name} names a single run: a search is named by sweep.name=NAME.")
     if head.force:
-        found.append("force=true makes no sense for a search: its trials are never repeated.")
+        found.append("force=true does not apply to a search: its trials are never repeated.")
     for key in ("seed", "sweep"):
         if key in given and given[key].is_sweep_override():
-            found.append(f"{given[key].input_line} is several values: a search takes seeds=[1,2], and one sweep.")
+            found.append(f"{given[key].input_line} lists several values: a search takes seeds=[1,2] and one sweep.")
     if head.sweep.name is None:
-        found.append("sweep.name is not set: a search keeps its trials in runs/NAME/; write sweep.name=NAME.")
+        found.append("sweep.name is not set: a search keeps its trials in runs/NAME/; set sweep.name=NAME.")
     seeds = head.seeds if head.seeds is not None else head.sweep.seeds
     if not seeds:
         found.append("seeds is empty: a trial needs at least one seed.")
@@ -243,13 +243,13 @@ def _settings_faults(head: RunConfig, dimensions: list[Dimension], known: list[s
         for dimension in dimensions:
             if dimension.cells() is None:
                 found.append(
-                    f"search.sampler=grid: {dimension.key} is a continuum ({dimension.text()}): list choices, or give "
-                    "it a step."
+                    f"search.sampler=grid: {dimension.key} is continuous ({dimension.text()}): list choices, or use "
+                    "a range with a step."
                 )
     elif settings.trials is None:
         found.append("search.trials is not set: give the total number of trials, such as trials: 50.")
     if settings.sampler == "nsgaii" and len(settings.metrics) < 2:
-        found.append("search.sampler=nsgaii optimises several metrics: name two, or take sampler: tpe.")
+        found.append("search.sampler=nsgaii optimises several metrics: name two, or use sampler: tpe.")
     storage = settings.storage or ""
     if "://" in storage and not storage.startswith("sqlite:///"):
         found.append(f"search.storage={storage}: write the path of a journal file, or sqlite:///FILE.")
@@ -262,15 +262,17 @@ def _pruner_faults(head: Any, dimensions: list[Dimension]) -> list[str]:
     if kind == "none":
         return []
     if len(settings.metrics) > 1:
-        found.append(f"search.pruner.kind={kind} works with one metric only: write none.")
+        found.append(f"search.pruner.kind={kind} works with a single metric: use none.")
     seeds = head.seeds if head.seeds is not None else head.sweep.seeds
     if len(seeds) > 1:
-        found.append(f"search.pruner.kind={kind} works with one seed a trial: write none, or seeds: [1].")
+        found.append(f"search.pruner.kind={kind} works with one seed per trial: use none, or seeds: [1].")
     metric = settings.metrics[0] if settings.metrics else ""
     reasons = _task(head).unprunable(metric, head, by_item=kind == "wilcoxon")
     found += [f"search.pruner.kind={kind}{reason}" for reason in reasons]
     if any(dimension.key == "trainer.max_steps" for dimension in dimensions):
-        found.append(f"search.pruner.kind={kind} compares trials at the same step: take trainer.max_steps out of it.")
+        found.append(
+            f"search.pruner.kind={kind} compares trials at the same step: leave trainer.max_steps out of the space."
+        )
     return found
 
 
@@ -295,7 +297,7 @@ def _baseline_values(
 def _trial_faults(
     overrides: Sequence[str], node: Any, dimensions: Sequence[Dimension], extra_folder: str | None
 ) -> list[str]:
-    """Faults of the values at the ends of a space, each tried alone, without repetitions."""
+    """Faults of the values at the ends of a space, each tried by itself; no fault is repeated."""
     found: list[str] = []
     groups = loader(extra_folder)
     for dimension in dimensions:
@@ -315,5 +317,5 @@ def _trial_faults(
 
 
 def again(arguments: Sequence[str]) -> str:
-    """The line that goes on with a search."""
+    """The command that continues a search."""
     return f"{spelled('train')} {shlex.join(['--multirun', *arguments])}"

@@ -1,4 +1,4 @@
-"""What a search optimises: numbers of `result.json`, each with its direction."""
+"""The objectives of a search: numbers of `result.json`, each with its direction."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Objective:
 
 
 def objective(task: Task, key: str, direction: str | None = None) -> Objective:
-    """The objective of a key: scores up, losses and costs down, if no direction is given."""
+    """The objective of a key; by default, scores are maximised, losses and costs minimised."""
     measure = Measure(key, key, higher_is_better=False) if key in COSTS else task.measure(key)
     return Objective(measure, direction or ("maximize" if measure.higher_is_better else "minimize"))
 
@@ -48,7 +48,7 @@ def objective_faults(settings: SearchConfig, task: Task) -> tuple[list[Objective
         if fault := task.unknown_metric(key, COSTS):
             found.append(f"search.metrics: {fault}")
     if len(set(settings.metrics)) < len(settings.metrics):
-        found.append("search.metrics names one metric twice.")
+        found.append("search.metrics has a duplicate: name each metric only once.")
     directions = settings.directions
     if directions and len(directions) != len(settings.metrics):
         found.append(f"search.directions has {len(directions)} entries for {len(settings.metrics)} metrics.")

@@ -21,7 +21,7 @@ def reports(config: RunConfig) -> bool:
 
 
 class Reporter:
-    """The study as a run sees it. If the study fails, the run continues without pruning."""
+    """A run's connection to the study. If the study fails, the run continues without pruning."""
 
     def __init__(self, config: RunConfig) -> None:
         from variations.searching.study import make_pruner, open_storage
@@ -46,14 +46,14 @@ class Reporter:
         )
 
     def _lose(self, error: Exception) -> None:
-        log.warning("The study of this trial does not answer (%s); the run goes on without being pruned.", error)
+        log.warning("The study of this trial cannot be used (%s); the run continues without pruning.", error)
         self.study = None
 
     def report(self, values: dict[int, float], *, ask: bool) -> bool:
-        """Report values by step, each once, also when a run repeats steps; True if the study stops the trial.
+        """Report values by step, each only once even if a run repeats steps; True if the study stops the trial.
 
         Args:
-            values: By step, which is the step of training, or the number of a sentence.
+            values: By step: the step of training, or the number of a sentence.
             ask: Whether to ask the pruner.
         """
         if self.study is None:
@@ -72,12 +72,12 @@ class Reporter:
 
 
 class Pruning(pl.Callback):
-    """Reports after each validation, and ends a run that the study stops.
+    """Reports after each validation, and ends the run if the study stops the trial.
 
     Args:
         config: The run's configuration, whose `search` block names the study.
-        loop: Has the latest validation, and is told why training ends.
-        sentences: Scores of the dev sentences that the latest validation has translated, for `wilcoxon`.
+        loop: Provides the latest validation, and records why training ends.
+        sentences: Scores of the dev sentences in the latest validation, for `wilcoxon`.
     """
 
     def __init__(self, config: RunConfig, loop: Any, sentences: Sentences) -> None:
@@ -115,18 +115,18 @@ class Pruning(pl.Callback):
         return self.reporter.report({step: float(value)}, ask=True)
 
     def _compare(self) -> bool:
-        """A single test over all sentences, so that its level holds; their mean follows as a last value."""
+        """Make one test over all sentences, so that its level is correct; their mean is reported as the last value."""
         reporter = self.reporter
         if reporter is None:
             return False
         scores = self.sentences()
         pruned = reporter.report(dict(enumerate(scores)), ask=True)
         mean = sum(scores) / max(1, len(scores))
-        reporter.report({len(scores): mean}, ask=False)  # what Optuna takes for the value of a pruned trial
+        reporter.report({len(scores): mean}, ask=False)  # Optuna uses it as the value of a pruned trial
         return pruned
 
     def compared_at(self) -> int:
-        """The validation at which sentences are compared: the first after the share `pruner.at` of the training."""
+        """The validation at which sentences are compared: the first after the fraction `pruner.at` of training."""
         last, every = self.config.trainer.max_steps, self.loop.val_every
         wanted = self.config.sweep.search.pruner.at * last
         return int(min(last, max(1, -(-wanted // every)) * every))

@@ -1,7 +1,7 @@
-"""A search from the first trial to the last: asks the study, executes the trials' runs in a pool, tells the study.
+"""A search from the first trial to the last: gets trials from the study, runs them in a pool, reports their results.
 
-A trial belongs to the search process that began it, which holds a lease. When that process has died, the next one takes
-the trial over: a run that has ended is reported as it ended, and an interrupted one continues from its last checkpoint.
+A trial belongs to the search process that started it, which holds a lease. If that process dies, the next one takes
+the trial over: it reports a run that has ended, and continues an interrupted one from its last checkpoint.
 A run that dies while its search process is alive has failed, and the search continues.
 """
 
@@ -30,7 +30,7 @@ LOOK = 2.0
 
 @dataclass
 class Trial:
-    """A trial of this process."""
+    """A trial that this process executes."""
 
     number: int
     values: dict[str, Any]
@@ -77,7 +77,7 @@ class Search:
                 raise
 
     def step(self) -> None:
-        """Do everything that is due, without waiting."""
+        """Do what is due now, without waiting."""
         self._take_over()
         self._begin_trials()
         self.control.step()
@@ -130,7 +130,7 @@ class Search:
             values = self.study.adopt(number, owner, self.owner)
             if values is None:
                 continue
-            self.show.say(f"trial {number}: its search process has ended; this one continues it.")
+            self.show.say(f"trial {number}: its search process has ended; this process continues the trial.")
             self._begin(number, values)
             self._close_what_had_failed(number)
 
@@ -160,7 +160,7 @@ class Search:
                     self._forget(trial)
 
     def _go_on_or_leave(self, trial: Trial) -> None:
-        """Continue a run that was not stopped by this search; when the search itself stops, leave the trial open."""
+        """Continue a run that this search did not stop; if the search itself stops, leave the trial open."""
         if self.control.stopping:
             self._forget(trial)
             return

@@ -1,4 +1,4 @@
-"""What a search shows while it runs, and at its end."""
+"""The output of a search while it runs and at its end."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ from variations.sweeping.outcomes import Outcome
 from variations.sweeping.overview import Overview
 
 ENOUGH = 10
-"""Finished trials from which the importance of keys is estimated."""
+"""Number of finished trials from which on the importance of keys is estimated."""
 SHOWN = 5
-"""Trials in the summary, the best first."""
+"""Largest number of trials in the summary, best first."""
 WIDE = 400
 """Width without a terminal, so that keys are not cut off in a log."""
 
@@ -43,7 +43,7 @@ class Show(Overview):
         """Reported by `closed`."""
 
     def began(self, number: int, values: Mapping[str, Any]) -> None:
-        """A trial was begun."""
+        """A trial has started."""
         self.say(f"[{number + 1}/{self.definition.total}] {TRIAL}{number}: {_values(values)}")
 
     def closed(
@@ -79,7 +79,7 @@ def summary(study: Study) -> None:
     names = {"COMPLETE": "finished", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "open", "WAITING": "waiting"}
     told = ", ".join(f"{counts[state]} {text}" for state, text in names.items() if counts[state])
     begun, total = study.begun(), study.definition.total
-    of_all = f"{begun} of {total} in all" if begun <= total else f"{begun} in all, more than the {total} requested"
+    of_all = f"{begun} of {total} trials" if begun <= total else f"{begun} trials, more than the {total} requested"
     console.print(f"{told or 'no trials'}; {of_all}", soft_wrap=True)
     for trial in trials:
         if trial.state.name == "FAIL":
@@ -90,7 +90,7 @@ def summary(study: Study) -> None:
     console.print(f"Trials: {escape(str(study.definition.home))}", soft_wrap=True)
     console.print(f"In the browser: optuna-dashboard {escape(study.definition.storage)}", soft_wrap=True)
     if begun < total or counts["RUNNING"]:
-        console.print("The same command again continues the search.")
+        console.print("Run the same command again to continue the search.")
 
 
 def _ranked(study: Study, complete: list[Any]) -> list[Any]:
@@ -120,7 +120,7 @@ def _importance(study: Study, complete: list[Any]) -> str:
         found = optuna.importance.get_param_importances(
             study.optuna, evaluator=optuna.importance.PedAnovaImportanceEvaluator()
         )
-    except (ValueError, RuntimeError):  # all trials alike: nothing can be said
+    except (ValueError, RuntimeError):  # all trials are alike
         return ""
     return "Importance of keys (PED-ANOVA): " + ", ".join(f"{key} {share:.0%}" for key, share in found.items())
 
@@ -130,10 +130,10 @@ def _values(values: Mapping[str, Any]) -> str:
 
 
 def short(value: Any) -> Any:
-    """A float to four digits."""
+    """A float with four digits."""
     return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def figure(value: float) -> str:
-    """A score to two places, a count in full."""
+    """A score with two decimals, a count in full."""
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.2f}"

@@ -1,7 +1,7 @@
 """The space of a search: keys of the schema, or groups, each with an interval, a range, or choices.
 
 A sweep file writes a dimension in Hydra's override syntax (`interval(0,0.3)`, `choice(2,4)`, `range(1,5)`,
-`tag(log,interval(1e-4,1e-2))`), or as a list of choices. This module imports no Optuna: faults are told at once.
+`tag(log,interval(1e-4,1e-2))`), or as a list of choices. This module imports no Optuna, to report faults quickly.
 """
 
 import math
@@ -63,7 +63,7 @@ class Dimension:
         return abs(steps - round(steps)) < 1e-9
 
     def text(self) -> str:
-        """The dimension in a few words: `0 to 0.3`, `1e-4 to 1e-2 (log)`, `2, 4`."""
+        """A short description: `0 to 0.3`, `1e-4 to 1e-2 (log)`, `2, 4`."""
         if self.kind == "choice":
             return ", ".join(word(choice) for choice in self.choices)
         extra = (
@@ -73,13 +73,13 @@ class Dimension:
         return f"{self.low:g} to {self.high:g}" + (f" ({', '.join(extra)})" if extra else "")
 
     def plain(self) -> dict[str, Any]:
-        """Plain data, for comparison with the space that a study was begun with."""
+        """Plain data, for comparison with the space with which a study was started."""
         if self.kind == "choice":
             return {"choices": list(self.choices)}
         return {"type": self.kind, "low": self.low, "high": self.high, "step": self.step, "log": self.log}
 
     def suggest(self, trial: Any) -> Scalar:
-        """The value that an Optuna trial has or gets for this dimension."""
+        """The value of this dimension in an Optuna trial, which chooses it if it has none yet."""
         value: Scalar
         if self.kind == "choice":
             value = trial.suggest_categorical(self.key, self.choices)
@@ -97,7 +97,7 @@ class Dimension:
 
 
 def word(value: Any) -> str:
-    """A value as YAML and Hydra write it."""
+    """A value in the syntax of YAML and Hydra."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -182,14 +182,14 @@ def _choices(key: str, values: list[Any], problems: list[str]) -> Dimension | No
     if bad:
         problems.append(f"{key}: choices are numbers, words, true, false or null, not {bad[0]}.")
     if not problems and len({(type(value), value) for value in values}) < len(values):
-        problems.append(f"{key}: a choice stands twice in {', '.join(word(value) for value in values)}.")
+        problems.append(f"{key}: there is a duplicate in {', '.join(word(value) for value in values)}.")
     return None if problems else Dimension(key, "choice", choices=tuple(values))
 
 
 def _range(key: str, sweep: RangeSweep, problems: list[str]) -> Dimension | None:
     values = [float(value) for value in sweep.range()]
     if not values or sweep.step <= 0:
-        problems.append(f"{key}: this range holds no value; its end is not included, as in range(1,5) for 1 to 4.")
+        problems.append(f"{key}: this range is empty; its end is not included: range(1,5) is 1 to 4.")
         return None
     number = int if all(value.is_integer() for value in values) else float
     step = number(sweep.step)
@@ -204,9 +204,9 @@ def _interval(key: str, sweep: IntervalSweep, whole: bool, problems: list[str]) 
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         problems.append(f"{key}: the interval's start {low:g} must be less than its end {high:g}, both finite.")
     if log and low <= 0:
-        problems.append(f"{key}: a logarithmic interval begins above 0, not at {low:g}.")
+        problems.append(f"{key}: a logarithmic interval must start above 0, not at {low:g}.")
     if whole and not (low.is_integer() and high.is_integer()):
-        problems.append(f"{key}: an interval of whole numbers has whole ends, not {low:g} and {high:g}.")
+        problems.append(f"{key}: an interval of whole numbers must have whole ends, not {low:g} and {high:g}.")
     if problems:
         return None
     return Dimension(key, "int", int(low), int(high), 1, log) if whole else Dimension(key, "float", low, high, log=log)
@@ -227,4 +227,4 @@ def value_faults(dimension: Dimension, item: Key | None, found: Loader) -> Itera
             if fault:
                 yield fault
     if dimension.kind == "float" and takes_whole_numbers(item):
-        yield f"{key} takes whole numbers."
+        yield f"{key} takes only whole numbers."

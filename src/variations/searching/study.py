@@ -1,8 +1,8 @@
 """The study: Optuna's record of all trials, shared by every search process and every run that reports to it.
 
-Trials are reserved under one lock, so that searches started side by side never exceed the total. A new sampler is
-created for each trial, seeded by the search's seed and the trial's number: proposals depend on the record alone, not on
-how often the search was interrupted.
+Trials are reserved under one lock, so that simultaneous searches never exceed the total. A new sampler is created for
+each trial, seeded by the search's seed and the trial's number, so that proposals depend only on the recorded trials and
+not on how often the search was interrupted.
 """
 
 import json
@@ -19,7 +19,7 @@ from variations.searching.objectives import Objective
 from variations.system.errors import ConfigError, UserError
 
 DEFINED = "variations"
-"""User attribute of a study: the definition that it was begun with."""
+"""User attribute of a study: the definition with which it was started."""
 OWNER = "owner"
 """User attribute of a trial: the search process that owns it."""
 REASON = "reason"
@@ -98,7 +98,7 @@ def make_sampler(settings: SearchConfig, number: int) -> Any:
     if settings.sampler == "nsgaii":
         return samplers.NSGAIISampler(population_size=settings.population, seed=seed)
     if settings.sampler == "grid":
-        return samplers.BruteForceSampler(seed=seed)  # every cell once, the baseline's too
+        return samplers.BruteForceSampler(seed=seed)  # every cell once, including the baseline's
     return samplers.RandomSampler(seed=seed)
 
 
@@ -106,8 +106,8 @@ def make_pruner(settings: PrunerConfig, config: RunConfig) -> Any:
     """Optuna's pruner.
 
     Args:
-        settings: Of the search.
-        config: Of a run, for its length and its validations.
+        settings: The search's settings.
+        config: A run's configuration, for its length and its validations.
     """
     from optuna import pruners
 
@@ -163,7 +163,7 @@ class Study:
                 study.set_metric_names([objective.key for objective in self.objectives])
                 if definition.enqueued is not None:
                     study.enqueue_trial(dict(definition.enqueued), user_attrs={"baseline": settings.baseline})
-                study.set_user_attr(DEFINED, fresh)  # last: a study without it is begun again
+                study.set_user_attr(DEFINED, fresh)  # last, because a study without it is set up again
             elif faults := _changes(known, fresh, definition):
                 raise ConfigError(faults)
         return study
@@ -171,16 +171,16 @@ class Study:
     # Trials ---------------------------------------------------------------------------------------------------------
 
     def trials(self) -> list[Any]:
-        """All trials by number, those waiting included."""
+        """All trials by number, including waiting ones."""
         found: list[Any] = self.optuna.get_trials(deepcopy=False)
         return found
 
     def begun(self) -> int:
-        """Trials that count: all but those waiting."""
+        """Number of trials that count: all but the waiting ones."""
         return sum(trial.state.name != "WAITING" for trial in self.trials())
 
     def reserve(self, owner: str) -> tuple[int, dict[str, Any]] | None:
-        """Begin a trial and return its number and values; None if the total is reached."""
+        """Start a trial and return its number and values; None if the total is reached."""
         with self.lock():
             if self.begun() >= self.definition.total:
                 return None
@@ -237,7 +237,7 @@ def _defined(definition: Definition) -> dict[str, Any]:
 
 
 def _changes(known: Mapping[str, Any], fresh: Mapping[str, Any], definition: Definition) -> list[str]:
-    """Why a study cannot continue with this definition; its length, sampler and pruner may change."""
+    """Why a study cannot continue with this definition; number of trials, sampler and pruner may change."""
     found = []
     words = {"space": "another space", "metrics": "other metrics", "fixed": "other settings of its trials"}
     for part, text in words.items():
@@ -246,8 +246,8 @@ def _changes(known: Mapping[str, Any], fresh: Mapping[str, Any], definition: Def
         if keys:
             listed = "; ".join(f"{key}: {_short(old.get(key))} → {_short(new.get(key))}" for key in keys)
             found.append(
-                f"the study '{definition.name}' in {definition.storage} was begun with {text} ({listed}): its trials "
-                "could not be compared. Give this search another name: sweep.name=NAME."
+                f"the study '{definition.name}' in {definition.storage} was started with {text} ({listed}), so its "
+                "trials could not be compared. Give this search another name: sweep.name=NAME."
             )
     return found
 
@@ -257,7 +257,7 @@ def _short(value: Any) -> str:
 
 
 def _refuse_orphans(definition: Definition) -> None:
-    """Refuse folders of trials without their study, which would be mistaken for those of a new one."""
+    """Refuse folders of trials whose study is missing, which would be mistaken for those of a new study."""
     left = sorted(path.name for path in definition.home.glob(f"{TRIAL}[0-9]*") if path.is_dir())
     if left:
         raise UserError(

@@ -13,8 +13,8 @@ def search(arguments: Sequence[str], launcher: Any, extra_folder: str | None = N
 
     Args:
         arguments: Overrides as typed.
-        launcher: Hydra's, which makes the pool.
-        extra_folder: A further folder of configuration files, as `--config-dir` gives it.
+        launcher: Hydra's launcher, which provides the pool.
+        extra_folder: The folder of `--config-dir`.
 
     Raises:
         ConfigError: The search is invalid; nothing was started.

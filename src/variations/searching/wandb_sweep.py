@@ -1,7 +1,7 @@
-"""A sweep as W&B's own agents take it: `python src/plan.py sweep=NAME format=wandb`.
+"""A sweep in the format of W&B's own agents: `python src/plan.py sweep=NAME format=wandb`.
 
 Each agent calls `train.py` with one combination, so that runs have the same folders, configurations and results as
-under `--multirun`; only who starts them differs. W&B keeps no leases and does not retry.
+with `--multirun`. W&B keeps no leases and does not retry.
 """
 
 from collections.abc import Sequence
@@ -23,10 +23,10 @@ def sweep_yaml(arguments: Sequence[str], extra_folder: str | None = None) -> str
 
     Args:
         arguments: As for `train.py --multirun`, without the plan's own keys.
-        extra_folder: A further folder of configuration files, as `--config-dir` gives it.
+        extra_folder: The folder of `--config-dir`.
 
     Raises:
-        ConfigError: It is neither a table's sweep nor a search, is at fault, or W&B has no word for it.
+        ConfigError: It is neither a table's sweep nor a search, has faults, or cannot be expressed for W&B.
     """
     own = [line for line in arguments if not line.startswith(("hydra/", "hydra."))]
     if is_search(own, extra_folder):
@@ -74,7 +74,7 @@ def _search(definition: Definition) -> dict[str, Any]:
     facts["metric"] = {"name": metric_name(task, objective.key), "goal": objective.direction}
     if method != "grid":
         facts["run_cap"] = definition.total
-    if settings.pruner.kind == "hyperband" and validated(task, objective.key):  # by what validations log, too
+    if settings.pruner.kind == "hyperband" and validated(task, objective.key):  # validations log this metric
         # W&B counts the values of the metric that a run has logged, one a validation; eta is 3 as in Optuna.
         facts["early_terminate"] = {"type": "hyperband", "min_iter": 1, "eta": 3}
     return facts
@@ -91,13 +91,13 @@ def _sweep(name: str, method: str, project: str, fixed: list[str], parameters: d
 
 
 def validated(task: Any, key: str) -> str | None:
-    """The validations' number that is a metric of the dev set: `dev/ppl` is `dev_ppl`; None where there is none."""
+    """The quantity in validations that is a dev metric: `dev/ppl` for `dev_ppl`; None if there is none."""
     logged = key.replace("." if "." in key else "_", "/", 1)
     return logged if key.startswith("dev") and task.watched(key) == logged else None
 
 
 def metric_name(task: Any, key: str) -> str:
-    """What W&B calls one of our metrics: `dev/bleu`, `dev/ppl`, `parameters`."""
+    """The name of one of our metrics in W&B: `dev/bleu`, `dev/ppl`, `parameters`."""
     return validated(task, key) or key.replace(".", "/", 1)
 
 

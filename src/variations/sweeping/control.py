@@ -1,7 +1,7 @@
 """Drives the runs of a sweep through any pool: starts those that are ready, retries those that failed.
 
 A run belongs to this sweep while the sweep, or the process that it submitted, holds the lease. A run held by another
-process is watched, and its result is reported as that of another sweep.
+process is watched, and its result is reported as another sweep's.
 """
 
 import signal
@@ -28,7 +28,7 @@ class Control:
     Args:
         pool: Where runs are executed.
         outcomes: The sweep's runs in the order to start them; more may be added between steps.
-        show: Told of every change.
+        show: Is informed of every change.
     """
 
     def __init__(self, pool: Pool, outcomes: Sequence[Outcome], show: Overview) -> None:
@@ -54,7 +54,7 @@ class Control:
                 raise
 
     def step(self) -> None:
-        """Do everything that is due, without waiting."""
+        """Do what is due now, without waiting."""
         for ended in self.pool.ended():
             self._settle(ended)
         now = time.monotonic()
@@ -71,7 +71,7 @@ class Control:
         """Stop the runs of this machine; runs in a cluster's queue stay submitted."""
         self.stopping = True
         if not self.pool.outlives:
-            self.show.say("Stopping: runs in progress save themselves (Ctrl-C again: at once, without saving).")
+            self.show.say("Stopping: runs in progress are saving (Ctrl-C again: stop at once, without saving).")
         self.pool.stop()
         for ended in self.pool.ended():
             self._settle(ended)
@@ -133,7 +133,7 @@ class Control:
     def _leave(self, outcome: Outcome, pool: str | None, key: str | None) -> None:
         """Another process holds this run: watch it through the pool if that knows it, else through its lease."""
         if not outcome.by_other:
-            self.show.say(f"{outcome.name}: another process runs it; its result will be used.")
+            self.show.say(f"{outcome.name}: another process is running it; its result will be used.")
         outcome.by_other = True
         if pool == self.pool.name and key is not None and self.pool.alive(key):
             self.pool.adopt(outcome.pooled(), key)
@@ -143,7 +143,7 @@ class Control:
             outcome.state = "elsewhere"
 
     def _take_over(self, outcome: Outcome, record: Record | None) -> None:
-        """Let the heart of a queued run beat here if the sweep that had queued it, on this machine, is gone."""
+        """Renew a queued run's lease here if the sweep that queued it, on this machine, has ended."""
         if record is None or record.state != "queued" or record.process.alive() is not False:
             return
         seconds = outcome.job.config.sweep.lease_seconds
@@ -164,7 +164,7 @@ class Control:
 
     @contextmanager
     def _told(self, outcome: Outcome, what: str) -> Iterator[None]:
-        """Go on where a disk refuses: a lease that is not renewed or released runs out by itself."""
+        """Report an error of the disk and continue: a lease that is not renewed or released expires by itself."""
         try:
             yield
         except (UserError, OSError) as error:
@@ -183,12 +183,12 @@ class Control:
         if status is not None and status.state in DONE:
             self._end(outcome, status.state, status.reason or "")
         elif ended.code == ExitCode.HELD or (outcome.by_other and not ended.reason and ended.code is None):
-            outcome.state, outcome.by_other = "elsewhere", True  # its lease will show
+            outcome.state, outcome.by_other = "elsewhere", True  # its lease will tell
         elif ended.code == ExitCode.PREEMPTED and not self.stopping:
             outcome.state = "pending"
         elif ended.code in (*STOPPED, ExitCode.PREEMPTED) or (status is not None and status.state == "interrupted"):
             reason = status.reason if status is not None and status.state == "interrupted" else None
-            self._end(outcome, "interrupted", reason or ended.reason or "stopped before it began")
+            self._end(outcome, "interrupted", reason or ended.reason or "stopped before it started")
         elif self.stopping and ended.code is None:
             self._end(outcome, "interrupted", ended.reason)
         else:
@@ -201,7 +201,7 @@ class Control:
         if status is None or status.state != "failed":  # it could not record that itself
             record = read(outcome.folder.path)
             seconds = outcome.job.config.sweep.lease_seconds
-            free, declared = self.watch.free(outcome.folder.path, record), True  # so far as a disk lets us
+            free, declared = self.watch.free(outcome.folder.path, record), True  # if the disk allows it
             with self._told(outcome, "its failure cannot be recorded"):
                 declared = bool(free) and outcome.folder.declare_failed(how, record, seconds=seconds)
             if not declared:

@@ -29,7 +29,7 @@ from variations.system.errors import ConfigError
 
 MOST_JOBS = 1000
 OWN_KEYS = ("sweep", "rows", "seeds", "seed")
-"""Keys that pick jobs; each job states its own."""
+"""Keys that select jobs; each job has its own values."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Job:
     row: str
     seed: int
     overrides: tuple[str, ...]
-    """Compose this run anywhere."""
+    """Overrides that compose this run in any process."""
     config: Any
     folder: Path
 
@@ -48,11 +48,11 @@ def expand(arguments: Sequence[str], extra_folder: str | None = None) -> list[Jo
     """Return the jobs of a multirun in the order to run them, every one composed and checked.
 
     Args:
-        arguments: What the user typed after `--multirun`; Hydra's own overrides are passed over.
-        extra_folder: A further folder of configuration files, as `--config-dir` gives it.
+        arguments: What the user typed after `--multirun`; Hydra's own overrides are ignored.
+        extra_folder: The folder of `--config-dir`.
 
     Raises:
-        ConfigError: All faults of all jobs; nothing can be started.
+        ConfigError: All faults of all jobs.
     """
     jobs = list(composed_jobs(tuple(arguments), extra_folder))
     if found := row_faults({job.row: job.config for job in jobs}):
@@ -62,7 +62,7 @@ def expand(arguments: Sequence[str], extra_folder: str | None = None) -> list[Jo
 
 @lru_cache(maxsize=2)
 def composed_jobs(arguments: tuple[str, ...], extra_folder: str | None = None) -> tuple[Job, ...]:
-    """As `expand`, without the check of each job's values; the last answers are kept.
+    """As `expand`, without checking each job's values; the last results are cached.
 
     Raises:
         ConfigError: The jobs cannot be composed, or there is none.
@@ -76,7 +76,7 @@ def composed_jobs(arguments: tuple[str, ...], extra_folder: str | None = None) -
 
 
 def row_faults(configs: Mapping[str, Any], doubts: Callable[[Sequence[str]], bool] = lambda keys: False) -> list[str]:
-    """Return the faults of all rows, each once, with the rows that have it, but none that rests on doubtful keys."""
+    """Return the faults of all rows, each once and with its rows, except those that depend on doubtful keys."""
     rows_by_fault: dict[str, list[str]] = {}
     for row, config in configs.items():
         for fault in [*check(config), *_metric_faults(config)]:
@@ -114,7 +114,7 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
     points = _combinations(axes)  # one empty point if there are none
     seeds = head.seeds if head.seeds is not None else [head.seed] if "seed" in given else head.sweep.seeds
     own = _without(head.sweep.overrides, [*shared, *(points[0] if points else ())])
-    if "debug" in given and "debug" not in axes:  # what a quick look limits, the sweep's file does not lift
+    if "debug" in given and "debug" not in axes:  # the sweep's file must not lift the limits of a trial run
         limits = keys_of(loader(extra_folder), "debug", str(given["debug"].value()))
         own = [line for line in own if line.partition("=")[0] not in limits]
     jobs: list[Job] = []
@@ -139,8 +139,8 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
         rows_by_home.setdefault(run_folder(config).parent, []).append(reference)
         jobs += [_job(config.variation.row or row, overrides, config, seed) for seed in seeds]
     problems += [
-        f"rows {' and '.join(same)} would share the folder {home}: leave one out, or give a copy of its file "
-        "another name and another variation.row."
+        f"rows {' and '.join(same)} would share the folder {home}: leave one out, or copy its file under "
+        "another name, with another variation.row."
         for home, same in rows_by_home.items()
         if len(same) > 1
     ]
@@ -152,7 +152,7 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
 def _reject_choices_of_rows(given: dict[str, Override]) -> None:
     problems = []
     if "variation" in given:
-        problems.append("variation=… and sweep=… both pick rows: with a sweep write rows=[…].")
+        problems.append("variation=… and sweep=… both select rows: with a sweep, write rows=[…].")
     if "seed" in given and given["seed"].is_sweep_override():
         problems.append(f"{_text(given['seed'])} cannot be combined with sweep=…: use seeds=[1,2].")
     if problems:
@@ -160,9 +160,9 @@ def _reject_choices_of_rows(given: dict[str, Override]) -> None:
 
 
 def _words_of_a_point(variation: VariationConfig, point: str) -> list[str]:
-    """Overrides that name a row of a table that is crossed with values of other keys, one `point` of them.
+    """Overrides that name the row of a table at one `point` of the keys with which the table is crossed.
 
-    Each point has rows of its own, and each is compared with, and borrows weights from, the rows of its own point.
+    Each point has its own rows, which are compared only with each other, and use only each other's weights.
     """
     words = {"row": variation.row, "base": variation.base, "reuse": variation.reuse}
     named = {key: crossed_name(name, point) for key, name in words.items() if name is not None}
@@ -190,13 +190,13 @@ def table_rows(config: RunConfig, extra_folder: str | None = None) -> list[tuple
     sweep, found = config.sweep, loader(extra_folder)
     if sweep.name is None:
         raise ConfigError(
-            ["sweep.name is not set: the file in sweeps/ must name the sweep, as its runs' folder is called so."]
+            ["sweep.name is not set: the file in sweeps/ must set it, because it names the folder of the runs."]
         )
     if sweep.search.space or sweep.search.trials is not None:
         raise ConfigError(
             [
                 f"sweep={sweep.name} is a search and has no rows: its trials are chosen one after the other. Start it "
-                f"with {spelled('train')} --multirun, or plan the row it starts from with variation=TABLE/ROW."
+                f"with {spelled('train')} --multirun, or plan its baseline row with variation=TABLE/ROW."
             ]
         )
     table = sweep.table or sweep.name
@@ -213,11 +213,11 @@ def table_rows(config: RunConfig, extra_folder: str | None = None) -> list[tuple
             references[row] = f"{folder}/{name}"
     chosen = set(references) if config.rows is None else set()
     for word in config.rows or []:
-        # As the sweep file writes it, or the row's name alone, which is its folder's.
+        # As in the sweep file, or only the row's name, which is also that of its folder.
         meant = [word] if word in references else [row for row in references if row.rpartition("/")[2] == word]
         chosen.update(meant)
         if len(meant) > 1:
-            problems.append(f"rows: '{word}' may be {' or '.join(meant)}: write the table's name too.")
+            problems.append(f"rows: '{word}' can mean {' or '.join(meant)}: also write the table's name.")
         elif not meant:
             problems.append(
                 f"rows: the sweep '{sweep.name}' has no row '{word}'.{did_you_mean(word, list(references))} "
@@ -260,7 +260,7 @@ def _grid(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
             problems += [f"{' '.join(combination)}: {fault}" for fault in error.faults]
             continue
         if picked and config.variation.quoted:
-            continue  # nobody named it: another system's figures, which a glob took in
+            continue  # another system's figures, which only a glob has matched
         seeds = [int(line.partition("=")[2]) for line in combination if line.startswith("seed=")]
         jobs.append(_job(name, overrides, config, seeds[0] if seeds else config.seed))
     if problems:
@@ -272,11 +272,11 @@ def _combinations(given: dict[str, Override]) -> list[tuple[str, ...]]:
     """Every combination of values, one override a key.
 
     Raises:
-        ConfigError: There is no end of them, or they are too many.
+        ConfigError: They are infinitely many, or too many.
     """
     for override in given.values():
         if override.is_sweep_override() and not override.is_discrete_sweep():
-            raise ConfigError([f"{override.input_line}: an interval has no end of values; list them, as in 1,2,3."])
+            raise ConfigError([f"{override.input_line}: an interval is infinite; list values, as in 1,2,3."])
     each = [_each_value(override) for override in given.values()]
     count = math.prod(map(len, each))
     if count > MOST_JOBS:
@@ -294,10 +294,10 @@ def _each_value(override: Override) -> list[str]:
 
 
 def _grid_row(lines: Sequence[str], varied: Sequence[str]) -> str:
-    """The folder of a grid's row: its overrides; where they are too long for a name, those that vary.
+    """The folder of a grid's row: its overrides, or if they are too long for a name, those that vary.
 
     Raises:
-        ConfigError: Those are too long as well.
+        ConfigError: These are too long as well.
     """
     telling = [line for line in lines if not is_incidental(line.partition("=")[0].lstrip("+~"), {})]
     text = ",".join(telling) or "default"

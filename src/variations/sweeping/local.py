@@ -1,7 +1,7 @@
 """Runs on this machine, each in its own process: one per GPU, several per GPU, or several on the CPU.
 
-A run ends with the sweep that started it (on Linux also when the sweep is killed), so that none is left behind; the
-same command continues it from its last checkpoint.
+A run ends with the sweep that started it (on Linux also if the sweep is killed), so none is left behind; the same
+command continues it from its last checkpoint.
 """
 
 import os
@@ -33,7 +33,7 @@ class LocalPool:
     """A pool of this machine's GPUs, or of its cores."""
 
     at_once: int | None = None
-    """Most runs at the same time; None: as many as the GPUs hold, or one on the CPU."""
+    """Largest number of runs at the same time; None: as many as fit the GPUs, or one on the CPU."""
     gpus: Sequence[str] = ()
     """GPUs as CUDA_VISIBLE_DEVICES names them; empty: runs use the CPU."""
     per_gpu: int = 1
@@ -109,7 +109,7 @@ class LocalPool:
         ]
 
     def stop(self) -> None:
-        """See `Pool`; a second Ctrl-C ends them without saving. Runs of another sweep are not touched."""
+        """See `Pool`; a second Ctrl-C ends the runs without saving. Runs of another sweep are left alone."""
         for one in self.own:
             one.popen.send_signal(signal.SIGINT)
         while any(one.popen.poll() is None for one in self.own):

@@ -17,10 +17,10 @@ from variations.sweeping.pool import PooledRun
 from variations.system.errors import UserError
 
 DONE = ("finished", "pruned")
-"""States of a run that need no further work; searches prune."""
+"""States of a run that need no further work; only searches prune."""
 ENDED = ("skipped", *DONE, "failed", "interrupted")
 TAIL = 100_000
-"""Bytes at the end of metrics.jsonl in which the latest validation is looked for."""
+"""Number of bytes at the end of metrics.jsonl that are searched for the latest validation."""
 
 
 @dataclass
@@ -36,13 +36,13 @@ class Outcome:
     seconds: float | None = None
     """Wall-clock time of this sweep's launches, start and test included; of the training if it was skipped."""
     by_other: bool = False
-    """Whether another sweep did it meanwhile."""
+    """Whether another sweep has finished it meanwhile."""
     failures: int = 0
     """Times it has failed in this sweep."""
     failed_before: int = 0
     """Times it had failed before this sweep."""
     began: float | None = None
-    """Monotonic time of the present launch."""
+    """Monotonic time of the current launch."""
     lease: Lease | None = field(default=None, repr=False)
     """While the run is queued by this sweep."""
 
@@ -64,12 +64,12 @@ class Outcome:
 
     @property
     def name(self) -> str:
-        """The run as messages name it, `A_h16, seed 1`."""
+        """The run's name in messages, `A_h16, seed 1`."""
         return f"{self.job.row}, seed {self.job.seed}"
 
     @property
     def ok(self) -> bool:
-        """Whether the run is finished, now or before."""
+        """Whether the run is finished, by this sweep or before it."""
         return self.state in ("skipped", *DONE)
 
     @property
@@ -78,7 +78,7 @@ class Outcome:
         return self.state in ENDED
 
     def same(self) -> bool:
-        """Whether the folder holds a run of the same configuration."""
+        """Whether the folder contains a run of the same configuration."""
         return self.folder.exists() and not changed_keys(self.folder.config(), to_dict(self.job.config))
 
     def done(self) -> str | None:
@@ -88,20 +88,20 @@ class Outcome:
         return "finished" if self.folder.finished() else "pruned" if self.folder.state() == "pruned" else None
 
     def pooled(self) -> PooledRun:
-        """Return the run as a pool takes it."""
+        """Return the run in the form that a pool accepts."""
         trainer = self.job.config.trainer
         path = Path(self.folder.path).absolute()
         return PooledRun(path, f"{self.job.row}-seed{self.job.seed}", trainer.devices, trainer.nodes)
 
     def status(self) -> Status | None:
-        """Return the latest status of the run; None also if that cannot be read."""
+        """Return the latest status of the run; None if there is none or it cannot be read."""
         try:
             return self.folder.status()
         except UserError:
             return None
 
     def trained(self) -> float | None:
-        """Return the seconds of training over all launches, as the run counts them; None: not known."""
+        """Return the seconds of training over all launches, as counted by the run; None: unknown."""
         try:
             if not (self.ok or self.same()):
                 return None
@@ -112,7 +112,7 @@ class Outcome:
         return float(seconds) if isinstance(seconds, int | float) else None
 
     def score(self) -> str:
-        """Return the score of the sweep's metric, as `27.31`, or nothing."""
+        """Return the score in the sweep's metric, such as `27.31`; empty if there is none."""
         if not self.ok:
             return ""
         try:
@@ -122,7 +122,7 @@ class Outcome:
         return "" if value is None else f"{value:.2f}"
 
     def so_far(self) -> str:
-        """Return what the latest validation measured, as `dev BLEU 41.2`; nothing before the first one."""
+        """Return the result of the latest validation, such as `dev BLEU 41.2`; empty before the first one."""
         task = named(self.job.config.task)
         try:
             with self.folder.metrics.open("rb") as file:
@@ -133,7 +133,7 @@ class Outcome:
         for line in reversed(lines):
             try:
                 measured = json.loads(line)
-            except ValueError:  # the first or last one, cut
+            except ValueError:  # the first or the last line, cut off
                 continue
             if isinstance(measured, dict) and task.monitor in measured:
                 found = [text.format(measured[key]) for key, text in task.shown.items() if key in measured]
@@ -142,7 +142,7 @@ class Outcome:
 
 
 def other_inputs(outcomes: Iterable[Outcome]) -> Iterator[str]:
-    """Warn of runs that a sweep skips although their inputs have changed since: one sentence for each change."""
+    """Warnings about runs that are skipped although their inputs have changed since: one sentence for each change."""
     rows: dict[str, list[str]] = {}
     for outcome in outcomes:
         if outcome.state == "skipped":

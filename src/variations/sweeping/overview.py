@@ -1,4 +1,4 @@
-"""What a sweep shows: a live table on a terminal, lines elsewhere, and a summary at the end."""
+"""The output of a sweep: a live table on a terminal, lines elsewhere, and a summary at the end."""
 
 import shlex
 import time
@@ -29,7 +29,7 @@ class Overview:
 
     Args:
         console: Where to write.
-        waiting: What to call a run that was submitted and has not begun: a cluster's is `queued`.
+        waiting: The state of a run that was submitted but has not started: on a cluster `queued`.
     """
 
     def __init__(self, console: Console | None = None, waiting: str = "starting") -> None:
@@ -76,7 +76,7 @@ class Overview:
         self.say(f"[{outcomes.index(outcome) + 1}/{len(outcomes)}] {outcome.name}: {', '.join(words)}{reason}")
 
     def refresh(self, outcomes: Sequence[Outcome]) -> None:
-        """Update the table or print a line, when one is due."""
+        """Update the table or print a line, if due."""
         now = time.monotonic()
         if now - self._drawn < (REDRAW if self.live is not None else LINE):
             return
@@ -90,7 +90,7 @@ class Overview:
             self.say(f"{_counts(outcomes)} · {steps}{self._left(outcomes)}")
 
     def picture(self, outcomes: Sequence[Outcome]) -> Table:
-        """Return the table: all running rows, and as many others as the terminal has room for."""
+        """Return the table: all running rows, and as many others as fit the terminal."""
         room = max(3, self.console.height - 6)
         shown = list(outcomes)
         for dull in ("skipped", "finished", "pending"):
@@ -150,7 +150,7 @@ class Pace:
                 self.scores[id(o)] = o.so_far()
 
     def progress(self, o: Outcome) -> str:
-        """Return `300/900`, or nothing."""
+        """Return `300/900`; empty before the first step."""
         step = self.steps.get(id(o))
         return "" if step is None else f"{step}/{o.job.config.trainer.max_steps}"
 
@@ -162,7 +162,7 @@ class Pace:
         )
 
     def left(self, o: Outcome) -> float | None:
-        """Return the seconds that a running row still needs; None: not known yet."""
+        """Return the seconds that a running row still needs; None: unknown."""
         first, last = self._first.get(id(o)), self._last.get(id(o))
         if first is None or last is None or last[1] <= first[1]:
             return None
@@ -171,7 +171,7 @@ class Pace:
         return max(0.0, (steps - last[1]) / rate - (time.monotonic() - last[0]))
 
     def sweep_left(self, outcomes: Sequence[Outcome]) -> float | None:
-        """Return the seconds left if each waiting run takes as long as the finished ones did; None: not known."""
+        """Return the seconds left if each waiting run takes as long as the finished ones did; None: unknown."""
         at_work = [o for o in outcomes if o.state in ("submitted", "elsewhere")]
         waiting = [o for o in outcomes if o.state == "pending"]
         known = [seconds for o in at_work if (seconds := self.left(o)) is not None]
@@ -195,11 +195,11 @@ def _time(seconds: float | None) -> str:
 
 
 def summary(outcomes: Sequence[Outcome], extra_folder: str | None = None) -> None:
-    """Print a table of all runs with the total time of their training, the reason and log of each failure, what next.
+    """Print a table of all runs with their training time, the reason and log of each failure, and what to do next.
 
     Args:
         outcomes: All runs.
-        extra_folder: What `--config-dir` names.
+        extra_folder: The folder of `--config-dir`.
     """
     console = Console(highlight=False)
     metric = outcomes[0].job.config.sweep.metric if outcomes else "bleu"
@@ -226,7 +226,7 @@ def summary(outcomes: Sequence[Outcome], extra_folder: str | None = None) -> Non
             line = f"[{COLOURS.get(o.state, 'default')}]{o.state}[/] {escape(o.name)}{times}: {escape(o.reason)}"
             console.print(line + escape(log), soft_wrap=True)
     if any(not o.ok for o in outcomes):
-        console.print("The same command again runs only what is missing.")
+        console.print("Run the same command again to do what is missing.")
     if any(o.ok for o in outcomes):
         console.print(f"Table: {_table_line(outcomes[0], extra_folder)}", soft_wrap=True, markup=False)
 

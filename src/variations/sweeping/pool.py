@@ -1,10 +1,10 @@
-"""Where the runs of a sweep execute: what a sweep requires of this machine, of Slurm or of Ray.
+"""Where the runs of a sweep are executed: what a sweep requires from this machine, Slurm or Ray.
 
 In every pool, a run is `python -m variations.commands.run FOLDER`, in the sweep's working directory (data paths may be
 relative to it), with its output appended to the folder's `log.txt`. On several nodes it is started on each, with
 NODE_RANK, MASTER_ADDR and MASTER_PORT in the environment; it starts its own processes, one per device. The folder
-contains the frozen configuration. Only the files that the run leaves there, above all `status.json`, say how it ended;
-a pool just starts processes and notices when they end.
+contains the frozen configuration. Only the files that the run writes there, above all `status.json`, say how it ended;
+a pool merely starts processes and notices when they end.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class PooledRun:
     folder: Path
     """Its run folder, absolute, with `config.yaml` frozen in it."""
     name: str
-    """Its name in queues and messages, as `A_h16-seed1`."""
+    """Its name in queues and messages, such as `A_h16-seed1`."""
     devices: int = 1
     """GPUs on each machine; on a CPU, processes."""
     nodes: int = 1
@@ -31,13 +31,13 @@ class Ended:
 
     run: PooledRun
     code: int | None
-    """Exit code; negative: the signal that ended it; None: not known to the pool."""
+    """Exit code; negative: the signal that ended it; None: unknown to the pool."""
     reason: str = ""
-    """What the pool knows beyond the code, as `out of memory (Slurm job 17)`."""
+    """What else the pool knows, such as `out of memory (Slurm job 17)`."""
 
 
 class Pool(Protocol):
-    """A place where runs execute."""
+    """A place where runs are executed."""
 
     name: str
 
@@ -71,5 +71,5 @@ class Pool(Protocol):
         ...
 
     def stop(self) -> None:
-        """Ask all runs to save and end, and wait for them; a queue may keep them running, with a message."""
+        """Ask all runs to save and end, and wait for them; a queue may keep them running and say so."""
         ...

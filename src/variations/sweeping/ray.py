@@ -1,7 +1,7 @@
 """Runs on a Ray cluster, or on a Ray instance of this machine that ends with the sweep.
 
-A run is a named, detached actor, so a restarted sweep finds it again. Ray never retries: the sweep decides what has
-failed, and no run is executed twice.
+A run is a named, detached actor, so a restarted sweep finds it again. Ray never retries: only the sweep decides what
+has failed, and no run is executed twice.
 """
 
 import logging
@@ -27,7 +27,7 @@ NAMESPACE = "variations"
 LOOK = 1.0
 """Seconds between queries to Ray."""
 MOST = 256
-"""Most runs that are queued or running in a cluster."""
+"""Largest number of runs that are queued or running in a cluster."""
 STARTS = 3
 STORE_BYTES = 100 * 1024**2
 """Object store of a Ray instance on this machine; runs exchange nothing through it."""
@@ -97,7 +97,7 @@ class RayPool:
         if word is not None:
             self._look()
             return word in self._alive
-        # A Ray instance of another sweep, which lives as long as that sweep; it may wait for one of our runs.
+        # A Ray instance of another sweep, which ends with that sweep; it may be waiting for one of our runs.
         other = Process.from_key(key.partition("#")[0])
         return None if other is None else other.alive()
 
@@ -115,7 +115,7 @@ class RayPool:
             if count := len(self._watched):
                 self.say(
                     f"{count} run{'s' if count > 1 else ''} continue{'' if count > 1 else 's'} in the Ray cluster. The "
-                    "same command watches them again; with hydra.launcher.detach=false, Ctrl-C then ends them."
+                    "same command follows them again; if it has hydra.launcher.detach=false, Ctrl-C ends them."
                 )
             return
         try:
@@ -198,7 +198,7 @@ def connected(settings: RaySettings) -> Any:
     """
     need("ray", "hydra/launcher=ray")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_worker_niceness", "0")  # Ray's own 15 starves rows when anything else runs
+    os.environ.setdefault("RAY_worker_niceness", "0")  # with Ray's own 15, other work would starve the rows
     if settings.address is not None and _has_token():
         os.environ.setdefault("RAY_AUTH_MODE", "token")  # by default, Ray uses no token when it joins a cluster
     import ray
@@ -222,7 +222,7 @@ def connected(settings: RaySettings) -> Any:
 
 
 def _start(ray: Any, settings: RaySettings, common: dict[str, Any]) -> None:
-    """Start Ray on this machine. Its own limit of 30 s is too short on a busy machine: then try again."""
+    """Start Ray on this machine; try again if it exceeds its limit of 30 s, which is short for a busy machine."""
     for more in range(STARTS - 1, -1, -1):
         try:
             ray.init(

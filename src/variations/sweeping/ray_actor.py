@@ -19,7 +19,7 @@ class RunActor:
     """
 
     def __init__(self, folder: str, note: str, key: str) -> None:
-        # Ray's workers block SIGINT, and child processes inherit that.
+        # Ray's workers block SIGINT, and child processes inherit this.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         self._note = Path(note)
         self._asked: int | None = None

@@ -27,11 +27,11 @@ class SlurmSettings:
     gpus_per_node: int | None = None
     """null: trainer.devices of runs with trainer.accelerator=gpu, else none."""
     array_parallelism: int = 32
-    """Runs of an array that execute at the same time."""
+    """Runs of an array that are executed at the same time."""
     signal_delay_s: int = 120
     """Seconds before the time limit at which a run is told to finish its update and save."""
     modules: list[str] = field(default_factory=list)
-    """For `module load`, in this order."""
+    """Modules for `module load`, in this order."""
     environment: Any = None
     """Variables to set, as {NAME: value}."""
     additional: Any = None
@@ -72,9 +72,9 @@ class SlurmSettings:
                     f"{where}: is not an option of sbatch; write it as in sbatch's manual, without the dashes."
                 )
             elif name in additional and key in OURS:
-                found.append(f"{where}: is set by the launcher itself; leave it out.")
+                found.append(f"{where}: the launcher sets it; leave it out.")
             elif not isinstance(value, str | int | float | bool | None) or "\n" in str(value):
-                found.append(f"{where}: must be a word, a number or true, in one line.")
+                found.append(f"{where}: must be a word, a number or true, on one line.")
         return found
 
 
@@ -107,11 +107,11 @@ class RaySettings:
     cpus: float = 1.0
     """CPU cores for each device, or on a CPU for each process."""
     gpus: float | None = None
-    """GPUs of each device, as 0.5 for two runs on one GPU; null: 1 for runs with trainer.accelerator=gpu, else none."""
+    """GPUs for each device, such as 0.5 for two runs on one GPU; null: 1 if trainer.accelerator=gpu, otherwise none."""
     mem_gb: float | None = None
     """Memory that Ray reserves for a run; null: none."""
     resources: Any = None
-    """Further resources that the cluster's machines offer, as {a100: 1}."""
+    """Further resources that the cluster's machines offer, such as {a100: 1}."""
     num_cpus: int | None = None
     """Cores that a Ray instance on this machine may use; null: all."""
     num_gpus: int | None = None
@@ -119,7 +119,7 @@ class RaySettings:
     environment: Any = None
     """Variables to set, as {NAME: value}."""
     detach: bool = True
-    """On a cluster, Ctrl-C leaves runs running; false: they save and end, as with a Ray instance on this machine."""
+    """true: on a cluster, runs continue after Ctrl-C; false: they save and end, as on this machine."""
     start_s: float = 60.0
     """Seconds within which a cluster at `host:port` must answer."""
 
@@ -132,10 +132,10 @@ class RaySettings:
             if value is not None and value < 0:
                 found.append(f"{at}{name}={value}: must not be less than 0.")
         if self.gpus is not None and self.gpus > 1 and self.gpus != int(self.gpus):
-            found.append(f"{at}gpus={self.gpus}: more than one GPU cannot be shared: write a whole number.")
+            found.append(f"{at}gpus={self.gpus}: only a single GPU can be shared: above 1, write a whole number.")
         if self.address is not None and (self.num_cpus is not None or self.num_gpus is not None):
             found.append(
-                f"{at}num_cpus and num_gpus: are for a Ray instance on this machine; a cluster knows its "
+                f"{at}num_cpus and num_gpus: are for a Ray instance on this machine; a cluster has its "
                 "own: leave them out."
             )
         found += _table_faults("resources", self.resources)

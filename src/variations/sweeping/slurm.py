@@ -1,7 +1,7 @@
 """Runs as jobs of a Slurm cluster, submitted through submitit as arrays.
 
-Jobs outlive the sweep that submitted them: Ctrl-C leaves them in the queue, and the same command watches them again.
-`slurm_job.py` is what runs in a job.
+Jobs outlive the sweep that submitted them: Ctrl-C leaves them in the queue, and the same command follows them again.
+A job runs `slurm_job.py`.
 """
 
 import os
@@ -24,11 +24,11 @@ from variations.sweeping.supervise import uses_gpus
 from variations.system.errors import ConfigError, ExitCode, UserError
 
 MOST_WAITING = 1000
-"""Runs in the queue at once; Slurm's default MaxArraySize allows no larger array."""
+"""Largest number of runs in the queue; Slurm's default MaxArraySize allows no larger array."""
 JOB = "job.json"
-"""File beside Slurm's, written once an array is submitted: its number, and its runs."""
+"""File in the folder of Slurm's files, written once an array is submitted: its number and its runs."""
 PATIENCE = 30.0
-"""Seconds until a submission that Slurm refused for the moment is tried again."""
+"""Seconds until a submission that Slurm refused temporarily is tried again."""
 PASSING = ("socket timed out", "unable to contact", "temporarily", "try again", "connection refused", "limit")
 """Words in a refusal of sbatch that may be temporary."""
 
@@ -55,7 +55,7 @@ class SlurmPool:
 
     Raises:
         ConfigError: Settings are invalid.
-        UserError: This machine belongs to no cluster, or Slurm does not answer.
+        UserError: This machine is not part of a cluster, or Slurm does not answer.
     """
 
     settings: SlurmSettings
@@ -83,7 +83,7 @@ class SlurmPool:
     def submit(self, run: PooledRun) -> str:
         """See `Pool`: the run is part of the array that the next call of `ended` hands to Slurm.
 
-        Its key contains a word that goes into the job's comment, so it identifies the job whatever happens meanwhile.
+        Its key contains a word that is put into the job's comment, and so always identifies the job.
         """
         size = (run.devices, run.nodes, self._gpus(run))
         batch = next((batch for batch in self._open if batch.size == size and not batch.retry), None)
@@ -103,14 +103,14 @@ class SlurmPool:
         if any(batch.word == name for batch in self._open):
             return True
         if not self._queue.refresh(at_most=min(2.0, self.settings.poll_s)):
-            return True  # as far as anybody knows: a job of a sweep that has ended may well wait and run
+            return True  # unknown: a job may wait or run after its sweep has ended
         if self._is_live((name, number)):
             return True
         # Another sweep may not have submitted it yet; then it is live if that sweep is.
         known = (self._folder / name / JOB).exists() or self._note(name, number).exists()
         if not known:
             return None
-        # Handed over since Slurm's last answer, maybe: the job is gone only if a later one does not name it.
+        # It may have been submitted since Slurm's last answer: it is gone only if a later answer lacks it.
         return not self._queue.refresh(at_most=0.0) or self._is_live((name, number))
 
     def adopt(self, run: PooledRun, key: str) -> None:
@@ -147,11 +147,13 @@ class SlurmPool:
             count = len(self._watched)
             self.say(
                 f"{count} run{'s' if count > 1 else ''} stay{'' if count > 1 else 's'} in Slurm's queue and "
-                f"continue{'' if count > 1 else 's'}. The same command watches them again. To end them: "
+                f"continue{'' if count > 1 else 's'}. The same command follows them again. To end them: "
                 f"scancel {' '.join(sorted(jobs)) or '(ask squeue --me)'}"
             )
         if dropped:
-            self.say(f"{dropped} had not been submitted to Slurm yet; the same command submits them.")
+            self.say(
+                f"Not yet submitted to Slurm: {dropped} run{'s' if dropped > 1 else ''}; the same command submits them."
+            )
 
     # Submitting -----------------------------------------------------------------------------------------------------
 
@@ -255,13 +257,11 @@ class SlurmPool:
         return _without_note(run, seen)
 
     def _answers(self) -> bool:
-        """Ask Slurm, if the answer is too old; tell once when it falls silent, and when it answers again."""
+        """Query Slurm if its last answer is too old; report once when it stops answering, and when it answers again."""
         silent = self._silent
         self._silent = not self._queue.refresh()
         if self._silent and not silent:
-            self.say(
-                f"Slurm does not answer ({self._queue.fault}): its jobs go on, and the sweep waits and asks again."
-            )
+            self.say(f"Slurm does not answer ({self._queue.fault}): its jobs continue, and the sweep keeps trying.")
         elif silent and not self._silent:
             self.say("Slurm answers again.")
         return not self._silent
@@ -280,7 +280,7 @@ class SlurmPool:
 
 
 NEVER = ("Held", "held", "PartitionTimeLimit", "PartitionNodeLimit", "DependencyNeverSatisfied", "BadConstraints")
-"""Words in the reason of a waiting job that will never start."""
+"""Words in the reason that Slurm gives for a waiting job which will never start."""
 
 
 def _without_note(run: PooledRun, seen: Seen | None) -> Ended:
@@ -299,7 +299,7 @@ def _without_note(run: PooledRun, seen: Seen | None) -> Ended:
             return Ended(
                 run,
                 None,
-                f"it reached its time limit before it had saved ({job}): raise hydra.launcher.signal_delay_s",
+                f"it reached its time limit before it could save ({job}): raise hydra.launcher.signal_delay_s",
             )
         case "NODE_FAIL" | "BOOT_FAIL":
             return Ended(run, None, f"its machine failed ({job})")
@@ -308,7 +308,7 @@ def _without_note(run: PooledRun, seen: Seen | None) -> Ended:
 
 def _by_signal(code: Any, job: Any) -> str:
     if code == -9:
-        return f"killed by SIGKILL, probably for want of memory: raise hydra.launcher.mem_gb (Slurm job {job})"
+        return f"killed by SIGKILL, probably because memory ran out: raise hydra.launcher.mem_gb (Slurm job {job})"
     return f"Slurm job {job}" if code else ""
 
 

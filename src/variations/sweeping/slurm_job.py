@@ -2,7 +2,7 @@
 
 Before the end of a job Slurm sends SIGUSR2. The run then saves at the end of the update, on all ranks, and ends; the
 supervisor keeps the run's lease in the name of the job and asks Slurm to requeue it. The run continues where it
-stopped. Since accounting may be off, everything that the sweep must know is in a note beside Slurm's files.
+stopped. Since accounting may be off, a note beside Slurm's files contains everything that the sweep must know.
 """
 
 import os
@@ -47,7 +47,7 @@ def work(order: Order) -> None:
         stale.unlink(missing_ok=True)
     _rename_job(order.name)
     if not keep_lease(folder.path, order.key) and _queued_for_another(folder.path, order.key):
-        reason = f"job {job_id()} came too late: the run was submitted again"
+        reason = f"job {job_id()} started too late: the run was submitted again meanwhile"
         write_json(note, {"code": ExitCode.HELD, "reason": reason, "job": job_id()})
         sys.exit(ExitCode.HELD)
     before = _newest(folder)
@@ -67,13 +67,13 @@ def work(order: Order) -> None:
 
 
 def job_id() -> str:
-    """Return the job's number as `scancel` takes it: `17`, or `17_3`."""
+    """Return the job's number in the form that `scancel` accepts: `17` or `17_3`."""
     array = os.environ.get("SLURM_ARRAY_JOB_ID")
     return f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}" if array else os.environ.get("SLURM_JOB_ID", "?")
 
 
 def meeting_place(nodes: int) -> dict[str, str]:
-    """Return where the ranks of several machines meet: the first one, at a port that follows from the job's number."""
+    """Return the first machine's address, with a port derived from the job's number, for the ranks of all machines."""
     if nodes == 1:
         return {}
     first = subprocess.run(
@@ -104,13 +104,13 @@ def keep_lease(folder: Path, key: str) -> bool:
 
 
 def _queued_for_another(folder: Path, key: str) -> bool:
-    """Return whether the run's lease is kept for another job."""
+    """Return whether the run's lease is held for another job."""
     found = lease.read(folder)
     return found is not None and found.state == "queued" and found.key not in (key, None)
 
 
 def _follow(order: Order, node: int, nodes: int) -> int:
-    """Execute the part of a further machine; report a failure to the first one."""
+    """Execute the share of a machine other than the first; report a failure to the first."""
     note = _notes_of_others(Path(order.note), nodes)[node - 1]
     code = supervise.run(Path(order.folder), meeting_place(nodes), log=f"log.node{node}.txt")
     if code and code not in supervise.SAVED:
@@ -163,7 +163,7 @@ def _again(folder: RunFolder, key: str, note: Path, before: str) -> tuple[int, s
     done = subprocess.run(["scontrol", "requeue", job_id()], capture_output=True, text=True)
     if done.returncode:
         return int(ExitCode.PREEMPTED), f"Slurm did not requeue job {job_id()}: {' '.join(done.stderr.split())}"
-    time.sleep(600)  # Slurm ends this process, and restarts it when there is room
+    time.sleep(600)  # Slurm ends this process, and restarts it when it can
     return int(ExitCode.PREEMPTED), f"Slurm did not end job {job_id()}, which it was asked to requeue"
 
 
@@ -175,6 +175,6 @@ def _runs_on() -> bool:
 
 def _rename_job(name: str) -> None:
     """Make `squeue` show the row instead of the name that all jobs of an array share."""
-    # Not by SLURM_JOB_ID: for one element of an array it is the array's number, and would rename all.
+    # Not by SLURM_JOB_ID, which can be the number of the whole array: that would rename all of its jobs.
     command = ["scontrol", "update", f"JobId={job_id()}", f"JobName={name}"]
     subprocess.run(command, capture_output=True, timeout=60)  # a refusal does no harm

@@ -1,7 +1,7 @@
-"""The state of our jobs in Slurm: one `squeue` for all of them.
+"""The state of our jobs in Slurm, from one call of `squeue` for all of them.
 
-Jobs are found by a word in their comment that was chosen before they were submitted, so a sweep that died between
-`sbatch` and recording the job's number still finds them. Accounting (`sacct`) is not needed.
+Jobs are found by a word in their comment that was chosen before they were submitted, so they are found
+even if a sweep died between `sbatch` and recording the job's number. Accounting (`sacct`) is not needed.
 """
 
 import getpass
@@ -38,7 +38,7 @@ LIVE = frozenset(
 FORMAT = "ArrayJobID:24,ArrayTaskID:12,State:24,Reason:60,Comment:64"
 WIDTHS = (24, 12, 24, 60, 64)
 SECONDS = 20.0
-"""How long a command of Slurm may say nothing until the user hears of it."""
+"""How long a command of Slurm may take before the user is informed."""
 
 
 class NoAnswerError(Exception):
@@ -50,11 +50,11 @@ class Seen:
     """One job, or one element of an array."""
 
     job: str
-    """As `scancel` takes it: `17`, or `17_3`."""
+    """The number in the form that `scancel` accepts: `17` or `17_3`."""
     state: str
-    """As `RUNNING`."""
+    """In Slurm's words, such as `RUNNING`."""
     reason: str
-    """Why it waits, if it does."""
+    """Why the job is waiting, if it is."""
 
     @property
     def live(self) -> bool:
@@ -63,7 +63,7 @@ class Seen:
 
 
 def ask(*command: str) -> str:
-    """Return what a command of Slurm prints.
+    """Return the output of a command of Slurm.
 
     Raises:
         NoAnswerError: The command failed or took too long.
@@ -71,7 +71,7 @@ def ask(*command: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired as error:
-        raise NoAnswerError(f"{command[0]} said nothing for {SECONDS:g} s") from error
+        raise NoAnswerError(f"{command[0]} gave no answer for {SECONDS:g} s") from error
     except OSError as error:
         raise NoAnswerError(str(error)) from error
     if done.returncode:
@@ -81,8 +81,8 @@ def ask(*command: str) -> str:
 
 @contextmanager
 def told_if_silent(command: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Tell that a command has not answered, and go on waiting: it may have done its work, so it is not ended."""
-    text = f"Slurm does not answer: {command} has said nothing for {SECONDS:g} s; the sweep goes on waiting for it."
+    """Report that a command does not answer, but keep waiting: it may have done its work, so it is not ended."""
+    text = f"Slurm does not answer: no answer from {command} for {SECONDS:g} s; the sweep keeps waiting."
     timer = threading.Timer(SECONDS, say, [text])
     timer.daemon = True
     timer.start()
@@ -147,7 +147,7 @@ class Queue:
     """The latest answer of Slurm, refreshed when it is too old."""
 
     seconds: float = 10.0
-    """How old an answer may be, since `squeue` burdens the controller of a large cluster."""
+    """How old an answer may be; `squeue` is a burden on the controller of a large cluster."""
     look: Callable[[], dict[tuple[str, int], Seen]] = our_jobs
     clock: Callable[[], float] = time.monotonic
     jobs: dict[tuple[str, int], Seen] = field(default_factory=dict)

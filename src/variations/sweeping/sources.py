@@ -1,4 +1,4 @@
-"""Rows that need only another test wait for the row whose weights they test (`variation.reuse`)."""
+"""Rows that only test another row's weights (`variation.reuse`) wait for that row."""
 
 import os
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ class Sources:
         self.outcomes = outcomes
 
     def ready(self, outcome: Outcome) -> bool:
-        """Return whether the row can start: its source, if it is in the sweep, is finished or has finally failed."""
+        """Return whether the row can start: its source, if in the sweep, is finished or has failed for good."""
         source = self._in_sweep(outcome)
         return source is None or source.ended
 
     def configuration(self, outcome: Outcome) -> dict[str, Any]:
-        """Return the configuration to freeze; with the folder of the source, without which the row trains a network."""
+        """Return the configuration to freeze, with the source's folder; without a source, the row trains a network."""
         config = to_dict(outcome.job.config)
         source = self._folder(outcome)
         if source is not None:

@@ -38,7 +38,7 @@ def run(
 
     Args:
         folder: The run's folder.
-        changes: Further variables of its environment.
+        changes: Further environment variables.
         key: The run's in the pool.
         log: File in the folder to which its output is appended.
         give_up: Called every second; once it returns True, the run is asked to end, and killed after a while.
@@ -64,7 +64,7 @@ def start(
 
 
 def settled(code: int, asked: int | None) -> int:
-    """Return the exit code; for a run that a signal ended before it could handle it, as if it had handled it."""
+    """Return the exit code; a run that a signal ended before it could handle it counts as if it had handled it."""
     return 128 + asked if asked is not None and code == -asked else code
 
 
