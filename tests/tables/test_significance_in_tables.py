@@ -188,6 +188,10 @@ def test_a_result_that_is_not_that_of_its_text_is_told(
     put("good", 1, 0.05, stated=99.0)
     (note,) = read(seeds=(1,)).lines[1].notes
     assert note.startswith("seed 1: result.json says 99.00, its stored sentences score ")
+    put("base", 2, 0.3, stated=98.0)
+    put("good", 2, 0.05)
+    (note,) = read(seeds=(2,)).lines[1].notes
+    assert note.startswith("base row, seed 2: result.json says 98.00, its stored sentences score ")
 
 
 def test_only_seeds_that_both_rows_have_are_compared(

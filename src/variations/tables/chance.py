@@ -137,6 +137,7 @@ class Tester:
             return f"not tested: {next(iter(missing.values()))}"
         notes = [f"seed {seed} is not tested: {reason}" for seed, reason in missing.items()]
         notes += [note for seed in found for note in self._disagreement(pairs[seed][0], found[seed][0])]
+        notes += [f"base row, {n}" for seed in found for n in self._disagreement(pairs[seed][1], found[seed][1])]
         return self._test(found, tuple(notes), *pairs[next(iter(found))])
 
     def _test(
