@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from variations.configuration.schema import SweepConfig
+from variations.dashboard.store import Store
 from variations.store.rows import define
 from variations.tables.collect import Summary, paired, summary
 from variations.tables.formats import FORMATS, latex_escape, render, terminal
@@ -79,9 +80,13 @@ def test_a_row_whose_file_was_edited_after_its_run_is_marked(make_run: Any, stor
         make_run("quickstart", "learned_positions", 1, 31.0, config=configuration(**row, positions__kind=kind))
         notes[kind] = build(define(sweep, store=store), store).lines[1].notes
         shutil.rmtree(store / "quickstart" / "learned_positions")
+    swapped = configuration(variation__table="quickstart", variation__row="transformer")
+    make_run("quickstart", "learned_positions", 1, 31.0, config=swapped)
+    notes["swapped"] = build(define(sweep, store=store), store).lines[1].notes
     told = "another configuration than its file has now: positions.kind sinusoidal there, learned in the file"
     assert notes["learned"] == ()
     assert notes["sinusoidal"] == (f"finished with {told}",)
+    assert notes["swapped"] == (f"finished with {told}",)
 
 
 def test_mean_and_sample_standard_deviation_over_seeds() -> None:
@@ -227,6 +232,33 @@ def test_rows_of_another_budget_or_other_data_are_marked(
     line = read(seeds=[2]).lines[1]
     assert line.delta == {}
     assert line.notes == ("measured on wmt14_en_de en-de, its base row on toy en-de: not compared",)
+
+
+def test_seeds_of_a_row_that_were_not_trained_alike_are_marked(
+    make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    make_run("papers", "base", 1, 30.0)
+    make_run("papers", "base", 2, 34.0, config=configuration(trainer__max_steps=600, trainer__threads=1))
+    make_run("papers", "base", 3, 32.0, config=configuration(trainer__threads=2))
+    assert read().lines[0].notes == ("its seeds were not trained alike: steps 100000→600 from seed 1 to 2",)
+
+
+def test_a_run_that_was_copied_to_the_folder_of_another_seed_does_not_count(
+    make_run: Any, read: Callable[..., Table], store: Path
+) -> None:
+    folder = make_run("papers", "base", 1, 30.0).path
+    shutil.copytree(folder, folder.with_name("seed2-attempt2"))
+    make_run("papers", "A_h16", 1, 31.0)
+    table = read(seeds=[1, 2])
+    assert table.lines[0].measured["test.bleu"].n == 1
+    assert table.gaps[0] == (
+        "base, seed 2: broken (config.yaml has seed 1, so this folder is a copy of another run or was renamed: train "
+        "the missing seed)"
+    )
+    known = Store(store)
+    faults = {run.folder.path.name: known.summary(run).fault for run in known.sweep("papers") if run.row == "base"}
+    assert faults["seed1"] is None
+    assert "has seed 1" in str(faults["seed2-attempt2"])
 
 
 def test_quick_looks_are_marked(make_run: Any, configuration: Configure, read: Callable[..., Table]) -> None:

@@ -170,7 +170,7 @@ def _summary(run: Found) -> Summary:
         found.result = run.folder.result() or {}
     except UserError as error:
         found.fault = str(error)
-    if found.fault is None and (fault := misfit(found.config, found.result)):
+    if found.fault is None and (fault := misfit(run.folder, found.config, found.result)):
         return Summary(fault=fault)
     if found.fault is None and run.state == "finished" and not found.result:
         found.fault = NO_RESULT

@@ -9,6 +9,7 @@ from typing import Any
 from variations.configuration.tasks import DEFAULT, named, names, task_of
 from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.rows import RowDefinition, SweepDefinition, row_definition
+from variations.store.run_folder import SEED_FOLDER
 from variations.system.errors import UserError
 from variations.tasks.base import Measure, TestedRun
 
@@ -146,7 +147,7 @@ class Stored:
 def stored(folder: RunFolder) -> Stored:
     """Read a run's files. Raises UserError where they cannot be read, or are not those of a run."""
     status, config, result = folder.status(), folder.config(), folder.result()
-    if fault := misfit(config, result):
+    if fault := misfit(folder, config, result):
         raise UserError(fault)
     reason, step = (status.reason, status.step) if status else (None, None)
     return Stored(folder.state(), config, result or {}, reason, step)
@@ -172,8 +173,13 @@ def strangers(sweep: SweepDefinition, store: Path) -> list[str]:
     )
 
 
-def misfit(config: Mapping[str, Any], result: Mapping[str, Any] | None) -> str | None:
-    """Why stored files are not those of a run, although they can be read; None if they are."""
+def misfit(folder: RunFolder, config: Mapping[str, Any], result: Mapping[str, Any] | None) -> str | None:
+    """Why stored files are not those of this run, although they can be read; None if they are."""
+    if SEED_FOLDER.fullmatch(folder.path.name) and config.get("seed", folder.seed) != folder.seed:
+        return (
+            f"config.yaml has seed {config['seed']}, so this folder is a copy of another run or was renamed: train the "
+            "missing seed"
+        )
     for name, content, keys in (("config.yaml", config, GROUPS), ("result.json", result or {}, ("scores", "loss"))):
         for key in keys:
             if not isinstance(content.get(key) or {}, Mapping):

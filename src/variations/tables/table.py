@@ -180,7 +180,7 @@ def _row_notes(task: Task, row: Row) -> list[str]:
     extra, callbacks = (row.config.get("trainer") or {}).get("extra") or {}, row.config.get("callbacks") or {}
     if given := [*(f"{key}={value}" for key, value in extra.items()), *(f"callbacks={name}" for name in callbacks)]:
         notes.append(f"departs from its recipe: Lightning was given {', '.join(given)}")
-    notes += _edited(row)
+    notes += [*_unlike(row), *_edited(row)]
     stated = row.config.get("task") or row.definition.task
     if stated != task.name:
         notes.append(f"task {stated}")
@@ -189,13 +189,26 @@ def _row_notes(task: Task, row: Row) -> list[str]:
     return notes
 
 
+def _unlike(row: Row) -> list[str]:
+    """What the row's seeds differ in besides the seed."""
+    groups: dict[str, list[str]] = {}
+    for run in row.finished[1:]:
+        first = row.finished[0].config
+        changed = changes(first, run.config) if {**first, "seed": run.seed} != run.config else {}
+        if changed:
+            groups.setdefault(in_words(changed, run.config), []).append(str(run.seed))
+    words = [f"{text} from seed {row.finished[0].seed} to {', '.join(seeds)}" for text, seeds in groups.items()]
+    return [f"its seeds were not trained alike: {'; '.join(words)}"] if words else []
+
+
 def _edited(row: Row) -> list[str]:
     """What the row's file says now that it did not say when the row was run; nothing of a quick look."""
     variation = row.config.get("variation") or {}
     table, debug = variation.get("table"), (row.config.get("debug") or {}).get("name")
     if not row.finished or not table or debug:
         return []
-    found = edited(str(variation.get("row") or row.definition.row), str(table), row.config)
+    own = row.definition.row.partition(",")[0]  # without the point of a crossed table
+    found = edited(own, str(row.definition.table or table), row.config)
     words = ", ".join(f"{key} {old} there, {new} in the file" for key, (old, new) in found.items())
     return [f"finished with another configuration than its file has now: {words}"] if found else []
 
