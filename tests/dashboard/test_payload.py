@@ -10,7 +10,7 @@ from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from variations.dashboard.metrics import Metrics, glance, thinned
+from variations.dashboard.metrics import Glance, Metrics, glance, thinned
 from variations.dashboard.payload import runs as of_runs
 from variations.dashboard.payload import sweeps as of_sweeps
 from variations.dashboard.store import Store
@@ -247,10 +247,10 @@ def test_a_glance_at_a_long_file_reads_its_ends(tmp_path: Path) -> None:
     lines[0]["first/only"] = 1.0
     lines[-1]["dev/bleu"] = 7.0
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    names, last, values = glance(path)
-    assert {"first/only", "dev/bleu", "lr"} <= set(names)
-    assert last["step"] == 1999 and values["dev/bleu"] == 7.0
-    assert glance(tmp_path / "none") == ([], {}, {})
+    found = glance(path)
+    assert found.values == {"first/only": 1.0, "dev/bleu": 7.0, "lr": 0.5}
+    assert found.costs == {"step": 1999.0}
+    assert glance(tmp_path / "none") == Glance()
 
 
 # Drawings -------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from variations.commands.cli import command
 from variations.configuration.extras import need
-from variations.configuration.schema import SweepConfig, number
+from variations.configuration.schema import SweepConfig, default_cache, number
 from variations.dashboard.api import Api
 from variations.dashboard.server import Server
 from variations.dashboard.store import Store
@@ -47,7 +47,7 @@ def show(config: DashboardConfig) -> None:
         raise UserError(f"runs={config.runs} is a file: give the folder of the runs.")
     if (root / "config.yaml").is_file():
         raise UserError(f"runs={config.runs} is the folder of one run: give the run store that contains it.")
-    store = Store(root)
+    store = Store(root, Path(default_cache()).expanduser())
     if config.export is not None:
         from variations.dashboard.export import write
 

@@ -105,6 +105,7 @@ class Api:
             if known is not None and known[0] == stamp:
                 return known[1]
             made = make()
+            self.store.keep()
             with self._lock:
                 self._kept.pop(key, None)
                 self._kept[key] = (stamp, made)

@@ -56,7 +56,7 @@ def page(api: Api, names: Sequence[str] | None = None) -> str:
     Raises:
         UserError: There is no such sweep, there are no runs, or BokehJS is missing.
     """
-    known = api.store.snapshot().sweeps()
+    known = api.store.snapshot().sweeps
     if names is not None and (unknown := [name for name in names if name not in known]):
         listed = ", ".join(known) or "none"
         raise MissingError(f"The run store {api.store.root} has no sweep {unknown[0]!r}; it has: {listed}.")

@@ -3,7 +3,8 @@
 import gzip
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from variations.store.atomic import read_stored, stored_path
 COSTS = ("step", "seconds", "target_tokens", "tokens", "flops")
 """What curves are drawn against; `tokens` are source and target tokens together."""
 NO_METRICS = frozenset({*COSTS, "source_tokens", "padded_tokens", "epoch"})
+NUMBERS = (int, float)
+"""What JSON's numbers become; `is_number` of each would take as long as reading it."""
 PEEK = 32 * 1024
 
 
@@ -87,27 +90,37 @@ class Metrics:
                 rows.append([float(item) for item in value])
 
 
-def glance(path: Path) -> tuple[list[str], dict[str, Any], dict[str, float]]:
-    """From the ends of a file, without reading a long one whole.
+@dataclass
+class Glance:
+    """What a run has measured."""
 
-    Returns:
-        Scalars and lists that were recorded, the last line, and the last value of each scalar.
-    """
+    values: dict[str, float] = field(default_factory=dict)
+    """Of each scalar the last value."""
+    costs: dict[str, float] = field(default_factory=dict)
+    """Numbers of the last line that curves are drawn against."""
+    branched: bool = False
+    """Whether κ and α were recorded."""
+
+
+def glance(path: Path) -> Glance:
+    """What was measured, from the ends of a file, without reading a long one whole."""
     try:
         parts = _ends(path) if path.is_file() else [read_stored(path)]
     except OSError:
-        return [], {}, {}
-    keys: dict[str, None] = {}
+        return Glance()
     last: dict[str, Any] = {}
-    values: dict[str, float] = {}
-    for part in parts:
-        for text in part.splitlines():
-            line = _object(text)
-            if line is not None:
-                last = line
-                keys |= dict.fromkeys(line)
-                values |= {key: float(value) for key, value in line.items() if is_number(value)}
-    return [key for key in keys if key not in NO_METRICS], last, values
+    values: dict[str, Any] = {}
+    keys: set[str] = set()
+    for text in (text for part in parts for text in part.splitlines()):
+        if (line := _object(text)) is not None:
+            last = line
+            keys.update(line)
+            values.update({key: value for key, value in line.items() if type(value) in NUMBERS})
+    return Glance(
+        {key: float(value) for key, value in values.items() if key not in NO_METRICS},
+        {key: float(last[key]) for key in COSTS if type(last.get(key)) in NUMBERS},
+        any(key.endswith((".kappa", ".alpha")) for key in keys),
+    )
 
 
 def _ends(path: Path) -> list[bytes]:
@@ -140,11 +153,14 @@ def rounded(value: float | None, digits: int) -> float | None:
     return None if value is None else float(f"{value:.{digits}g}")
 
 
+_JSON = json.JSONDecoder(parse_constant=lambda name: None)
+"""NaN and Infinity are no JSON, and count as nothing measured."""
+
+
 def _object(text: bytes) -> dict[str, Any] | None:
-    constant: Callable[[str], None] = lambda name: None  # noqa: E731 - NaN and Infinity are no JSON
     try:
-        value = json.loads(text, parse_constant=constant)
-    except ValueError:
+        value = _JSON.decode(text.decode("utf-8"))
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 

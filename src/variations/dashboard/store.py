@@ -2,6 +2,9 @@
 
 A page asks for runs by identifier, and an identifier is looked up among those that the walk has found. No path is ever
 made of what a page sent, and the walk follows no links, so nothing outside the store can be reached.
+
+What was read of a run that has ended is kept for as long as its files keep their times, also from one start to the
+next (`memory.py`). Whether a run is alive is asked anew each time.
 """
 
 import hashlib
@@ -9,30 +12,56 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, cast
 
 from variations.configuration.tasks import task_of
-from variations.dashboard.metrics import Metrics
-from variations.dashboard.walk import METRICS, Found, Walk
+from variations.dashboard.memory import Memory
+from variations.dashboard.metrics import Glance, Metrics, glance
+from variations.dashboard.walk import Found, Walk, sweep_of
 from variations.system.errors import UserError
 from variations.tables.collect import NO_RESULT, Stored, misfit
 
 FRESH = 0.5
 """Seconds for which a look is reused."""
+SEEN = "seen"
+"""Name under which `memory` has what the walk saw."""
 SHARE = 0.005
 """Of a core, that thorough looks may take; quick looks may take as much again. In a large store they become rarer."""
 
 
 @dataclass
 class Summary:
-    """What is read of a run at a glance, kept until one of its files changes."""
+    """What is read of a run at a glance."""
 
     config: dict[str, Any] = field(default_factory=dict)
     status: dict[str, Any] = field(default_factory=dict)
     result: dict[str, Any] = field(default_factory=dict)
     fault: str | None = None
     """Why the run cannot be read."""
+
+
+@dataclass
+class Facts:
+    """What has been read of a run, kept until one of its files changes."""
+
+    summary: Summary | None = None
+    glance: Glance | None = None
+    curves: dict[str, list[list[float]]] = field(default_factory=dict)
+    """By metric: the steps at which it was measured, and its values."""
+    new: bool = True
+    """Whether there is more than `memory` has."""
+
+    @classmethod
+    def of(cls, kept: Any) -> "Facts":
+        """What `plain` gave."""
+        summary, seen, curves = kept
+        return cls(summary and Summary(**summary), seen and Glance(**seen), curves, new=False)
+
+    def plain(self) -> Any:
+        """As plain data."""
+        return [self.summary and vars(self.summary), self.glance and vars(self.glance), self.curves]
 
 
 @dataclass(frozen=True)
@@ -44,6 +73,7 @@ class Snapshot:
     """Folders that look like runs but are not: path below the root, and the reason."""
     revision: str
 
+    @cached_property
     def sweeps(self) -> dict[str, list[Found]]:
         """Runs by sweep, sorted by identifier."""
         found: dict[str, list[Found]] = {}
@@ -53,15 +83,24 @@ class Snapshot:
 
 
 class Store:
-    """Reads a run store; safe to use from several threads."""
+    """Reads a run store; safe to use from several threads.
 
-    def __init__(self, root: Path | str) -> None:
+    Args:
+        root: The run store.
+        cache_folder: Where what was read is kept for the next start; None: nowhere.
+    """
+
+    def __init__(self, root: Path | str, cache_folder: Path | None = None) -> None:
         self.root = Path(root).expanduser().resolve()
+        self.memory = Memory.of(self.root, cache_folder) if cache_folder else Memory(None)
         self._lock = threading.RLock()
-        self._walk = Walk(self.root)
+        self._kept = self.memory.load(SEEN).get("", {})
+        self._walk = Walk(self.root, self._kept)
         self._snapshot: Snapshot | None = None
         self._quick = self._thorough = Pace()
-        self._summaries: dict[str, tuple[str, Summary]] = {}
+        self._facts: dict[str, tuple[Found, Facts]] = {}
+        self._recalled: dict[str, dict[str, Any]] = {}
+        """By sweep: what `memory` has of its runs, until it is asked for."""
         self._metrics: dict[str, Metrics] = {}
 
     def snapshot(self, *, fresh: bool = False) -> Snapshot:
@@ -82,31 +121,68 @@ class Store:
 
     def sweep(self, name: str) -> list[Found]:
         """The runs of a sweep. Raises KeyError where there are none."""
-        known = self.snapshot().sweeps()
-        return known[name] if name in known else self.snapshot(fresh=True).sweeps()[name]
+        known = self.snapshot().sweeps
+        return known[name] if name in known else self.snapshot(fresh=True).sweeps[name]
 
     def summary(self, run: Found) -> Summary:
         """Configuration, status and result of a run; never raises for a damaged one."""
         with self._lock:
-            known = self._summaries.get(run.id)
-            if known is None or known[0] != run.stamp:
-                known = (run.stamp, _summary(run))
-                self._summaries[run.id] = known
-            return known[1]
+            facts = self._of(run)
+            if facts.summary is None:
+                facts.summary, facts.new = _summary(run), True
+            return facts.summary
+
+    def glance(self, run: Found) -> Glance:
+        """What a run has measured, from the ends of its measurements."""
+        with self._lock:
+            facts = self._of(run)
+            if facts.glance is None:
+                facts.glance, facts.new = glance(run.folder.metrics) if run.measured else Glance(), True
+            return facts.glance
+
+    def curve(self, run: Found, key: str) -> list[tuple[float, float]]:
+        """As `RunFolder.curve`."""
+        with self._lock:
+            facts = self._of(run)
+            if key not in facts.curves:
+                points = run.folder.curve(key)
+                facts.curves[key], facts.new = [[x for x, _ in points], [y for _, y in points]], True
+            steps, values = facts.curves[key]
+            return list(zip(steps, values, strict=True))
+
+    def keep(self) -> None:
+        """Let `memory` have what was read of runs that have ended."""
+        with self._lock:
+            new = [(run, facts) for run, facts in self._facts.values() if facts.new and run.ended and run.settled]
+            if new and self.memory.save({_name(run.id): [run.stamp, facts.plain()] for run, facts in new}):
+                for _, facts in new:
+                    facts.new = False
+
+    def _of(self, run: Found) -> Facts:
+        """The facts of a run, for as long as none of its files changes."""
+        known = self._facts.get(run.id)
+        if known is None or known[0] != run:
+            if run.sweep not in self._recalled:
+                self._recalled[run.sweep] = self.memory.load(_name(run.id).removesuffix(run.id))
+            stamp, kept = self._recalled[run.sweep].pop(run.id, ("", None))
+            known = (run, Facts.of(kept) if stamp == run.stamp and run.ended and run.settled else Facts())
+            self._facts[run.id] = known
+        return known[1]
 
     def stored(self, run: Found) -> Stored:
         """What a table needs of a run, from its summary. Raises UserError for one that cannot be read."""
         known = self.summary(run)
         if known.fault and known.fault != NO_RESULT:
             raise UserError(known.fault)
-        return Stored(run.state, known.config, known.result, known.status.get("reason"), known.status.get("step"))
+        reason, step = known.status.get("reason"), known.status.get("step")
+        return Stored(run.state, known.config, known.result, reason, step, partial(self.curve, run))
 
     def metrics(self, run: Found) -> Metrics:
         """What a run measured; only what was appended since the last call is read."""
         with self._lock:
             if run.id not in self._metrics:
                 self._metrics[run.id] = Metrics(run.folder.metrics)
-            if not run.files.isdisjoint(METRICS):
+            if run.measured:
                 self._metrics[run.id].update()
             return self._metrics[run.id]
 
@@ -129,10 +205,14 @@ class Store:
         if known is not None and (runs, tuple(broken)) == (known.runs, known.broken):
             return known
         digest = hashlib.sha256("\n".join([*(f"{run.id} {run.stamp}" for run in runs.values()), str(broken)]).encode())
-        for gone in self._summaries.keys() - runs.keys():
-            del self._summaries[gone]
+        for gone in self._facts.keys() - runs.keys():
+            del self._facts[gone]
         for gone in self._metrics.keys() - runs.keys():
             del self._metrics[gone]
+        kept = self._walk.keep()
+        gone_names = [_name(name) for name in self._kept.keys() - kept.keys()]
+        if kept != self._kept and self.memory.save({SEEN: kept}, gone_names):
+            self._kept = kept
         return Snapshot(runs, tuple(broken), digest.hexdigest()[:16])
 
 
@@ -151,6 +231,11 @@ class Pace:
     def due(self) -> bool:
         """Whether it is time."""
         return time.monotonic() >= self.at
+
+
+def _name(run: str) -> str:
+    """Name of a run's facts in `memory`; those of a sweep begin alike."""
+    return f"run/{sweep_of(run)}/{run}"
 
 
 def revision(runs: list[Found]) -> str:

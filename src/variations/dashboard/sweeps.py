@@ -1,23 +1,25 @@
 """The list of sweeps, and one sweep: its table as `table.py` makes it, and its runs."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 from variations.configuration.schema import SweepConfig
 from variations.configuration.tasks import DEFAULT, named, task_of
-from variations.dashboard.metrics import NO_METRICS, glance, ordered
+from variations.dashboard.metrics import ordered
 from variations.dashboard.payload import sweeps as payload
 from variations.dashboard.store import Store, Summary, revision
 from variations.dashboard.tables import agreement, table_document
-from variations.dashboard.walk import METRICS, Found
+from variations.dashboard.walk import Found
 from variations.store.atomic import stored_path
 from variations.store.hidden import clean
-from variations.store.ledger import RunFolder
+from variations.store.ledger import RunFolder, latest, to_read
 from variations.store.rows import RowDefinition, SweepDefinition, define
 from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
-from variations.tables.collect import Stored
+from variations.tables.collect import NO_RESULT, Reader, Stored
 from variations.tables.line import Table
 from variations.tables.table import build
 from variations.tasks.base import Measure
@@ -33,7 +35,7 @@ ENDED_BADLY = ("failed", "interrupted", "broken")
 def index(store: Store, *, live: bool = True, sweep: str | None = None) -> payload.Index:
     """The list of sweeps, latest changes first."""
     found = store.snapshot()
-    entries = [(max(map(_changed, runs)), _entry(name, runs)) for name, runs in found.sweeps().items()]
+    entries = [(max(run.changed for run in runs), _entry(name, runs)) for name, runs in found.sweeps.items()]
     entries.sort(key=lambda item: (-item[0], item[1]["name"]))
     return {
         "sweeps": [entry for _, entry in entries],
@@ -43,13 +45,6 @@ def index(store: Store, *, live: bool = True, sweep: str | None = None) -> paylo
         "live": live,
         "sweep": sweep,
     }
-
-
-def _changed(run: Found) -> float:
-    try:
-        return (run.folder.path / "status.json").lstat().st_mtime
-    except OSError:
-        return 0.0
 
 
 def _entry(name: str, runs: list[Found]) -> payload.SweepEntry:
@@ -159,7 +154,7 @@ def _row(store: Store, row: str, runs: list[Found], base: str | None) -> RowDefi
 
 def _frozen(store: Store, name: str, runs: list[Found]) -> SweepConfig | None:
     def started(run: Found) -> tuple[str, float]:  # first not by the file's time, which a copy or a checkout changes
-        return str(store.summary(run).status.get("started") or ""), _changed(run)
+        return str(store.summary(run).status.get("started") or ""), run.changed
 
     for run in sorted(runs, key=started, reverse=True):
         stored = store.summary(run).config.get("sweep")
@@ -171,18 +166,37 @@ def _frozen(store: Store, name: str, runs: list[Found]) -> SweepConfig | None:
 
 def _table(definition: SweepDefinition, store: Store, settings: SignificanceConfig) -> Table:
     """The table; of runs outside a sweep, seeds that were never asked for are no gaps."""
-    known = {run.folder.path: run for run in store.sweep(definition.name)}
-
-    def read(folder: RunFolder) -> Stored:
-        if folder.path not in known:
-            raise UserError("is reached by a link: not followed")
-        return store.stored(known[folder.path])
-
-    table = build(definition, store.root, settings, read)
+    table = build(definition, store.root, settings, _reader(store, definition.name))
     if definition.name == SINGLE:
         for line in table.lines:
             line.row.runs = [run for run in line.row.runs if run.state != "absent"]
     return table
+
+
+def _reader(store: Store, name: str) -> Reader:
+    """Knows the runs of a sweep as they were found; asks the disk where a row has none, or what is none."""
+    known = {run.path: run for run in store.sweep(name)}
+    families: dict[str, list[Found]] = {}
+    for run in sorted(known.values(), key=lambda run: run.folder.attempt):
+        families.setdefault(re.sub(r"-attempt\d+$", "", run.path), []).append(run)
+    odd = {str((store.root / path).parent) for path, _ in store.snapshot().broken if path not in store.snapshot().runs}
+
+    def find(home: Path) -> RunFolder | None:
+        family = families.get(str(home), [])
+        known = [store.summary(run) for run in family]
+        if not family or str(home.parent) in odd or any(one.fault not in (None, NO_RESULT) for one in known):
+            return latest(home)
+        done = [run.state == "finished" and bool(one.result) for run, one in zip(family, known, strict=True)]
+        found = to_read(family, done)
+        return found.folder if found else None
+
+    def read(folder: RunFolder) -> Stored:
+        run = known.get(str(folder.path))
+        if run is None:
+            raise UserError("is reached by a link: not followed")
+        return store.stored(run)
+
+    return Reader(find, read)
 
 
 def _colours(definition: SweepDefinition, runs: Iterable[Found]) -> dict[str, int]:
@@ -203,25 +217,25 @@ def _runs(
     labels = {row.row: row.label for row in definition.rows}
     if table:
         labels = {line.row.definition.row: line.label for line in table.lines}
-    read = {run.folder for line in table.lines for run in line.row.runs if run.folder} if table else set()
+    read = {str(run.folder) for line in table.lines for run in line.row.runs if run.folder} if table else set()
     metrics: set[str] = set()
     entries = []
     for run in sorted(runs, key=lambda run: (colours[run.row], run.folder.seed, run.folder.attempt)):
-        names, last, values = glance(run.folder.metrics) if not run.files.isdisjoint(METRICS) else ([], {}, {})
-        metrics |= {name for name in names if name in values}
-        entry = _run(run, store.summary(run), last, measure)
+        seen = store.glance(run)
+        metrics |= seen.values.keys()
+        entry = _run(run, store.summary(run), seen.costs, measure)
         entry["label"] = labels.get(run.row, run.row)
         entry["color_index"] = colours[run.row]
-        entry["latest"] = run.folder.path in read
+        entry["latest"] = run.path in read
         entry["drawings"] = bool(task.drawn) and entry["sentences"]
         watched = task.watched(measure.key)
-        entry["live_score"] = None if watched is None else values.get(watched)
-        entry["branched"] = any(name.endswith((".kappa", ".alpha")) for name in names)
+        entry["live_score"] = None if watched is None else seen.values.get(watched)
+        entry["branched"] = seen.branched
         entries.append(entry)
-    return entries, metrics - NO_METRICS
+    return entries, metrics
 
 
-def _run(run: Found, known: Summary, last: dict[str, Any], measure: Measure) -> payload.RunEntry:
+def _run(run: Found, known: Summary, last: dict[str, float], measure: Measure) -> payload.RunEntry:
     status, result = known.status, known.result
     state = "broken" if known.fault else run.state
     reason = known.fault or status.get("reason")

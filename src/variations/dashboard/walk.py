@@ -2,15 +2,19 @@
 
 A folder in which nothing was made, replaced or removed keeps its time of modification. So a quick look asks each folder
 of folders for its time, and looks into the runs that are not finished: a finished run changes no more. A thorough look
-also asks each file of the finished runs, and so sees what was added or edited by hand.
+also asks each file of the finished runs, and so sees what was added or edited by hand. The first look is thorough; it
+may begin with what an earlier walk had found.
 """
 
 import hashlib
 import os
 import stat
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from variations.store.ledger import RunFolder
 from variations.store.run_folder import SEED_FOLDER
@@ -33,23 +37,53 @@ class Found:
     """A run's folder."""
 
     id: str
-    folder: RunFolder
+    path: str
     stamp: str
     """Changes when a watched file changes, or when a running process has died."""
     state: str
     fault: str | None = None
-    files: frozenset[str] = frozenset()
+    files: tuple[str, ...] = ()
+    changed: float = 0.0
+    """Time at which status.json was written, in seconds."""
+    settled: bool = False
+    """Whether whatever changes in a watched file will show in its times: none has changed just now."""
+
+    @cached_property
+    def folder(self) -> RunFolder:
+        """Its files."""
+        return RunFolder(self.path)
+
+    @property
+    def measured(self) -> bool:
+        """Whether it has measurements."""
+        return any(name in self.files for name in METRICS)
+
+    @property
+    def ended(self) -> bool:
+        """Whether only a change of its files can change its state."""
+        return self.state in ENDED
 
     @property
     def sweep(self) -> str:
-        """First part of its identifier; `.` for a folder directly below the root."""
-        return self.id.split("/")[0] if self.id.count("/") > 1 else "."
+        """The sweep that it belongs to."""
+        return sweep_of(self.id)
 
     @property
     def row(self) -> str:
         """The part of the path between sweep and seed."""
         parts = self.id.split("/")
         return "/".join(parts[1:-1]) if len(parts) > 2 else parts[0]
+
+
+def sweep_of(run: str) -> str:
+    """First part of a run's identifier; `.` for a folder directly below the root."""
+    return run.split("/", 1)[0] if run.count("/") > 1 else "."
+
+
+Times = tuple[Any, ...]
+"""Of each watched file of a run its name, times of modification and of change (in nanoseconds), size and inode."""
+EACH = 5
+"""Entries of Times for a file."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +95,7 @@ class Seen:
     folders: tuple[str, ...] = ()
     """Names of the folders in it, unless it is a run."""
     run: Found | None = None
-    times: tuple[tuple[str, int, int], ...] = ()
-    """Watched files of a run: name, time of modification, size."""
+    times: Times = ()
     broken: tuple[tuple[str, str], ...] = ()
     """What looks like a run but is none: path below the root, and the reason."""
 
@@ -70,9 +103,23 @@ class Seen:
 class Walk:
     """The runs below a root. No link is followed."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, kept: Mapping[str, Any] | None = None) -> None:
+        """Begin with what `keep` gave after an earlier walk, by run; each is checked in the first look."""
         self.root = root
         self._seen: dict[str, Seen] = {}
+        for name, (modified, state, *times) in (kept or {}).items():
+            path = os.path.join(root, name)  # noqa: PTH118
+            self._seen[name] = _seen(
+                _found(name, path, tuple(times), state, None, settled=True), modified, tuple(times)
+            )
+
+    def keep(self) -> dict[str, Any]:
+        """Of each run whose state follows from its files alone, what was seen of it, as plain data."""
+        return {
+            name: [seen.modified, seen.run.state, *seen.times]
+            for name, seen in self._seen.items()
+            if seen.run is not None and seen.run.ended and seen.run.settled and seen.modified
+        }
 
     def look(self, *, thorough: bool) -> tuple[dict[str, Found], list[tuple[str, str]]]:
         """Runs by identifier, and what looks like a run but is none, each with the reason."""
@@ -110,17 +157,17 @@ class Walk:
             return Seen(0, broken=((name or ".", f"cannot be read ({error.strerror})"),))
         if known.run is None:
             return known
-        times = _times(path, [file for file, _, _ in known.times])
-        if times == known.times and known.run.state in ENDED:
+        times = _times(path, known.times[::EACH])
+        if times == known.times and known.run.ended and known.run.settled:
             return known
-        return _run(name, Path(path), known.modified, times, known)
+        return _run(name, path, known.modified, times, known)
 
     def _read(self, name: str, path: str, modified: int, known: Seen | None) -> Seen:
         with os.scandir(path) as listing:
             entries = {entry.name: entry for entry in sorted(listing, key=lambda entry: entry.name)}
         seeded = SEED_FOLDER.fullmatch(os.path.basename(path)) is not None  # noqa: PTH119
         if name and "config.yaml" in entries and ("status.json" in entries or seeded):
-            return _run_of_entries(name, Path(path), modified, entries, known)
+            return _run_of_entries(name, path, modified, entries, known)
         if seeded and entries and name:
             return Seen(modified, broken=((name, "holds no config.yaml, so it is not read as a run"),))
         shown = [entry for entry in entries.values() if not entry.name.startswith(".")]
@@ -131,50 +178,56 @@ class Walk:
 
 
 def _run_of_entries(
-    name: str, path: Path, modified: int, entries: dict[str, os.DirEntry[str]], known: Seen | None
+    name: str, path: str, modified: int, entries: dict[str, os.DirEntry[str]], known: Seen | None
 ) -> Seen:
     """A run, unless what it holds could lead out of the store or block its reader."""
     watched = [entries[item] for item in WATCHED if item in entries]
     places = [*watched, *(entries[item] for item in ("hypotheses",) if item in entries)]
-    run, reason = RunFolder(path), None
+    reason = None
     if links := [entry.name for entry in places if entry.is_symlink()]:
         reason = f"{', '.join(links)} is a link: links are not followed"
     elif strange := [entry.name for entry in watched if not entry.is_file(follow_symlinks=False)]:
         reason = f"{', '.join(strange)} is no regular file: it is not read"
     if reason:
-        return _seen(Found(name, run, "link" if links else "strange", "broken", reason), 0, ())
-    return _run(name, path, modified, _times(str(path), [entry.name for entry in watched]), known)
+        return _seen(Found(name, path, "link" if links else "strange", "broken", reason), 0, ())
+    return _run(name, path, modified, _times(path, [entry.name for entry in watched]), known)
 
 
-def _run(name: str, path: Path, modified: int, times: tuple[tuple[str, int, int], ...], known: Seen | None) -> Seen:
+def _run(name: str, path: str, modified: int, times: Times, known: Seen | None) -> Seen:
     """A run whose watched files have these times."""
     run = known.run.folder if known is not None and known.run is not None else RunFolder(path)
     fault: str | None = None
+    settled = max(*times[1::EACH], *times[2::EACH], 0, 0) < time.time_ns() - RECENT
     try:
         state = run.state()
     except UserError as error:
         state, fault = "broken", str(error)
     except OSError as error:  # a file was replaced just now: the next look sees the new one
         state, fault = "broken", f"cannot be read ({error.strerror})"
-    parts = [*(f"{file}:{changed}:{size}" for file, changed, size in times), state, str(fault)]
-    stamp = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-    if known is not None and known.run is not None and known.run.stamp == stamp:
+    found = _found(name, path, times, state, fault, settled=settled)
+    if known is not None and known.run == found:
         return Seen(modified, run=known.run, times=times, broken=known.broken)
-    return _seen(Found(name, run, stamp, state, fault, frozenset(file for file, _, _ in times)), modified, times)
+    return _seen(found, modified, times)
 
 
-def _seen(run: Found, modified: int, times: tuple[tuple[str, int, int], ...]) -> Seen:
+def _found(name: str, path: str, times: Times, state: str, fault: str | None, *, settled: bool) -> Found:
+    stamp = hashlib.sha256(f"{times} {state} {fault}".encode()).hexdigest()[:16]
+    changed = times[times.index("status.json") + 1] / 1e9 if "status.json" in times else 0.0
+    return Found(name, path, stamp, state, fault, times[::EACH], changed, settled)
+
+
+def _seen(run: Found, modified: int, times: Times) -> Seen:
     return Seen(modified, run=run, times=times, broken=((run.id, run.fault),) if run.fault else ())
 
 
-def _times(path: str, names: list[str]) -> tuple[tuple[str, int, int], ...]:
-    """Name, time of modification and size of each file that is there and regular."""
-    found = []
+def _times(path: str, names: Sequence[str]) -> Times:
+    """The times of each file that is there and regular."""
+    found: list[Any] = []
     for name in names:
         try:
             file = os.stat(f"{path}/{name}", follow_symlinks=False)  # noqa: PTH116
         except OSError:
             continue
         if stat.S_ISREG(file.st_mode):
-            found.append((name, file.st_mtime_ns, file.st_size))
+            found += (name, file.st_mtime_ns, file.st_ctime_ns, file.st_size, file.st_ino)
     return tuple(found)

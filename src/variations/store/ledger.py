@@ -2,7 +2,10 @@
 
 import os
 import re
+from collections.abc import Sequence
+from itertools import compress
 from pathlib import Path
+from typing import TypeVar
 
 from variations.store.identity import config_hash
 from variations.store.run_folder import RunFolder
@@ -17,8 +20,12 @@ __all__ = [
     "latest",
     "next_attempt",
     "run_home",
+    "to_read",
     "workplace",
 ]
+
+
+T = TypeVar("T")
 
 
 def run_home(
@@ -71,8 +78,12 @@ def workplace(path: Path | str, *, force: bool = False) -> Path:
 def latest(path: Path | str) -> RunFolder | None:
     """The attempt to read: the last finished one, else the last one; None if the run never started."""
     family = attempts(path)
-    finished = [folder for folder in family if _finished(folder)]
-    newest = finished or family
+    return to_read(family, list(map(_finished, family)))
+
+
+def to_read(family: Sequence[T], finished: Sequence[bool]) -> T | None:
+    """The attempt to read of all, oldest first; `finished`: whether each is, and its result can be read."""
+    newest = list(compress(family, finished)) or family
     return newest[-1] if newest else None
 
 

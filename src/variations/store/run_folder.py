@@ -326,6 +326,15 @@ class RunFolder:
                 raise UserError(f"{self.metrics}, line {number}: not JSON ({error.msg}); delete that line.") from error
         return found
 
+    def curve(self, key: str) -> list[tuple[float, float]]:
+        """(step, value) of each line that measured `key`, oldest first; empty where they cannot be read."""
+        try:
+            lines = self.read_metrics(having=f'"{key}"')  # a long run has a thousand others
+        except (OSError, UserError):
+            return []
+        points = [(line.get("step"), line.get(key)) for line in lines if isinstance(line, dict)]
+        return [(x, y) for x, y in points if isinstance(x, int | float) and isinstance(y, int | float)]
+
     def truncate_metrics(self, step: int) -> None:
         """Replace metrics.jsonl by a copy of its lines up to and including `step`, to which this process appends.
 

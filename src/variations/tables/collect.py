@@ -11,7 +11,7 @@ from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.rows import RowDefinition, SweepDefinition, row_definition
 from variations.store.run_folder import SEED_FOLDER
 from variations.system.errors import UserError
-from variations.tasks.base import Measure, TestedRun
+from variations.tasks.base import CurveReader, Measure, TestedRun
 
 BUDGET = {"steps": 0.0, "source_tokens": 0.01, "target_tokens": 0.01, "dropped_pairs": 0.0}
 """What must be equal between a row and its base row, and the relative difference that is let pass."""
@@ -47,6 +47,7 @@ class SeedRun:
     config: dict[str, Any] = field(default_factory=dict)
     result: dict[str, Any] = field(default_factory=dict)
     step: int | None = None
+    curve: CurveReader | None = None
 
     @property
     def finished(self) -> bool:
@@ -84,7 +85,9 @@ class Row:
     @property
     def tested(self) -> list[TestedRun]:
         """Runs that count, for their task."""
-        return [TestedRun(RunFolder(run.folder), run.config, run.result) for run in self.finished if run.folder]
+        return [
+            TestedRun(RunFolder(run.folder), run.config, run.result, run.curve) for run in self.finished if run.folder
+        ]
 
     @property
     def parameters(self) -> int | None:
@@ -142,6 +145,8 @@ class Stored:
     result: dict[str, Any]
     reason: str | None = None
     step: int | None = None
+    curve: CurveReader | None = None
+    """Knows the run's curves; None: they are read from its folder."""
 
 
 def stored(folder: RunFolder) -> Stored:
@@ -153,13 +158,22 @@ def stored(folder: RunFolder) -> Stored:
     return Stored(folder.state(), config, result or {}, reason, step)
 
 
-Reader = Callable[[RunFolder], Stored]
-"""Reads a run as `stored` does; raises UserError for one that cannot or must not be read."""
+@dataclass(frozen=True)
+class Reader:
+    """How the runs of a table are found and read: from the disk, or as somebody knows them."""
+
+    find: Callable[[Path], RunFolder | None] = latest
+    """Finds the attempt of a home that is to be read, as `latest` does."""
+    read: Callable[[RunFolder], Stored] = stored
+    """Reads a run as `stored` does; raises UserError for one that cannot or must not be read."""
 
 
-def collect(sweep: SweepDefinition, store: Path, read: Reader = stored) -> list[Row]:
-    """Every row of `sweep` with one SeedRun for each wanted seed. A run that `read` refuses is named in its cell."""
-    return [_row(definition, sweep, store, read) for definition in sweep.rows]
+DISK = Reader()
+
+
+def collect(sweep: SweepDefinition, store: Path, reader: Reader = DISK) -> list[Row]:
+    """Every row of `sweep` with one SeedRun for each wanted seed. A run that `reader` refuses is named in its cell."""
+    return [_row(definition, sweep, store, reader) for definition in sweep.rows]
 
 
 def strangers(sweep: SweepDefinition, store: Path) -> list[str]:
@@ -187,10 +201,10 @@ def misfit(folder: RunFolder, config: Mapping[str, Any], result: Mapping[str, An
     return None
 
 
-def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path, read: Reader) -> Row:
+def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path, reader: Reader) -> Row:
     seeds = () if definition.quoted else sweep.seeds
     homes = {seed: run_home(store, sweep=sweep.name, row=definition.row, seed=seed) for seed in seeds}
-    runs = [_seed_run(home, seed, read) for seed, home in homes.items()]
+    runs = [_seed_run(home, seed, reader) for seed, home in homes.items()]
     runs = [run for run in runs if run.state != "absent" or run.seed not in sweep.further]  # nothing is missing there
     row = Row(definition, runs)
     if definition.label == definition.row and row.config.get("variation", {}).get("label"):
@@ -199,17 +213,17 @@ def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path, read: R
     return row
 
 
-def _seed_run(home: Path, seed: int, read: Reader) -> SeedRun:
-    folder = latest(home)
+def _seed_run(home: Path, seed: int, reader: Reader) -> SeedRun:
+    folder = reader.find(home)
     if folder is None:
         return SeedRun(seed, "absent")
     try:
-        run = read(folder)
+        run = reader.read(folder)
     except UserError as error:
         return SeedRun(seed, "broken", str(error), folder.path)
     if run.state == "finished" and not run.result:
         return SeedRun(seed, "broken", NO_RESULT, folder.path, run.config)
-    return SeedRun(seed, run.state, run.reason, folder.path, run.config, run.result, run.step)
+    return SeedRun(seed, run.state, run.reason, folder.path, run.config, run.result, run.step, run.curve)
 
 
 # Costs ----------------------------------------------------------------------------------------------------------------

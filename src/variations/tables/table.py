@@ -10,7 +10,7 @@ from typing import Any
 
 from variations.store.rows import SweepDefinition, changes, edited, in_words
 from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
-from variations.tables.collect import Reader, Row, collect, paired, row_hours, stored, summary, table_task
+from variations.tables.collect import DISK, Reader, Row, collect, paired, row_hours, summary, table_task
 from variations.tables.footnotes import convention, remarks
 from variations.tables.line import COSTS, NOT_TRAINED, Agreement, Figure, Line, Table
 from variations.tables.significance import spearman
@@ -22,13 +22,13 @@ def build(
     sweep: SweepDefinition,
     store: Path,
     significance: SignificanceConfig | None = None,
-    read: Reader = stored,
+    reader: Reader = DISK,
 ) -> Table:
     """The table of `sweep` from the runs below `store`, its differences tested as `significance` says.
 
-    `read` reads a run's files, or says why it must not.
+    `reader` finds and reads the runs.
     """
-    rows = collect(sweep, store, read)
+    rows = collect(sweep, store, reader)
     task = table_task(rows)
     measures = _measures(task, sweep, rows)
     by_name = {row.definition.row: row for row in rows}

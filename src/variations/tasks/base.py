@@ -188,6 +188,10 @@ class Published:
     """Measures of the same unit are ranked against it, be it on other data."""
 
 
+CurveReader = Callable[[str], Sequence[tuple[float, float]]]
+"""As `RunFolder.curve` of a run."""
+
+
 @dataclass(frozen=True)
 class TestedRun:
     """A finished run as a reader holds it."""
@@ -196,6 +200,12 @@ class TestedRun:
     folder: RunFolder
     config: Mapping[str, Any]
     result: Mapping[str, Any]
+    known: CurveReader | None = None
+    """Has the run's curves already; None: they are read from its folder."""
+
+    def curve(self, key: str) -> Sequence[tuple[float, float]]:
+        """As `RunFolder.curve`."""
+        return (self.known or self.folder.curve)(key)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def test_running_rows_and_new_rows_appear_and_the_selection_stays(
     browser_store.write(root, "uniform", label="Weighted, all weights 1/M", state="running", until=100)
     tab.page.wait_for_selector("#row-uniform")
     assert tab.page.locator("#row-uniform").is_checked() is False
-    assert "2 running" in tab.page.locator(".states").inner_text()
+    tab.page.wait_for_function("() => document.querySelector('.states').innerText.includes('2 running')")
     tab.page.keyboard.press("6")
     tab.drawn("sweep")
     assert tab.page.locator("progress").count() == 2

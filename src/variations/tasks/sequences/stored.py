@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,20 @@ def given_digest(folder: Path, name: str) -> str | None:
 
 def reference_digest(folder: Path, name: str) -> str | None:
     """SHA-256 of a set's references; None where there are none."""
+    path = folder / f"{name}.ref"
     try:
-        return given_digest(folder, name) or hashlib.sha256(read_stored(folder / f"{name}.ref")).hexdigest()
+        if (found := stored_path(path)) is None:
+            return given_digest(folder, name)
+        facts = found.stat()
+        return _digest(path, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino)
     except OSError:
         return None
+
+
+@lru_cache(maxsize=4096)
+def _digest(path: Path, *_: int) -> str:
+    """SHA-256 of a file, read once for all rows that are compared with its run while the file stays as it is."""
+    return hashlib.sha256(read_stored(path)).hexdigest()
 
 
 def read_counts(path: Path) -> NDArray[np.int64] | None:

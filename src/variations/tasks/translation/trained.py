@@ -17,7 +17,7 @@ from typing import Any
 
 from variations.store.atomic import read_json, read_stored
 from variations.store.ledger import RunFolder
-from variations.system.errors import DataError, UserError
+from variations.system.errors import DataError
 from variations.tasks.base import TestedRun
 from variations.tasks.sequences.stored import packed_counts, packed_texts, reference_digest
 from variations.tasks.translation.measures import STEEP, measure
@@ -81,7 +81,7 @@ LAST = 0.2
 BASELINES = "baselines.json"
 """File of a record: BLEU of the baselines on each set, for texts that the record may not hold."""
 
-Curve = Sequence[tuple[int, float]]
+Curve = Sequence[tuple[float, float]]
 """(step, dev loss in nats) of each validation, in order."""
 
 
@@ -125,20 +125,7 @@ def why_untrained(runs: Sequence[TestedRun], part: str) -> str | None:
     values = [measure(f"{part}.bleu").value(run.result) for run in runs]
     scores = [value for value in values if value is not None]
     needless = baselines(runs[0].folder.path, runs[0].config, part) if scores else {}
-    return untrained([curve(run) for run in runs], scores, needless)
-
-
-def curve(run: TestedRun) -> Curve:
-    """The dev loss of a run at its validations; empty where its measurements cannot be read."""
-    try:
-        lines = run.folder.read_metrics(having='"dev/nll"')  # a long run has a thousand others
-    except UserError:
-        return []
-    return [(line["step"], line["dev/nll"]) for line in lines if _numbers(line, "step", "dev/nll")]
-
-
-def _numbers(line: Mapping[str, Any], *keys: str) -> bool:
-    return all(isinstance(line.get(key), int | float) for key in keys)
+    return untrained([run.curve("dev/nll") for run in runs], scores, needless)
 
 
 # Baselines ------------------------------------------------------------------------------------------------------------
