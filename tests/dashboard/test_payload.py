@@ -393,7 +393,7 @@ def test_the_first_view_of_200_runs_tests_nothing_and_reads_no_curve(
         raise AssertionError("too slow for a first view")
 
     monkeypatch.setattr(Store, "metrics", never)
-    monkeypatch.setattr("variations.tables.chance.paired_bootstrap", never)
+    monkeypatch.setattr("variations.tables.chance.paired_tests", never)
     assert client.json("/api/index")["sweeps"][0]["runs"] == 200
     sweep = client.json("/api/sweep/big")
     assert [entry["id"] for entry in sweep["runs"]] == ids

@@ -50,8 +50,9 @@ def attempts(path: Path | str) -> list[RunFolder]:
         names = os.listdir(path.parent)  # noqa: PTH208 - a row may have hundreds of seeds, and each is looked for
     except (FileNotFoundError, NotADirectoryError):
         return []
-    family = re.compile(re.escape(path.name) + r"(-attempt\d+)?")
-    found = [RunFolder(path.with_name(name)) for name in names if name.startswith(path.name) and family.fullmatch(name)]
+    own = path.name
+    family = re.compile(re.escape(own) + r"(-attempt\d+)?")
+    found = [RunFolder(path.with_name(name)) for name in names if name.startswith(own) and family.fullmatch(name)]
     return sorted((folder for folder in found if folder.exists()), key=lambda folder: folder.attempt)
 
 

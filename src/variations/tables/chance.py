@@ -7,6 +7,7 @@ the row: the difference of the means over those seeds, with the chance in seeds 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from variations.configuration.schema import number
@@ -14,13 +15,14 @@ from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
 from variations.tables.collect import Row, SeedRun
 from variations.tables.significance import (
+    FOR_INTERVAL,
     SEED,
     Comparison,
     Items,
+    Resampled,
     across_restarts,
     across_seeds,
-    paired_bootstrap,
-    paired_randomisation,
+    paired_tests,
 )
 from variations.tasks.base import Measure, Restarts, TestedRun
 from variations.tasks.task import Task
@@ -111,6 +113,11 @@ class Tester:
     _items: dict[str, Items | str] = field(default_factory=dict)
     """By run folder: what the items add, or why there are none."""
 
+    @cached_property
+    def _resampled(self) -> Resampled:
+        """The scores of all runs on the same resampled test sets."""
+        return Resampled(self._aggregate, max(self.settings.n, FOR_INTERVAL), self.settings.seed)
+
     @property
     def refusal(self) -> str | None:
         """Why nothing is tested in this table; None if tests are made."""
@@ -146,21 +153,18 @@ class Tester:
         settings = self.settings
         aggregate = self._aggregate
         options: dict[str, Any] = {"n": settings.n, "seed": settings.seed, "level": settings.level}
-        seeds = {
-            seed: (
-                paired_bootstrap(ours, theirs, aggregate, **options),
-                paired_randomisation(ours, theirs, aggregate, **options),
-            )
-            for seed, (ours, theirs) in found.items()
-        }
+        systems, bases = zip(*found.values(), strict=True)
+        known = self._resampled
+        tests = paired_tests(systems, bases, aggregate, resampled=known, **options)
+        seeds = dict(zip(found, tests, strict=True))
         if len(found) == 1:
             ours, theirs = self._restarts(first), self._restarts(first_of_base)
             if ours and theirs:
                 across = across_restarts(ours, theirs, aggregate, **options)
                 return RowTest(self.measure.key, across, seeds, notes)
             return RowTest(self.measure.key, next(iter(seeds.values()))[0], seeds, notes)
-        systems, bases = zip(*found.values(), strict=True)
-        return RowTest(self.measure.key, across_seeds(systems, bases, aggregate, **options), seeds, notes)
+        across = across_seeds(systems, bases, aggregate, resampled=known, **options)
+        return RowTest(self.measure.key, across, seeds, notes)
 
     def _aggregate(self, sums: Items) -> Items:
         return self.task.aggregate(self.measure, sums)

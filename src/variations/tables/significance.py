@@ -31,7 +31,11 @@ SEED = 12345
 CHUNK = 500
 """Resamples drawn at once; bounds memory to some 12 MB per 3,000 items."""
 KEPT = 4_000_000
-"""Numbers of items times resamples that are drawn once for a whole table (32 MB); more are drawn anew for each run."""
+"""Numbers of items times resamples that are drawn once for a whole table (32 MB); more are drawn anew for each use."""
+TOGETHER = 64
+"""Runs whose sums are resampled in one product of matrices."""
+FOR_INTERVAL = 1000
+"""Resamples from which approximate randomisation takes its interval, which it has none of."""
 TIE = 1e-9
 """Difference below which two differences are the same up to rounding."""
 
@@ -110,6 +114,57 @@ def _interval(draws: Floats, level: float) -> tuple[float, float]:
     return float(low), float(high)
 
 
+class Resampled:
+    """Scores of runs on test sets drawn with replacement, the same ones for all runs. Each run is scored once."""
+
+    def __init__(self, aggregate: Aggregate, n: int, seed: int) -> None:
+        self.aggregate = aggregate
+        self.n = n
+        self.seed = seed
+        self._known: dict[int, tuple[Items, Floats]] = {}
+        """By `id` of a run's items, which are kept so that no others take their place."""
+
+    def of(self, runs: Sequence[Items], n: int) -> Floats:
+        """(K, n): of each run its score on the first n test sets, at most those drawn."""
+        new = list({id(run): run for run in runs if id(run) not in self._known}.values())
+        for start in range(0, len(new), TOGETHER):
+            group = new[start : start + TOGETHER]
+            scores = _scores(_resamples, group, self.aggregate, self.n, self.seed)
+            self._known |= {id(run): (run, own) for run, own in zip(group, scores, strict=True)}
+        return np.stack([self._known[id(run)][1][:n] for run in runs])
+
+
+def _scores(draw: Draw, runs: Sequence[Items], aggregate: Aggregate, n: int, seed: int) -> Floats:
+    """(K, n): what `aggregate` makes of each run's items (S, k), weighted by each of n draws."""
+    items = _check(*runs)
+    stacked = np.concatenate(runs, axis=1).astype(np.float64)  # (S, K·k)
+    blocks = [aggregate((drawn @ stacked).reshape(len(drawn), len(runs), -1)) for drawn in _by(draw, items, n, seed)]
+    return np.concatenate(blocks).T
+
+
+def paired_tests(
+    systems: Sequence[Items],
+    bases: Sequence[Items],
+    aggregate: Aggregate,
+    *,
+    n: int = 1000,
+    seed: int = SEED,
+    level: float = 0.95,
+    resampled: Resampled | None = None,
+) -> list[tuple[Comparison, Comparison]]:
+    """`paired_bootstrap` and `paired_randomisation` of each system against its base, for all of them together.
+
+    `resampled`: the scores of some of them, of at least n and FOR_INTERVAL draws.
+    """
+    resampled = resampled or Resampled(aggregate, max(n, FOR_INTERVAL), seed)
+    resampled.of([*systems, *bases], 0)
+    swapped = _swapped(systems, bases, aggregate, n, seed)
+    return [
+        (_bootstrap(system, base, resampled, n, level), _randomisation(system, base, draws, resampled, level))
+        for system, base, draws in zip(systems, bases, swapped, strict=True)
+    ]
+
+
 def paired_bootstrap(
     system: Items, base: Items, aggregate: Aggregate, *, n: int = 1000, seed: int = SEED, level: float = 0.95
 ) -> Comparison:
@@ -118,13 +173,21 @@ def paired_bootstrap(
     `system`, `base`: (S, k), of the same items. The interval holds percentiles of the resampled
     differences; `p` asks how often a difference, centred on zero, is as large as the observed one.
     """
-    items = _check(system, base)
-    blocks = [aggregate(drawn @ system) - aggregate(drawn @ base) for drawn in _by(_resamples, items, n, seed)]
-    draws = np.concatenate(blocks)
-    difference = float(aggregate(system.sum(0)) - aggregate(base.sum(0)))
+    return _bootstrap(system, base, Resampled(aggregate, n, seed), n, level)
+
+
+def _bootstrap(system: Items, base: Items, resampled: Resampled, n: int, level: float) -> Comparison:
+    _check(system, base)
+    ours, theirs = resampled.of([system, base], n)
+    draws, difference = ours - theirs, _difference(system, base, resampled.aggregate)
     p = _share(np.abs(draws - draws.mean()) >= abs(difference) - TIE)
-    theirs = _share(np.abs(draws) - np.abs(draws).mean() > abs(difference))
-    return Comparison(difference, *_interval(draws, level), p, "bootstrap", n, seed, level, theirs)
+    as_sacrebleu = _share(np.abs(draws) - np.abs(draws).mean() > abs(difference))
+    interval = _interval(draws, level)
+    return Comparison(difference, *interval, p, "bootstrap", n, resampled.seed, level, as_sacrebleu)
+
+
+def _difference(system: Items, base: Items, aggregate: Aggregate) -> float:
+    return float(aggregate(system.sum(0)) - aggregate(base.sum(0)))
 
 
 def paired_randomisation(
@@ -134,17 +197,33 @@ def paired_randomisation(
 
     The p-value comes from n random swaps; the interval, which this test has none of, from 1,000 bootstrap resamples.
     """
-    items = _check(system, base)
-    total, gap = system.sum(0) + base.sum(0), (base - system).astype(np.float64)
-    blocks = []
-    for swapped in _by(_swaps, items, n, seed):
-        mixed = swapped @ gap + system.sum(0)
-        blocks.append(np.abs(aggregate(mixed) - aggregate(total - mixed)))
-    draws = np.concatenate(blocks)
-    difference = float(aggregate(system.sum(0)) - aggregate(base.sum(0)))
-    p, theirs = _share(draws >= abs(difference) - TIE), _share(draws > abs(difference))
-    interval = paired_bootstrap(system, base, aggregate, seed=seed, level=level)
-    return Comparison(difference, interval.low, interval.high, p, "randomisation", n, seed, level, theirs)
+    (draws,) = _swapped([system], [base], aggregate, n, seed)
+    return _randomisation(system, base, draws, Resampled(aggregate, FOR_INTERVAL, seed), level)
+
+
+def _swapped(systems: Sequence[Items], bases: Sequence[Items], aggregate: Aggregate, n: int, seed: int) -> Floats:
+    """(K, n): how far each system and its base differ after each of n random swaps."""
+    items, found = _check(*systems, *bases), []
+    for start in range(0, len(systems), TOGETHER):
+        ours, theirs = systems[start : start + TOGETHER], bases[start : start + TOGETHER]
+        gap = np.concatenate([base - system for system, base in zip(ours, theirs, strict=True)], axis=1)
+        gap = gap.astype(np.float64)  # (S, K·k)
+        first = np.stack([system.sum(0) for system in ours])  # (K, k)
+        total = first + np.stack([base.sum(0) for base in theirs])
+        blocks = []
+        for swaps in _by(_swaps, items, n, seed):
+            mixed = (swaps @ gap).reshape(len(swaps), *first.shape) + first
+            blocks.append(np.abs(aggregate(mixed) - aggregate(total - mixed)))
+        found.append(np.concatenate(blocks).T)
+    return np.concatenate(found)
+
+
+def _randomisation(system: Items, base: Items, draws: Floats, resampled: Resampled, level: float) -> Comparison:
+    difference = _difference(system, base, resampled.aggregate)
+    p, as_sacrebleu = _share(draws >= abs(difference) - TIE), _share(draws > abs(difference))
+    interval = _bootstrap(system, base, resampled, FOR_INTERVAL, level)
+    ends = (interval.low, interval.high)
+    return Comparison(difference, *ends, p, "randomisation", len(draws), resampled.seed, level, as_sacrebleu)
 
 
 def across_seeds(
@@ -155,6 +234,7 @@ def across_seeds(
     n: int = 1000,
     seed: int = SEED,
     level: float = 0.95,
+    resampled: Resampled | None = None,
 ) -> Comparison:
     """Difference of mean scores over seeds, with the chance in both seeds and items.
 
@@ -168,13 +248,16 @@ def across_seeds(
 
     The variance of seeds is pooled over both sides, as in the two-sample t-test, so that one side may have a single
     seed; with one seed on both sides only items count, and `variance` of the result says so. Seeds of the two sides
-    are taken as unrelated. Raises ValueError when a side has no run or the numbers of items differ.
+    are taken as unrelated. `resampled` is as for `paired_tests`.
+
+    Raises ValueError when a side has no run or the numbers of items differ.
     """
     if not system or not base:
         raise ValueError("a comparison across seeds needs at least one run on each side")
     items, rng = _check(*system, *base), np.random.default_rng(seed)
     runs = (len(system), len(base))
-    sides = [_by_seed(side, aggregate, items, n, seed) for side in (system, base)]
+    resampled = resampled or Resampled(aggregate, n, seed)
+    sides = [resampled.of(side, n) for side in (system, base)]
     difference = float(_observed(system, aggregate).mean() - _observed(base, aggregate).mean())
 
     draws = sides[0].mean(0) - sides[1].mean(0)
@@ -244,15 +327,6 @@ def _between_restarts(side: Restarts, aggregate: Aggregate) -> Floats:
 def _observed(side: Sequence[Items], aggregate: Aggregate) -> Floats:
     """(K,) score of each run on the whole test set."""
     return aggregate(np.stack([of_run.sum(0) for of_run in side]))
-
-
-def _by_seed(side: Sequence[Items], aggregate: Aggregate, items: int, n: int, seed: int) -> Floats:
-    """(K, n) score of each run on each resampled test set; equal `seed` gives equal test sets."""
-    stacked = np.concatenate(side, axis=1)  # (S, K·k)
-    blocks = [
-        aggregate((drawn @ stacked).reshape(len(drawn), len(side), -1)) for drawn in _by(_resamples, items, n, seed)
-    ]
-    return np.concatenate(blocks).T
 
 
 def _with_seeds(

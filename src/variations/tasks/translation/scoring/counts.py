@@ -4,7 +4,6 @@ The BLEU of any set of sentences is a function of ten summed counts, in sacreBLE
 length, matches of 1- to 4-grams, totals of 1- to 4-grams. Shapes: S sentences; a system's counts are an (S, 10) array.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -12,45 +11,115 @@ import numpy as np
 from numpy.typing import NDArray
 
 from variations.system.errors import DataError
-from variations.tasks.translation.scoring.gleu import MAX_ORDER, ngrams
+from variations.tasks.translation.scoring.gleu import MAX_ORDER
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
+UNKNOWN = -1
+"""A word that the references do not have."""
 
 
 def bleu_counts(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a") -> Counts:
     """Sufficient statistics of BLEU, (S, 10): a row for each sentence, columns as in the module's docstring.
 
-    `tokenize` names a sacreBLEU tokenisation; `none` for text that is tokenised already.
+    `tokenize` is `13a` (sacreBLEU's), or `none` for text that is tokenised already.
     Raises DataError when the sides differ in length or are empty.
     """
-    from sacrebleu.metrics.bleu import BLEU
-
     if len(hypotheses) != len(references) or not references:
         raise DataError(
             "A test of significance needs as many hypotheses as references, and at least one; there are "
             f"{len(hypotheses)} and {len(references)}."
         )
-    tokens = BLEU(tokenize=tokenize).tokenizer
-    pairs = zip(hypotheses, references, strict=True)
-    rows = [_row(tokens(ours.rstrip()), tokens(theirs.rstrip())) for ours, theirs in pairs]
-    return np.array(rows, dtype=np.int64)
+    return _references(tuple(references), tokenize).counts(hypotheses)
 
 
-@lru_cache(maxsize=20_000)
-def _reference(line: str) -> Counter[tuple[str, ...]]:
-    """N-grams of a tokenised reference, which all rows and seeds of a table share."""
-    return ngrams(line.split())
+@lru_cache(maxsize=8)
+def _references(lines: tuple[str, ...], tokenize: str) -> "_References":
+    """The references of a test set, which all rows and seeds of a table share."""
+    return _References(lines, tokenize)
 
 
-def _row(hypothesis: str, reference: str) -> list[int]:
-    words, theirs = hypothesis.split(), _reference(reference)
-    matches = [0] * (MAX_ORDER + 1)
-    for ngram, count in ngrams(words).items():
-        if ngram in theirs:
-            matches[len(ngram)] += min(count, theirs[ngram])
-    totals = [max(len(words) - order, 0) for order in range(MAX_ORDER)]
-    return [len(words), len(reference.split()), *matches[1:], *totals]
+class _Words(dict[str, list[int]]):
+    """The numbers of the words in a piece of text without spaces, by sacreBLEU's tokenisation.
+
+    Neither of its two joins or splits across a space, so that a line is tokenised piece by piece, and each piece once.
+    """
+
+    def __init__(self, tokenize: str) -> None:
+        from sacrebleu.metrics.bleu import BLEU
+
+        super().__init__()
+        self.numbers: dict[str, int] = {}
+        self.complete = False
+        """Whether words that are new are UNKNOWN from now on."""
+        self._tokens = {"13a": BLEU(tokenize="13a").tokenizer, "none": str}[tokenize]
+
+    def __missing__(self, piece: str) -> list[int]:
+        words = self._tokens(piece).split()
+        if not self.complete:
+            for word in words:
+                self.numbers.setdefault(word, len(self.numbers))
+        found = self[piece] = [self.numbers.get(word, UNKNOWN) for word in words]
+        return found
+
+    def of(self, lines: Sequence[str]) -> tuple[Counts, Counts]:
+        """Number and sentence of each word of all lines, (W) each."""
+        words: list[int] = []
+        ends = []
+        for line in lines:
+            for piece in line.split():
+                words += self[piece]
+            ends.append(len(words))
+        return np.array(words, dtype=np.int64), np.repeat(np.arange(len(lines)), np.diff(ends, prepend=0))
+
+
+class _References:
+    """References, and how often each of their n-grams occurs in its sentence.
+
+    For each order, `ngrams` has a sorted key for each different n-gram of each sentence: the place of its first n - 1
+    words among those of the order below (of the order 0: the sentence), times the number of words, plus the last word.
+    """
+
+    def __init__(self, lines: Sequence[str], tokenize: str) -> None:
+        self.words = _Words(tokenize)
+        words, sentences = self.words.of(lines)
+        self.words.complete = True
+        self.lengths = np.bincount(sentences, minlength=len(lines))  # (S)
+        self.ngrams: list[tuple[Counts, Counts, Counts]] = []
+        """Keys, how often each occurs, and in which sentence."""
+        starts, places = np.arange(len(words)), sentences
+        for order in range(MAX_ORDER):
+            starts, keys = self._keys(words, sentences, starts, places, order)
+            found, places, often = np.unique(keys, return_inverse=True, return_counts=True)
+            of_sentence = np.zeros(len(found), dtype=np.int64)
+            of_sentence[places] = sentences[starts]
+            self.ngrams.append((found, often, of_sentence))
+
+    def _keys(
+        self, words: Counts, sentences: Counts, starts: Counts, places: Counts, order: int
+    ) -> tuple[Counts, Counts]:
+        """Of the n-grams at `starts`, at `places` of their order, those that go on: their starts, and longer keys."""
+        inside = starts + order < len(words)
+        starts, places = starts[inside], places[inside]
+        last = starts + order
+        goes_on = (sentences[last] == sentences[starts]) & (words[last] != UNKNOWN)
+        return starts[goes_on], places[goes_on] * len(self.words.numbers) + words[last[goes_on]]
+
+    def counts(self, hypotheses: Sequence[str]) -> Counts:
+        """BLEU's counts of each sentence, (S, 10)."""
+        words, sentences = self.words.of(hypotheses)
+        lengths = np.bincount(sentences, minlength=len(hypotheses))
+        columns = [lengths, self.lengths]
+        starts, places = np.arange(len(words)), sentences
+        for order, (known, often, of_sentence) in enumerate(self.ngrams):
+            starts, keys = self._keys(words, sentences, starts, places, order)
+            places = np.searchsorted(known, keys)
+            there = np.append(known, UNKNOWN)[places] == keys
+            starts, places = starts[there], places[there]
+            matches = np.minimum(np.bincount(places, minlength=len(known)), often)
+            columns.append(np.bincount(of_sentence, weights=matches, minlength=len(hypotheses)).astype(np.int64))
+        columns += [np.maximum(lengths - order, 0) for order in range(MAX_ORDER)]
+        return np.stack(columns, axis=1)
 
 
 def bleu(sums: NDArray[np.number]) -> Floats:
