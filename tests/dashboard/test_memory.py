@@ -160,7 +160,7 @@ def test_a_process_that_died_between_two_starts_is_not_shown_as_running(
     runs: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert shown(runs, cache)[0]["sweeps"][0]["states"]["running"] == 1
-    monkeypatch.setattr(RunFolder, "_lives", lambda self, status: False)
+    monkeypatch.setattr(Status, "process_alive", lambda self, folder: False)
     states = shown(runs, cache)[0]["sweeps"][0]["states"]
     assert states == {"finished": 3, "failed": 1, "interrupted": 1}
 
