@@ -19,6 +19,7 @@ from variations.dashboard.memory import Memory
 from variations.dashboard.store import Store
 from variations.dashboard.walk import WATCHED
 from variations.store.run_folder import RunFolder
+from variations.store.status import Status
 
 Run = Callable[..., Path]
 
