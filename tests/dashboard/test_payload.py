@@ -185,7 +185,7 @@ def test_values_of_the_wrong_kind_are_faults_of_their_run_alone(client: Any, run
     (folder / "config.yaml").write_text("model: 3\nsweep: x\ntrainer: [1]\nvariation: 7\n", encoding="utf-8")
     sweep = client.json("/api/sweep/q")
     assert sweep["runs"][0]["id"] == "q/base/seed1"
-    assert sweep["runs"][1]["reason"] == "config.yaml: model holds no keys and values"
+    assert sweep["runs"][1]["reason"] == "config.yaml: model does not contain keys and values"
     assert client.json("/api/run/q/bad/seed1")["config"] == {}
     assert client.json("/api/compare?ids=q/base/seed1,q/bad/seed1")["runs"][1]["label"] == "bad"
 
@@ -343,7 +343,7 @@ def test_runs_with_other_references_are_said_to_be_incomparable(client: Any, run
     run("q", "started", 1, state="running", step=300)
     found = client.json("/api/compare?ids=q/base/seed1,q/other/seed1,q/started/seed1")
     assert found["sentences"] == []
-    assert any("q/other/seed1 was tested on other references" in note for note in found["notes"])
+    assert any("q/other/seed1 was tested with other references" in note for note in found["notes"])
     assert any("q/started/seed1 has no stored outputs" in note for note in found["notes"])
 
 

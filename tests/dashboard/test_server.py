@@ -80,7 +80,7 @@ def test_a_port_that_is_taken_is_told_in_a_sentence(root: Path) -> None:
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(
-            UserError, match=rf"^Port {port} of 127\.0\.0\.1 is in use: give another one with port=NUMBER"
+            UserError, match=rf"^Port {port} of 127\.0\.0\.1 is in use: choose another one with port=NUMBER"
         ):
             Server(Api(Store(root)), port=port)
 

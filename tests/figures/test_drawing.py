@@ -48,7 +48,7 @@ def test_all_figures_of_a_sweep_stand_in_its_folder(sweep, store, capsys):
     assert "training loss, nats per sub-word (dropout on)" in texts(files[1])
     weights = texts(files[2])
     assert "encoder layer 2, self-attention: κ" in weights and "decoder layer 2, cross-attention: α" in weights
-    assert "Mean filter over 5 measurements, 500 steps" in weights and "w, seed 1" in weights
+    assert "moving average over 5 measurements, 500 steps" in weights and "w, seed 1" in weights
     change = json.loads(files[5].read_text(encoding="utf-8"))["rows"][0]["change"]
     assert change["step"] == pytest.approx(0.0) and change["seconds"] == pytest.approx(0.1)
 
@@ -203,7 +203,7 @@ def test_constant_branch_weights_are_named_and_not_drawn(make_run, store, capsys
 def test_a_run_that_is_not_finished_is_named_below_its_curve():
     lines = [measured(step) for step in (100, 200)]
     rows = [TracedRow("a", "A", metrics={1: lines}, results={1: {}}), TracedRow("b", "B", metrics={1: lines})]
-    assert learning_curves(rows, "dev/bleu").get_supxlabel() == "One seed a row. Not finished: B."
+    assert learning_curves(rows, "dev/bleu").get_supxlabel() == "One seed per row. Not finished: B."
 
 
 def test_rows_are_told_apart_beyond_the_palette() -> None:
@@ -212,7 +212,7 @@ def test_rows_are_told_apart_beyond_the_palette() -> None:
 
 
 def test_parts_have_a_panel_a_row_and_marks_of_what_was_published(tmp_path):
-    """Two rows of the bAbI table; the published figures of the second were written from memory."""
+    """Two rows of the bAbI table; the published figures of the second are quoted from memory."""
     for row, error in (("pe", 12.5), ("pe_ls", 8.0)):
         run = tmp_path / "babi_memn2n_1k" / row / "seed1"
         run.mkdir(parents=True)
@@ -231,7 +231,7 @@ def test_parts_have_a_panel_a_row_and_marks_of_what_was_published(tmp_path):
         "2 two supporting facts",
         "error %",
         "published",
-        "published, written from memory",
+        "published, quoted from memory",
     ):
         assert word in words
     assert "BoW" not in words and "3 three supporting facts" not in words  # nothing was measured of them

@@ -67,7 +67,7 @@ def test_what_was_recalled_bears_a_mark_in_the_heading(table: Table) -> None:
     titles = {c.key: c.marks for grid in grids for c in grid.columns}
     assert titles["pe.published"] == ()
     assert titles["lstm.published"] == titles["memnn_weak.published"] == ("a",)
-    assert grids[-1].notes == [("a", "written from memory of the publication, not read again")]
+    assert grids[-1].notes == [("a", "quoted from memory, not checked against the publication")]
 
 
 @pytest.mark.parametrize("format_", ["markdown", "latex"])

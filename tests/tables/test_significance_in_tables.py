@@ -153,7 +153,7 @@ def test_one_seed_has_an_interval_that_says_what_it_leaves_out_and_no_mark(
     assert (test.significant, test.p) == (None, None)
     assert cells(grid, "95 % CI")[1].text
     assert "p" not in [column.title for column in grid.columns]
-    assert any("leaves out the chance between seeds, so that no such difference is marked" in r for r in table.remarks)
+    assert any("ignores the chance between seeds, so no such difference is marked" in r for r in table.remarks)
     assert not any("not corrected" in remark for remark in table.remarks)
 
 
@@ -207,7 +207,7 @@ def test_only_seeds_that_both_rows_have_are_compared(
     grid = lay_out(table)
     notes = dict(grid.notes)
     assert [notes[mark] for mark in cells(grid, "test BLEU")[0].marks] == ["mean of 2 of 3 seeds"]
-    assert notes[cells(grid, "Δ base")[1].marks[1]] == "over the 2 seeds that the base row has too"
+    assert notes[cells(grid, "Δ base")[1].marks[1]] == "over the 2 seeds in common with the base row"
 
 
 def test_tests_can_be_left_out_and_metrics_without_a_test_say_so(
@@ -414,8 +414,8 @@ def test_what_cannot_be_compared_is_refused(store: Path, make_run: Any) -> None:
     make_run("papers", "base", 1, 30.0)
     sweep = SweepConfig(name="papers", rows=["base", "good"])
     for names, message in (
-        (["base"], "base is a base row: name another row before it"),
-        (["base", "base"], "diff needs a row, or two different ones"),
+        (["base"], "base is a base row: name a row to compare it with"),
+        (["base", "base"], "diff takes one row or two different rows"),
         (["base", "nobody"], "no row 'nobody'; valid: base, good"),
     ):
         with pytest.raises(UserError, match=message):

@@ -61,9 +61,7 @@ def test_seeds_that_only_the_store_has_count_and_are_mentioned(make_run: Any, co
     table = build(define(sweep, conf=conf, store=store), store)
     assert [line.seeds for line in table.lines] == ["3/3", "1/2"]
     assert table.gaps == ["h=16 & <more_heads>, seed 2: missing"]  # of seed 7 nothing was asked for
-    mention = (
-        "Seeds that the sweep does not ask for count where there are runs of them (7); seeds=[1,2] leaves them out."
-    )
+    mention = "Included are runs with seeds that the sweep does not ask for (7); seeds=[1,2] leaves them out."
     assert mention in table.remarks
     chosen = build(define(sweep, seeds=[1], conf=conf, store=store), store)
     assert [line.seeds for line in chosen.lines] == ["1/1", "1/1"]
@@ -263,7 +261,7 @@ def test_a_run_that_was_copied_to_the_folder_of_another_seed_does_not_count(
 
 def test_quick_looks_are_marked(make_run: Any, configuration: Configure, read: Callable[..., Table]) -> None:
     make_run("papers", "base", 1, 30.0, config=configuration(debug__name="limit"))
-    assert read(seeds=[1]).lines[0].notes == ("debug=limit: a quick look, not a result",)
+    assert read(seeds=[1]).lines[0].notes == ("debug=limit: a trial run, not a result",)
 
 
 def test_footnotes_state_data_recipe_scale_and_convention(full: Table) -> None:
@@ -280,7 +278,7 @@ def test_what_lightning_is_given_besides_the_recipe_is_marked(
     given = configuration(trainer__extra={"detect_anomaly": True}, callbacks={"early_stopping": {"patience": 3}})
     make_run("papers", "base", 1, 30.0, config=given)
     (note,) = read(seeds=[1]).lines[0].notes
-    assert note == "departs from its recipe: Lightning was given detect_anomaly=True, callbacks=early_stopping"
+    assert note == "departs from its recipe: trained with detect_anomaly=True, callbacks=early_stopping"
 
 
 def test_json_is_one_document_with_unrounded_numbers(full: Table) -> None:

@@ -1,4 +1,4 @@
-"""From a path to its payload, by one table; what is expensive is kept until the store changes."""
+"""Routes from paths to payloads; expensive payloads are cached until the store changes."""
 
 import json
 import threading
@@ -13,9 +13,9 @@ from variations.store.atomic import plain
 from variations.system.errors import UserError
 
 MOST_COMPARED = 12
-"""Runs beside one another: more do not fit on a screen."""
+"""Largest number of runs side by side; more do not fit on a screen."""
 KEPT = 32
-"""Payloads that are kept."""
+"""Largest number of cached payloads."""
 
 
 class MissingError(UserError):
@@ -37,7 +37,7 @@ class Api:
 
         Raises:
             MissingError: There is no such payload.
-            UserError: The request or the stored files are not as they must be.
+            UserError: The request or the stored files are invalid.
         """
         query = query or {}
         name, *rest = (segment(part) for part in path.split("/"))
@@ -76,7 +76,7 @@ class Api:
         if name == "curves":
             points = query.get("points")
             if points is not None and not (points.isascii() and points.isdigit() and 2 <= int(points) <= 1_000_000):
-                raise UserError(f"points={points}: a whole number from 2.")
+                raise UserError(f"points={points}: must be a whole number, at least 2.")
             return document(_OF_RUNS[name](self.store, run, int(points) if points else None))
         return document(_OF_RUNS[name](self.store, run))
 
@@ -89,7 +89,7 @@ class Api:
     def _compare(self, ids: str) -> bytes:
         names = list(dict.fromkeys(unquote(part) for part in ids.split(",") if part))
         if not 2 <= len(names) <= MOST_COMPARED:
-            raise UserError(f"Compare 2 to {MOST_COMPARED} runs: ids=RUN,RUN; here are {len(names)}.")
+            raise UserError(f"Compare 2 to {MOST_COMPARED} runs with ids=RUN,RUN; {len(names)} were given.")
         runs = [self._find(name) for name in names]
         from variations.dashboard.compare import compare
 
@@ -116,10 +116,10 @@ class Api:
 
 
 def segment(text: str) -> str:
-    """One part of a path, decoded. MissingError for what no name can be: empty, dots alone, a slash, control signs."""
+    """One decoded part of a path. Raises MissingError if it is empty or dots, or contains slashes or control signs."""
     decoded = unquote(text, errors="replace")
     if decoded in ("", ".", "..") or any(sign in "/\\" or ord(sign) < 32 for sign in decoded):
-        raise MissingError("There is no such place.")
+        raise MissingError("There is no such address.")
     return decoded
 
 

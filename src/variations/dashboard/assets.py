@@ -1,4 +1,4 @@
-"""Files of the page itself: ours in `static/`, and BokehJS from the installed package. Only what is listed exists."""
+"""Files of the page itself: ours in `static/`, and BokehJS from the installed package. Only listed files are served."""
 
 import importlib.util
 from functools import cache
@@ -24,7 +24,7 @@ def static_file(name: str) -> Path:
 
 
 def bokeh_file(name: str) -> Path:
-    """One of BOKEH. Raises KeyError for another name, UserError where Bokeh is not installed."""
+    """One of BOKEH. Raises KeyError for another name, UserError if Bokeh is not installed."""
     if name not in BOKEH:
         raise KeyError(name)
     spec = importlib.util.find_spec("bokeh")

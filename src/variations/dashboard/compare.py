@@ -1,4 +1,4 @@
-"""Runs beside one another: where their configurations, environments, scores and translations differ."""
+"""Runs side by side: differences in configuration, environment, scores and translations."""
 
 import hashlib
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ from variations.tasks.base import Measure, TestedRun
 from variations.tasks.task import Task
 
 MOST = 20
-"""Sentences shown."""
+"""Number of sentences shown."""
 SILENT = ("variation", "trainer.progress")
 UNTOLD = ("schema", "time", "git.diff_cut_characters")
 DRAWS, LEVEL = 1000, 0.95
 
 
 def compare(store: Store, runs: Sequence[Found]) -> payload.Compare:
-    """Two or more runs; the first is what the others are compared with."""
+    """Two or more runs; the others are compared with the first."""
     known = [store.summary(run) for run in runs]
     notes = [f"{run.id} cannot be read: {clean(one.fault)}" for run, one in zip(runs, known, strict=True) if one.fault]
     task = task_of(known[0].config)
@@ -68,7 +68,7 @@ def _environment(run: Found) -> dict[str, Any]:
         found = flat(run.folder.environment() or {})
     except UserError:
         return {}
-    if diff := found.get("git.diff"):  # too long to be shown beside another
+    if diff := found.get("git.diff"):  # too long to be shown side by side
         digest = hashlib.sha256(str(diff).encode()).hexdigest()[:8]
         found["git.diff"] = f"{len(str(diff).splitlines())} lines ({digest})"
     return found
@@ -78,7 +78,7 @@ def _environment(run: Found) -> dict[str, Any]:
 
 
 def _scores(store: Store, runs: Sequence[TestedRun], task: Task) -> list[payload.Score]:
-    """All scores and losses that any of the runs has, by the task of the first."""
+    """All scores and losses that any of the runs has, as defined by the task of the first."""
     results = [run.result for run in runs]
     keys: dict[tuple[str, str], None] = {}
     for result in results:
@@ -100,7 +100,7 @@ def _scores(store: Store, runs: Sequence[TestedRun], task: Task) -> list[payload
 
 
 Test = tuple[float, float, float]
-"""Low and high end of the interval, and p."""
+"""Lower and upper end of the interval, and p."""
 
 
 def _score(measure: Measure, name: str, values: Sequence[float | None], tests: Sequence[Test | None]) -> payload.Score:
@@ -119,7 +119,7 @@ def _score(measure: Measure, name: str, values: Sequence[float | None], tests: S
 
 
 def _tests(store: Store, runs: Sequence[TestedRun], task: Task, measure: Measure) -> list[Test | None]:
-    """Paired bootstrap over items of each run against the first; None where there is nothing to test on."""
+    """Paired bootstrap over items of each run against the first; None without stored items."""
     items = [_items(store, run, task, measure) for run in runs]
     judged_by = [task.references(run.folder, measure.set) for run in runs]
     tests: list[Test | None] = [None]
@@ -165,7 +165,7 @@ def _sentences(store: Store, runs: Sequence[Found], task: Task) -> tuple[list[pa
         if items and tuple(reference for _, reference, _ in items) == references:
             outputs[i] = [output for _, _, output in items]
         elif items:
-            notes.append(f"{runs[i].id} was tested on other references than {runs[0].id}: its sentences are left out.")
+            notes.append(f"{runs[i].id} was tested with other references than {runs[0].id}: no sentences are shown.")
     differing = [n for n, first in enumerate(outputs[0]) if any(output[n] != first for output in outputs.values())]
     near = {i: task.near([own[n] for n in differing], [references[n] for n in differing]) for i, own in outputs.items()}
     gaps = [

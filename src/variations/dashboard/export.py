@@ -1,4 +1,4 @@
-"""The page as one HTML file: scripts, styles and payloads inside, nothing fetched, and no script but these allowed."""
+"""The page as one HTML file with scripts, styles and payloads: it fetches nothing, and allows no other scripts."""
 
 import base64
 import hashlib
@@ -18,7 +18,7 @@ from variations.store.atomic import told_if_unwritable, write_text
 from variations.system.errors import UserError
 
 LIMIT = 2_900_000
-"""Largest size of a file in bytes, small enough for an e-mail. Payloads are thinned until they fit."""
+"""Largest size of a file in bytes, suitable for an e-mail. Payloads are reduced until they fit."""
 _SCRIPT = re.compile(r'<script src="(/static/|/bokeh/)([^"?]+)"[^>]*></script>')
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"?]+)"[^>]*>')
 _BULK = re.compile(r"scores\..*\.(?:details\..*|convention|signature)|deterministic\..*|averaged_steps")
@@ -28,16 +28,16 @@ _PRIVATE = ("git.diff", "git.untracked", "git.remote", "host", "command")
 
 @dataclass(frozen=True)
 class Detail:
-    """How much of each run goes into a file."""
+    """How much of each run a file contains."""
 
     points: int
-    """Of each curve."""
+    """Points of each curve."""
     weights: int
-    """Steps at which κ and α are kept."""
+    """Number of steps with κ and α."""
     samples: int
-    """Sentences of each run."""
+    """Number of sentences of each run."""
     attention: int
-    """Runs with attention maps."""
+    """Number of runs with attention maps."""
 
 
 DETAILS = (
@@ -51,7 +51,7 @@ DETAILS = (
 
 
 def page(api: Api, names: Sequence[str] | None = None) -> str:
-    """The page with the payloads of the sweeps named, of all where none are.
+    """The page with the payloads of the named sweeps, by default of all.
 
     Raises:
         UserError: There is no such sweep, there are no runs, or BokehJS is missing.
@@ -61,7 +61,7 @@ def page(api: Api, names: Sequence[str] | None = None) -> str:
         listed = ", ".join(known) or "none"
         raise MissingError(f"The run store {api.store.root} has no sweep {unknown[0]!r}; it has: {listed}.")
     if not known:
-        raise UserError(f"There is nothing to export: {api.store.root} holds no runs.")
+        raise UserError(f"There is nothing to export: {api.store.root} contains no runs.")
     chosen = {name: known[name] for name in (known if names is None else names)}
     frame, place = _frame()
     room = LIMIT - len(frame.encode())
@@ -92,7 +92,7 @@ def write(api: Api, sweep: str | None, path: Path, key: str) -> None:
 
 
 def element(path: str, content: bytes) -> str:
-    """One payload as an element of the page. No text in it can end the element or begin another."""
+    """One payload as an element of the page, escaped so that its text cannot end the element or start another."""
     text = content.decode()
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
@@ -123,7 +123,7 @@ def _public(api: Api, value: Any) -> Any:
 
 
 class _Kept:
-    """Payloads of runs, made once for all levels of detail."""
+    """Payloads of runs, computed once for all levels of detail."""
 
     def __init__(self) -> None:
         self._known: dict[str, Any] = {}
@@ -137,7 +137,7 @@ class _Kept:
         return self._known[found.id]
 
     def drawings(self, api: Api, found: Found) -> Any:
-        """Drawings of a run; None where its files are damaged."""
+        """Drawings of a run; None if its files are damaged."""
         key = f"drawings {found.id}"
         if key not in self._known:
             try:
@@ -178,7 +178,7 @@ def _attention(api: Api, run: Found) -> Any:
 
 
 def encoded(identifier: str) -> str:
-    """An identifier as the page asks for it: each part as JavaScript's encodeURIComponent writes it."""
+    """An identifier encoded as in the page's requests: each part by the rules of JavaScript's encodeURIComponent."""
     return "/".join(quote(part, safe="!'()*-._~") for part in identifier.split("/"))
 
 
@@ -186,7 +186,7 @@ def encoded(identifier: str) -> str:
 
 
 def _frame() -> tuple[str, int]:
-    """The page with scripts and styles inside, and where payloads go: before the first script."""
+    """The page with its scripts and styles, and the index at which payloads are inserted, before the first script."""
     hashes: list[str] = []
     text = assets.static_file("index.html").read_text(encoding="utf-8")
     text = _STYLE.sub(lambda match: f"<style>{_style(assets.static_file(match[1]).read_text('utf-8'))}</style>", text)
@@ -205,7 +205,7 @@ def _frame() -> tuple[str, int]:
 def _inlined(root: str, name: str, hashes: list[str]) -> str:
     find: Callable[[str], Any] = assets.static_file if root == "/static/" else assets.bokeh_file
     text = find(name).read_text(encoding="utf-8").replace("\r\n", "\n").replace("\r", "\n")
-    text = re.sub(r"<(?=/script|!--|script)", r"\\x3C", text, flags=re.IGNORECASE)  # in strings, where alone it occurs
+    text = re.sub(r"<(?=/script|!--|script)", r"\\x3C", text, flags=re.IGNORECASE)  # it occurs only in strings
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     hashes.append(f"'sha256-{digest}'")
     return f"<script>{text}</script>"

@@ -1,10 +1,10 @@
 """How much each configuration key matters for a sweep's score: an additive analysis of variance.
 
-Scores of runs are explained by their keys, each key a factor, without interactions. A key's sum of squares is what the
-fit loses without that key (type II), so keys that changed together in part are not counted twice. Its share of the
-variance is ω² (Hays 1963), which subtracts what a key without effect would explain by chance: at few runs, R² and the
-importances of random forests are mostly that. p is of a permutation test of the residuals without the key (Freedman and
-Lane 1983), which needs no normal distribution.
+The model of a run's score has one factor for each key and no interactions. A key's sum of squares is what the fit loses
+without that key (type II), so keys that partly changed together are not counted twice. Its share of the variance is ω²
+(Hays 1963), which subtracts what a key without effect would explain by chance; with few runs, R² and the importances of
+random forests are mostly that. p comes from a permutation test of the residuals without the key (Freedman and Lane
+1983), which assumes no normal distribution.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from variations.dashboard.payload import sweeps as payload
 
 PERMUTATIONS = 1999
 CELLS = 4_000_000
-"""Most numbers that are permuted: for 10,000 runs, 400 permutations."""
+"""Largest number of values that are permuted: for 10,000 runs, 400 permutations."""
 MANY = 5
-"""Numbers that take more values than this, as in a search, are compared in thirds."""
+"""Numbers with more values than this, as in a search, are grouped into thirds."""
 FEW = 5
-"""Residual degrees of freedom below which a reader is warned."""
+"""Residual degrees of freedom below which the reader is warned."""
 ALIKE = 1e-9
 """Relative difference below which two sums of squares are equal."""
 
@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Factor:
-    """Keys that split the runs in one way."""
+    """Keys that group the runs in the same way."""
 
     keys: tuple[str, ...]
     groups: NDArray[np.int64]
@@ -70,7 +70,7 @@ def importance(sweep: payload.Sweep) -> payload.Importance:
 
 
 def grouped(values: dict[str, list[Any]]) -> list[Factor]:
-    """Factors from the values of keys, one for each run; keys that split the runs alike are one factor."""
+    """Factors from each key's values, one value per run; keys that group the runs in the same way are one factor."""
     found: dict[bytes, Factor] = {}
     for key, column in values.items():
         groups = _groups(column)
@@ -83,13 +83,13 @@ def grouped(values: dict[str, list[Any]]) -> list[Factor]:
 
 
 def _numbers(column: Sequence[Any]) -> set[float]:
-    """The distinct values of a column of numbers; none where something else is among them."""
+    """The distinct values of a column of numbers; empty if it has other values."""
     known = [value for value in column if value is not None]
     return set(known) if all(isinstance(each, int | float) and not isinstance(each, bool) for each in known) else set()
 
 
 def _groups(column: Sequence[Any]) -> NDArray[np.int64]:
-    """Numbers of the groups in order of appearance; of many numbers thirds of equal count."""
+    """Each run's group, numbered in order of appearance; many numbers are grouped into thirds of equal count."""
     names = [str(value) for value in column]
     if len(_numbers(column)) > MANY:
         edges = np.quantile([value for value in column if value is not None], [1 / 3, 2 / 3])
@@ -124,7 +124,7 @@ def analysis(scores: Floats, factors: Sequence[Factor]) -> tuple[list[payload.Ef
 
 
 def _basis(factors: Sequence[Factor], n: int) -> Floats:
-    """(n, rank), an orthonormal basis of what the factors can fit beside the mean."""
+    """(n, rank): an orthonormal basis of what the factors can fit in addition to the mean."""
     if not factors:
         return np.empty((n, 0))
     design = np.hstack([factor.columns for factor in factors])
@@ -138,13 +138,13 @@ def _explained(centred: Floats, basis: Floats) -> float:
 
 
 def _permuted(centred: Floats, full: Floats, without: Floats, rng: np.random.Generator) -> float:
-    """p of what `full` explains beyond `without`: the share of permuted residuals that gain as much, itself counted."""
+    """p of what `full` explains beyond `without`: the share of permutations, with the identity, that gain as much."""
     rest = centred - without @ (without.T @ centred)
     count = max(min(PERMUTATIONS, CELLS // len(rest)), 199)
     draws = np.vstack([rest, rng.permuted(np.tile(rest, (count, 1)), axis=1)])  # (1 + count, n)
     power = (draws**2).sum(axis=1)
     fit, less = (((draws @ basis) ** 2).sum(axis=1) for basis in (full, without))
-    ratio = (fit - less) / np.maximum(power - fit, ALIKE * power[0])  # F, but for the degrees of freedom
+    ratio = (fit - less) / np.maximum(power - fit, ALIKE * power[0])  # F up to the degrees of freedom
     return float((ratio >= ratio[0] * (1 - ALIKE)).mean())
 
 
@@ -156,8 +156,8 @@ def _method(runs: int, table: payload.Table) -> str:
     if not any(len(_numbers(key["values"])) > MANY for key in table["keys"]):
         return text
     return (
-        f"{text} Numbers with more than {MANY} values are compared in thirds. A search chooses values by earlier "
-        "scores, so its trials are no even sample of the space."
+        f"{text} Numbers with more than {MANY} values are grouped into thirds. A search chooses values by earlier "
+        "scores, so its trials are not an even sample of the space."
     )
 
 
@@ -169,7 +169,7 @@ def _refusal(scores: Floats, factors: Sequence[Factor]) -> str | None:
     wanted = _basis(factors, len(scores)).shape[1] + 2
     if len(scores) < wanted:
         return (
-            f"{len(scores)} finished runs cannot tell the effects of these keys from chance: at least {wanted} are "
+            f"{len(scores)} finished runs cannot separate the effects of these keys from chance: at least {wanted} are "
             "needed. More seeds or more rows would help."
         )
     return None
@@ -178,9 +178,9 @@ def _refusal(scores: Floats, factors: Sequence[Factor]) -> str | None:
 def _notes(sweep: payload.Sweep, factors: Sequence[Factor], residual: int) -> list[str]:
     notes = []
     if residual < FEW:
-        notes.append("Few runs: read these shares as a hint. More seeds would make them reliable.")
+        notes.append("These shares come from few runs and are only a hint. More seeds would make them reliable.")
     if any(len(factor.keys) > 1 for factor in factors):
-        notes.append("Keys on one line always changed together: these runs cannot tell them apart.")
+        notes.append("Keys on one line always changed together, so these runs cannot separate their effects.")
     if left := sum(run["latest"] and run["state"] == "pruned" for run in sweep["runs"]):
         notes.append(f"{left} pruned runs have no score and are not counted.")
     return notes

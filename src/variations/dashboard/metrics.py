@@ -1,4 +1,4 @@
-"""Measurements of a run by columns, read as they are appended."""
+"""Measurements of a run as columns, read as they are appended."""
 
 import gzip
 import json
@@ -13,7 +13,7 @@ from variations.figures.traces import is_number
 from variations.store.atomic import read_stored, stored_path
 
 COSTS = ("step", "seconds", "target_tokens", "tokens", "flops")
-"""What curves are drawn against; `tokens` are source and target tokens together."""
+"""Quantities for the x axis of curves; `tokens` are source and target tokens together."""
 NO_METRICS = frozenset({*COSTS, "source_tokens", "padded_tokens", "epoch"})
 NUMBERS = (int, float)
 """What JSON's numbers become; `is_number` of each would take as long as reading it."""
@@ -24,7 +24,7 @@ class Metrics:
     """metrics.jsonl of one run.
 
     A file that was truncated (by a resumed run) is read again; a last line without its newline is left for the next
-    time; a damaged line is passed over and counted in `damaged`. That of a record is gzipped, and read whole each time.
+    time; a damaged line is skipped and listed in `damaged`. A record's file is gzipped, and read as a whole each time.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,22 +34,22 @@ class Metrics:
     def _forget(self) -> None:
         self.costs: dict[str, list[float | None]] = {name: [] for name in COSTS}
         self.scalars: dict[str, tuple[list[int], list[float]]] = {}
-        """By metric: lines, counted from 0, and values."""
+        """For each metric its lines, counted from 0, and values."""
         self.lists: dict[str, tuple[list[int], list[list[float]]]] = {}
         """The same for κ and α."""
         self.damaged: list[int] = []
-        """Numbers, from 1, of lines that are not JSON objects."""
+        """Numbers, from 1, of the lines that are not JSON objects."""
         self._offset = 0
         self._lines = 0
         self._identity: tuple[int, int] | None = None
 
     @property
     def lines(self) -> int:
-        """Measurements so far."""
+        """Number of measurements so far."""
         return len(self.costs["step"])
 
     def update(self) -> None:
-        """Read the lines appended since the last call; a missing file has none."""
+        """Read the lines appended since the last call; a missing file counts as empty."""
         path = stored_path(self.path) or self.path
         try:
             with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else raw as file:
@@ -124,7 +124,7 @@ def glance(path: Path) -> Glance:
 
 
 def _ends(path: Path) -> list[bytes]:
-    """The first and the last PEEK bytes of a file in whole lines; all of it where that is no more."""
+    """The complete lines in the first and last PEEK bytes of a file; all lines of a short file."""
     with path.open("rb") as file:
         head = file.read(PEEK)
         size = file.seek(0, 2)
@@ -135,21 +135,21 @@ def _ends(path: Path) -> list[bytes]:
 
 
 def ordered(metrics: set[str], tasks: Iterable[str]) -> list[str]:
-    """Metrics as they are offered: those that their tasks name first, then by name."""
-    known = [named(task) for task in tasks if task in names()]  # a package may have gone since
+    """Metrics in the order of the menu: first those that the tasks name, then the others by name."""
+    known = [named(task) for task in tasks if task in names()]  # a package may have been removed
     first = dict.fromkeys(key for task in known for key in (*task.curves, "train/loss"))
     return [*(key for key in first if key in metrics), *sorted(metrics - set(first))]
 
 
 def thinned(places: Sequence[int], limit: int) -> list[int]:
-    """At most `limit` of the places, evenly spread, the first and the last among them."""
+    """At most `limit` of the places, evenly spread, including the first and the last."""
     if len(places) <= limit or limit < 2:
         return list(places)
     return [places[round(k * (len(places) - 1) / (limit - 1))] for k in range(limit)]
 
 
 def rounded(value: float | None, digits: int) -> float | None:
-    """`value` in a number of significant digits."""
+    """`value` rounded to a number of significant digits."""
     return None if value is None else float(f"{value:.{digits}g}")
 
 

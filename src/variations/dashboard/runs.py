@@ -1,4 +1,4 @@
-"""One run: what it was, what it measured, its branch weights and its attention maps."""
+"""One run: configuration, measurements, branch weights and attention maps."""
 
 from typing import Any
 
@@ -16,16 +16,16 @@ from variations.system.errors import UserError
 
 SAMPLES = 20
 DIFF = 20_000
-"""Characters of uncommitted changes that are shown."""
+"""Largest number of characters of uncommitted changes that are shown."""
 DIGITS = 7
 """Significant digits of measurements."""
 LARGEST = 8 * 1024 * 1024
-"""Bytes of attention.json that are read."""
+"""Largest size of attention.json in bytes."""
 DEAD = "branch/dead"
 
 
 def run(store: Store, found: Found) -> payload.Run:
-    """All that is known of a run. Parts that cannot be read are empty, and `reason` says why."""
+    """All that is known about a run. Parts that cannot be read are empty, and `reason` says why."""
     known = store.summary(found)
     try:
         environment = found.folder.environment() if "environment.json" in found.files else None
@@ -80,7 +80,7 @@ def _samples(store: Store, found: Found) -> list[payload.Sample]:
 
 
 def curves(store: Store, found: Found, points: int | None = None) -> payload.Curves:
-    """What a run measured while training; at most `points` of each metric, evenly spread, if given."""
+    """Measurements of a run during training; if given, at most `points` of each metric, evenly spread."""
     metrics = store.metrics(found)
     chosen = {key: _thin(places, values, points) for key, (places, values) in metrics.scalars.items()}
     used = sorted({place for places, _ in chosen.values() for place in places})
@@ -149,7 +149,7 @@ def _rows(metrics: Metrics, key: str, places: list[int]) -> list[list[float] | N
 
 
 def _dead(layer: payload.BranchLayer) -> list[payload.DeadBranch]:
-    """Branches whose κ or α is 0 at the last step at which it was recorded."""
+    """Branches whose κ or α is 0 at the last recorded step."""
     zero: dict[int, list[str]] = {}
     for weight, values in (("kappa", layer["kappa"]), ("alpha", layer["alpha"])):
         last = next((row for row in reversed(values) if row is not None), [])
@@ -166,7 +166,7 @@ def _dead(layer: payload.BranchLayer) -> list[payload.DeadBranch]:
 
 
 def attention(store: Store, found: Found) -> payload.Attention | None:
-    """Stored attention maps; None where there are none. Raises UserError where the file is damaged."""
+    """Stored attention maps; None if there are none. Raises UserError if the file is damaged."""
     path = found.folder.path / "attention.json"
     if "attention.json" not in found.files:
         return None
@@ -195,7 +195,7 @@ def attention(store: Store, found: Found) -> payload.Attention | None:
 
 
 def drawings(store: Store, found: Found) -> payload.Drawings:
-    """Tested items as the run's task draws them. Raises UserError where what is stored is damaged."""
+    """Tested items as drawn by the run's task. Raises UserError if stored files are damaged."""
     known = store.summary(found)
     task = task_of(known.config)
     inside = all(store.inside(path) for path in found.folder.hypotheses.glob("test.*"))

@@ -1,9 +1,9 @@
 """The dashboard's server.
 
-Python's own `ThreadingHTTPServer`: it answers one person on this machine, reads only, and has nine addresses. A web
-framework would bring sessions, forms and templates that this page must not have, and an asynchronous server (Tornado,
-which Bokeh brings) would stand still while a payload reads files or a test draws its samples; here each request has a
-thread. What a framework would protect against is decided below in one place: methods, hosts, names, headers.
+It is Python's own `ThreadingHTTPServer`, which serves one user on this machine, is read-only, and has few addresses. A
+web framework would bring sessions, forms and templates that this page must not have, and an asynchronous server
+(Tornado, which comes with Bokeh) would block while a payload reads files or a test draws samples; here each request has
+a thread. Protection that a framework would offer is below in one place: methods, hosts, names, headers.
 """
 
 import errno
@@ -28,7 +28,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
     "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""No script but our files, no eval, nothing from elsewhere. BokehJS adds style sheets, hence 'unsafe-inline' there."""
+"""Only our scripts, no eval, nothing from other hosts. BokehJS adds style sheets, which need 'unsafe-inline'."""
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -39,11 +39,11 @@ HEADERS = {
 }
 JSON = "application/json; charset=utf-8"
 LOOK = 1.0
-"""Seconds between two looks at the store for those who follow it."""
+"""Seconds between checks of the store for event streams."""
 BEAT = 15.0
-"""Seconds between keep-alive comments on a silent stream."""
+"""Seconds between keep-alive comments on an idle stream."""
 HOST = re.compile(r"(\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(:\d{1,5})?")
-"""A Host header: a name or an address, and perhaps a port."""
+"""A Host header: a name or an address, optionally with a port."""
 NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -55,7 +55,7 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def __init__(self, api: Api, host: str = "127.0.0.1", port: int = 0) -> None:
-        """Bind to `host` and `port`; 0 is any free port. Raises UserError where that cannot be."""
+        """Bind to `host` and `port`; 0 is any free port. Raises UserError if that is impossible."""
         self.api = api
         self.bound = host
         self.ending = threading.Event()
@@ -68,15 +68,15 @@ class Server(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where a browser on this machine finds it."""
+        """The address for a browser on this machine."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.bound, self.bound)  # noqa: S104 - compared, not bound
         return f"http://{f'[{host}]' if ':' in host else host}:{self.server_address[1]}/"
 
     def knows(self, host: str) -> bool:
-        """Whether a request may name `host`, the value of its Host header.
+        """Whether a request may have this Host header.
 
-        A page on the internet can point its own name at this machine (DNS rebinding), but it cannot choose what the
-        browser then sends here: that name. So only names of this machine are answered; the port may be a tunnel's.
+        A page on the internet can let its own name resolve to this machine (DNS rebinding), but the browser then sends
+        that name. So only requests with names of this machine are answered; the port may be a tunnel's.
         """
         found = HOST.fullmatch(host.strip().lower())
         if found is None:
@@ -93,19 +93,19 @@ class Server(ThreadingHTTPServer):
         return True
 
     def shutdown(self) -> None:
-        """Stop, and end the streams of those who follow."""
+        """Stop, and end all event streams."""
         self.ending.set()
         super().shutdown()
 
     def server_bind(self) -> None:
-        """Bind without the base class's search for this host's name, which may ask a name server."""
+        """Bind without the base class's lookup of this host's name, which may query a name server."""
         import socketserver
 
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = self.bound, self.server_address[1]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that disconnects is not an error."""
+        """Ignore browsers that disconnect."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             traceback.print_exc()
 
@@ -124,12 +124,12 @@ class Handler(BaseHTTPRequestHandler):
         self._answer(send=True)
 
     def do_HEAD(self) -> None:
-        """Answer with the headers alone."""
+        """Answer with the headers only."""
         self._answer(send=False)
 
     def refuse(self) -> None:
-        """Answer any other method."""
-        self.close_connection = True  # its body, if it has one, is not read
+        """Refuse any other method."""
+        self.close_connection = True  # its body, if any, is not read
         self._fault(HTTPStatus.METHOD_NOT_ALLOWED, "This server is read-only: GET and HEAD.", Allow="GET, HEAD")
 
     def _answer(self, *, send: bool) -> None:
@@ -190,7 +190,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.OK, body, "text/html; charset=utf-8", **disposition)
 
     def _events(self) -> None:
-        """A line with the store's revision now, and whenever it has changed."""
+        """Send the store's revision now, and whenever it changes."""
         self.close_connection = True
         self.send_response(HTTPStatus.OK)
         self._headers("text/event-stream; charset=utf-8", Connection="close")
@@ -232,7 +232,7 @@ class Handler(BaseHTTPRequestHandler):
         self._fault(HTTPStatus(code), HTTPStatus(code).phrase)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: standard error is for what the user must know."""
+        """Log nothing: standard error is for messages to the user."""
 
 
 for _method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"):
@@ -240,7 +240,7 @@ for _method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
 
 
 def parameters(query: str) -> dict[str, str]:
-    """A query's keys and values, decoded; `ids` stays as it is, since its commas are decoded after it is cut."""
+    """A query's decoded keys and values; `ids` stays encoded, because it is split at commas before it is decoded."""
     found = {}
     for part in query.split("&"):
         key, _, value = part.partition("=")
@@ -250,9 +250,9 @@ def parameters(query: str) -> dict[str, str]:
 
 def _cannot_bind(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"Port {port} of {host} is in use: give another one with port=NUMBER, or port=0 for any that is free."
+        return f"Port {port} of {host} is in use: choose another one with port=NUMBER, or port=0 for any free port."
     if error.errno == errno.EACCES:
-        return f"Port {port} needs more rights than you have: give one from 1024, or port=0 for any that is free."
+        return f"Port {port} needs more rights than you have: choose one from 1024, or port=0 for any free port."
     return (
         f"Cannot listen on host={host}: {error.strerror or error}. Use host=127.0.0.1, or an address of this machine."
     )

@@ -1,4 +1,4 @@
-"""The run store as the dashboard sees it: found by walking, known by identifier, read again only where a file changed.
+"""The dashboard's view of the run store: found by walking, known by identifier, reread only if a file has changed.
 
 A page asks for runs by identifier, and an identifier is looked up among those that the walk has found. No path is ever
 made of what a page sent, and the walk follows no links, so nothing outside the store can be reached.
@@ -28,7 +28,7 @@ FRESH = 0.5
 SEEN = "seen"
 """Name under which `memory` has what the walk saw."""
 SHARE = 0.005
-"""Of a core, that thorough looks may take; quick looks may take as much again. In a large store they become rarer."""
+"""The share of a core for thorough scans, and again for quick ones. In a large store they become less frequent."""
 
 
 @dataclass
@@ -66,11 +66,11 @@ class Facts:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All runs at one moment."""
+    """All runs at one time."""
 
     runs: dict[str, Found]
     broken: tuple[tuple[str, str], ...]
-    """Folders that look like runs but are not: path below the root, and the reason."""
+    """Folders that look like runs but are not, each as path below the root and reason."""
     revision: str
 
     @cached_property
@@ -104,7 +104,7 @@ class Store:
         self._metrics: dict[str, Metrics] = {}
 
     def snapshot(self, *, fresh: bool = False) -> Snapshot:
-        """All runs: as they were found lately, by a new look where it is time for one, by a thorough one if `fresh`."""
+        """All runs: from the last scan, from a new one if it is due, or from a thorough one if `fresh`."""
         with self._lock:
             thorough = fresh or self._snapshot is None or self._thorough.due()
             if self._snapshot is None or thorough or self._quick.due():
@@ -115,7 +115,7 @@ class Store:
             return self._snapshot
 
     def find(self, identifier: str) -> Found:
-        """A run by its identifier. Raises KeyError where there is none."""
+        """A run by its identifier. Raises KeyError if there is none."""
         known = self.snapshot().runs
         return known[identifier] if identifier in known else self.snapshot(fresh=True).runs[identifier]
 
@@ -170,7 +170,7 @@ class Store:
         return known[1]
 
     def stored(self, run: Found) -> Stored:
-        """What a table needs of a run, from its summary. Raises UserError for one that cannot be read."""
+        """What a table needs from a run, taken from its summary. Raises UserError if it cannot be read."""
         known = self.summary(run)
         if known.fault and known.fault != NO_RESULT:
             raise UserError(known.fault)
@@ -178,7 +178,7 @@ class Store:
         return Stored(run.state, known.config, known.result, reason, step, partial(self.curve, run))
 
     def metrics(self, run: Found) -> Metrics:
-        """What a run measured; only what was appended since the last call is read."""
+        """A run's measurements; only lines appended since the last call are read."""
         with self._lock:
             if run.id not in self._metrics:
                 self._metrics[run.id] = Metrics(run.folder.metrics)
@@ -187,7 +187,7 @@ class Store:
             return self._metrics[run.id]
 
     def outputs(self, run: Found, name: str) -> Sequence[tuple[str, ...]]:
-        """Source, reference and output of each item of a set; none unless all are stored and fit together."""
+        """Source, reference and output of each item of a set; empty unless all are stored and match."""
         if not all(self.inside(path) for path in run.folder.hypotheses.glob(f"{name}.*")):
             return ()
         try:
@@ -196,7 +196,7 @@ class Store:
             return ()
 
     def inside(self, path: Path) -> bool:
-        """Whether a file lies in the store, links resolved."""
+        """Whether a file is inside the store after links are resolved."""
         return path.resolve().is_relative_to(self.root)
 
     def _looked(self, *, thorough: bool) -> Snapshot:
@@ -218,18 +218,18 @@ class Store:
 
 @dataclass(frozen=True)
 class Pace:
-    """When the next look is due."""
+    """When the next scan is due."""
 
     at: float = 0.0
-    """By the monotonic clock."""
+    """Time of the monotonic clock."""
 
     @classmethod
     def after(cls, cost: float) -> "Pace":
-        """After a look that took `cost` CPU seconds."""
+        """The pace after a scan that took `cost` CPU seconds."""
         return cls(time.monotonic() + max(FRESH, cost / SHARE))
 
     def due(self) -> bool:
-        """Whether it is time."""
+        """Whether the next scan is due."""
         return time.monotonic() >= self.at
 
 

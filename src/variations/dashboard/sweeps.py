@@ -1,4 +1,4 @@
-"""The list of sweeps, and one sweep: its table as `table.py` makes it, and its runs."""
+"""The list of sweeps, and one sweep: its table, the same as that of `table.py`, and its runs."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -25,9 +25,9 @@ from variations.tables.table import build
 from variations.tasks.base import Measure
 
 SINGLE = "single"
-"""The sweep of runs outside a sweep: its rows are not compared with one another."""
+"""The name under which runs outside a sweep are listed; they are not compared with one another."""
 DRAWS = 1000
-"""Random draws of each test of significance."""
+"""Random draws in each significance test."""
 LOG_LINES = 40
 ENDED_BADLY = ("failed", "interrupted", "broken")
 
@@ -64,7 +64,7 @@ def _entry(name: str, runs: list[Found]) -> payload.SweepEntry:
 
 
 def sweep(store: Store, name: str, *, significance: bool = False) -> payload.Sweep:
-    """A sweep's table and runs. Raises KeyError where the store has no such sweep."""
+    """A sweep's table and runs. Raises KeyError if the store has no such sweep."""
     runs = store.sweep(name)
     table: Table | None = None
     fault = None
@@ -78,7 +78,7 @@ def sweep(store: Store, name: str, *, significance: bool = False) -> payload.Swe
         TypeError,
         KeyError,
         AttributeError,
-    ) as error:  # a configuration of another kind than today's
+    ) as error:  # a configuration of another version
         fault = clean(str(error))
         definition = SweepDefinition(name, tuple(RowDefinition(row, row) for row in dict.fromkeys(r.row for r in runs)))
     colours = _colours(definition, runs)
@@ -103,15 +103,13 @@ def sweep(store: Store, name: str, *, significance: bool = False) -> payload.Swe
 
 
 def definition_of(store: Store, name: str, runs: Iterable[Found]) -> SweepDefinition:
-    """Rows and seeds of a sweep: as its newest run has them in its configuration, else as the store has them.
+    """Rows and seeds of a sweep: from its newest run's configuration, or else from the store.
 
-    Seeds and rows that only the store has are added. Raises UserError where there are no rows.
+    Seeds and rows that only the store has are added. Raises UserError if there are no rows.
     """
     runs = list(runs)
     if name == ".":
-        raise UserError(
-            f"These runs lie directly below {store.root}: give the folder above it, runs={store.root.parent}."
-        )
+        raise UserError(f"These runs are directly in {store.root}: give its parent folder, runs={store.root.parent}.")
     if name == SINGLE:
         rows = tuple(_row(store, row, runs, row) for row in dict.fromkeys(run.row for run in runs))
         seeds = tuple(sorted({run.folder.seed for run in runs}))
@@ -130,7 +128,7 @@ def definition_of(store: Store, name: str, runs: Iterable[Found]) -> SweepDefini
 
 
 def _usual_metric(store: Store, runs: Sequence[Found]) -> str:
-    """Of runs outside a sweep: BLEU, or the first measure of a task that has none."""
+    """The metric of runs outside a sweep: BLEU, or the first measure of a task without BLEU."""
     task = task_of(next((config for run in runs if (config := store.summary(run).config)), {}))
     usual = SweepConfig().metric
     if task.unknown_metric(usual) is None or not task.metrics:
@@ -200,7 +198,7 @@ def _reader(store: Store, name: str) -> Reader:
 
 
 def _colours(definition: SweepDefinition, runs: Iterable[Found]) -> dict[str, int]:
-    """A number for each row, those of the table first."""
+    """A colour number for each row, the table's rows first."""
     names = dict.fromkeys([*(row.row for row in definition.rows), *(run.row for run in runs)])
     return {name: number for number, name in enumerate(names)}
 
@@ -275,7 +273,7 @@ def _run(run: Found, known: Summary, last: dict[str, float], measure: Measure) -
 
 
 def log_tail(run: Found, state: str, reason: str | None) -> list[str]:
-    """The last lines that say what went wrong: of the reason, then of the run's newest log; none where all is well."""
+    """The last lines of the reason, then of the run's newest log; empty unless something went wrong."""
     if state not in ENDED_BADLY:
         return []
     lines = str(reason).splitlines() if reason else []

@@ -1,4 +1,4 @@
-"""A table of a sweep as JSON: cells as `table.py` lays them out, with what they are sorted by."""
+"""A table of a sweep as JSON: cells as in `table.py`, with the values by which they are sorted."""
 
 from dataclasses import asdict
 from typing import Any
@@ -13,7 +13,7 @@ from variations.tasks.task import Task
 
 
 def table_document(table: Table, colours: dict[str, int], *, tested: bool) -> payload.Table:
-    """The table of a sweep; `colours` by row, `tested`: whether differences were tested."""
+    """The table of a sweep; `colours` has a number for each row, `tested` says whether differences were tested."""
     grid = lay_out(table)
     compared = any(line.base for line in table.lines)
     shown = [i for i, column in enumerate(grid.columns) if compared or column.key != "delta"]
@@ -96,7 +96,7 @@ def _line(line: Line, table: Table, cells: list[payload.Cell], colours: dict[str
 
 
 def _changes(line: Line) -> tuple[list[str], list[payload.Change]]:
-    """What a row changes in its base row: in the table's words, and key by key."""
+    """The changes of a row from its base row, in words and key by key."""
     config = line.row.config
     text = (line.changes or "").partition("; parameters ")[0]
     return (text.split(", ") if line.changed else []), [
@@ -111,7 +111,7 @@ def _changes(line: Line) -> tuple[list[str], list[payload.Change]]:
 
 
 def _keys(table: Table) -> list[payload.VariedKey]:
-    """What rows can be grouped by."""
+    """The keys by which rows can be grouped."""
     configs = [line.row.config for line in table.lines]
     one = next((config for config in configs if config), {})
     return [
@@ -135,7 +135,7 @@ def _mean(value: Any) -> payload.Mean:
 
 
 def agreement(item: Agreement, task: Task) -> payload.Agreement:
-    """A rank correlation, in the words of the table's footnote."""
+    """A rank correlation, worded as in the table's footnote."""
     found = asdict(item)
     return {
         "published": found["published"],

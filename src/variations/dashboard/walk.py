@@ -1,4 +1,4 @@
-"""Finding the runs of a store again and again: what has not changed since the last look is not read again.
+"""Repeated scans of a store for its runs, which do not reread what has not changed since the last scan.
 
 A folder in which nothing was made, replaced or removed keeps its time of modification. So a quick look asks each folder
 of folders for its time, and looks into the runs that are not finished: a finished run changes no more. A thorough look
@@ -21,15 +21,15 @@ from variations.store.run_folder import SEED_FOLDER
 from variations.system.errors import UserError
 
 METRICS = ("metrics.jsonl", "metrics.jsonl.gz")
-"""As a run appends to it, and as a record keeps it."""
+"""The name in a run, and in a record."""
 WATCHED = ("config.yaml", "status.json", "result.json", "environment.json", *METRICS, "attention.json")
 """Files of a run that are watched for changes."""
 DEPTH = 6
-"""Folders below the root in which runs are looked for."""
+"""Depth of folders below the root that are searched for runs."""
 RECENT = 2_000_000_000
-"""Nanoseconds in which more may change without another time of modification: some file systems count in seconds."""
+"""Nanoseconds within which changes may leave the modification time unchanged: some file systems count in seconds."""
 ENDED = ("finished", "pruned", "failed")
-"""States that only another status.json changes; that of a running process changes when it dies."""
+"""States that only a new status.json can change; a running state also changes when the process dies."""
 
 
 @dataclass(frozen=True)
@@ -88,16 +88,16 @@ EACH = 5
 
 @dataclass(frozen=True)
 class Seen:
-    """A folder as it was found."""
+    """A folder as it was found by a scan."""
 
     modified: int
-    """Its time of modification in nanoseconds; 0: too recent to be relied on."""
+    """Its modification time in nanoseconds; 0: too recent to be reliable."""
     folders: tuple[str, ...] = ()
-    """Names of the folders in it, unless it is a run."""
+    """Names of its sub-folders, unless it is a run."""
     run: Found | None = None
     times: Times = ()
     broken: tuple[tuple[str, str], ...] = ()
-    """What looks like a run but is none: path below the root, and the reason."""
+    """Folders that look like runs but are not, each as path below the root and reason."""
 
 
 class Walk:
@@ -122,7 +122,7 @@ class Walk:
         }
 
     def look(self, *, thorough: bool) -> tuple[dict[str, Found], list[tuple[str, str]]]:
-        """Runs by identifier, and what looks like a run but is none, each with the reason."""
+        """Runs by identifier, and folders that look like runs but are not, each with the reason."""
         before, self._seen = self._seen, {}
         runs: dict[str, Found] = {}
         broken: list[tuple[str, str]] = []
@@ -138,11 +138,11 @@ class Walk:
                 runs[name] = known.run
             elif depth < DEPTH:
                 prefix = f"{name}/" if name else ""
-                waiting += [(prefix + child, depth + 1) for child in reversed(known.folders)]  # the first is next
+                waiting += [(prefix + child, depth + 1) for child in reversed(known.folders)]  # the first comes next
         return runs, broken
 
     def _folder(self, name: str, depth: int, known: Seen | None) -> Seen:
-        """The folder as it is now; `known` itself if nothing has changed."""
+        """The folder as it is now, or `known` if nothing has changed."""
         path = os.path.join(self.root, name) if name else str(self.root)  # noqa: PTH118 - thousands of them
         try:
             found = os.stat(path, follow_symlinks=not name)  # noqa: PTH116
@@ -169,7 +169,7 @@ class Walk:
         if name and "config.yaml" in entries and ("status.json" in entries or seeded):
             return _run_of_entries(name, path, modified, entries, known)
         if seeded and entries and name:
-            return Seen(modified, broken=((name, "holds no config.yaml, so it is not read as a run"),))
+            return Seen(modified, broken=((name, "contains no config.yaml, so it is not read as a run"),))
         shown = [entry for entry in entries.values() if not entry.name.startswith(".")]
         folders = tuple(entry.name for entry in shown if entry.is_dir(follow_symlinks=False))
         links = [entry.name for entry in shown if entry.is_symlink() and entry.is_dir()]
@@ -180,14 +180,14 @@ class Walk:
 def _run_of_entries(
     name: str, path: str, modified: int, entries: dict[str, os.DirEntry[str]], known: Seen | None
 ) -> Seen:
-    """A run, unless what it holds could lead out of the store or block its reader."""
+    """A run, unless its contents could lead out of the store or block a reader."""
     watched = [entries[item] for item in WATCHED if item in entries]
     places = [*watched, *(entries[item] for item in ("hypotheses",) if item in entries)]
     reason = None
     if links := [entry.name for entry in places if entry.is_symlink()]:
         reason = f"{', '.join(links)} is a link: links are not followed"
     elif strange := [entry.name for entry in watched if not entry.is_file(follow_symlinks=False)]:
-        reason = f"{', '.join(strange)} is no regular file: it is not read"
+        reason = f"{', '.join(strange)} is not a regular file, and is not read"
     if reason:
         return _seen(Found(name, path, "link" if links else "strange", "broken", reason), 0, ())
     return _run(name, path, modified, _times(path, [entry.name for entry in watched]), known)
@@ -202,7 +202,7 @@ def _run(name: str, path: str, modified: int, times: Times, known: Seen | None) 
         state = run.state()
     except UserError as error:
         state, fault = "broken", str(error)
-    except OSError as error:  # a file was replaced just now: the next look sees the new one
+    except OSError as error:  # a file was just replaced: the next scan finds the new one
         state, fault = "broken", f"cannot be read ({error.strerror})"
     found = _found(name, path, times, state, fault, settled=settled)
     if known is not None and known.run == found:

@@ -1,1 +1,1 @@
-"""Drawings of stored runs and of attention weights; they import no torch."""
+"""Figures of stored runs and of attention weights; they import no torch."""

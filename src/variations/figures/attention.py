@@ -11,9 +11,9 @@ from variations.figures.canvas import COLOURS, INK, legend, linestyle, new, plai
 from variations.system.errors import UserError
 
 WEAKEST = 0.03
-"""Lines of less weight are left out: they would be invisible, and there are many."""
+"""Lines of smaller weight, which are many and invisible, are left out."""
 HEAD_COLOURS = (*COLOURS, INK)
-"""One colour a head up to eight; later heads take them again, dashed."""
+"""A colour for each of eight heads; further heads repeat the colours with dashed lines."""
 PARTS = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
 
 
@@ -26,20 +26,20 @@ class AttentionMap:
     layer: int
     """From 1."""
     weights: NDArray[np.float32]
-    """(h, T, S): each query's weights over the keys, 0 where it may not look."""
+    """(h, T, S): each query's weights over the keys, 0 where they are masked."""
     queries: tuple[str, ...]
-    """T sub-words; in the decoder, those that are being predicted."""
+    """T sub-words; in the decoder, those to be predicted."""
     keys: tuple[str, ...]
-    """S sub-words; in the decoder's self-attention, those that were read, the start first."""
+    """S sub-words; in the decoder's self-attention, those already read, beginning with the start symbol."""
 
     @property
     def title(self) -> str:
-        """As `encoder self-attention, layer 5`."""
+        """Such as `encoder self-attention, layer 5`."""
         return f"{PARTS[self.part]}, layer {self.layer}"
 
 
 def readable(pieces: Sequence[str]) -> tuple[str, ...]:
-    """Sub-words for the eye: a word's first piece bare, its later pieces after a dot, special symbols in brackets."""
+    """Sub-words for display: a word's first piece plain, later pieces after a dot, special symbols in brackets."""
     special = {"</s>": "⟨end⟩", "<s>": "⟨start⟩", "<pad>": "⟨start⟩", "<unk>": "⟨unknown⟩"}
     shown = []
     for piece in pieces:
@@ -51,7 +51,7 @@ def readable(pieces: Sequence[str]) -> tuple[str, ...]:
 
 
 def chosen_heads(found: AttentionMap, heads: Sequence[int] | None) -> list[int]:
-    """Indices from 0 of the heads asked for, all where none are. Raises UserError for one that is not there."""
+    """Indices, from 0, of the chosen heads, by default all. Raises UserError for a head that does not exist."""
     count = len(found.weights)
     if wrong := [head for head in heads or () if not 1 <= head <= count]:
         raise UserError(f"heads={wrong}: {found.title} has heads 1 to {count}.")
@@ -59,7 +59,7 @@ def chosen_heads(found: AttentionMap, heads: Sequence[int] | None) -> list[int]:
 
 
 def positions_of(found: AttentionMap, words: Sequence[str]) -> list[int]:
-    """Queries that belong to one of `words`, compared without regard to case; a word may have several pieces."""
+    """Positions of queries that belong to one of `words`, ignoring case; a word may have several pieces."""
     wanted = {word.casefold() for word in words}
     return [i for group, text in _whole_words(found.queries) if text.casefold() in wanted for i in group]
 
@@ -73,7 +73,7 @@ def _whole_words(pieces: Sequence[str]) -> list[tuple[list[int], str]]:
     groups: list[tuple[list[int], str]] = []
     for i, piece in enumerate(pieces):
         later = piece.startswith("·") and len(piece) > 1
-        if later and not any(map(str.isalnum, piece)):  # a full stop after a word is no part of it
+        if later and not any(map(str.isalnum, piece)):  # a full stop after a word is not part of it
             groups.append(([i], piece[1:]))
         elif later and groups:
             groups[-1] = ([*groups[-1][0], i], groups[-1][1] + piece[1:])
@@ -83,7 +83,7 @@ def _whole_words(pieces: Sequence[str]) -> list[tuple[list[int], str]]:
 
 
 def heat_maps(found: AttentionMap, heads: Sequence[int]) -> Any:
-    """One panel a head (indices from 0) with the sub-words on both axes."""
+    """A panel for each head (indices from 0), with the sub-words on both axes."""
     columns = min(4, len(heads))
     rows = -(-len(heads) // columns)
     T, S = found.weights.shape[1:]
@@ -100,14 +100,14 @@ def heat_maps(found: AttentionMap, heads: Sequence[int]) -> Any:
     for panel in panels[len(heads) :]:
         panel.set_visible(False)
     for panel in panels[max(0, len(heads) - columns) : len(heads)]:
-        panel.tick_params(labelbottom=True)  # also above an empty place
+        panel.tick_params(labelbottom=True)  # also above an empty panel
     figure.colorbar(image, ax=panels, label="attention weight", shrink=min(1.0, 2.5 / (rows * side * ratio)), pad=0.02)
     _words_around(figure, found.title, found.part)
     return figure
 
 
 def alignment_map(weights: NDArray[np.float32], target: Sequence[str], source: Sequence[str], where: str) -> Any:
-    """One averaged cross-attention (T, S) as a heat map; `where` says over what the mean was taken."""
+    """A mean of cross-attention (T, S) as a heat map; `where` says over what the mean was taken."""
     side = 0.22 * max(len(target), len(source)) + 1.2
     figure, panels = new(side + 1.2, 0.22 * len(target) + 2.2)
     image = _shaded(panels[0], weights, target, source, 8)
@@ -117,7 +117,7 @@ def alignment_map(weights: NDArray[np.float32], target: Sequence[str], source: S
 
 
 def overview(maps: Sequence[AttentionMap]) -> Any:
-    """Every layer (rows) and head (columns) of one part, without words."""
+    """All layers (rows) and heads (columns) of one part, without words."""
     columns = max(len(item.weights) for item in maps)
     figure, panels = new(1.4 + 1.25 * columns, 1.3 + 1.3 * len(maps), len(maps), columns, sharex=True, sharey=True)
     image = None
@@ -138,7 +138,7 @@ def overview(maps: Sequence[AttentionMap]) -> Any:
 
 
 def _shaded(panel: Any, weights: NDArray[np.float32], queries: Sequence[str], keys: Sequence[str], size: float) -> Any:
-    """Weights (T, S) as shades of blue, with their words at the axes, or without any."""
+    """Weights (T, S) as shades of blue, with the words on the axes, or without words."""
     image = panel.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     panel.set_xticks(range(len(keys)), keys, rotation=90, fontsize=size, parse_math=False)
     panel.set_yticks(range(len(queries)), queries, fontsize=size, parse_math=False)
@@ -147,13 +147,13 @@ def _shaded(panel: Any, weights: NDArray[np.float32], queries: Sequence[str], ke
 
 
 def lines(found: AttentionMap, heads: Sequence[int], queries: Sequence[int] | None = None) -> Any:
-    """Queries on the left, keys on the right, and between them lines as strong as the weight, one colour per head.
+    """Queries on the left, keys on the right, a line for each weight in the head's colour, stronger if it is larger.
 
     Args:
         found: The map.
         heads: Indices from 0.
-        queries: Only lines from these positions, None for all. Each key then shows the mean weight it gets from them,
-            one box a head.
+        queries: Draw lines from these positions only; None: from all. Each key then has a box for each head that shows
+            its mean weight from these positions.
     """
     T, S = found.weights.shape[1:]
     figure, panels = new(5.6, 1.1 + 0.2 * max(T, S))
@@ -218,8 +218,8 @@ def _boxes(panel: Any, weights: NDArray[np.float32], x: float, head: int) -> Non
 
 
 def _words_around(figure: Any, title: str, part: str) -> None:
-    asking = "sub-word that attends" if part == "encoder" else "sub-word being predicted"
-    looked = {"encoder": "sub-word attended to", "decoder": "sub-word read before", "cross": "source sub-word"}[part]
+    queries = "query: sub-word" if part == "encoder" else "query: sub-word being predicted"
+    keys = {"encoder": "key: sub-word", "decoder": "key: sub-word already read", "cross": "key: source sub-word"}
     figure.suptitle(plain(title), fontsize=10)
-    figure.supxlabel(looked, fontsize=8)
-    figure.supylabel(asking, fontsize=8)
+    figure.supxlabel(keys[part], fontsize=8)
+    figure.supylabel(queries, fontsize=8)

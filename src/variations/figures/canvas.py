@@ -1,4 +1,4 @@
-"""Paper, ink and files of the figures: light background, a palette for colour-blind readers, SVG or PNG."""
+"""Style and files of the figures: light background, a palette for colour-blind readers, SVG or PNG."""
 
 import io
 import math
@@ -21,7 +21,7 @@ RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Fonts and colours in force; drawing and saving both belong inside."""
+    """Set fonts and colours; draw and save inside this context."""
     from matplotlib import rc_context
 
     settings: dict[Any, Any] = {
@@ -37,13 +37,13 @@ def style() -> Iterator[None]:
     }
     settings |= dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK)
     with rc_context(settings), warnings.catch_warnings():
-        # A viewer of the SVG finds glyphs of other scripts in its own fonts; docs/figures.md speaks of PNG.
+        # An SVG viewer finds glyphs of other scripts in its own fonts; for PNG see docs/figures.md.
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from font")
         yield
 
 
 def new(width: float, height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Any, list[Any]]:
-    """A figure of the given inches and its panels, row by row; no window system, no global state."""
+    """A figure of this size in inches and its panels, row by row, without a window system or global state."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -54,7 +54,7 @@ def new(width: float, height: float, rows: int = 1, columns: int = 1, **options:
 
 
 def dress(panel: Any) -> None:
-    """Faint grid below, no frame on top and right."""
+    """Put a faint grid behind the data, and remove the frame at the top and right."""
     panel.grid(color=FAINT, lw=0.6)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
@@ -66,13 +66,13 @@ def colour(number: int) -> str:
 
 
 def linestyle(number: int) -> Any:
-    """Line style of row, branch or head `number`: solid for the first seven colours, then dashed."""
+    """Line style of row, branch or head `number`: solid for the first seven, then dashed."""
     pattern = DASHES[number // len(COLOURS) % len(DASHES)]
     return (0, pattern) if pattern else "-"
 
 
 def legend(figure: Any, lines: Sequence[tuple[str, dict[str, Any]]], columns: int, note: str, **options: Any) -> None:
-    """Names of lines with their looks above the panels, and a note below."""
+    """A legend above the panels, from names and line styles, and a note below."""
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], **look) for _, look in lines]
@@ -82,12 +82,12 @@ def legend(figure: Any, lines: Sequence[tuple[str, dict[str, Any]]], columns: in
 
 
 def plain(text: str) -> str:
-    """Text of a user or of a corpus without the dollar signs that would be read as formulas."""
+    """Text with escaped dollar signs, which would otherwise start formulas."""
     return text.replace("$", r"\$")
 
 
 class Unit:
-    """A unit that keeps the numbers on an axis short: divide by `factor`, write `name`."""
+    """A unit that keeps the numbers on an axis short: values are divided by `factor`; `name` is the axis label."""
 
     def __init__(self, factor: float, name: str) -> None:
         self.factor, self.name = factor, name
@@ -109,7 +109,7 @@ def unit_of(key: str, largest: float) -> Unit:
 
 
 def save(figure: Any, path: Path) -> Path:
-    """Write `figure` to `path` (.svg or .png), whole or not at all, the same bytes for the same figure.
+    """Write `figure` to `path` (.svg or .png), completely or not at all; equal figures give equal bytes.
 
     Raises:
         UserError: `path` cannot be written.

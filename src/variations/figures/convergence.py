@@ -1,7 +1,7 @@
 """How much training a row needs to reach the best dev score of its base row, in steps, tokens, seconds and FLOPs.
 
-Ahmed et al. 2017, section 4.1, claim 15 to 40 % fewer iterations; whether that is also less time and less work is
-what the four columns say.
+Ahmed et al. 2017, section 4.1, claim 15 to 40 % fewer iterations; the four columns show whether that is
+also less time and less work.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,16 +24,16 @@ class Arrival:
     target: float
     """Best dev score of the base row under this seed."""
     base: Costs
-    """What it had cost the base row when it first measured that score."""
+    """The cost of the base row when it first measured that score."""
     best: float
     """Best dev score of this row."""
     reached: Costs | None
-    """Cost of this row's first measurement that is at least as good; None: it never was."""
+    """Cost of this row's first measurement that is at least as good; None if there is none."""
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """One row beside its base row."""
+    """One row compared with its base row."""
 
     label: str
     base: str
@@ -56,7 +56,7 @@ class Convergence:
 
 
 def convergence(rows: Sequence[TracedRow], metric: str) -> list[Convergence]:
-    """Every row against its base row, over the seeds both have; rows without such seeds are left out."""
+    """Every row compared with its base row over common seeds; rows without such seeds are left out."""
     by_name = {row.name: row for row in rows}
     found = []
     for row in rows:
@@ -74,7 +74,7 @@ def convergence(rows: Sequence[TracedRow], metric: str) -> list[Convergence]:
 
 
 def document(found: Sequence[Convergence], metric: str) -> dict[str, Any]:
-    """All numbers as one JSON document, not rounded."""
+    """All numbers as one JSON document, unrounded."""
     return {
         "schema": 1,
         "made_by": MADE_BY,
@@ -93,8 +93,8 @@ def document(found: Sequence[Convergence], metric: str) -> dict[str, Any]:
 
 
 def markdown(found: Sequence[Convergence], metric: str) -> str:
-    """The table, with what its reader must know; `metric` in words."""
-    heads = ("row", "aim", "row's best", "seeds that arrived", "steps", "tokens", "seconds", "FLOPs")
+    """The table with notes; `metric` is the metric's label."""
+    heads = ("row", "target", "row's best", "seeds that reached it", "steps", "tokens", "seconds", "FLOPs")
     lines = [f"# Cost of reaching the base row's best {metric}", ""]
     lines += [f"| {' | '.join(heads)} |", "|---|---:|---:|---|---:|---:|---:|---:|"]
     for item in found:
@@ -110,12 +110,12 @@ def notes(found: Sequence[Convergence]) -> list[str]:
     """How to read the table."""
     bases = ", ".join(dict.fromkeys(item.base for item in found))
     return [
-        f"Base row: {bases}. For each seed, its best dev score is the aim; the cost is that of the row's first "
-        "measurement at least as good, and the percentage compares with what the base row had spent when it first "
-        "measured that best score.",
-        "Scores are measured at intervals of steps, so a cost is known to one interval and no better; the best of "
-        "a noisy curve lies above its mean, which is a disadvantage to the row.",
-        "Aim and best are means over seeds, costs over the seeds that arrived; a row that never arrives has none.",
+        f"Base row: {bases}. For each seed, its best dev score is the target; the cost is that of the row's first "
+        "measurement that is at least as good, and the percentage is relative to the base row's cost when it first "
+        "measured that score.",
+        "Scores are measured at intervals of steps, so a cost is known only to one interval; the best value of a noisy "
+        "curve is above its mean, which is a disadvantage to the row.",
+        "Target and best are means over seeds, costs are means over the seeds that reached the target.",
         "The paper's claim is 15 to 40 % fewer iterations, that is −15 % to −40 % in the column of steps.",
     ]
 

@@ -10,10 +10,10 @@ from variations.figures.traces import COSTS, Curve, TracedRow, curve, is_number
 
 
 def learning_curves(rows: Sequence[TracedRow], metric: str) -> Any | None:
-    """`metric` against steps, tokens, seconds and FLOPs, four panels; None where nothing was measured.
+    """`metric` against steps, tokens, seconds and FLOPs, in four panels; None if nothing was measured.
 
-    The line is the mean over seeds at the same step, the band reaches from the lowest to the highest seed. A thin
-    line goes on where only some seeds have come so far.
+    The line is the mean over seeds at the same step, the band is from the lowest to the highest seed. Thin lines
+    continue where only some seeds have measurements.
     """
     found = {cost: [curve(row, cost, metric) for row in rows] for cost in COSTS}
     if not any(found["step"]):
@@ -40,11 +40,11 @@ def learning_curves(rows: Sequence[TracedRow], metric: str) -> Any | None:
 
 
 def loss_against_loss(rows: Sequence[TracedRow], skip: float) -> Any | None:
-    """Dev loss against training loss along training, with the test loss at the end where it was measured.
+    """Dev loss against training loss during training, with the test loss at the end if it was measured.
 
     Args:
-        rows: The base row and its rivals.
-        skip: Part of each run's steps left out at its start, where both losses fall from great heights.
+        rows: The base row and other rows.
+        skip: Fraction of each run's steps that is left out at the start, where both losses are large.
     """
     figure, panels = new(6.4, 5.6)
     panel, drawn = panels[0], []
@@ -121,7 +121,7 @@ def _all_x(item: Curve) -> list[float]:
 
 def _band_words(seeds: int) -> str:
     if seeds == 1:
-        return "One seed a row."
+        return "One seed per row."
     return f"Line: mean over up to {seeds} seeds at the same step; band: lowest to highest seed."
 
 
@@ -131,7 +131,7 @@ def _unfinished(rows: Sequence[TracedRow]) -> list[str]:
 
 
 def _plain_ticks(axes: Sequence[Any]) -> None:
-    """1, 2, 5, 10 on logarithmic axes in place of powers of ten."""
+    """Use ticks at 1, 2, 5, 10 instead of powers of ten on logarithmic axes."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     for axis in axes:

@@ -1,4 +1,4 @@
-"""Parts of a measure, such as the errors of single tasks: bars beside published marks, a panel a row."""
+"""Parts of a measure, such as the errors of single tasks: bars with marks for published figures, a panel per row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Any
 from variations.figures.canvas import FAINT, INK, colour, new
 
 ACROSS = 4
-"""Panels side by side."""
+"""Number of panels side by side."""
 
 
 @dataclass(frozen=True)
 class Bars:
-    """A row of a table: what it measured and what was published, part by part."""
+    """A row of a table: measured and published figures, part by part."""
 
     label: str
     measured: Sequence[float | None]
@@ -20,11 +20,11 @@ class Bars:
     """Standard deviation over seeds."""
     published: Sequence[float | None]
     recalled: bool
-    """Whether the published figures were written down from memory: their marks are hollow."""
+    """Whether the published figures are quoted from memory; their marks are then hollow."""
 
 
 def parts(names: Sequence[str], rows: Sequence[Bars], unit: str) -> Any:
-    """A panel for each row, its bars as `names` has the parts; `unit` stands at the axis."""
+    """A panel for each row, with a bar for each of `names`; `unit` is the axis label."""
     across = min(ACROSS, len(rows))
     down = -(-len(rows) // across)
     size = (2.2 + 2.1 * across, 0.9 + down * (0.5 + 0.17 * len(names)))
@@ -75,7 +75,7 @@ def _key(rows: Sequence[Bars]) -> list[Any]:
     from matplotlib.patches import Patch
 
     handles: list[Any] = [Patch(color="#777777", label="measured")]
-    for recalled, text in ((False, "published"), (True, "published, written from memory")):
+    for recalled, text in ((False, "published"), (True, "published, quoted from memory")):
         if any(row.recalled is recalled and any(value is not None for value in row.published) for row in rows):
             face = "white" if recalled else INK
             handles.append(Line2D([], [], lw=0, marker="D", ms=4, mfc=face, mec=INK, label=text))

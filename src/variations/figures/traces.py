@@ -1,4 +1,4 @@
-"""What runs measured along the way, ready to be drawn: rows, their seeds, and curves over any cost."""
+"""Measurements of runs during training, prepared for drawing: rows, their seeds, and curves over any cost."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from variations.configuration.tasks import DEFAULT, named
 from variations.store.ledger import RunFolder
 
 COSTS = ("step", "tokens", "seconds", "flops")
-"""Keys of a line of metrics that say how much training it took; `tokens` are source and target tokens together."""
+"""Keys of a line of metrics that measure the training so far; `tokens` are source and target tokens together."""
 
 
 @dataclass(frozen=True)
@@ -19,13 +19,13 @@ class TracedRow:
     name: str
     label: str
     base: str | None = None
-    """Name of the row it is compared with."""
+    """Name of its base row."""
     metrics: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     results: dict[int, dict[str, Any]] = field(default_factory=dict)
     task: str = DEFAULT
 
     def label_of(self, metric: str) -> str:
-        """What its task calls a number that runs record."""
+        """The task's label for a recorded quantity."""
         found = named(self.task).curves.get(metric)
         return found.label if found else metric
 
@@ -40,11 +40,11 @@ class Curve:
     high: list[float]
     seeds: int
     tails: list[tuple[list[float], list[float]]]
-    """What single seeds measured beyond the last common step, from that step on."""
+    """Curves of single seeds from the last common step on."""
 
 
 def run_row(folder: RunFolder) -> TracedRow:
-    """One run as a row of its own. Raises UserError where there is none or its files are damaged."""
+    """One run as a row by itself. Raises UserError if there is none or its files are damaged."""
     config = folder.config()
     label = (config.get("variation") or {}).get("label") or folder.row
     lines = [with_tokens(line) for line in folder.read_metrics()]
@@ -61,7 +61,7 @@ def with_tokens(line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def curve(row: TracedRow, x: str, y: str) -> Curve | None:
-    """The curve of `y` over `x`; seeds are joined step by step, so that no value is made up between measurements."""
+    """The curve of `y` over `x`, averaged over seeds at common steps only, without interpolation."""
     points = {seed: _points(lines, x, y) for seed, lines in row.metrics.items()}
     points = {seed: found for seed, found in points.items() if found}
     if not points:
@@ -80,7 +80,7 @@ def curve(row: TracedRow, x: str, y: str) -> Curve | None:
 
 
 def mean_filter(values: Sequence[float], window: int) -> list[float]:
-    """Centred mean over `window` neighbours (made odd); near an end as many on both sides as there are."""
+    """Centred moving average over `window` values (made odd); near an end, over as many on both sides as exist."""
     half = window // 2
     found = []
     for i in range(len(values)):
@@ -90,7 +90,7 @@ def mean_filter(values: Sequence[float], window: int) -> list[float]:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a measurement is there; one that was not finite is stored as null."""
+    """Whether there is a measurement; values that were not finite are stored as null."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

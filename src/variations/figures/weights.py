@@ -1,4 +1,4 @@
-"""κ and α of branched sub-layers over steps, mean-filtered (Ahmed et al. 2017, Figure 3)."""
+"""κ and α of branched sub-layers over steps, as moving averages (Ahmed et al. 2017, Figure 3)."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ def branched(keys: Iterable[str]) -> list[re.Match[str]]:
 
 
 def sublayers(metrics: Sequence[Mapping[str, Any]], part: str = "all", layer: int | None = None) -> list[str]:
-    """Branched sub-layers with recorded weights, as `encoder.1.self`, encoder first.
+    """Branched sub-layers with recorded weights, such as `encoder.1.self`, encoder first.
 
     Args:
         metrics: Lines of metrics.
@@ -34,19 +34,19 @@ def sublayers(metrics: Sequence[Mapping[str, Any]], part: str = "all", layer: in
 
 
 def moved(metrics: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bool:
-    """Whether any weight of these sub-layers ever changed; constant ones make no figure."""
+    """Whether any weight of these sub-layers ever changed; constant weights are not drawn."""
     keys = (f"branch/{name}.{letter}" for name in names for letter in ("kappa", "alpha"))
     return any(max(ys) > min(ys) for key in keys for ys in trace(metrics, key)[1])
 
 
 def branch_weights(metrics: Sequence[Mapping[str, Any]], names: Sequence[str], window: int, title: str = "") -> Any:
-    """One row of panels a sub-layer, κ on the left and α on the right, one line a branch.
+    """A row of panels for each sub-layer, κ on the left and α on the right, with a line for each branch.
 
     Args:
-        metrics: Lines of metrics of one run; branches of different seeds are different branches and are never mixed.
+        metrics: Lines of metrics of one run, since branches of different seeds do not correspond to each other.
         names: Sub-layers, from `sublayers`.
-        window: Measurements in the mean filter.
-        title: Which run it is.
+        window: Number of measurements in the moving average.
+        title: The run's name.
 
     Raises:
         UserError: `names` is empty.
@@ -99,4 +99,4 @@ def _note(window: int, apart: float) -> str:
         return f"As measured, every {apart:,.0f} steps. Dotted: equal weights."
     wide = window if window % 2 else window + 1
     span = f"{wide} measurements, {wide * apart:,.0f} steps"
-    return f"Mean filter over {span}, centred, narrower at both ends. Dotted: equal weights."
+    return f"Centred moving average over {span}, narrower at both ends. Dotted: equal weights."

@@ -1,1 +1,1 @@
-"""What a launch would do, told before anything is spent. `rows` imports no torch."""
+"""What a launch would do and cost, found without training. `rows` imports no torch."""

@@ -16,7 +16,7 @@ from variations.system.processes import cores, machine_bytes
 LIMIT = 5.0
 """Seconds of updates for each number of runs, in addition to start and decoding."""
 GPU_OVERHEAD = 600_000_000
-"""Bytes of GPU memory per process besides what torch reserves: CUDA's context, libraries."""
+"""Bytes of GPU memory per process in addition to what torch reserves: CUDA's context, libraries."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ def fastest(
     """Measure which number of simultaneous runs is fastest, and report it on standard error.
 
     Args:
-        config: Of the runs' base row, whose shape stands for all.
+        config: The configuration of the base row, whose shape represents all rows.
         runs: How many there are.
         gpus: GPUs that the runs may use, as CUDA_VISIBLE_DEVICES names them; empty: they use the CPU.
         limit: Seconds of updates for each number of runs.
         fresh: Whether to repeat known measurements.
 
     Returns:
-        Runs at once: of the machine, or of each of its GPUs.
+        The number of simultaneous runs on the machine, or on each of its GPUs.
 
     Raises:
         UserError: The cache cannot be written.
@@ -77,22 +77,22 @@ def candidates(most: int) -> list[int]:
 
 
 def best(rates: Sequence[Rate]) -> int:
-    """Return the number of runs that finishes most rows per hour; the smaller one if equal."""
+    """Return the number of runs that finishes most rows per hour; of equal ones the smallest."""
     return max(rates, key=lambda rate: (rate.rows, -rate.at_once)).at_once
 
 
 def tried(
     config: RunConfig, most: int, gpus: Sequence[str], measure: Callable[[Shape], Measured]
 ) -> tuple[list[Rate], str]:
-    """Measure increasing numbers of runs until they achieve less together, and the fault that ended this, if any.
+    """Measure increasing numbers of runs until they achieve less together; also return why this ended early, if it did.
 
     Args:
         config: Of each run.
-        most: Runs at once at most.
+        most: Largest number of simultaneous runs.
         gpus: GPUs that share the cores; the first is measured.
         measure: Measures a shape.
     """
-    whole = replace(config, trainer=replace(config.trainer, max_minutes=None))  # less training is no gain
+    whole = replace(config, trainer=replace(config.trainer, max_minutes=None))  # shorter training must not look faster
     found: list[Rate] = []
     total = machine_bytes()
     for k in candidates(most):

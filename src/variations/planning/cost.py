@@ -7,9 +7,9 @@ from typing import Any
 from variations.configuration.schema import RunConfig
 
 FULL, BEST = 2, 2
-"""Checkpoints that are kept: the newest two, and the best weights at each of them (training/checkpoints.py)."""
+"""Checkpoints that are kept: the newest two, and the best weights at each (training/checkpoints.py)."""
 ADAM = 3
-"""A full checkpoint holds the weights and Adam's two moments."""
+"""Size of a full checkpoint in weights: the weights and Adam's two moments."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class Cost:
         return self.updates + self.validation + self.saving
 
     def seconds(self, share: float = 1.0) -> float:
-        """From start to scores, with `share` of the training left to do."""
+        """Time from start to scores, with the fraction `share` of the training left to do."""
         return self.start + share * self.training + self.test
 
     def hours(self, share: float = 1.0) -> float:
-        """Device-hours of the same."""
+        """Device-hours for the same."""
         return self.seconds(share) * self.devices / 3600
 
     @property
@@ -88,5 +88,5 @@ def run_cost(config: RunConfig, values: Mapping[str, Any], room: int | None) -> 
 
 def preparation(values: Mapping[str, Any]) -> float:
     """Seconds to prepare all training items, extrapolated from the part that was read; 0 if all are ready."""
-    read = values.get("read", 1.0)  # nothing is known of a shape that could not be measured
+    read = values.get("read", 1.0)  # a shape that could not be measured has no such value
     return float(values["prepare_seconds"] / read) if read < 1 else 0.0

@@ -125,7 +125,7 @@ def record(line: PlanLine) -> dict[str, Any]:
 LEFT = ("group", "row", "label", "changes", "reproduced", "state")
 """Text columns, left-aligned."""
 SILENT = ("group", "state")
-"""Columns without a heading."""
+"""Columns that are printed without a heading."""
 RANKS = {
     **dict.fromkeys(("group", "row", "changes", "memory", "time a run", "runs left", "state"), 0),
     **{"hours": 1, "parameters": 2, "steps": 3, "disk": 4, "FLOPs": 5, "label": 7},
@@ -134,7 +134,7 @@ RANKS = {
 
 
 def _grids(lines: Sequence[PlanLine]) -> list[text.Grid]:
-    """A grid for each table of papers or sweeps, of the columns that have anything to say."""
+    """A grid for each table of papers or sweeps, without empty columns."""
     found = []
     for title, part in _tables(lines):
         cells = [_cells(line) for line in part]
@@ -205,7 +205,7 @@ def _tables(lines: Sequence[PlanLine]) -> list[tuple[str, list[PlanLine]]]:
 
 
 def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
-    """The totals of what is left, and what stands against them; nothing without a bill."""
+    """The totals of what is left, and the obstacles; empty without a bill."""
     if bill is None:
         return []
     runs, left = sum(len(line.row.launches) for line in lines), sum(len(line.row.left) for line in lines)
@@ -220,7 +220,7 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
     if left > 1:
         critical = bill.path.critical
         chain = " → ".join(critical[:4]) + (f" → … ({len(critical)} runs)" if len(critical) > 4 else "")
-        one = f"{chain} ends last" if len(critical) == 1 else f"These runs follow one another and end last: {chain}"
+        one = f"{chain} ends last" if len(critical) == 1 else f"The last to end is this sequence of runs: {chain}"
         said.append(f"With {bill.places} at a time: {duration(bill.path.seconds)}. {one}.")
     if bill.preparation:
         said.append(f"Preparing the whole corpus, once: {duration(bill.preparation)}, in addition to the runs.")
@@ -234,13 +234,13 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
                 + (no_room if price.exhausted else f"could not be measured: {price.fault}")
             )
         elif cost and cost.fits is False:
-            need = f"it needs {size(cost.memory)}, there are {size(cost.room or 0)}"
+            need = f"it needs {size(cost.memory)}, and {size(cost.room or 0)} are available"
             said.append(f"{line.row.definition.row}: will not fit: {need}{lower}")
     return said
 
 
 def _equal(lines: Sequence[PlanLine]) -> list[str]:
-    """A sentence for each group of rows that differ in nothing that has an effect."""
+    """A sentence for each group of rows whose differences have no effect."""
     groups: list[tuple[dict[str, Any], list[PlanLine]]] = []
     for line in lines:
         if line.row.config is None or not line.row.launches or line.row.reuses:
@@ -253,7 +253,7 @@ def _equal(lines: Sequence[PlanLine]) -> list[str]:
         else:
             groups.append((config, [line]))
     names = [[line.row.definition.row for line in group] for _, group in groups if len(group) > 1]
-    return [f"{', '.join(rows)}: these rows change the same things and train equal networks." for rows in names]
+    return [f"{', '.join(rows)}: these rows make the same changes and train equal networks." for rows in names]
 
 
 def _remarks(lines: Sequence[PlanLine]) -> list[str]:
@@ -298,7 +298,7 @@ def _remarks(lines: Sequence[PlanLine]) -> list[str]:
 
 
 def terminal(lines: Sequence[PlanLine], bill: Bill | None = None, *, width: int | None = None) -> str:
-    """One table after the other, in colour within `width`, else plain and as wide as need be."""
+    """All tables, in colour within `width`; without a width, plain and as wide as needed."""
     grids = _grids(lines)
     grids[-1].remarks = [*_sums(bill, lines), *_remarks(lines)]
     return text.terminal(grids, width=width, colour=width is not None)
@@ -307,8 +307,8 @@ def terminal(lines: Sequence[PlanLine], bill: Bill | None = None, *, width: int 
 def markdown(
     lines: Sequence[PlanLine], bill: Bill | None = None, *, command: str = "python src/plan.py format=markdown"
 ) -> str:
-    """Return a document of pipe tables that names the command that wrote it."""
-    told = "times are predictions" if bill else "nothing here is measured"
+    """Return a document of pipe tables, with the command that wrote it."""
+    told = "times are predictions" if bill else "counted, not measured"
     out = ["# Rows and their sizes", "", f"Written by `{command}`; {told}.", ""]
     for grid in _grids(lines):
         out += [f"## {grid.title}", "", *text.pipe_table(grid), ""]
@@ -316,7 +316,7 @@ def markdown(
 
 
 def comma_separated(lines: Sequence[PlanLine], bill: Bill | None = None) -> str:
-    """Return one line a row, numbers unrounded; totals are not in it."""
+    """Return one line for each row, with unrounded numbers and without totals."""
     records, file = [record(line) for line in lines], io.StringIO()
     writer = csv.DictWriter(file, dict.fromkeys(key for each in records for key in each), lineterminator="\n")
     writer.writeheader()

@@ -1,4 +1,4 @@
-"""Measurements of shapes by child processes, stored in the cache; a fault of one does not affect the others."""
+"""Measurements of shapes by child processes, stored in the cache; if one fails, the others are not affected."""
 
 import hashlib
 import json
@@ -47,11 +47,11 @@ IDLE = (
     "trainer.checkpoint_minutes",
     "trainer.log_every",
 )
-"""Keys of every task that change no update's time: names, rates, and how often something else happens."""
+"""Keys of every task that do not affect the time of an update: names, rates, and intervals."""
 SWITCHES = ("recipe.clip", "recipe.ema")
-"""Numbers that matter only by being zero or not."""
+"""Numbers of which it only matters whether they are zero."""
 PLACES = ("data.root", "logger.kind")
-"""Keys that make no run another run, but may take another time."""
+"""Keys that do not identify a run, but may affect its time."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,11 @@ class Shape:
 
     config: RunConfig
     at_once: int = 1
-    """Runs that share the machine, or its GPU `gpu`."""
+    """Number of runs that share the machine, or its GPU `gpu`."""
     gpu: str | None = None
     """As CUDA_VISIBLE_DEVICES names it; None: the first, if the run uses any."""
     busy: int | None = None
-    """Runs on the whole machine, where other GPUs have theirs; None: `at_once`."""
+    """Number of runs on the whole machine, including those of other GPUs; None: `at_once`."""
 
     @property
     def threads(self) -> int | None:
@@ -72,13 +72,13 @@ class Shape:
         return threads_each(self.busy or self.at_once)
 
     def key(self) -> str:
-        """Return the name of its measurement: another hardware, torch or code is another one."""
+        """Return the name of its measurement, which depends on the hardware, torch's version and the code."""
         parts = {"run": telling(self.config), "at_once": self.at_once, "threads": self.threads, "here": _here()}
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:20]
 
 
 def telling(config: RunConfig) -> dict[str, Any]:
-    """The configuration without what changes no update's time, as flat keys; values of the schema are left out."""
+    """The flat keys that affect the time of an update, without those that have the schema's default."""
     task, values = named(config.task), to_dict(config)
     flat = flatten(values)
     silent = (*IDLE, *task.untimed, *task.without_effect(flat))
@@ -102,7 +102,7 @@ def _here() -> dict[str, Any]:
 
 
 PATIENCE = 900.0
-"""Seconds that a measurement may take beyond the limit, for imports, the preparation of data, and decoding."""
+"""Seconds that a measurement may take in addition to the limit, for imports, preparing data and decoding."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def _awaited(children: Sequence["subprocess.Popen[bytes]"], folder: Path, patien
         if None not in codes:
             return Measured(_merged([read_json(folder / f"{number}.json") for number in range(len(codes))]))
         if time.monotonic() > deadline:
-            return Measured(fault=f"it did not end within {patience:.0f} s")
+            return Measured(fault=f"it took more than {patience:.0f} s")
         time.sleep(0.02)
 
 
@@ -216,7 +216,7 @@ def _fault(folder: Path, number: int, code: int) -> Measured:
     if answer.exists():
         return Measured(**read_json(answer))
     if code == -9:  # as Linux does when memory runs out
-        return Measured(fault="its process was killed, as Linux does when memory runs out", exhausted=True)
+        return Measured(fault="its process was killed, probably because memory ran out", exhausted=True)
     lines = (folder / f"{number}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
     ended = f"its process was ended by signal {-code}" if code < 0 else f"its process ended with code {code}"
     return Measured(fault=lines[-1] if lines and code > 0 else ended)

@@ -14,37 +14,37 @@ from variations.system.processes import machine_bytes
 
 @dataclass(frozen=True)
 class Piece:
-    """A run to be done."""
+    """A run to be executed."""
 
     name: str
     seconds: float
     first: bool = False
-    """A base row's run: it is started before the others."""
+    """Whether it is a base row's run, which starts before the others."""
     after: str | None = None
-    """Name of the run whose checkpoint it needs; a name that is not among the pieces is done already."""
+    """Name of the run whose checkpoint it needs; a run that is not among the pieces is finished already."""
 
 
 @dataclass(frozen=True)
 class Path:
-    """A way to do all pieces."""
+    """A schedule of all pieces."""
 
     seconds: float
     """From the first start to the last end."""
     critical: list[str]
-    """The pieces, first to last, that the end waited for without a pause."""
+    """The critical path: the sequence of pieces, without pauses, that determines the end."""
 
 
 def longest_first(pieces: Sequence[Piece], places: int) -> Path:
-    """Give each free place the longest piece that can start (Graham's LPT rule: at most a third over the optimum).
+    """Give each free place the longest piece that can start (Graham's LPT rule: at most a third above the optimum).
 
     Args:
-        pieces: What there is to do; `after` must not go in circles.
-        places: Pieces at the same time, at least 1.
+        pieces: The runs; `after` must not form a cycle.
+        places: Number of pieces at the same time, at least 1.
     """
     undone = {piece.name for piece in pieces}
     waiting = sorted(pieces, key=lambda piece: (not piece.first, -piece.seconds))
     running: list[tuple[float, str]] = []  # when it ends, and its name
-    before: dict[str, str | None] = {}  # the piece at whose end it started
+    before: dict[str, str | None] = {}  # the piece whose end it waited for
     now, last = 0.0, None
     while undone:
         for piece in [p for p in waiting if p.after not in undone][: places - len(running)]:
@@ -62,7 +62,7 @@ def longest_first(pieces: Sequence[Piece], places: int) -> Path:
 
 @dataclass(frozen=True)
 class Price:
-    """A row's cost, or why it has none."""
+    """A row's cost, or why it is unknown."""
 
     cost: Cost | None = None
     fault: str | None = None
@@ -72,23 +72,23 @@ class Price:
 
 @dataclass(frozen=True)
 class Bill:
-    """What a launch costs."""
+    """The cost of a launch."""
 
     prices: list[Price]
     """In the order of the rows."""
     seconds: float
-    """Of all runs left, one after the other."""
+    """Seconds for all runs left, one after the other."""
     hours: float
-    """Device-hours of the same."""
+    """Device-hours for the same."""
     disk: int
     """Bytes of checkpoints that they add."""
     preparation: float
     """Seconds to prepare corpora of which only a part was read."""
     places: int
     path: Path
-    """With `places` runs at a time."""
+    """The schedule with `places` runs at a time."""
     unknown: list[str]
-    """Rows that are to be run and have no cost."""
+    """Rows that are to be run but have no known cost."""
 
 
 def bill(rows: Sequence[Planned], places: int | None, limit: float, *, fresh: bool) -> Bill:
@@ -133,7 +133,7 @@ def bill(rows: Sequence[Planned], places: int | None, limit: float, *, fresh: bo
 
 
 def _at_once(rows: Sequence[Planned], limit: float, *, fresh: bool) -> Sequence[Planned]:
-    """The rows with as many at once as the launch would choose by measuring, where it is to."""
+    """The rows with `at_once` as the launch would choose it by measuring, if it would."""
     base = next((row.config for row in rows if row.config is not None), None)
     if base is None or base.sweep.at_once != AUTO or base.trainer.accelerator != "cpu":
         return rows

@@ -1,7 +1,7 @@
 """Measures one shape: `python -m variations.planning.probe FOLDER NUMBER SPAWNED`, in its own process.
 
 It runs some real updates through Lightning, the task and the run's own batches, then a short validation, test and
-checkpoint, and writes the cost of each to `FOLDER/NUMBER.json`. Nothing else is left behind.
+checkpoint, and writes the cost of each to `FOLDER/NUMBER.json`. It leaves no other files.
 """
 
 import functools
@@ -37,24 +37,24 @@ from variations.training.fit import device_type, make_trainer
 from variations.training.step import Step
 
 WARM = 2
-"""Updates before those that count."""
+"""Warm-up updates, which are not timed."""
 FEWEST, MOST = 6, 60
-"""Updates that count."""
+"""Updates that are timed."""
 PRICED = 300
-"""The first batches of an epoch, whose FLOPs are counted."""
+"""Number of batches at the start of an epoch whose FLOPs are counted."""
 SIGHTING = 4
-"""The first timing uses a batch that was halved this many times."""
+"""How many times the batch of the first timing is halved."""
 
 
 class Clock(pl.Callback):
-    """Times each update, in place of the run's own loop."""
+    """Times each update; it replaces the run's own loop."""
 
     def __init__(self, device: str, updates: int) -> None:
         self.device, self.updates = device, updates
         self.passes: list[float] = []
-        """Seconds of each batch's loading, forward and backward pass."""
+        """Seconds for loading, forward and backward pass of each batch."""
         self.steps: list[float] = []
-        """Seconds of the optimiser's part."""
+        """Seconds for the optimiser's step."""
         self._began = self._backward_done = 0.0
 
     def on_train_start(self, trainer: pl.Trainer, task: Any) -> None:
@@ -95,7 +95,7 @@ class Parts:
 
 
 def cut(experiment: Any, batch: Any, times: int) -> Any:
-    """The first part of a batch that is halved up to `times` times, as long as it can be divided."""
+    """The first part of a batch after up to `times` halvings, as far as it can be divided."""
     for _ in range(times):
         half = experiment.halves(batch)[0] if len(batch) > 1 else batch
         if not len(half):
@@ -105,9 +105,9 @@ def cut(experiment: Any, batch: Any, times: int) -> Any:
 
 
 def wait_for_all(folder: Path, stage: str, count: int) -> float:
-    """Wait until `count` processes have come to `stage`, and return the seconds that it took.
+    """Wait until `count` processes have reached `stage`, and return the seconds that this took.
 
-    Each measures while all the others run; the process that started them ends all if one fails.
+    Each measures while all others run; the process that started them ends all if one fails.
     """
     began = time.monotonic()
     (folder / f"{stage}.{os.getpid()}").touch()
@@ -165,8 +165,8 @@ class Probe:
     def train(self) -> None:
         """Run updates on the first batches of the epoch, after some on the most expensive one, which are not counted.
 
-        Of batches that are too slow or too large, only a part is used. The time of an update is that of its passes and
-        of the optimiser; the time of a pass is the measured seconds per FLOP times the mean FLOPs of a batch.
+        Only a part is used of batches that are too slow or too large. The time of an update is that of its passes plus
+        that of the optimiser; the time of a pass is the measured seconds per FLOP times the mean FLOPs of a batch.
         """
         cuts, needed = 0, 0
         if self.fits is not None:
@@ -190,7 +190,7 @@ class Probe:
         }
 
     def _largest(self, cuts: int) -> int:
-        """Time ever larger parts of the most expensive batch, down to `cuts` halvings, until one might be too slow."""
+        """Time growing parts of the most expensive batch, down to `cuts` halvings, until one may be too slow."""
         found = SIGHTING
         while found > cuts and 2 * self.seconds * (FEWEST + WARM) <= 3 * self.limit:
             found -= 1
@@ -199,7 +199,7 @@ class Probe:
         return found
 
     def _run(self, batches: Iterable[Any], cuts: int, number: int) -> tuple[Clock, list[int]]:
-        """Run an update on a part of each batch with the run's own Trainer; return the clock and their FLOPs."""
+        """Run an update on a part of each batch with the run's own Trainer; return the clock and the parts' FLOPs."""
         clock, parts = Clock(self.device, number), Parts(self.experiment, batches, cuts, number)
         steps = max(number, self.config.trainer.max_steps)
         config = replace(self.config, trainer=replace(self.config.trainer, max_steps=steps))
@@ -258,7 +258,7 @@ def measure(config: RunConfig, request: dict[str, Any], meeting: Path, folder: P
 
 
 def main() -> int:
-    """Read the request, measure, write the answer; after a fault its message, with exit code 1."""
+    """Read the request, measure, and write the answer; after an error write its message and return 1."""
     processes.die_with_parent()
     meeting, number, spawned = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
     request = read_json(meeting / "request.json")

@@ -1,4 +1,4 @@
-"""The rows of a plan: those of a sweep, one run, or all rows of both papers, composed and checked, with their state."""
+"""The rows of a plan (a sweep's, one run, or all rows of both papers), composed and checked, with their state."""
 
 import os
 import re
@@ -30,7 +30,7 @@ PAPERS = {
     "weighted_table3": "Ahmed et al. 2017, Table 3",
     "weighted_claims": "Ahmed et al. 2017, claims of the text, and missing controls",
 }
-"""Folders of conf/variation with the papers' tables."""
+"""The papers' tables, by folder of conf/variation."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Launch:
     state: str
     """`finished`, `pruned`, `running`, `interrupted`, `failed`, or `absent`."""
     done: float = 0.0
-    """Share of the updates done at its newest checkpoint."""
+    """Fraction of the updates done at its newest checkpoint."""
 
     @property
     def left(self) -> bool:
@@ -74,17 +74,17 @@ class Planned:
     table: str
     definition: RowDefinition
     config: RunConfig | None = None
-    """None for a system that is only quoted."""
+    """None for a quoted system."""
     base: RunConfig | None = None
-    """Configuration of the row it is compared with; None for a base row."""
+    """Configuration of its base row; None for a base row."""
     launches: tuple[Launch, ...] = ()
-    """Its runs; none in the list of both papers' rows, which launches nothing."""
+    """Its runs; empty in the list of both papers' rows, which launches nothing."""
     at_once: int = 1
-    """Runs that share the machine; for `sweep.at_once=auto` 1, until that is measured."""
+    """Number of runs that share the machine; 1 for `sweep.at_once=auto` until it is measured."""
 
     @property
     def name(self) -> str:
-        """`table/row`, or the row's name alone."""
+        """`table/row`, or only the row's name."""
         return f"{self.table}/{self.definition.row}" if self.table else self.definition.row
 
     @property
@@ -99,7 +99,7 @@ class Planned:
 
 
 def all_rows(tables: Sequence[str] | None = None, *, trainable: bool = False) -> list[tuple[str, str]]:
-    """Return `(table, row)` of every row in conf/variation, base rows first, else in the order of the table's sweep.
+    """Return `(table, row)` of every row in conf/variation, base rows first, then in the order of the table's sweep.
 
     Args:
         tables: Folders of conf/variation; None: all.
@@ -138,14 +138,14 @@ def _papers() -> list[Planned]:
     pairs = all_rows(tuple(PAPERS))
     definitions = {pair: load_row(pair[1], pair[0]) for pair in pairs}
     run = [pair for pair in pairs if not definitions[pair].quoted]
-    # A composition takes a tenth of a second, and there are some sixty.
+    # A composition takes a tenth of a second, and there are about sixty.
     with ProcessPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         composed = dict(zip(run, pool.map(_compose, run, chunksize=4), strict=True))
     configs = {pair: found for pair, found in composed.items() if isinstance(found, RunConfig)}
     wrong = {pair: found for pair, found in composed.items() if isinstance(found, list)}
     problems = [f"row {'/'.join(pair)}: {fault}" for pair, found in wrong.items() for fault in found]
     named = {"/".join(pair): config for pair, config in configs.items()}
-    # Neither a folder of data nor a sweep has been named yet.
+    # No data folder and no sweep has been named.
     _refuse(problems + row_faults(named, lambda keys: any(key.startswith(("data.", "sweep.")) for key in keys)))
     quoted = {pair: Planned(pair[0], definitions[pair]) for pair in pairs if pair not in configs}
     return [quoted.get(pair) or _planned(configs[pair], configs, (), None) for pair in pairs]

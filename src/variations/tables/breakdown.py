@@ -1,4 +1,4 @@
-"""Measures that are parts of another, such as the errors of single tasks: one a line, and the rows side by side."""
+"""Measures that are parts of another, such as the errors of single tasks: one in each line, rows side by side."""
 
 from variations.tables.grid import Notebook, delta
 from variations.tables.line import Line, Table
@@ -6,11 +6,11 @@ from variations.tables.text import Cell, Column, Grid
 from variations.tasks.base import Measure
 
 ABREAST = 4
-"""Rows of the sweep side by side in one grid."""
+"""Number of the sweep's rows in one grid."""
 
 
 def break_down(table: Table) -> list[Grid]:
-    """Grids of a few rows each, published figures beside measured ones; none where no measure has parts."""
+    """Grids of a few rows each, published figures beside measured ones; empty if no measure has parts."""
     keys = {part.key: key for line in table.lines for key in line.published if (part := table.part(key))}
     parts = {measure.key: measure for measure in table.measures if measure.part_of}
     parts |= {key: table.task.measure(key) for key in keys}
@@ -54,7 +54,7 @@ def _whole(table: Table, parts: list[Measure]) -> str:
 
 
 def _of_line(line: Line, parts: list[Measure], keys: dict[str, str], book: Notebook) -> list[tuple[Column, list[Cell]]]:
-    """The columns of a row that have anything to say: published, measured, and their difference."""
+    """The columns of a row that are not empty: published, measured, and their difference."""
     figures = [line.published.get(keys.get(part.key, "")) for part in parts]
     published, marks = book.printed(figures, compared_below=True)
     found = [line.measured.get(part.key) for part in parts]

@@ -28,7 +28,7 @@ from variations.tasks.base import Measure, Restarts, TestedRun
 from variations.tasks.task import Task
 
 ROUNDING = 0.01
-"""By how much a stored score may differ from that of the stored items."""
+"""Largest difference allowed between a stored score and the score of the stored items."""
 
 
 @dataclass
@@ -42,13 +42,13 @@ class SignificanceConfig:
     seed: int = number(SEED, ge=0)
     """Seed of the draws; sacreBLEU's own by default."""
     level: float = number(0.95, gt=0, lt=1)
-    """Of the confidence intervals; a p-value below 1 - level is marked."""
+    """Level of the confidence intervals; p-values below 1 - level are marked."""
     cache: bool = True
-    """Keep what was counted of the items, such as n-grams, beside the run, where it can be written."""
+    """Store counts for each item, such as n-grams, in the run's folder if it can be written."""
 
 
 def p_text(p: float) -> str:
-    """`0.012`; `< 0.001` where three places would show none but zeros. The dashboard's `V.p` follows the same rule."""
+    """`0.012`; `< 0.001` if three decimals would all be zero. The dashboard's `V.p` follows the same rule."""
     return f"{p:.3f}" if p >= 0.0005 else "< 0.001"
 
 
@@ -58,29 +58,29 @@ class RowTest:
 
     measure: str
     across: Comparison
-    """Over the seeds both have; with one seed on either side, over items alone."""
+    """The test over common seeds; with one seed on either side, over items only."""
     seeds: dict[int, tuple[Comparison, Comparison]]
-    """Paired bootstrap and approximate randomisation of each seed."""
+    """Paired bootstrap and approximate randomisation for each seed."""
     notes: tuple[str, ...] = ()
 
     @property
     def significant(self) -> bool | None:
-        """Whether p is below 1 - level; None for one training, since another may say otherwise."""
+        """Whether p is below 1 - level; None for a single training, which says nothing about others."""
         return self.across.significant if self.counts_seeds else None
 
     @property
     def p(self) -> float | None:
-        """The probability of so large a difference by chance in trainings and items; None for one training."""
+        """The probability of so large a difference by chance in trainings and items; None for a single training."""
         return self.across.p if self.counts_seeds else None
 
     @property
     def counts_seeds(self) -> bool:
-        """Whether the chance in training is accounted for: that between seeds, or between restarts of one."""
+        """Whether chance in training is accounted for, between seeds or between restarts."""
         return "seeds" in self.across.variance or self.counts_restarts
 
     @property
     def counts_restarts(self) -> bool:
-        """Whether it is the chance between restarts of one seed."""
+        """Whether chance between restarts of one seed is accounted for."""
         return "restarts" in self.across.variance
 
     @property
@@ -111,7 +111,7 @@ class Tester:
     task: Task
     measure: Measure
     _items: dict[str, Items | str] = field(default_factory=dict)
-    """By run folder: what the items add, or why there are none."""
+    """The items of each run folder, or why there are none."""
 
     @cached_property
     def _resampled(self) -> Resampled:
@@ -120,7 +120,7 @@ class Tester:
 
     @property
     def refusal(self) -> str | None:
-        """Why nothing is tested in this table; None if tests are made."""
+        """Why this table has no tests; None if it has."""
         if not self.settings.show:
             return "Differences are not tested (significance.show=false)."
         if not self.measure.items:
@@ -128,7 +128,7 @@ class Tester:
         return None
 
     def against(self, row: Row, base: Row) -> RowTest | str | None:
-        """The tests, or why there are none; None where none are wanted or a row has no result yet."""
+        """The tests, or why there are none; None if tests are switched off or a row has no result yet."""
         pairs = _common(row, base)
         if self.refusal or not pairs:
             return None
@@ -190,22 +190,22 @@ class Tester:
         return self.task.restarts(TestedRun(RunFolder(run.folder), run.config, run.result), self.measure)
 
     def _disagreement(self, run: SeedRun, items: Items) -> list[str]:
-        """The stored items must be what `result.json` speaks of."""
+        """Report if the stored items do not have the score in `result.json`."""
         stored, counted = self.measure.value(run.result), float(self._aggregate(items.sum(0)))
         if stored is None or abs(stored - counted) <= ROUNDING or stored == 0:  # unsmoothed BLEU may be 0
             return []
         return [
-            f"seed {run.seed}: result.json says {stored:.2f}, its stored {self.measure.items} score {counted:.2f}, and "
-            "the test is of these"
+            f"seed {run.seed}: the score in result.json is {stored:.2f}, but that of its stored {self.measure.items}, "
+            f"which are tested, is {counted:.2f}"
         ]
 
 
 def other_references(task: Task, row: Row, base: Row, name: str) -> str | None:
-    """In words, that a row and its base row were measured on different references; None if not, or not known."""
+    """A note if a row and its base row were measured on different references; None if not, or if unknown."""
     for seed, runs in _common(row, base).items():
         ours, theirs = (task.references(RunFolder(run.folder), name) for run in runs if run.folder)
         if ours and theirs and ours != theirs:
-            return f"its {name} references are not those of its base row (seed {seed}): not compared"
+            return f"its {name} references differ from its base row's (seed {seed}): not compared"
     return None
 
 
@@ -216,7 +216,7 @@ def _common(row: Row, base: Row) -> dict[int, tuple[SeedRun, SeedRun]]:
 
 @contextmanager
 def progress_line(text: str) -> Iterator[Any]:
-    """A function to tell what is being done, on the terminal; nothing where standard error is a file."""
+    """A function that shows on the terminal what is being done; it does nothing if standard error is a file."""
     from rich.console import Console
 
     console = Console(stderr=True)

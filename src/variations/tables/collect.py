@@ -14,12 +14,12 @@ from variations.system.errors import UserError
 from variations.tasks.base import CurveReader, Measure, TestedRun
 
 BUDGET = {"steps": 0.0, "source_tokens": 0.01, "target_tokens": 0.01, "dropped_pairs": 0.0}
-"""What must be equal between a row and its base row, and the relative difference that is let pass."""
+"""Costs that must be equal in a row and its base row, each with the relative difference that is tolerated."""
 
 NO_RESULT = "finished without result.json"
 
 GROUPS = ("model", "positions", "branch", "data", "recipe", "trainer", "decode", "debug", "variation", "sweep")
-"""Parts of a configuration that hold keys of their own."""
+"""Parts of a configuration that have keys."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class SeedRun:
 
     @property
     def finished(self) -> bool:
-        """Whether its result counts."""
+        """Whether the run is finished, so that its result counts."""
         return self.state == "finished" and bool(self.result)
 
     def describe(self) -> str:
@@ -74,12 +74,12 @@ class Row:
 
     @property
     def finished(self) -> list[SeedRun]:
-        """Runs that count."""
+        """The finished runs."""
         return [run for run in self.runs if run.finished]
 
     @property
     def config(self) -> dict[str, Any]:
-        """Configuration of its first run that has one; empty without runs."""
+        """The configuration of the first run that has one; empty if there is none."""
         return next((run.config for run in [*self.finished, *self.runs] if run.config), {})
 
     @property
@@ -95,7 +95,7 @@ class Row:
         return next((run.result.get("parameters") for run in self.finished), None)
 
     def values(self, measure: Measure) -> dict[int, float]:
-        """The measured number of each finished seed."""
+        """The measured value for each finished seed."""
         pairs = {run.seed: measure.value(run.result) for run in self.finished}
         return {seed: value for seed, value in pairs.items() if value is not None}
 
@@ -105,7 +105,7 @@ class Row:
         return fmean(found) if found else None
 
     def other_budget(self, base: "Row") -> list[str]:
-        """Words for each cost that differs from the base row's: `steps 600 v. 1,200`."""
+        """A phrase for each cost that differs from the base row's: `steps 600 v. 1,200`."""
         found = []
         for key, tolerance in BUDGET.items():
             ours, theirs = self.cost(key), base.cost(key)
@@ -115,7 +115,7 @@ class Row:
 
 
 def table_task(rows: Sequence[Row]) -> Any:
-    """The task of a table: that of its runs, else the one that its rows name, else the default one."""
+    """The task of a table: that of its runs, else the one that its rows name, else the default task."""
     configs = [row.config for row in rows if row.config]
     if configs:
         return task_of(configs[0])
@@ -125,20 +125,20 @@ def table_task(rows: Sequence[Row]) -> Any:
 
 
 def summary(values: list[float]) -> Summary | None:
-    """Mean and spread; None of nothing."""
+    """Mean and standard deviation; None for an empty list."""
     if not values:
         return None
     return Summary(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
 
 
 def paired(row: dict[int, float], base: dict[int, float]) -> Summary | None:
-    """Mean difference of a row from its base row over the seeds both have."""
+    """Mean difference of a row from its base row over common seeds."""
     return summary([row[seed] - base[seed] for seed in sorted(row.keys() & base.keys())])
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What a table needs of a run's files."""
+    """What a table needs from a run's files."""
 
     state: str
     config: dict[str, Any]
@@ -150,7 +150,7 @@ class Stored:
 
 
 def stored(folder: RunFolder) -> Stored:
-    """Read a run's files. Raises UserError where they cannot be read, or are not those of a run."""
+    """Read a run's files. Raises UserError if they cannot be read or are not those of a run."""
     status, config, result = folder.status(), folder.config(), folder.result()
     if fault := misfit(folder, config, result):
         raise UserError(fault)
@@ -177,7 +177,7 @@ def collect(sweep: SweepDefinition, store: Path, reader: Reader = DISK) -> list[
 
 
 def strangers(sweep: SweepDefinition, store: Path) -> list[str]:
-    """Folders below the sweep's that hold no row of it."""
+    """Folders in the sweep's folder that are not rows of the sweep."""
     folder = store / sweep.name
     known = {row.row for row in sweep.rows}
     return (
@@ -197,7 +197,7 @@ def misfit(folder: RunFolder, config: Mapping[str, Any], result: Mapping[str, An
     for name, content, keys in (("config.yaml", config, GROUPS), ("result.json", result or {}, ("scores", "loss"))):
         for key in keys:
             if not isinstance(content.get(key) or {}, Mapping):
-                return f"{name}: {key} holds no keys and values"
+                return f"{name}: {key} does not contain keys and values"
     return None
 
 
@@ -230,7 +230,7 @@ def _seed_run(home: Path, seed: int, reader: Reader) -> SeedRun:
 
 
 def device(run: SeedRun) -> str | None:
-    """`GPU` or `CPU`, as the result says, else the configuration; None where neither does."""
+    """`GPU` or `CPU`, from the result, or else from the configuration; None if unknown."""
     hardware = run.result.get("hardware")
     kind = hardware.get("accelerator") if isinstance(hardware, dict) else hardware
     kind = kind or (run.config.get("trainer") or {}).get("accelerator")
@@ -240,7 +240,7 @@ def device(run: SeedRun) -> str | None:
 
 
 def hours_name(devices: Iterable[str]) -> str:
-    """What device-hours on these devices are called: on CPUs, where hours of processes are counted, not of cores."""
+    """The name of device-hours on these devices; on CPUs, they are hours of processes, not of cores."""
     found = set(devices)
     return "GPU-hours" if found == {"GPU"} else "process-hours" if found == {"CPU"} else "device-hours"
 
@@ -257,7 +257,7 @@ def device_hours(run: SeedRun) -> float | None:
 
 
 def row_hours(row: Row) -> tuple[float, str] | None:
-    """Mean device-hours of a row's finished runs and the device's name: `GPU`, `CPU`, or both where runs differ."""
+    """Mean device-hours of a row's finished runs, and the device: `GPU`, `CPU`, or both if runs differ."""
     found = [(hours, device(run) or "device") for run in row.finished if (hours := device_hours(run)) is not None]
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""Two rows of a table beside each other, in the table's words: "A_h16: heads 8→16, d_k 64→32; parameters +0"."""
+"""The difference between two rows of a table in words: "A_h16: heads 8→16, d_k 64→32; parameters +0"."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,28 +18,28 @@ from variations.tables.table import build
 
 @dataclass(frozen=True)
 class Difference:
-    """What a row changes in another, and what that does to the sweep's metric."""
+    """What a row changes relative to another, and the effect on the sweep's metric."""
 
     first: str
     second: str
     is_base: bool
-    """Whether the first is the row that the second is compared with in its table."""
+    """Whether the first is the base row of the second."""
     table: Table
-    """Of the two rows alone."""
+    """A table of only these two rows."""
     configs: tuple[Mapping[str, Any], Mapping[str, Any]]
 
     @property
     def line(self) -> Line:
-        """The second row against the first."""
+        """The second row's line, compared with the first."""
         return self.table.lines[1]
 
     @property
     def parameters(self) -> tuple[int | None, int | None]:
-        """Trainable parameters as measured."""
+        """Trainable parameters of both."""
         return self.table.lines[0].row.parameters, self.line.row.parameters
 
     def text(self) -> str:
-        """One line on what changes, one on what it does where both rows have results, one for each caveat."""
+        """A line on the changes, a line on their effect if both rows have results, and a line for each caveat."""
         name = self.second if self.is_base else f"{self.second}, from {self.first}"
         lines = [f"{name}: {differences(*self.configs, self.parameters)}"]
         if effect := self._effect():
@@ -98,15 +98,15 @@ def compare(
     seeds: Sequence[int] | None = None,
     significance: SignificanceConfig | None = None,
 ) -> Difference:
-    """Two rows of `sweep`; or one row and the row it is compared with in its table.
+    """Compare two rows of `sweep`, or one row and its base row.
 
-    Rows without runs are compared by what their files say.
+    Rows without runs are compared by their files.
 
     Raises:
-        UserError: There is no such row, it is a base row named alone, or there is neither a run nor a file of it.
+        UserError: There is no such row, a base row is named alone, or a row has neither a run nor a file.
     """
     if len(names) not in (1, 2) or len(set(names)) < len(names):
-        raise UserError("diff needs a row, or two different ones: diff=[ROW] or diff=[ROW,OTHER].")
+        raise UserError("diff takes one row or two different rows: diff=[ROW] or diff=[ROW,OTHER].")
     known = define(sweep, seeds=seeds, store=store)
     define(sweep, rows=names, store=store)  # reports unknown names
     by_name = {row.row: row for row in known.rows}
@@ -115,7 +115,7 @@ def compare(
     if len(names) == 1 and base is None:
         others = ", ".join(name for name in by_name if name != second.row) or "none"
         raise UserError(
-            f"{second.row} is a base row: name another row before it, diff=[ROW,{second.row}]; others: {others}."
+            f"{second.row} is a base row: name a row to compare it with, diff=[ROW,{second.row}]; others: {others}."
         )
     first = by_name[names[0]] if len(names) == 2 or base is None else base
     rows = (first, replace(second, base=first.row))
@@ -126,12 +126,12 @@ def compare(
 
 
 def _composed(sweep: SweepConfig, row: str) -> Mapping[str, Any]:
-    """Configuration of a row that has no run."""
+    """The configuration of a row without a run."""
     from variations.configuration.compose import to_dict
     from variations.sweeping.jobs import composed_jobs
 
     try:
         jobs = composed_jobs((f"sweep={sweep.name}", f"rows=[{row}]"))
     except ConfigError as error:
-        raise UserError(f"Row {row} has no run yet, and its files cannot be composed: {error}") from error
+        raise UserError(f"Row {row} has no run yet, and its configuration cannot be composed: {error}") from error
     return to_dict(jobs[0].config)

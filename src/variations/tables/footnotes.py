@@ -9,7 +9,7 @@ COUNTED = "FLOPs are counted: matrix products on real tokens, 3 × 2 for each mu
 
 
 def remarks(table: Table, refusal: str | None) -> list[str]:
-    """The footnotes of a table, without marks. `refusal` says why differences are not tested."""
+    """The footnotes without marks. `refusal` says why differences are not tested."""
     found = [table.sweep.note.rstrip(".") + "."] if table.sweep.note else []
     found += [*_settings(table), *_measured(table), *_published(table), *_bases(table), *_spread(table)]
     found += _tests(table, refusal)
@@ -19,18 +19,17 @@ def remarks(table: Table, refusal: str | None) -> list[str]:
         more = ", ".join(map(str, table.sweep.further))
         asked = ",".join(str(seed) for seed in table.sweep.seeds if seed not in table.sweep.further)
         found.append(
-            f"Seeds that the sweep does not ask for count where there are runs of them ({more}); seeds=[{asked}] "
-            "leaves them out."
+            f"Included are runs with seeds that the sweep does not ask for ({more}); seeds=[{asked}] leaves them out."
         )
     if names := strangers(table.sweep, table.store):
         found.append(
-            f"{table.store / table.sweep.name} also holds runs that are no rows of this table: {', '.join(names)}."
+            f"{table.store / table.sweep.name} also contains runs that are not rows of this table: {', '.join(names)}."
         )
     return found
 
 
 def star_text(table: Table) -> str:
-    """What the mark `*` at a difference says."""
+    """The meaning of the mark `*` at a difference."""
     settings = table.significance
     restarts = any(line.test.counts_restarts for line in table.lines if line.test)
     what = "of the difference, chance in restarts"
@@ -69,7 +68,7 @@ def _published(table: Table) -> list[str]:
     found = []
     for kind in (table.task.published(key) for key in keys if not table.part(key)):
         if kind.text:
-            same = f" Of ours, {table.task.measure(kind.measures[0]).label} is of this kind." if kind.measures else ""
+            same = f" Measured in the same way: {table.task.measure(kind.measures[0]).label}." if kind.measures else ""
             found.append(f"Published {kind.label}: {kind.text}, {kind.convention}.{same}")
     if "params_millions" in keys:
         found.append("Published parameters are in millions, as printed.")
@@ -77,7 +76,7 @@ def _published(table: Table) -> list[str]:
 
 
 def _bases(table: Table) -> list[str]:
-    """Which row each is compared with, where it is not the same one for all."""
+    """The base row of each row, if they do not all have the same."""
     labels = {line.row.definition.row: line.label for line in table.lines}
     groups: dict[str, list[str]] = {}
     for line in table.lines:
@@ -96,7 +95,7 @@ def _spread(table: Table) -> list[str]:
             "± is the standard deviation over seeds; Δ base is the mean difference from the base row over common seeds."
         ]
     return (
-        ["One seed a row: nothing here shows how far seeds differ, so a difference may be chance."] if summaries else []
+        ["One seed per row: the chance between seeds is unknown, so any difference may be chance."] if summaries else []
     )
 
 
@@ -111,15 +110,15 @@ def _tests(table: Table, refusal: str | None) -> list[str]:
     kinds = []
     if any(test.counts_restarts for test in tests):
         kinds.append(
-            f"for one seed, of the reported restarts, chance in {items} and between restarts together (of any restart, "
-            "not of the best in training, so rather wide than narrow)"
+            f"for one seed, of the reported restarts, chance in {items} and between restarts together (of any "
+            "restart, not the best in training, so the interval is conservative)"
         )
     if any(test.counts_seeds and not test.counts_restarts for test in tests):
         kinds.append(f"of the difference of means over seeds, chance in seeds and {items} together")
     if not all(test.counts_seeds for test in tests):
         kinds.append(
-            f"for one seed, of a paired bootstrap of {items}, which leaves out the chance between seeds, so that no "
-            "such difference is marked"
+            f"for one seed, from a paired bootstrap of {items}, which ignores the chance between seeds, so no such "
+            "difference is marked"
         )
     found = [
         f"The {100 * settings.level:g} % interval{' and p' if any(test.counts_seeds for test in tests) else ''} of "
@@ -128,7 +127,7 @@ def _tests(table: Table, refusal: str | None) -> list[str]:
     marked = sum(test.counts_seeds for test in tests)
     if marked > 1:
         found.append(
-            f"p is not corrected for {marked} comparisons: of twenty rows that differ by chance alone, about "
+            f"p is not corrected for {marked} comparisons: if twenty rows differed by chance alone, about "
             f"{20 * (1 - settings.level):.2g} would be marked."
         )
     return found
@@ -147,6 +146,6 @@ def _costs(table: Table) -> list[str]:
 
 
 def convention(table: Table, measure: Measure) -> str | None:
-    """How a measure was computed, as some run's result says."""
+    """How a measure was computed, from the first result that says so."""
     runs = [run for line in table.lines for run in line.row.finished]
     return next((text for run in runs if (text := measure.told_convention(run.result))), None)

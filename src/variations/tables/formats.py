@@ -16,7 +16,7 @@ from variations.tables.table import document
 from variations.tables.text import Cell, Column, Grid
 
 NARROW = 8
-"""Columns up to which a LaTeX table is set in its natural width; a wider one is scaled to the line."""
+"""Largest number of columns of a LaTeX table that is not scaled to the line width."""
 
 
 def render(table: Table, format_: str) -> str:
@@ -25,12 +25,12 @@ def render(table: Table, format_: str) -> str:
 
 
 def terminal(table: Table, *, width: int | None = None, colour: bool = False) -> str:
-    """The table, and its measures part by part, as `text.terminal` draws them."""
+    """The table, and tables of measures part by part, as drawn by `text.terminal`."""
     return drawn.terminal([lay_out(table), *break_down(table)], width=width, colour=colour)
 
 
 def markdown(table: Table) -> str:
-    """A pipe table, then the notes as a list; parts of measures in tables of their own."""
+    """A pipe table, then the notes as a list; parts of measures have further tables."""
     return "\n".join(_markdown(grid) for grid in [lay_out(table), *break_down(table)])
 
 
@@ -41,7 +41,7 @@ def _markdown(grid: Grid) -> str:
 
 
 def latex(table: Table) -> str:
-    """A `table` with booktabs rules; its first line says which packages it needs, beside UTF-8 input."""
+    """A `table` with booktabs rules; its first line names the packages that it needs. The input is UTF-8."""
     return "\n".join(_latex(grid) for grid in [lay_out(table), *break_down(table)])
 
 
@@ -75,7 +75,7 @@ def _latex(grid: Grid) -> str:
 
 
 def comma_separated(table: Table) -> str:
-    """One line a row, numbers unrounded: mean, sd and n of every measure, published figures, costs, notes."""
+    """One line for each row, unrounded: mean, sd and n of every measure, published figures, costs, notes."""
     rows, file = [_flat(table, line) for line in table.lines], io.StringIO()
     writer = csv.DictWriter(file, rows[0], lineterminator="\n")
     writer.writeheader()
@@ -84,7 +84,7 @@ def comma_separated(table: Table) -> str:
 
 
 def _flat(table: Table, line: Line) -> dict[str, Any]:
-    """A row by the columns of CSV, which all rows of a table share."""
+    """A row by CSV column; all rows of a table have the same columns."""
     published = list(dict.fromkeys(key for each in table.lines for key in each.published))
     definition, test = line.row.definition, line.test
     values: dict[str, Any] = {key: getattr(definition, key) for key in ("group", "row", "label")}
@@ -129,7 +129,7 @@ def latex_escape(text: str) -> str:
 
 
 def _greek(character: str) -> str | None:
-    """`$\\beta$` and the like, for the labels of one's own rows; None for other letters."""
+    """`$\\beta$` and the like, for labels of a user's rows; None for other letters."""
     match = re.fullmatch(r"GREEK (SMALL|CAPITAL) LETTER (FINAL )?([A-Z]+)", unicodedata.name(character, ""))
     if match is None:
         return None
@@ -141,7 +141,7 @@ def _greek(character: str) -> str | None:
 
 _GREEK = ["alpha", "beta", "epsilon", "zeta", "eta", "iota", "kappa", "mu", "nu", "omicron", "rho", "tau", "chi"]
 _LATIN = dict(zip(_GREEK, "ABEZHIKMNOPTX", strict=True))
-"""Capitals that LaTeX has no command for, as they look like Latin ones."""
+"""Greek capitals that look like Latin ones, for which LaTeX has no command."""
 
 
 _LATEX = {

@@ -11,8 +11,8 @@ from variations.tables.line import NOT_TRAINED, Figure, Line, Table
 from variations.tables.text import Cell, Column, Grid
 from variations.tasks.base import Measure
 
-AGREEING = "seeds in which both paired bootstrap and approximate randomisation find this difference at this level"
-RECALLED = "written from memory of the publication, not read again"
+AGREEING = "seeds for which both paired bootstrap and approximate randomisation find the difference significant"
+RECALLED = "quoted from memory, not checked against the publication"
 
 
 class Notebook:
@@ -32,10 +32,10 @@ class Notebook:
     def printed(
         self, figures: Sequence[Figure | None], *, compared_below: bool = False
     ) -> tuple[list[Cell], tuple[str, ...]]:
-        """Cells of published figures, and the marks that all of them share, which belong to the heading.
+        """Cells of published figures, and the marks for the heading, which all of them share.
 
-        The caveats of a comparison are marked at the difference, unless they are `compared_below` this table; here are
-        those of the figure itself.
+        These marks concern the figures themselves. Caveats of a comparison are marked at the difference, unless the
+        figures are `compared_below` this table.
         """
         notes = {}
         for figure in filter(None, figures):
@@ -52,7 +52,7 @@ class Notebook:
 
 
 def lay_out(table: Table) -> Grid:
-    """The columns that have anything to say, published figures before measured ones."""
+    """The columns that are not empty, published figures before measured ones."""
     return _Layout(table).grid()
 
 
@@ -71,7 +71,7 @@ class _Layout:
             self.columns.append((Column(title, key=key, **look), list(cells)))
 
     def values(self, key: str, title: str, text: Callable[[Any], str], value: Callable[[Line], Any], rank: int) -> None:
-        """A column of values, each in words; None is an empty cell."""
+        """A column of values, each formatted by `text`; None is an empty cell."""
         found = [value(line) for line in self.lines]
         self.add(key, title, [Cell("" if v is None else text(v), value=v) for v in found], rank=rank)
 
@@ -117,7 +117,7 @@ class _Layout:
         self.add(f"published.{key}", title, cells, marks=marks, rank=rank)
 
     def _against_published(self, key: str) -> None:
-        """The column measured - published, where some row's figures were taken on the same text."""
+        """The column measured − published, if figures of some row were measured on the same text."""
         found = [next((f for f in line.published.values() if f.measure == key), None) for line in self.lines]
         compared = [figure if figure and figure.difference is not None else None for figure in found]
         cells = [Cell(delta(f.difference), self.book.mark(f.notes), f.difference) if f else Cell("") for f in compared]
@@ -162,7 +162,7 @@ class _Layout:
         star = ("*",) if line.test and line.test.significant else ()
         reasons = [line.untested] if line.untested else []
         if 0 < found.n < len(line.row.finished):
-            reasons.append(f"over the {found.n} seed{'s' if found.n > 1 else ''} that the base row has too")
+            reasons.append(f"over the {found.n} seed{'s' if found.n > 1 else ''} in common with the base row")
         return Cell(f"{delta(found.mean)}{spread}", (*star, *self.book.mark(reasons)), found.mean)
 
     def _hours(self) -> None:

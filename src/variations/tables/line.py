@@ -13,7 +13,7 @@ from variations.tasks.task import Task
 NOT_TRAINED = "not trained"
 COSTS = ("steps", "source_tokens", "target_tokens", "padded_tokens", "seconds", "flops", "dropped_pairs")
 FEW = 4
-"""Rows below which a rank correlation says nothing: three rows agree perfectly by chance one time in six."""
+"""Rows below which a rank correlation is meaningless: three rows agree perfectly by chance in one case of six."""
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,13 @@ class Agreement:
     published: str
     """Key of the published figure."""
     measure: str
-    """Our measure."""
+    """Key of the measured one."""
     rho: float | None
-    """Spearman's ρ; None where it is not defined (fewer than two rows, or one side all equal)."""
+    """Spearman's ρ; None if undefined (fewer than two rows, or all values of one side equal)."""
     rows: tuple[str, ...]
 
     def sentence(self, task: Task) -> str:
-        """As the table's footnote says it."""
+        """The table's footnote."""
         names = f"Published {task.published(self.published).label} and measured {task.measure(self.measure).label}"
         n = len(self.rows)
         if self.rho is None:
@@ -41,16 +41,16 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Figure:
-    """A published number, the mark of where it was read, and our figure's distance from it where there is one."""
+    """A published number, whether it is quoted from memory, and its difference from ours if they are comparable."""
 
     value: float
     recalled: bool
     measure: str | None = None
-    """Our measure that it is compared with."""
+    """The measure that it is compared with."""
     difference: float | None = None
     """Measured mean minus published."""
     notes: tuple[str, ...] = ()
-    """Why it is not compared, or what else differs."""
+    """Why it is not compared, or other caveats."""
 
 
 @dataclass
@@ -60,12 +60,12 @@ class Line:
     row: Row
     base: str | None
     changed: dict[str, tuple[Any, Any]]
-    """Keys that it changes in its base row: (there, here)."""
+    """Keys that differ from the base row: (base row, this row)."""
     changes: str | None
-    """The same in the table's words."""
+    """The same in words."""
     measured: dict[str, Summary]
     delta: dict[str, Summary]
-    """Difference from the base row over the seeds both have."""
+    """Difference from the base row over common seeds."""
     published: dict[str, Figure]
     published_delta: dict[str, float]
     costs: dict[str, float]
@@ -78,7 +78,7 @@ class Line:
     untrained: str | None = None
     """Why it counts as not trained, and is compared with nothing."""
     notes: tuple[str, ...] = ()
-    """What the reader must know of this row's runs."""
+    """What the reader must know about this row's runs."""
 
     @property
     def label(self) -> str:
@@ -87,7 +87,7 @@ class Line:
 
     @property
     def seeds(self) -> str:
-        """`2/3` seeds finished; nothing for a row that is quoted."""
+        """`2/3` for two of three seeds finished; empty for a quoted row."""
         return f"{len(self.row.finished)}/{len(self.row.runs)}" if self.row.runs else ""
 
     @property
@@ -108,7 +108,7 @@ class Table:
     lines: list[Line]
     significance: SignificanceConfig = field(default_factory=SignificanceConfig)
     agreements: list[Agreement] = field(default_factory=list)
-    """Do published and measured differences rank the rows alike?"""
+    """Rank correlations of published and measured differences."""
     remarks: list[str] = field(default_factory=list)
     """Data, recipe, scale, conventions and tests."""
 
@@ -123,7 +123,7 @@ class Table:
         return [measure for measure in self.measures if not measure.part_of]
 
     def part(self, key: str) -> Measure | None:
-        """Our measure of a published figure, if it is a part of another."""
+        """The measure that corresponds to a published figure, if it is a part of another."""
         kind = self.task.published(key)
         found = self.task.measure(kind.measures[0]) if kind.measures else None
         return found if found and found.part_of else None

@@ -1,14 +1,14 @@
-"""Run records: finished runs copied compactly to a folder that can be published, and read like any store.
+"""Run records: compact copies of finished runs in a folder that can be published and read like any run store.
 
     records/<sweep>/<row>/seed<k>/
         config.yaml status.json result.json metrics.jsonl.gz environment.json    as the run left them, see below
         baselines.json                        BLEU of what needs no training, on each translated set
         hypotheses/<set>.hyp.gz .src.gz .ref.gz
 
-Without checkpoints, logs, leases and attention maps. Places of the machine, its name and what looks like a secret are
-struck out. Sentences of corpora that are not ours to publish stay away: of their sets a record holds the hypotheses,
-the hash of the references (`<set>.ref.sha256`), and the sums over each sentence that every form of BLEU is computed
-from (`<set>.<score>.counts.npy.gz`), which is all that tables and tests need.
+A record has no checkpoints, logs, leases or attention maps. Paths and the name of the machine, and what looks like a
+secret, are removed. Sentences of corpora that we may not publish are left out: for their sets, a record contains the
+hypotheses, the hash of the references (`<set>.ref.sha256`), and the counts for each sentence from which every form of
+BLEU is computed (`<set>.<score>.counts.npy.gz`). Tables and tests need no more.
 """
 
 import gzip
@@ -37,17 +37,17 @@ _UNTOLD = ("host", "remote", "pid")
 
 @dataclass
 class Recorded:
-    """What `record` did."""
+    """The result of `record`."""
 
     written: dict[str, int] = field(default_factory=dict)
-    """Bytes of each record that is new or was replaced, by its place below the folder of records."""
+    """Bytes of each new or replaced record, by its path in the folder of records."""
     unchanged: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     """Runs of the sweep that are not finished."""
 
 
 def record(sweep: SweepDefinition, store: Path, records: Path) -> Recorded:
-    """Copy every finished run of a sweep to `records`, its newest attempt as seed<k>. A record is replaced whole.
+    """Copy every finished run of a sweep to `records`, its newest attempt as seed<k>. Records are replaced as a whole.
 
     Raises:
         UserError: A run cannot be read.
@@ -69,7 +69,7 @@ def record(sweep: SweepDefinition, store: Path, records: Path) -> Recorded:
 
 
 def published(value: Any) -> Any:
-    """Plain data without secrets and host names, and with the last name of each absolute path alone."""
+    """Plain data without secrets and host names, in which absolute paths are reduced to their last part."""
     return _without_places(without_secrets(value))
 
 
@@ -98,7 +98,7 @@ def _files(folder: RunFolder) -> dict[str, bytes | Any]:
 
 
 def _replace(home: Path, files: Mapping[str, Any]) -> bool:
-    """Write a record whole beside its place, then exchange it for what is there; False where that is the same."""
+    """Write a complete record beside its place, then exchange it for the old one; False if they are equal."""
     fresh = home.with_name(f".{home.name}-{secrets.token_hex(4)}.tmp")
     try:
         for name, content in files.items():

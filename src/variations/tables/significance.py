@@ -37,7 +37,7 @@ TOGETHER = 64
 FOR_INTERVAL = 1000
 """Resamples from which approximate randomisation takes its interval, which it has none of."""
 TIE = 1e-9
-"""Difference below which two differences are the same up to rounding."""
+"""Two differences count as equal, up to rounding, if they differ by less than this."""
 
 
 @dataclass(frozen=True)
@@ -59,18 +59,18 @@ class Comparison:
     p_sacrebleu: float | None = None
     """The p-value `sacrebleu --paired-bs` or `--paired-ar` prints for the same n and seed."""
     seeds: tuple[int, int] = (1, 1)
-    """How many seeds of the system and of the base took part; restarts, where they are a source of chance."""
+    """Numbers of seeds of the system and of the base, or of restarts if they are a source of chance."""
     variance: tuple[str, ...] = ("items",)
     """The sources of chance accounted for: `items`, `seeds`, `restarts`."""
 
     @property
     def significant(self) -> bool:
-        """Whether chance alone is an unlikely explanation at this level."""
+        """Whether the difference is significant at this level."""
         return self.p < 1 - self.level
 
 
 def _check(*systems: Items) -> int:
-    """The common number of items S; ValueError when the systems were scored on different test sets."""
+    """The common number of items S. Raises ValueError if it differs between systems."""
     if len({len(items) for items in systems}) != 1:
         raise ValueError("the systems were not scored on the same items")
     return len(systems[0])
@@ -105,7 +105,7 @@ def _kept(draw: Draw, items: int, n: int, seed: int) -> tuple[Floats, ...]:
 
 
 def _share(extreme: NDArray[np.bool_]) -> float:
-    """(c + 1) / (n + 1), as a p-value that keeps its level for any n (Edgington 1986)."""
+    """(c + 1) / (n + 1), a p-value that is valid for any n (Edgington 1986)."""
     return float((extreme.sum() + 1) / (len(extreme) + 1))
 
 
@@ -195,7 +195,7 @@ def paired_randomisation(
 ) -> Comparison:
     """Paired approximate randomisation (Riezler and Maxwell 2005): outputs swapped item by item at random.
 
-    The p-value comes from n random swaps; the interval, which this test has none of, from 1,000 bootstrap resamples.
+    The p-value comes from n random swaps. This test gives no interval; it comes from 1,000 bootstrap resamples.
     """
     (draws,) = _swapped([system], [base], aggregate, n, seed)
     return _randomisation(system, base, draws, Resampled(aggregate, FOR_INTERVAL, seed), level)
@@ -241,8 +241,9 @@ def across_seeds(
     `system`, `base`: (S, k) for each seed, all of the same items; the numbers of seeds may differ. Each of
     the n draws is the sum of two parts: what a bootstrap of the items (the same ones for all runs) does to the
     difference of means, and a normal deviation with the variance that seeds add. Seeds are not drawn with replacement:
-    three runs yield only ten samples, whose variance is too small by a third. What the variance between runs owes to
-    the items (a seed is lucky on *these*) is taken off, so that nothing counts twice. The sum is divided by
+    three runs yield only ten samples, whose variance is too small by a third. The part of the
+    variance between runs that is due to the items (a seed is lucky on *these*) is subtracted, so that it is not
+    counted twice. The sum is divided by
     √(χ²_ν/ν), which makes Student's t of a normal, with the degrees of freedom ν of Satterthwaite (1946): a variance
     known from three runs is itself uncertain.
 
@@ -279,9 +280,9 @@ def across_restarts(
 
     As `across_seeds`, for one reported network on each side: each of the n draws is what a bootstrap of the items does
     to the difference, and a normal deviation with the variance between restarts. Networks of different groups are
-    unrelated, so that their variances add up. To report the best in training rather than any restart makes a result
-    less variable, if at all, so the interval is wide rather than narrow; a group in which some restarts fail widens it
-    most. Raises ValueError when the numbers of items differ, or a side has a single restart.
+    independent, so their variances add up. Reporting the best restart in training instead of an arbitrary one makes a
+    result, if anything, less variable, so the interval is conservative; groups in which some restarts fail widen it
+    most. Raises ValueError if the numbers of items differ, or a side has a single restart.
     """
     reported = [_of_chosen(side, side.order[:, 0]) for side in (system, base)]
     items, rng = _check(*reported), np.random.default_rng(seed)

@@ -24,7 +24,7 @@ def build(
     significance: SignificanceConfig | None = None,
     reader: Reader = DISK,
 ) -> Table:
-    """The table of `sweep` from the runs below `store`, its differences tested as `significance` says.
+    """The table of `sweep` from the runs in `store`, with differences tested according to `significance`.
 
     `reader` finds and reads the runs.
     """
@@ -46,7 +46,7 @@ def build(
 
 
 def document(table: Table) -> dict[str, Any]:
-    """The table as plain data: `format=json`. Numbers are not rounded."""
+    """The table as plain data for `format=json`, with unrounded numbers."""
     return {
         "schema": 1,
         "sweep": table.sweep.name,
@@ -176,7 +176,7 @@ def _other_text(task: Task, row: Row, base: Row, measure: Measure) -> str | None
 def _row_notes(task: Task, row: Row) -> list[str]:
     notes = []
     if name := (row.config.get("debug") or {}).get("name"):
-        notes.append(f"debug={name}: a quick look, not a result")
+        notes.append(f"debug={name}: a trial run, not a result")
     extra, callbacks = (row.config.get("trainer") or {}).get("extra") or {}, row.config.get("callbacks") or {}
     if given := [*(f"{key}={value}" for key, value in extra.items()), *(f"callbacks={name}" for name in callbacks)]:
         notes.append(f"departs from its recipe: Lightning was given {', '.join(given)}")
@@ -202,7 +202,7 @@ def _unlike(row: Row) -> list[str]:
 
 
 def _edited(row: Row) -> list[str]:
-    """What the row's file says now that it did not say when the row was run; nothing of a quick look."""
+    """What has changed in the row's file since the row was run; empty for a trial run."""
     variation = row.config.get("variation") or {}
     table, debug = variation.get("table"), (row.config.get("debug") or {}).get("name")
     if not row.finished or not table or debug:
@@ -241,7 +241,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _agreements(table: Table) -> list[Agreement]:
-    """For each published figure: do its differences from the base rows rank the rows as our measure's do?"""
+    """For each published figure, the rank correlation of its differences from the base rows with the measured ones."""
     found = []
     keys = dict.fromkeys(key for line in table.lines for key in line.published_delta)
     for key in keys:
@@ -259,7 +259,7 @@ def _agreements(table: Table) -> list[Agreement]:
 
 
 def _like(kind: Published, table: Table) -> str | None:
-    """Our measure that plays the part of a published one, be it on other data: its own, else the table's metric."""
+    """The measure that corresponds to a published one, even on other data: its own, else the table's metric."""
     measured = [measure.key for measure in table.measures]
     same = next((key for key in kind.measures if key in measured), None)
     if same or not kind.measures:

@@ -1,4 +1,4 @@
-"""A grid of cells as text: drawn on the terminal by rich, or as a pipe table of Markdown."""
+"""A grid of cells as text: drawn on the terminal by rich, or as a Markdown pipe table."""
 
 import io
 from collections.abc import Callable, Mapping, Sequence
@@ -13,12 +13,12 @@ class Cell:
     text: str
     marks: tuple[str, ...] = ()
     value: float | str | None = None
-    """What a sorted view goes by; None: last."""
+    """The value by which a sorted view orders cells; None: last."""
 
 
 @dataclass
 class Column:
-    """A heading and how its cells are set."""
+    """A heading, and the alignment and rank of its column."""
 
     title: str
     right: bool = True
@@ -26,12 +26,12 @@ class Column:
     rank: int = 0
     """A narrow terminal leaves out the columns of the highest rank first; never those of rank 0."""
     key: str = ""
-    """What it shows: `row`, `published.dev_bleu`, `test.bleu`, `delta`, …"""
+    """Its contents: `row`, `published.dev_bleu`, `test.bleu`, `delta`, …"""
 
 
 @dataclass
 class Grid:
-    """What a format draws. `groups` holds each row's group letter, for rules between groups."""
+    """A laid-out table. `groups` has each row's group letter, for rules between groups."""
 
     title: str
     columns: list[Column]
@@ -43,14 +43,14 @@ class Grid:
 
 
 def plain_grid(title: str, columns: Mapping[str, Sequence[str]], left: Sequence[str]) -> Grid:
-    """A grid without marks and groups: headings with their cells, and which of them are set to the left."""
+    """A grid without marks and groups, from headings with their cells; columns in `left` are left-aligned."""
     rows = [[Cell(text) for text in row] for row in zip(*columns.values(), strict=True)]
     headings = [Column(name, right=name not in left) for name in columns]
     return Grid(title, headings, rows, [None] * len(rows))
 
 
 def footnotes(grid: Grid, mark: Callable[[str], str]) -> list[str]:
-    """The marked notes, each after its mark as `mark` writes it, then the others."""
+    """The marked notes, each after its mark as formatted by `mark`, then the others."""
     return [f"{mark(letter)} {text}." for letter, text in grid.notes] + grid.remarks
 
 
@@ -79,7 +79,7 @@ def raised(marks: tuple[str, ...]) -> str:
 
 
 def terminal(grids: Sequence[Grid], *, width: int | None = None, colour: bool = False) -> str:
-    """Drawn by rich: as wide as it needs to be, or within `width`, if need be without the least telling columns."""
+    """Grids drawn by rich: as wide as needed, or within `width`, if necessary without the least important columns."""
     from rich.console import Console
 
     file = io.StringIO()
@@ -134,7 +134,7 @@ def _drawn(grid: Grid, shown: list[int], widths: Mapping[int, int]) -> Any:
 
 
 def _fitting(grid: Grid, width: int) -> list[int]:
-    """Indices of the columns to show: numbers are never cut off, so whole columns go, the highest rank first."""
+    """Indices of the columns to show: numbers are never cut, so whole columns are left out, the highest rank first."""
     shown = list(range(len(grid.columns)))
     while sum(_narrowest(grid, i) + 3 for i in shown) > width and any(grid.columns[i].rank for i in shown):
         shown.remove(max(shown, key=lambda i: (grid.columns[i].rank, i)))
@@ -142,14 +142,14 @@ def _fitting(grid: Grid, width: int) -> list[int]:
 
 
 def _widths(grid: Grid, shown: list[int], width: int | None) -> dict[int, int]:
-    """Columns at their narrowest, then each in turn, labels first, with what room is left up to all it can use.
+    """Widths of the columns: each starts at its narrowest, then takes what it can use of the space left, labels first.
 
-    Rich alone would narrow the widest column first, be it one of numbers, and cut the table off at the right.
+    Rich by itself would narrow the widest column first, even one of numbers, and cut the table off at the right.
     """
     found = {i: _narrowest(grid, i) for i in shown}
     room = 100_000 if width is None else width - sum(found.values()) - 3 * len(shown) + 1
     for i in shown:
-        if room < 0 and not grid.columns[i].right:  # labels break at any blank where nothing else can give way
+        if room < 0 and not grid.columns[i].right:  # labels may wrap at any blank if nothing else can shrink
             less = min(-room, found[i] - max(len(word) for row in grid.rows for word in row[i].text.split() or [""]))
             found[i] -= less
             room += less

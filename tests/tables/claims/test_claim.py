@@ -51,7 +51,7 @@ claims:
     with pytest.raises(ConfigError) as error:
         read_papers(tmp_path)
     text = "\n".join(error.value.faults)
-    for part in ("a is there twice", "'bettr'", "give row and base", "'maybe'", "either tests"):
+    for part in ("two claims a", "'bettr'", "give row and base", "'maybe'", "exactly one of tests"):
         assert part in text
 
 

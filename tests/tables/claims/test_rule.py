@@ -54,7 +54,7 @@ def test_fewer_than_three_seeds_conclude_nothing(expect, seeds):
 def test_a_margin_of_zero_and_an_interval_beside_its_effect_are_refused():
     with pytest.raises(ValueError, match="margin"):
         bearing("same", finding(-1, 1), margin=0)
-    with pytest.raises(ValueError, match="does not hold"):
+    with pytest.raises(ValueError, match="does not contain"):
         bearing("same", Finding(2.0, -1.0, 1.0, (3, 3)), margin=0.5)
 
 

@@ -78,7 +78,7 @@ class Figure(TypedDict):
 
     value: float
     recalled: bool
-    """Written from memory of the publication, not read again."""
+    """Quoted from memory, not checked against the publication."""
     measure: Key | None
     """Our measure that it may be compared with; null: not comparable, and `notes` say why."""
     difference: float | None

@@ -1,7 +1,7 @@
 """One layer of each kind of Table 1 (Vaswani et al. 2017, section 4), (B, n, d) to (B, n, d), counted and timed.
 
-Table 1 counts attention itself: scores and weighted sum. The projections W_Q, W_K, W_V and W_O, another O(n·d²), are
-left out unless `projections` asks for them, as the table leaves them out.
+Table 1 counts attention itself: scores and weighted sum. It leaves out the projections W_Q, W_K, W_V and W_O, which
+add O(n·d²); they are included here only with `projections`.
 """
 
 import math
@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the layers share besides n and d."""
+    """Sizes other than n and d."""
 
     heads: int = 8
     kernel: int = 3
@@ -78,7 +78,7 @@ class RestrictedSelfAttention(SelfAttention):
         return joined
 
     def seen(self, n: int, blocks: int, device: torch.device) -> Tensor:
-        """(n/r, r, 3r): True where a key exists and lies within r; a padded query sees itself, lest 0/0 arise."""
+        """(n/r, r, 3r): True where a key exists and is within r; a padded query sees itself, to avoid 0/0."""
         r = self.r
         query = torch.arange(blocks * r, device=device).view(blocks, r, 1)
         key = (torch.arange(blocks, device=device) * r - r).view(blocks, 1, 1) + torch.arange(3 * r, device=device)
@@ -135,7 +135,7 @@ LAYERS: dict[str, type[nn.Module]] = {
 
 
 SAMPLE = 0.003
-"""Seconds that one timing takes at least; a quick layer is called so often in a row."""
+"""The least time of a sample, in seconds; quick layers are called repeatedly to fill it."""
 
 
 @dataclass
@@ -148,9 +148,9 @@ class Point:
     flops: int
     """Counted; a multiply-accumulate is two."""
     samples: list[float] = field(default_factory=list)
-    """Seconds of one forward pass, one for each round."""
+    """Seconds of one forward pass, in each round."""
     calls: int = 1
-    """Forward passes of one sample."""
+    """Number of forward passes in a sample."""
 
     @property
     def seconds(self) -> float:
@@ -159,7 +159,7 @@ class Point:
 
 
 def count(layer: str, n: int, d: int, sizes: Sizes) -> int:
-    """FLOPs of matrix products and convolutions in one forward pass; nothing is computed, only shapes are followed."""
+    """FLOPs of matrix products and convolutions in one forward pass, counted from shapes without computing anything."""
     with torch.device("meta"), torch.no_grad(), FlopCounterMode(display=False) as counter:
         LAYERS[layer](d, sizes)(torch.empty(1, n, d))
     return int(counter.get_total_flops())
@@ -177,14 +177,14 @@ def measure(
 ) -> list[Point]:
     """Time every layer at every (n, d), in rounds that each go through all of them.
 
-    Rounds are interleaved so that a slow minute of the machine falls on all layers alike. After the first, no round is
-    begun that would probably not end within `limit` seconds.
+    Rounds are interleaved so that a slow phase of the machine affects all layers alike. After the first, no round is
+    started that would probably exceed `limit` seconds.
 
     Args:
         layers: Keys of `LAYERS`.
         grid: Pairs (n, d).
         sizes: Heads, kernel width, neighbourhood.
-        rounds: Rounds at most.
+        rounds: Largest number of rounds.
         limit: Seconds for everything; one round is always made.
         device: `cpu` or `cuda`.
         advance: Called after each sample.
@@ -207,7 +207,7 @@ def measure(
 
 @torch.inference_mode()
 def _sample(point: Point, module: nn.Module, x: Tensor, device: str, *, first: bool) -> None:
-    if first:  # warms up, and finds how many calls fill a sample
+    if first:  # warm up, and find how many calls fill a sample
         once = min(_timed(module, x, 1, device) for _ in range(2))
         point.calls = max(1, min(1000, round(SAMPLE / max(once, 1e-7))))
     point.samples.append(_timed(module, x, point.calls, device) / point.calls)

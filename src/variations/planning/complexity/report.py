@@ -20,12 +20,12 @@ Cell = tuple[int, int]
 
 @dataclass(frozen=True)
 class Exponents:
-    """Least squares of log work on log n and log d, over the large end of a grid."""
+    """A least-squares fit of log work to log n and log d, over the large end of a grid."""
 
     n: float
     d: float
     n_error: float | None
-    """Standard error; None where there are too few cells to have one."""
+    """Standard error; None if there are too few cells."""
     d_error: float | None
     cells: int
 
@@ -39,7 +39,7 @@ class Claim:
     sequential: str
     path: str
     formula: Callable[[int, int, int, int], float]
-    """Work from n, d, k, r."""
+    """The work as a function of n, d, k and r."""
 
 
 CLAIMS = {
@@ -53,7 +53,7 @@ CLAIMS = {
 
 
 def large_end(values: Sequence[int]) -> list[int]:
-    """The upper half of the values, at least three if there are three: there the leading term dominates."""
+    """The upper half of the values, but at least three if possible: there the leading term dominates."""
     ordered = sorted(set(values))
     return ordered[-max(len(ordered) // 2, min(3, len(ordered))) :]
 
@@ -66,7 +66,7 @@ def exponents(work: Mapping[Cell, float]) -> Exponents:
     """
     ns, ds = (large_end([cell[axis] for cell in work]) for axis in (0, 1))
     if len(ns) < 2 or len(ds) < 2:
-        raise ValueError("an exponent needs two values of n and two of d at least")
+        raise ValueError("an exponent needs at least two values of n and two of d")
     cells = [cell for cell in work if cell[0] in ns and cell[1] in ds]
     columns = np.array([[1.0, math.log(n), math.log(d)] for n, d in cells])
     values = np.array([math.log(work[cell]) for cell in cells])
@@ -92,7 +92,7 @@ class Fit:
 
     layer: str
     paper: Exponents
-    """What the paper's formula gives over the same cells."""
+    """The exponents of the paper's formula over the same cells."""
     flops: Exponents
     time: Exponents
 
@@ -138,18 +138,18 @@ def notes(report: Report) -> list[str]:
         "Exponents p, q of work ~ n^p · d^q: least squares of logarithms over the large end, "
         f"n {ns[0]} to {ns[-1]} and d {ds[0]} to {ds[-1]}; ± is the standard error of the fit.",
         "Counted FLOPs follow shapes through the layer and are exact; times are medians over "
-        f"{s['rounds']} interleaved rounds of one forward pass of one sequence, {s['hardware']}.",
+        f"{s['rounds']} interleaved rounds of one forward pass on one sequence, {s['hardware']}.",
         f"Widths: k = {s['kernel']}, r = {s['neighbourhood']}, {s['heads']} heads; the recurrent layer is "
-        f"{'a GRU' if s['recurrent'] == 'gru' else 'an LSTM'}. Attention is scores and weighted sum"
+        f"{'a GRU' if s['recurrent'] == 'gru' else 'an LSTM'}. Attention consists of scores and weighted sum"
         + (", with its projections, another O(n·d²)." if s["projections"] else " without projections, as in Table 1."),
         "Measured exponents lie below the counted ones where a layer is too small to fill the machine, or where work "
-        "that FLOPs do not count (softmax, memory traffic, the start of each step) still weighs.",
+        "that FLOPs do not count (softmax, memory traffic, the start of each step) still matters.",
         *crossing(report.points),
     ]
 
 
 def crossing(points: "Sequence[Point]") -> list[str]:
-    """Whether self-attention beats recurrence where n < d, as section 4 says; nothing if one was not measured."""
+    """Whether self-attention is faster than recurrence for n < d, as section 4 says; empty if one was not measured."""
     times = {(p.layer, p.n, p.d): p.seconds for p in points}
     pairs = sorted({(p.n, p.d) for p in points})
     try:
@@ -166,7 +166,7 @@ def crossing(points: "Sequence[Point]") -> list[str]:
 
 
 def markdown(report: Report, plot: str | None = None) -> str:
-    """The table with its command and notes; `plot` is the name of a picture beside it."""
+    """The table with its command and notes; `plot` is the name of a plot in the same folder."""
     out = [f"# {TITLE}", "", "```console", report.command, "```", ""]
     out += [*pipe_table(_grid(report)), "", *(f"- {note}" for note in notes(report))]
     if plot is not None:
@@ -209,7 +209,7 @@ def document(report: Report) -> dict[str, Any]:
 
 
 def terminal(report: Report, *, colour: bool, width: int | None) -> str:
-    """The table for a terminal; `width` None is as wide as needed."""
+    """The table for a terminal; as wide as needed if `width` is None."""
     grid = _grid(report)
     grid.remarks = notes(report)
     return text.terminal([grid], width=width, colour=colour)

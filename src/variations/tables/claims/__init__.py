@@ -1,1 +1,1 @@
-"""What the papers claim, judged by stored runs under a rule that was fixed before them."""
+"""Claims of the papers, judged by stored runs under a rule that was fixed before the runs were made."""

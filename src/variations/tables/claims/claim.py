@@ -14,12 +14,12 @@ from variations.tables.claims.rule import EXPECTATIONS, MARGINS, VERDICTS, Expec
 
 CLAIMS = CONF / "claims"
 UNITS = ("step", "target_tokens", "flops", "seconds")
-"""What `sooner` may be counted in: keys of a run's metrics."""
+"""Units for `sooner`: keys of a run's metrics."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A corpus and a size at which the papers' tables are run: sweeps are named `<prefix><table>`."""
+    """A corpus and a size at which the papers' tables are run; sweeps are named `<prefix><table>`."""
 
     name: str
     prefix: str
@@ -36,16 +36,16 @@ class Contrast:
     measure: str = "test.bleu"
     """A number in result.json, as in `sweep.metric`; dev_nll for perplexities, whose differences are then ratios."""
     unit: str = "step"
-    """For `sooner`: what is saved."""
+    """For `sooner`: the unit of the saving."""
     published: str = "dev_bleu"
     """For `same order`: the published figure."""
     margin: float = 0.0
-    """The smallest difference worth the name of an effect."""
+    """The smallest difference that counts as an effect."""
 
 
 @dataclass(frozen=True)
 class Settled:
-    """A claim that is settled without training, by a proof or a counter-example that a test of this project holds."""
+    """A claim that is settled without training, by a proof or counter-example in a test of this project."""
 
     verdict: Verdict
     by: str
@@ -65,9 +65,9 @@ class Claim:
     """The published evidence."""
     tests: tuple[Contrast, ...] = ()
     any: bool = False
-    """Whether one comparison that holds is enough."""
+    """Whether one supporting comparison is enough."""
     untested: str | None = None
-    """Why nothing here tests it."""
+    """Why it is not tested here."""
     settled: Settled | None = None
 
 
@@ -79,21 +79,21 @@ class Paper:
     scales: tuple[Scale, ...]
     claims: tuple[Claim, ...]
     task: str = DEFAULT
-    """The task that the tables of its claims are of."""
+    """The task of the tables that its claims are about."""
 
 
 def read_papers(folder: Path = CLAIMS) -> list[Paper]:
     """Every paper of `folder`, by file name.
 
     Raises:
-        ConfigError: A file cannot be read, or says what no claim can say; all faults of all files at once.
+        ConfigError: A file cannot be read or is invalid; all faults of all files at once.
     """
     faults: list[str] = []
     papers = [paper for path in sorted(folder.glob("*.yaml")) if (paper := _paper(path, faults))]
     if not papers and not faults:
         faults.append(f"there are no claims in {folder}")
     ids = [claim.id for paper in papers for claim in paper.claims]
-    faults += [f"claim {id_} is there twice" for id_ in dict.fromkeys(ids) if ids.count(id_) > 1]
+    faults += [f"there are two claims {id_}" for id_ in dict.fromkeys(ids) if ids.count(id_) > 1]
     if faults:
         raise ConfigError(faults)
     return papers
@@ -116,11 +116,11 @@ def _paper(path: Path, faults: list[str]) -> Paper | None:
 def _claim(item: Mapping[str, Any], file: str, faults: list[str]) -> Claim:
     tests = tuple(_contrast(test) for test in item.get("tests", ()))
     settled = Settled(**item["settled"]) if "settled" in item else None
-    section = str(item.get("section", ""))  # YAML takes 4.3 for a number
+    section = str(item.get("section", ""))  # YAML reads 4.3 as a number
     claim = Claim(**{**item, "section": section, "tests": tests, "settled": settled})
     where = f"{file}, {claim.id}"
     if sum(bool(way) for way in (tests, claim.untested, settled)) != 1:
-        faults.append(f"{where}: give either tests, or settled, or untested: why it is not")
+        faults.append(f"{where}: give exactly one of tests, settled and untested (the reason)")
     if settled and settled.verdict not in VERDICTS:
         faults.append(f"{where}: there is no verdict '{settled.verdict}'. Valid: {', '.join(VERDICTS)}")
     faults += [f"{where}: {fault}" for test in tests for fault in _contrast_faults(test)]

@@ -1,4 +1,4 @@
-"""What stored runs say about a claim: each of its comparisons at each scale, as an interval of the measured effect."""
+"""Evidence of stored runs for a claim: an interval of the measured effect for each comparison at each scale."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,14 +33,14 @@ PARAMETERS = Measure("parameters", "parameters", higher_is_better=True, digits=0
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one comparison found at one scale."""
+    """The result of one comparison at one scale."""
 
     test: Contrast
     scale: Scale
     bearing: Bearing
     finding: Finding | None = None
     note: str | None = None
-    """Why it concludes nothing, or what else to know."""
+    """Why it allows no conclusion, or a caveat."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Effort:
-    """What the runs of a sweep cost so far."""
+    """The cost of a sweep's runs so far."""
 
     sweep: str
     scale: str
@@ -66,7 +66,7 @@ class Effort:
 
 
 class Evidence:
-    """Reads the runs behind claims; each sweep once.
+    """Reads the runs for claims; each sweep is read once.
 
     Args:
         store: Records, or a run store.
@@ -80,7 +80,7 @@ class Evidence:
         self._testers: dict[str, Tester] = {}
 
     def judge(self, paper: Paper, claim: Claim) -> Judged:
-        """The verdict on a claim from all its comparisons that have runs, at all scales."""
+        """The verdict on a claim from all its comparisons with runs, at all scales."""
         if claim.settled:
             return Judged(claim, claim.settled.verdict, ())
         found = [self.outcome(test, scale) for scale in paper.scales for test in claim.tests]
@@ -88,7 +88,7 @@ class Evidence:
         return Judged(claim, verdict([item.bearing for item in outcomes], any_one=claim.any), outcomes)
 
     def outcome(self, test: Contrast, scale: Scale) -> Outcome | None:
-        """What a comparison found; None where its rows have no finished run."""
+        """The result of a comparison; None if its rows have no finished runs."""
         name = f"{scale.prefix}{test.table}"
         rows = self.rows(name)
         if test.expect == "same order":
@@ -108,7 +108,7 @@ class Evidence:
         return Outcome(test, scale, bearing(test.expect, found, test.margin), found)
 
     def effort(self, paper: Paper) -> list[Effort]:
-        """The sweeps behind a paper's claims that have any finished run."""
+        """The sweeps for a paper's claims that have finished runs."""
         names = {
             (f"{scale.prefix}{test.table}", scale.name)
             for scale in paper.scales
@@ -119,7 +119,7 @@ class Evidence:
         return [effort for effort in efforts if effort.finished]
 
     def rows(self, name: str) -> dict[str, Row]:
-        """The rows of a sweep with their runs, by name; none where there is no such sweep."""
+        """The rows of a sweep with their runs, by name; empty if there is no such sweep."""
         return self._sweep(name)[1]
 
     def _sweep(self, name: str) -> tuple[SweepDefinition | None, dict[str, Row]]:
@@ -137,7 +137,7 @@ class Evidence:
         return self._untrained[key]
 
     def _difference(self, test: Contrast, row: Row, base: Row) -> Finding | str:
-        """The row's advantage over its base row; or, in words, why there is none."""
+        """The row's advantage over its base row, or the reason why there is none."""
         task, measure = table_task([row]), _measure(row, test.measure)
         if measure.items:
             tester = self._testers.setdefault(test.measure, Tester(self.settings, task, measure))
@@ -182,7 +182,7 @@ class Evidence:
 
 
 def _turned(found: Finding) -> Finding:
-    """The effect of a difference in a measure of which less is better."""
+    """The effect of a difference in a measure for which lower is better."""
     return replace(found, effect=-found.effect, low=-found.high, high=-found.low)
 
 
@@ -194,7 +194,7 @@ def _sweep_config(name: str) -> SweepConfig | None:
 
 
 def _measure(row: Row, key: str) -> Measure:
-    """A measure of the row's task, or its number of parameters, of which more counts as the claimed effect."""
+    """A measure of the row's task, or its number of parameters, for which an increase counts as the claimed effect."""
     found: Measure = PARAMETERS if key == PARAMETERS.key else table_task([row]).measure(key)
     return found
 
@@ -211,10 +211,10 @@ def _effort(name: str, scale: str, rows: Any) -> Effort:
 
 
 def _sooner(test: Contrast, scale: Scale, row: Row, base: Row) -> Outcome:
-    """The share of the base row's budget after which the row has the base row's final dev loss.
+    """The share of the base row's budget after which the row reaches the base row's final dev loss.
 
     The target is the mean over seeds of the base row's last dev loss. A run that never reaches it counts with its whole
-    length, so that the saving is then at most what is printed, and cannot support the claim.
+    length; the saving is then at most what is printed, and cannot support the claim.
     """
     curves = {"row": _curves(row, test.unit), "base": _curves(base, test.unit)}
     if not curves["row"] or not curves["base"]:
@@ -246,7 +246,7 @@ def _curve(run: SeedRun, unit: str) -> list[tuple[float, float]]:
 
 
 def _reached(curve: Sequence[tuple[float, float]], target: float) -> tuple[float, bool]:
-    """Where the dev loss first is `target`, interpolated, and whether it ever is; else the end of the curve."""
+    """Where the dev loss first reaches `target`, interpolated, and True; or the end of the curve, and False."""
     for (before, loss), (at, next_loss) in pairwise(curve):
         if next_loss <= target:
             part = (loss - target) / (loss - next_loss) if loss > next_loss else 1.0

@@ -1,4 +1,4 @@
-"""From measured differences to a verdict. Pure: numbers in, words out; fixed before the runs that it judges.
+"""From measured differences to a verdict: pure functions, fixed before the runs that they judge.
 
 One comparison gives an interval of the difference between two rows, at 95 %, over the seeds of both. It then *supports*
 the claim, *contradicts* it, or leaves it *open*:
@@ -11,12 +11,11 @@ the claim, *contradicts* it, or leaves it *open*:
 | `sooner` | as `better`, of the share of the base row's budget that is saved | as `better` |
 | `same order` | as `better`, of Spearman's rank correlation with the published differences | as `better` |
 
-The margin is the smallest difference worth the name of an effect. A difference can be certain and below it: then the
-claim is contradicted, since what was claimed was an effect. Fewer than SEEDS seeds on either side leave a claim open,
-whatever the difference; so does a row that was not trained (`untrained` of the task). Where a run reports the best of
-several restarts, these count as seeds.
+The margin is the smallest difference that counts as an effect. If a difference is certainly below it, the claim is
+contradicted, because an effect was claimed. With fewer than SEEDS seeds on either side, or a row that was not trained
+(`untrained` of the task), the comparison is open. If a run reports the best of several restarts, these count as seeds.
 
-Several comparisons give one verdict (`verdict`). Only signs are tested: the sizes of the papers' differences belong to
+Several comparisons give one verdict (`verdict`). Only signs are tested: the sizes of the papers' differences depend on
 their corpus, and are printed beside ours.
 """
 
@@ -32,22 +31,22 @@ EXPECTATIONS: tuple[Expectation, ...] = ("better", "worse", "same", "sooner", "s
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "partly", "not reproduced", "undecided", "untested here")
 
 SEEDS = 3
-"""Fewest seeds of each row from which anything is concluded."""
+"""Smallest number of seeds of each row from which conclusions are drawn."""
 LEVEL = 0.95
-"""Of the intervals."""
+"""Level of the intervals."""
 POWER = 0.8
-"""Of the smallest difference that this number of seeds can show (`detectable`)."""
+"""Power for the smallest detectable difference (`detectable`)."""
 MARGINS = {"score": 0.5, "nll": 0.01, "saving": 0.15, "rho": 0.5}
-"""Smallest effects: points of BLEU and its relatives; nats of loss a sub-word (1 % of perplexity); the least of the
-15 to 40 % that the Weighted paper claims; a correlation."""
+"""Smallest effects: points of BLEU and its relatives; nats of loss per sub-word (1 % of perplexity); the lowest of
+the 15 to 40 % that the Weighted paper claims; a correlation."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one comparison measured.
+    """The measured effect of one comparison.
 
-    `effect` is positive where the row is better than its base row, whatever the measure: a lower loss gives a positive
-    effect. For `sooner` it is the share of the base row's budget that is saved, for `same order` a correlation.
+    `effect` is positive if the row is better than its base row, also where lower values are better. For
+    `sooner` it is the share of the base row's budget that is saved, for `same order` a correlation.
     """
 
     effect: float
@@ -55,13 +54,13 @@ class Finding:
     high: float
     """Interval of the effect at LEVEL."""
     seeds: tuple[int, int]
-    """Seeds of the row and of its base row, or restarts of one seed: trainings that differ by chance alone."""
+    """Numbers of seeds of the row and of its base row, or of restarts: trainings that differ only by chance."""
     restarts: bool = False
     """Whether they are restarts."""
 
 
 def bearing(expect: Expectation, finding: Finding, margin: float) -> Bearing:
-    """What a comparison says about a claim that `expect`s something.
+    """Whether a comparison supports or contradicts a claim that `expect`s something.
 
     Args:
         expect: One of EXPECTATIONS.
@@ -69,12 +68,12 @@ def bearing(expect: Expectation, finding: Finding, margin: float) -> Bearing:
         margin: The smallest effect, above 0, in the units of the finding.
 
     Raises:
-        ValueError: The margin is not above 0, or the interval does not hold its effect.
+        ValueError: The margin is not above 0, or the interval does not contain the effect.
     """
     if not margin > 0:
         raise ValueError(f"a margin must be above 0, not {margin}")
     if not finding.low <= finding.effect <= finding.high:
-        raise ValueError(f"an interval from {finding.low} to {finding.high} does not hold {finding.effect}")
+        raise ValueError(f"an interval from {finding.low} to {finding.high} does not contain {finding.effect}")
     if min(finding.seeds) < SEEDS:
         return "open"
     low, high = finding.low, finding.high
@@ -99,8 +98,8 @@ def verdict(bearings: Sequence[Bearing], *, any_one: bool = False) -> Verdict:
     - none supports: not reproduced if at least half contradict, else undecided.
 
     Args:
-        bearings: What each comparison that has runs says.
-        any_one: The claim is that *some* comparison holds: then one that supports is enough, and all must contradict.
+        bearings: The bearing of each comparison with runs.
+        any_one: One supporting comparison is enough, and only if all contradict is the claim not reproduced.
     """
     if not bearings:
         return "untested here"
@@ -117,8 +116,8 @@ def verdict(bearings: Sequence[Bearing], *, any_one: bool = False) -> Verdict:
 def detectable(finding: Finding) -> float:
     """The smallest true difference that this comparison would have shown with probability POWER.
 
-    The standard error is read off the interval, of Student's t with n₁ + n₂ - 2 degrees of freedom:
-    (t_{0.975} + t_{0.8}) · SE (Bloom 1995). Infinite where there are no degrees of freedom.
+    It is (t_{0.975} + t_{0.8}) · SE (Bloom 1995). SE is the standard error that gives this interval by Student's t with
+    n₁ + n₂ - 2 degrees of freedom. Infinite without degrees of freedom.
     """
     from scipy.stats import t
 
@@ -132,9 +131,9 @@ def detectable(finding: Finding) -> float:
 def t_interval(row: Sequence[float], base: Sequence[float]) -> Finding:
     """Difference of two means over seeds, row minus base, by the two-sample t-test with pooled variance.
 
-    The two sides are taken as unrelated: the same seed gives different networks different weights. For BLEU,
-    `significance.across_seeds` adds the chance in sentences to the same test. With a single run on both sides
-    there is no spread, and the interval is infinite.
+    The two sides are assumed to be independent: the same seed gives different networks different weights. For BLEU,
+    `significance.across_seeds` adds the chance in sentences to the same test. With a single run on both sides,
+    the interval is infinite.
 
     Raises:
         ValueError: A side is empty.
@@ -158,7 +157,7 @@ def t_interval(row: Sequence[float], base: Sequence[float]) -> Finding:
 def correlation_interval(rho: float, n: int) -> tuple[float, float]:
     """Interval of Spearman's ρ over n rows: Fisher's z with the standard error √(1.06 / (n - 3)) (Fieller et al. 1957).
 
-    From -1 to 1 where n is below 4; ρ = ±1 is drawn in by 1e-12 so that z exists.
+    From -1 to 1 if n < 4; ρ = ±1 is moved inward by 1e-12 so that z exists.
     """
     from math import atanh, sqrt, tanh
     from statistics import NormalDist
