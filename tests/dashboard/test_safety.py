@@ -172,9 +172,9 @@ BOMB = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [*{a}, *{a}]\n" for a, b in zip("a
         ("status.json", '{"state": "finished", "x": ' + "[" * 100 + "]" * 100 + "}", "nested more than 60 levels deep"),
         ("config.yaml", BOMB, "it repeats parts of itself through YAML aliases"),
         ("config.yaml", "a: " + "[" * 200 + "]" * 200, "nested more than 60 levels deep"),
-        ("status.json", None, "is no regular file"),
-        ("metrics.jsonl", None, "is no regular file"),
-        ("config.yaml", None, "is no regular file"),
+        ("status.json", None, "is not a regular file"),
+        ("metrics.jsonl", None, "is not a regular file"),
+        ("config.yaml", None, "is not a regular file"),
     ],
     ids=["deep JSON", "rather deep JSON", "aliases", "deep YAML", "status pipe", "metrics pipe", "config pipe"],
 )

@@ -166,7 +166,7 @@ def test_rows_on_other_references_are_named_and_not_subtracted(
     line = read(seeds=(1,)).lines[1]
     assert line.delta == {}
     assert line.test is None
-    assert line.notes == ("its test references are not those of its base row (seed 1): not compared",)
+    assert line.notes == ("its test references differ from its base row's (seed 1): not compared",)
 
 
 def test_rows_without_stored_text_say_why_they_are_not_tested(
@@ -187,11 +187,11 @@ def test_a_result_that_is_not_that_of_its_text_is_told(
     put("base", 1, 0.3)
     put("good", 1, 0.05, stated=99.0)
     (note,) = read(seeds=(1,)).lines[1].notes
-    assert note.startswith("seed 1: result.json says 99.00, its stored sentences score ")
+    assert note.startswith("seed 1: the score in result.json is 99.00, but that of its stored sentences, ")
     put("base", 2, 0.3, stated=98.0)
     put("good", 2, 0.05)
     (note,) = read(seeds=(2,)).lines[1].notes
-    assert note.startswith("base row, seed 2: result.json says 98.00, its stored sentences score ")
+    assert note.startswith("base row, seed 2: the score in result.json is 98.00, but that of its stored sentences, ")
 
 
 def test_only_seeds_that_both_rows_have_are_compared(

@@ -158,7 +158,7 @@ def test_recalled_figures_keep_their_mark(full: Table) -> None:
     assert full.lines[1].published["dev_bleu"].recalled
     grid = lay_out(full)
     column = [item.title for item in grid.columns].index("dev BLEU, published")
-    mark = next(mark for mark, text in grid.notes if "from memory of the publication" in text)
+    mark = next(mark for mark, text in grid.notes if "quoted from memory" in text)
     assert mark in grid.rows[1][column].marks
     assert mark not in grid.rows[0][column].marks
 
@@ -278,7 +278,7 @@ def test_what_lightning_is_given_besides_the_recipe_is_marked(
     given = configuration(trainer__extra={"detect_anomaly": True}, callbacks={"early_stopping": {"patience": 3}})
     make_run("papers", "base", 1, 30.0, config=given)
     (note,) = read(seeds=[1]).lines[0].notes
-    assert note == "departs from its recipe: trained with detect_anomaly=True, callbacks=early_stopping"
+    assert note == "departs from its recipe: Lightning was given detect_anomaly=True, callbacks=early_stopping"
 
 
 def test_json_is_one_document_with_unrounded_numbers(full: Table) -> None:
