@@ -1,1 +1,1 @@
-"""Downloads, archives, the cache, and batches by tokens; corpora belong to the tasks."""
+"""Downloads, archives, the cache, and batches by tokens; corpora are in the tasks."""

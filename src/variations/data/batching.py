@@ -1,11 +1,11 @@
-"""Batches by token budget: how pairs become padded tensors, and which pairs meet in which epoch.
+"""Batches by token budget: padded tensors of pairs, and the batches of each epoch.
 
 A batch fills a budget of padded source tokens and of padded target tokens (Vaswani et al. 2017, section 5.1: "each
 training batch contained a set of sentence pairs containing approximately 25000 source tokens and 25000 target tokens").
 
 The order of an epoch is a pure function of (lengths, budget, seed, epoch). Devices take its batches in turn, so that
-two devices see in one update what one device sees in two batches; a position in the epoch is a number of batches of
-that common order, and a checkpoint can go on with any number of devices.
+two devices see in one update what one device sees in two batches. A position in the epoch is a number of batches in
+that common order, so a checkpoint can be continued with any number of devices.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ from variations.system.errors import UserError
 
 Indices = NDArray[np.int64]
 LAST_ROWS = 64
-"""The least number of pairs in the last batch of an epoch, if batches have as many: every device needs a share."""
+"""Smallest number of pairs in the last batch of an epoch, if batches have as many, since every device needs a share."""
 
 
 @dataclass
@@ -36,9 +36,9 @@ class Batch:
         source: ids, shape (B, S), int64, padded on the right with PAD.
         target: ids, shape (B, T), int64, each row ends in EOS, padded on the right with PAD.
         index: place of each pair in the token store, shape (B,), int64.
-        source_tokens: source ids that are not padding, EOS included; a number, so that nobody waits for the device.
-        target_tokens: the same of the target.
-        products: Σ s², Σ t² and Σ s·t over the pairs' lengths s and t: what attention costs.
+        source_tokens: source ids without padding, EOS included; a Python number, to avoid host synchronisation.
+        target_tokens: the same for the target.
+        products: Σ s², Σ t² and Σ s·t over the pairs' lengths s and t, for the cost of attention.
     """
 
     source: Tensor
@@ -57,7 +57,7 @@ class Batch:
         return self.source.numel() + self.target.numel()
 
     def pin_memory(self) -> "Batch":
-        """The same in page-locked memory, from where copies to a GPU run in the background."""
+        """The same in page-locked memory, from which copies to a GPU run in the background."""
         return replace(
             self, source=self.source.pin_memory(), target=self.target.pin_memory(), index=self.index.pin_memory()
         )
@@ -100,10 +100,10 @@ def _padded(rows: Sequence[NDArray[Any]]) -> Tensor:
 class TokenBatchSampler(Sampler[list[int]]):
     """Yields the positions of the pairs of each batch; every pair exactly once per epoch over all ranks.
 
-    All ranks yield equally many batches. When the number of batches is no multiple of `world`, those that are left
-    over are split into `world` smaller ones, so the last update still sees the same pairs.
+    All ranks yield equally many batches. If the number of batches is not a multiple of `world`, the remaining ones
+    are split into `world` smaller ones, so the last update still has the same pairs.
 
-    The order is that of `epoch`, which `set_epoch` chooses; `resume` continues in the middle of one, under any `world`.
+    The order is that of `epoch`, which `set_epoch` selects; `resume` continues in the middle of one, with any `world`.
     """
 
     def __init__(
@@ -122,16 +122,16 @@ class TokenBatchSampler(Sampler[list[int]]):
 
         Args:
             source_lengths: sub-words of each pair's source, EOS included, shape (pairs,).
-            target_lengths: the same of the target.
+            target_lengths: the same for the target.
             budget_tokens: largest B·S and largest B·T of a batch of one rank. A longer pair is a batch of its own.
-            seed: of the order.
+            seed: the seed of the order.
             shuffle: False gives the same batches in every epoch, long sentences first.
-            rank: which device this is.
-            world: how many devices there are.
+            rank: this device's number.
+            world: the number of devices.
             indices: use only these pairs.
 
         Raises:
-            UserError: there are too few pairs to give every rank one in each of its batches.
+            UserError: there are too few pairs for every rank to have one in each of its batches.
         """
         self._indices = indices
         source, target = np.asarray(source_lengths), np.asarray(target_lengths)
@@ -144,11 +144,11 @@ class TokenBatchSampler(Sampler[list[int]]):
         self._shard(self.plan(0), 0)  # too few pairs are reported now, not at the end of an epoch
 
     def __len__(self) -> int:
-        """Batches per epoch of this rank; the same for all ranks and epochs."""
+        """The number of batches per epoch on this rank, equal for all ranks and epochs."""
         return -(-self._packing.batches // self.world)
 
     def plan(self, epoch: int) -> list[Indices]:
-        """All batches of an epoch, before ranks take theirs; positions in the token store."""
+        """All batches of an epoch, for all ranks; positions in the token store."""
         if self._planned is None or self._planned[0] != epoch:
             batches = self._shuffled(epoch) if self.shuffle else self._ordered()
             if self._indices is not None:
@@ -157,23 +157,23 @@ class TokenBatchSampler(Sampler[list[int]]):
         return self._planned[1]
 
     def __iter__(self) -> Iterator[list[int]]:
-        """This rank's batches of the epoch, without those that are done; however often it is asked for."""
+        """This rank's batches of the epoch that are not done yet; repeatable."""
         done = self._done if self.epoch == self._resumed else 0
         yield from (batch.tolist() for batch in self._shard(self.plan(self.epoch), done))
 
     @property
     def sampler(self) -> "TokenBatchSampler":
-        """Itself: Lightning calls `set_epoch` of a batch sampler's sampler as each epoch begins."""
+        """Itself: Lightning calls `set_epoch` on a batch sampler's sampler at the start of each epoch."""
         return self
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next iteration be of `epoch`."""
+        """Select the epoch of the next iteration."""
         self.epoch = epoch
 
     def resume(self, epoch: int, done: int) -> None:
-        """Let iterations over `epoch` begin after the first `done` batches of all ranks together.
+        """Let iterations over `epoch` start after the first `done` batches of all ranks together.
 
-        After the last one the next epoch is to come.
+        After its last batch, the next epoch follows.
         """
         over = done >= self._packing.batches
         self.epoch, self._done = (epoch + 1, 0) if over else (epoch, done)
@@ -200,7 +200,7 @@ class TokenBatchSampler(Sampler[list[int]]):
         return batches
 
     def _shard(self, batches: list[Indices], done: int) -> list[Indices]:
-        """This rank's batches of those after the first `done`."""
+        """This rank's share of the batches after the first `done`."""
         rest = batches[done:]
         even = len(rest) - len(rest) % self.world
         mine, left = rest[self.rank : even : self.world], rest[even:]
@@ -213,8 +213,8 @@ class TokenBatchSampler(Sampler[list[int]]):
 
 
 def _split(batches: list[Indices], wanted: int) -> list[Indices]:
-    """Halve the batch of most rows (the first of several) until there are `wanted` of them."""
-    # A part's key is the place of its batch and which half it is of what: sorted, they are in the batches' order.
+    """Halve the batch with most rows (of equal ones the first) until there are `wanted` batches."""
+    # A part's key is its batch's place and its path of halves, so that sorting keeps the batches' order.
     parts: dict[tuple[int, ...], Indices] = {(place,): batch for place, batch in enumerate(batches)}
     heap: list[tuple[int, tuple[int, ...]]] = [(-len(batch), key) for key, batch in parts.items()]
     heapify(heap)
@@ -222,7 +222,7 @@ def _split(batches: list[Indices], wanted: int) -> list[Indices]:
         _, most = heappop(heap)
         batch = parts.pop(most)
         for half in (0, 1):
-            # Every other row, so that the halves are alike in length.
+            # Every other row, so that the halves have similar lengths.
             key = (*most, half)
             parts[key] = batch[half::2]
             heappush(heap, (-len(parts[key]), key))
@@ -230,7 +230,7 @@ def _split(batches: list[Indices], wanted: int) -> list[Indices]:
 
 
 def halves(batch: Batch) -> tuple[Batch, Batch]:
-    """Every other pair, so that both halves hold long and short ones; columns of padding alone are cut off."""
+    """Alternate pairs, so that both halves have long and short ones; all-padding columns are removed."""
     return _rows(batch, 0), _rows(batch, 1)
 
 

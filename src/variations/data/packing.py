@@ -1,10 +1,10 @@
-"""Packing sentence pairs into batches of little padding.
+"""Packing sentence pairs into batches with little padding.
 
-Pairs of equal length on both sides form a *cell*. A *layout* is an order of the cells in which neighbours are alike on
-both sides: strips of similar length on one side, and inside a strip the other side upwards and downwards in turn, like
-a plough. The order of cells is cut into batches greedily. The cut depends on the lengths alone, so a layout has equally
-many batches in every epoch; what an epoch draws is the layout, which pair stands where inside its cell, and the order
-of the batches. All work is on cells (some thousands), not on pairs (millions).
+Pairs of equal length on both sides form a *cell*. A *layout* is an order of the cells in which neighbours have similar
+lengths on both sides: strips of similar length on one side, and inside a strip the other side alternately ascending and
+descending. This order is cut into batches greedily. The cut depends only on the lengths, so a layout has equally many
+batches in every epoch; random in an epoch are the layout, the order of pairs inside their cells, and the order of the
+batches. All work is on cells (some thousands), not on pairs (millions).
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 Lengths = NDArray[np.int32]
 STRIPS = (1.0, 1.06, 1.12, 1.2, 1.3, 1.45, 1.7)
-"""Ratios of a strip's longest to its shortest length that are tried, on either side."""
+"""Candidate ratios of a strip's longest to its shortest length, for either side."""
 TOLERANCE = 0.01
-"""Layouts whose efficiency is so close to the best one's are used too, so that epochs differ."""
+"""Layouts whose efficiency is within this of the best one are also used, so that epochs differ."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Layout:
     """One way to cut the corpus.
 
     Attributes:
-        rank: place of each cell in the order, shape (cells,).
+        rank: each cell's place in the order, shape (cells,).
         sizes: pairs per batch, in that order.
         padded: source and target tokens, padding included, of all batches together.
     """
@@ -36,7 +36,7 @@ class Layout:
 
 
 class Packing:
-    """The layouts of one corpus under one budget.
+    """The layouts of one corpus for one budget.
 
     A batch of B pairs, S source and T target tokens wide, has B·S ≤ budget and B·T ≤ budget; a pair that is longer
     than the budget is a batch of its own.
@@ -61,7 +61,7 @@ class Packing:
 
     @cached_property
     def layouts(self) -> list[Layout]:
-        """The best layout and those that nearly equal it, best first."""
+        """The best layout and those that are nearly as good, best first."""
         if not self.pairs:
             return []
         found = [self._layout(ratio, first) for first in (0, 1) for ratio in STRIPS]
@@ -75,7 +75,7 @@ class Packing:
         return self._real / max(1, layout.padded)
 
     def cut(self, layout: Layout, rng: np.random.Generator | None) -> list[NDArray[np.int64]]:
-        """Positions of the pairs of each batch; pairs of equal length change places when `rng` is given."""
+        """Positions of the pairs of each batch; pairs of equal lengths are shuffled if `rng` is given."""
         order = np.arange(self.pairs) if rng is None else rng.permutation(self.pairs)
         rank = layout.rank.astype(self._cell.dtype)
         order = order[np.argsort(rank[self._cell[order]], kind="stable")]

@@ -1,4 +1,4 @@
-"""Small text files, read whole."""
+"""Small text files, read as a whole."""
 
 import gzip
 import io
@@ -9,7 +9,7 @@ from variations.system.errors import DataError
 
 
 def read_text(path: Path) -> str:
-    """Text of a UTF-8 file, with or without a byte order mark; `.gz` is unpacked.
+    """The text of a UTF-8 file, with or without a byte order mark; `.gz` is unpacked.
 
     Raises DataError for a file that cannot be read, and with line and column for one that is not UTF-8.
     """

@@ -1,7 +1,7 @@
 """The networks; they know nothing of data, training or Lightning.
 
-`transformer/` reads as the papers, `kernels/` holds the engines beneath it, and `network.py` says what everybody else
-may ask of a network.
+`transformer/` follows the papers, `kernels/` has its numerical kernels, and `network.py` defines the interface of a
+network.
 """
 
 from torch import nn
@@ -26,7 +26,7 @@ def model_class(kind: str) -> type[SequenceToSequence]:
     """The class of a `model.kind`: a key of `MODELS`, or `package.module:Class`.
 
     Raises:
-        UserError: There is no such class, or it is no `SequenceToSequence`.
+        UserError: There is no such class, or it is not a `SequenceToSequence`.
     """
     # mypy does not yet accept an abstract class as a value of its own type.
     return resolve("model.kind", kind, MODELS, SequenceToSequence)  # type: ignore[type-abstract]
@@ -41,14 +41,14 @@ def build(config: Config, vocabulary: int, device: str = "cpu") -> SequenceToSeq
         device: Device type it will run on; chooses the kernels, unless `profile=reference`.
 
     Raises:
-        UserError: `model.kind` names no class that can be had.
+        UserError: The class that `model.kind` names is not available.
     """
     rows, kernels = rows_of(vocabulary, config.data.vocabulary_pad_to), choose(config.profile, device)
     return model_class(config.model.kind).from_config(config, rows, kernels)
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Learned and constant parameters, shared ones once (buffers are not counted)."""
+    """The number of learned and constant parameters, shared ones counted once; buffers are not counted."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 

@@ -1,7 +1,7 @@
-"""Counted work in FLOPs, from the configuration alone: matrix products of real tokens.
+"""FLOPs counted from the configuration: matrix products on real tokens.
 
-One training step is taken as 3 forward passes, and a multiply-accumulate as 2 FLOPs. What is computed again in the
-backward pass is not counted, as work done twice does not make a model bigger.
+A training step counts as 3 forward passes, and a multiply-accumulate as 2 FLOPs. Recomputation in the backward pass is
+not counted.
 """
 
 from variations.configuration.transformer import TransformerConfig as Config

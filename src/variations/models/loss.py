@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy without ever holding the logits of a whole batch.
+"""Label-smoothed cross-entropy that never materialises the logits of a whole batch.
 
 The smoothed target distribution q over V rows, target t:
 
@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 CHUNK_ELEMENTS = 1 << 23
-"""Logits held at a time on a CPU."""
+"""Number of logits in memory at a time on a CPU."""
 GPU_CHUNKS = 8
-"""So many times as many on a GPU, where small pieces take less time than their launch."""
+"""The factor for a GPU, where small chunks take less time than their launch."""
 
 
 def chunk_elements(device: str) -> int:
-    """Logits held at a time on a device type."""
+    """Number of logits in memory at a time on a device type."""
     return CHUNK_ELEMENTS * (1 if device == "cpu" else GPU_CHUNKS)
 
 
@@ -35,7 +35,7 @@ class Smoothing:
     pad: int = 0
 
     def weights(self, V: int) -> tuple[float, float]:
-        """Probability of the target, and of every other row that has any."""
+        """Probability of the target, and of every other row with non-zero probability."""
         match self.form:
             case "t2t":
                 return 1 - self.eps, self.eps / (V - 1)
@@ -48,7 +48,7 @@ class Smoothing:
 
 
 def cross_entropy(hidden: Tensor, output: Tensor, target: Tensor, smoothing: Smoothing) -> tuple[Tensor, Tensor]:
-    """Sums over the target tokens, padding left out.
+    """Sums over the target tokens without padding.
 
     Args:
         hidden: (B, T, d) last hidden states.
@@ -61,7 +61,7 @@ def cross_entropy(hidden: Tensor, output: Tensor, target: Tensor, smoothing: Smo
     """
     flat, wanted = hidden.reshape(-1, hidden.size(-1)), target.reshape(-1)
     real = wanted.ne(smoothing.pad)
-    if flat.device.type == "cpu":  # on a GPU the compaction would wait for the device
+    if flat.device.type == "cpu":  # on a GPU, removing padding would be a host synchronisation
         flat, wanted, real = flat[real], wanted[real], real[real]
     if torch.is_autocast_enabled(flat.device.type):
         dtype = torch.get_autocast_dtype(flat.device.type)
@@ -73,8 +73,8 @@ def cross_entropy(hidden: Tensor, output: Tensor, target: Tensor, smoothing: Smo
 class _CrossEntropy(torch.autograd.Function):
     """Both gradients are computed with the loss, chunk by chunk, and scaled in the backward pass.
 
-    The gradient by the logits is softmax(z) - q. What q puts on every row alike (`off`) needs no pass over the
-    logits: it adds -off · Σ_j E_j to the gradient of h, and -off · Σ_n h_n to that of every E_j.
+    The gradient with respect to the logits is softmax(z) - q. The part of q that is equal for all rows (`off`) needs no
+    pass over the logits: it adds -off · Σ_j E_j to the gradient of h, and -off · Σ_n h_n to that of every E_j.
     """
 
     @staticmethod
@@ -95,8 +95,8 @@ class _CrossEntropy(torch.autograd.Function):
             z = h @ output_t  # (rows, V)
             at_target = z.gather(1, t[:, None])[:, 0].to(wide)
             if need_hidden or need_output:
-                # Computed in float32 and rounded once. Under bfloat16 that costs log_sum some 0.003 nats a token,
-                # unbiased; the rounding of the logits costs more.
+                # Computed in float32 and rounded once. In bfloat16 log_sum has an unbiased error of about 0.003 nats
+                # per token; rounding the logits costs more.
                 p = torch.softmax(z, dim=-1)
                 log_sum = z.amax(dim=-1).to(wide) - p.amax(dim=-1).to(wide).log()
             else:
@@ -112,7 +112,7 @@ class _CrossEntropy(torch.autograd.Function):
             if smoothing.form == "annotated":
                 p[:, smoothing.pad] += off
             counted = r[:, None].to(wide)
-            dz = p if h.device.type == "cpu" else p.mul_(counted.to(p.dtype))  # a CPU has left padding out before
+            dz = p if h.device.type == "cpu" else p.mul_(counted.to(p.dtype))  # on a CPU, padding is already removed
             if dhidden is not None:
                 torch.addmm((-off * counted * output_sum).to(h.dtype), dz, output, out=dhidden[start : start + rows])
             if doutput is not None:

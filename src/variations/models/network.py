@@ -1,6 +1,6 @@
-"""What training, decoding and planning ask of a network: two base classes, for ours and for those of other packages.
+"""The interface of a network for training, decoding and planning: base classes for ours and those of other packages.
 
-`Network` is what every task asks; `SequenceToSequence` adds what translation and parsing ask. A network of another
+`Network` is for every task; `SequenceToSequence` adds what translation and parsing need. A network of another
 package derives from one of them and is named in a configuration as `package.module:Class`.
 """
 
@@ -18,11 +18,11 @@ from variations.models.kernels.segments import Packed
 MAIN = "main"
 """Parameter group of all weights that follow the recipe's schedule."""
 BRANCH_WEIGHTS = "branch_weights"
-"""Parameter group of κ and α, which have a schedule of their own and no weight decay."""
+"""Parameter group of κ and α, which have their own schedule and no weight decay."""
 
 
 class Network(nn.Module):
-    """A network that can be trained, and what it adds to an update. By default it adds nothing."""
+    """A network that can be trained, with hooks for updates, which by default do nothing."""
 
     @classmethod
     def from_config(cls, config: Config, vocabulary: int, kernels: Reference) -> Self:
@@ -31,7 +31,7 @@ class Network(nn.Module):
         Args:
             config: A complete configuration.
             vocabulary: Rows of the embedding.
-            kernels: Arithmetic for the device it will run on; it need not be used.
+            kernels: Kernels for the device that it will run on; they need not be used.
         """
         raise NotImplementedError(f"{cls.__name__} has no from_config")
 
@@ -43,17 +43,17 @@ class Network(nn.Module):
         return {MAIN: list(self.parameters())}
 
     def metrics(self) -> dict[str, Any]:
-        """What is recorded of the weights themselves, beside the losses: numbers, or lists of numbers."""
+        """Quantities of the weights that are recorded in addition to the losses: numbers, or lists of numbers."""
         return {}
 
     def adjust_gradients(self) -> None:
-        """Change the gradients of an update, in place: they are means over its tokens, not yet clipped."""
+        """Change the gradients of an update in place, before clipping; they are means over its tokens."""
 
     def after_update(self, *, frozen: bool) -> None:
-        """Put parameters back under their constraints.
+        """Restore the parameters' constraints.
 
         Args:
-            frozen: The update was one of the last, in which parameters with a schedule of their own stay constant.
+            frozen: The update was one of the last, in which parameters with their own schedule stay constant.
         """
 
 
@@ -83,20 +83,20 @@ class Tokens:
 class SequenceToSequence(Network, ABC):
     """A network that reads a source and predicts a target, token by token; see also `decoding.protocol`.
 
-    Shapes: B sentences, S source and T target positions, d wide, V rows of the vocabulary.
+    Shapes: B sentences, S source and T target positions, width d, V rows of the vocabulary.
     """
 
     varlen: ClassVar[bool] = False
-    """Whether `forward` takes batches of concatenated sentences (`packed`)."""
+    """Whether `forward` accepts batches of concatenated sentences (`packed`)."""
     kernels: Reference
     pad: int
     """The id of padding."""
     start_id: int
-    """The token that the decoder reads first."""
+    """The first input token of the decoder."""
     vocabulary: int
     """V."""
     output: Tensor
-    """(V, d): the matrix whose products with hidden states are the logits."""
+    """(V, d): the output projection; logits are its products with hidden states."""
 
     @abstractmethod
     def forward(self, source: Tensor, target: Tensor, packed: Packed | None = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""What a run has used so far, kept exactly through resumes."""
+"""What a run has used so far, exact even after resumes."""
 
 import time
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ class Budget:
     """Totals over all updates of a run, over all ranks and attempts.
 
     Args:
-        units: What batches are counted in (`Task.units`). Whole numbers, FLOPs among them, so that a sum does not
-            depend on its order.
+        units: The units in which batches are counted (`Task.units`). All are whole numbers, also FLOPs, so that sums do
+            not depend on their order.
 
     Attributes:
         counted: the total of each unit.
-        seconds: time in training, validation included, interruptions left out.
+        seconds: elapsed time in training, including validation, without interruptions.
         nan_steps: updates left out because the loss or a gradient was not finite.
-        oom_splits: times that a batch was cut in two because memory ran out.
+        oom_splits: how often a batch was halved because memory ran out.
     """
 
     def __init__(self, units: Sequence[str]) -> None:
@@ -29,16 +29,16 @@ class Budget:
         self._since: float | None = None
 
     def add(self, update: Sequence[int]) -> None:
-        """Add one update: what its batches count, over all ranks, in the order of `units`."""
+        """Add one update: the counts of its batches over all ranks, in the order of `units`."""
         for unit, value in zip(self.counted, update, strict=True):
             self.counted[unit] += value
 
     def start_clock(self) -> None:
-        """Begin to count seconds."""
+        """Start counting seconds."""
         self._since = time.monotonic()
 
     def stop_clock(self) -> None:
-        """Count no further seconds."""
+        """Stop counting seconds."""
         self.seconds, self._since = self.elapsed(), None
 
     def elapsed(self) -> float:
@@ -62,7 +62,7 @@ class Budget:
 def paper_cost(seconds: float, gpus: int, device: str | None) -> float | None:
     """FLOPs by the paper's rule: time × number of GPUs × sustained TFLOPS.
 
-    None for a device that the paper gives no figure for: a sustained figure of another one would be a choice of ours.
+    None for a device without a figure in the paper, since a figure for it would be our choice.
     """
     name = (device or "").upper().replace("-", " ").split()
     known = [tflops for model, tflops in SUSTAINED_TFLOPS.items() if any(word.startswith(model) for word in name)]

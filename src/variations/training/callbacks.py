@@ -1,12 +1,12 @@
-"""Callbacks of Lightning's that a configuration names: the group `callbacks`, for classes of any package.
+"""Lightning callbacks that a configuration names: the group `callbacks`, for classes of any package.
 
     callbacks:
       early_stopping:
         _target_: variations.training.callbacks.EarlyStopping
         patience: 3
 
-They hear what validations measure (`dev/nll`, …) under the names of metrics.jsonl, and their state is part of every
-checkpoint, so that a continued run goes on with it.
+They receive the results of validations (`dev/nll`, …) under the names in metrics.jsonl. Their state is part of every
+checkpoint, so that a continued run restores it.
 """
 
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ from variations.system.errors import ConfigError
 
 
 class EarlyStopping(pl.callbacks.EarlyStopping):
-    """Ends training when a validation's number has not improved `patience` times in a row.
+    """Stops training when a quantity has not improved in `patience` consecutive validations.
 
     Args:
-        monitor: A number of metrics.jsonl, such as `dev/nll`.
-        mode: `min` or `max`: what is better.
-        patience: Validations without improvement.
-        min_delta: The least improvement that counts.
+        monitor: A quantity in metrics.jsonl, such as `dev/nll`.
+        mode: `min` or `max`: whether lower or higher is better.
+        patience: Number of validations without improvement.
+        min_delta: The smallest change that counts as improvement.
     """
 
     def __init__(self, monitor: str = "dev/nll", mode: str = "min", patience: int = 3, min_delta: float = 0.0) -> None:
@@ -41,7 +41,7 @@ class EarlyStopping(pl.callbacks.EarlyStopping):
 
 
 class Saving(pl.callbacks.Checkpoint):
-    """Writes the checkpoint of an update after all other callbacks, so that it holds what they have made of it.
+    """Writes the checkpoint of an update after all other callbacks, so that it includes their changes.
 
     Lightning calls callbacks of this kind last.
     """
@@ -50,7 +50,7 @@ class Saving(pl.callbacks.Checkpoint):
         self.loop = loop
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Save if the run's loop or a callback's wish to stop asks for it."""
+        """Save if a checkpoint is due, or a callback stops training."""
         self.loop.save_if_due(trainer)
 
 
@@ -58,7 +58,7 @@ def configured(callbacks: Mapping[str, Any]) -> list[pl.Callback]:
     """The callbacks of a configuration, in its order.
 
     Raises:
-        ConfigError: A class cannot be imported or made, or is no callback.
+        ConfigError: A class cannot be imported or created, or is not a callback.
     """
     found = []
     for name, settings in callbacks.items():

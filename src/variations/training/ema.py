@@ -9,7 +9,7 @@ from torch import Tensor, nn
 class MovingAverage:
     """e ← r·e + (1 - r)·w after every update, with r = min(decay, (1 + n) / (10 + n)) after n updates.
 
-    The smaller r of the first updates lets the average forget where the weights began.
+    The smaller r of the first updates lets the average forget the initial weights.
     """
 
     def __init__(self, decay: float) -> None:
@@ -17,7 +17,7 @@ class MovingAverage:
         self.weights: dict[str, Tensor] = {}
 
     def start(self, model: nn.Module) -> None:
-        """Begin with the present weights, or, after `load`, bring the average to the weights' device."""
+        """Start from the current weights or, after `load`, move the average to the weights' device."""
         self.weights = {
             name: self.weights.get(name, value).to(value.device, copy=name not in self.weights)
             for name, value in _weights(model)
@@ -25,21 +25,21 @@ class MovingAverage:
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
-        """Take in the weights after an update."""
+        """Include the weights after an update."""
         rate = min(self.decay, (1 + self.updates) / (10 + self.updates))
         self.updates += 1
         names, values = zip(*_weights(model), strict=True)
         torch._foreach_lerp_([self.weights[name] for name in names], list(values), 1 - rate)
 
     def state(self) -> dict[str, object]:
-        """For checkpoints."""
+        """The state for checkpoints."""
         return {"updates": self.updates, "weights": self.weights}
 
     def load(self, state: dict[str, object]) -> None:
-        """From a checkpoint."""
+        """Restore the state from a checkpoint."""
         self.__dict__.update(state)
 
 
 def _weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Everything of the state that can be averaged; a shared matrix comes once for each of its names."""
+    """All tensors of the state that can be averaged; a shared matrix occurs under each of its names."""
     return ((name, value) for name, value in model.state_dict().items() if value.is_floating_point())

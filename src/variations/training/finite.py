@@ -1,4 +1,4 @@
-"""Losses and gradients that are not finite: the run fails and says where, or skips the update and counts it."""
+"""Losses and gradients that are not finite: the run fails with their location, or skips and counts the update."""
 
 import logging
 from collections import deque
@@ -19,13 +19,13 @@ class Seen:
 
     step: int
     where: str
-    """Epoch and batch, in words."""
+    """Epoch and batch, as text."""
     loss: Tensor
-    """Sum over this rank's batches of the update."""
+    """The loss, summed over this rank's batches of the update."""
     items: list[Tensor]
-    """Places in the data of each batch's items."""
+    """Indices of each batch's items in the data."""
     norm: Tensor
-    """Of the gradient, after all ranks' were averaged."""
+    """The norm of the gradient, averaged over ranks."""
 
     def bad(self) -> Tensor:
         """Whether anything is not finite."""
@@ -33,10 +33,10 @@ class Seen:
 
 
 class Guard:
-    """Watches every update.
+    """Checks every update.
 
-    On a CPU, or when updates may be skipped, each one is looked at before it is applied. Else looking would make the
-    device wait, so it is put off to the next `settle`, which comes before anything is saved.
+    On a CPU, or if updates may be skipped, each is checked before it is applied. Otherwise the check would be a host
+    synchronisation, so it is deferred to the next `settle`, which comes before anything is saved.
     """
 
     def __init__(self, allowed: int, eager: bool, ranks: Ranks) -> None:
@@ -44,7 +44,7 @@ class Guard:
         self._pending: deque[Seen] = deque()
 
     def skips(self, seen: Seen, skipped: int) -> bool:
-        """Whether the update must be left out; `skipped` have been so far.
+        """Whether the update must be skipped; `skipped` is the number skipped so far.
 
         Raises:
             RunFailedError: the update is bad, and no more may be skipped.
@@ -62,7 +62,7 @@ class Guard:
         return True
 
     def settle(self) -> None:
-        """Look at what was put off.
+        """Make the deferred checks.
 
         Raises:
             RunFailedError: an update since the last call was bad.

@@ -1,8 +1,8 @@
 """Signals that ask a run to stop: it saves at the end of the update and can be continued by the same command.
 
-SIGINT (Ctrl-C), SIGTERM and SIGUSR2 are treated alike. During the updates a signal is a request, which `Loop` reads
-after each of them; a second SIGINT stops at once. Before and after the updates nothing would be lost by stopping, so
-there a signal stops at once.
+SIGINT (Ctrl-C), SIGTERM and SIGUSR2 are treated alike. During training a signal is a request, which `Loop` reads after
+each update; a second SIGINT stops at once. Before and after the updates there is nothing to lose, so a signal stops at
+once.
 """
 
 import os
@@ -37,12 +37,12 @@ class Interrupt:
             self._set(number, handler)
 
     def defer(self) -> None:
-        """From now on signals are requests. Takes the place of handlers that Lightning has set meanwhile."""
+        """Treat signals as requests from now on. Replaces handlers that Lightning has set meanwhile."""
         self._deferred = True
         self._install()
 
     def undefer(self) -> None:
-        """From now on a signal stops at once."""
+        """Let signals stop the run at once from now on."""
         self._deferred = False
 
     def _install(self) -> None:
@@ -53,15 +53,15 @@ class Interrupt:
     def _set(number: signal.Signals, handler: Any) -> None:
         try:
             signal.signal(number, handler)
-        except ValueError:  # only the main thread may set handlers; elsewhere signals act as usual
+        except ValueError:  # only the main thread may set handlers; in other threads, signals act as usual
             return
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._process:
-            return  # a loader process: Ctrl-C reaches it too, and it is needed until the update is done
+            return  # a loader process, which Ctrl-C also reaches, is needed until the update is done
         again = self.received is not None
         self.received = self.received or signal.Signals(number)
         if (number == signal.SIGINT) if again else not self._deferred:
             raise Interrupted(self.received)
-        # Any other signal again changes nothing: a cluster sends it to a run and to what supervises the run, and the
-        # second must not break off what the first has begun.
+        # Other repeated signals are ignored: a cluster sends them to a run and to its supervisor, and the second must
+        # not interrupt the saving that the first has started.

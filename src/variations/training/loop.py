@@ -1,5 +1,5 @@
 """What happens between updates: validation, metrics, checkpoints, stopping; in this order, so that a run continued
-from a checkpoint repeats exactly what an unbroken one would have done next."""
+from a checkpoint does exactly what an uninterrupted one would have done next."""
 
 import signal
 import time
@@ -17,9 +17,9 @@ from variations.training.weights import averaged_steps
 
 Metrics = dict[str, Any]
 PRUNED = "pruned"
-"""Why training ended, if a search has given the run up."""
+"""The reason if a search has pruned the run."""
 CALLBACK = "callback"
-"""Why training ended, if a callback of the configuration wished it."""
+"""The reason if a callback of the configuration has stopped training."""
 
 
 class Loop(pl.Callback):
@@ -28,9 +28,9 @@ class Loop(pl.Callback):
     Args:
         config: The run's configuration.
         folder: Where metrics and checkpoints go.
-        interrupt: Asked after each update whether to stop.
-        progress: Told of each update and of each line of metrics.
-        trackers: Told of each line of metrics.
+        interrupt: Says after each update whether to stop.
+        progress: Receives each update and each line of metrics.
+        trackers: Receive each line of metrics.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Loop(pl.Callback):
         self._tracked = False
 
     def on_train_start(self, trainer: pl.Trainer, task: Any) -> None:
-        """Forget metrics and checkpoints beyond the step from which training continues."""
+        """Delete metrics and checkpoints after the step from which training continues."""
         step = trainer.global_step
         if len(set(task.ranks.gather(step))) > 1:
             raise RunFailedError("the ranks read different checkpoints: is the run's folder the same on all machines?")
@@ -71,13 +71,13 @@ class Loop(pl.Callback):
             checkpoints.drop_after(self.folder.checkpoints, step)
             self.progress.start(step, self.config.trainer.max_steps)
         self.interrupt.defer()
-        # A run that had used up its minutes before its test has not got new ones.
+        # A run that had already used its minutes before its test gets no further ones.
         keeps = self.stopped == CALLBACK or (self.stopped == "max_minutes" and self._overtime(task))
         self.stopped = self.stopped if keeps else None
         trainer.should_stop = self.stopped is not None
 
     def on_train_end(self, trainer: pl.Trainer, task: Any) -> None:
-        """From here on nothing is lost by stopping at once."""
+        """From here on, a signal may stop the run at once."""
         task.budget.stop_clock()
         self.interrupt.undefer()
 
@@ -101,12 +101,12 @@ class Loop(pl.Callback):
             self._save_weights(trainer, task, checkpoints.WEIGHTS, step)
         if trainer.is_global_zero and not self._tracked:
             self._tracked = True
-            task.budget.stop_clock()  # connecting to a service is no training
+            task.budget.stop_clock()  # connecting to a service is not training
             self.trackers.start(self.folder)
             task.budget.start_clock()
 
     def save_if_due(self, trainer: pl.Trainer) -> None:
-        """Save the run's state after an update, if its time has come or training ends with it."""
+        """Save the run's state after an update, if a checkpoint is due or training ends."""
         step = trainer.global_step
         if step != self._last_step or step == self._saved_step:
             return
@@ -117,7 +117,7 @@ class Loop(pl.Callback):
             self._save_full(trainer, step)
 
     def _agree(self, trainer: pl.Trainer, task: Any, last: bool) -> bool:
-        """Decide on all ranks alike whether to stop and whether a checkpoint's time has come: True if it has."""
+        """Decide for all ranks whether to stop, and whether a checkpoint is due: True if it is."""
         minutes = self.config.trainer.checkpoint_minutes
         timed = minutes is not None and time.monotonic() - self._last_save > 60 * minutes
         received, timed, overtime = task.ranks.max([self.interrupt.received or 0, timed, self._overtime(task)])
@@ -143,11 +143,11 @@ class Loop(pl.Callback):
             if self.best is None or watched < self.best:
                 self.best = watched
                 self._save_weights(trainer, task, checkpoints.BEST, step)
-        task.log_dict(metrics, on_step=True, on_epoch=False, logger=False)  # Lightning's own callbacks hear them too
+        task.log_dict(metrics, on_step=True, on_epoch=False, logger=False)  # for Lightning's own callbacks
         metrics |= task.experiment.metrics()
         if not trainer.is_global_zero:
             return
-        _, *units = task.budget.counted  # items, seen again in each epoch, say less than their tokens
+        _, *units = task.budget.counted  # items, which repeat in each epoch, are less informative than their tokens
         spent = {"seconds": task.budget.elapsed()} | {unit: task.budget.counted[unit] for unit in units}
         line = {"step": step, "epoch": trainer.current_epoch} | spent | metrics
         self.folder.append_metrics(line)
@@ -156,7 +156,7 @@ class Loop(pl.Callback):
         self.progress.metrics(step, metrics)
 
     def _save_full(self, trainer: pl.Trainer, step: int) -> None:
-        self.folder.sync_metrics()  # no power cut may leave a checkpoint without the lines before it
+        self.folder.sync_metrics()  # after a power cut, no checkpoint may lack its earlier lines
         trainer.save_checkpoint(self.folder.checkpoints / f"{checkpoints.FULL}{step}.ckpt", weights_only=False)
         if trainer.is_global_zero:
             checkpoints.prune(self.folder.checkpoints, planned=self.average_steps)
@@ -169,9 +169,9 @@ class Loop(pl.Callback):
             checkpoints.save(path, {"model": task.model.state_dict(), "step": step})
 
     def state_dict(self) -> dict[str, Any]:
-        """The best dev loss so far, and why the run stopped here if it did."""
+        """The best dev loss so far, and why the run stopped here, if it did."""
         return {"best": self.best, "stopped": self.stopped}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """From a checkpoint."""
+        """Restore the state from a checkpoint."""
         self.best, self.stopped = state_dict["best"], state_dict["stopped"]

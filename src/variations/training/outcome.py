@@ -1,4 +1,4 @@
-"""What a run ends with: the tested weights, the task's scores, and costs."""
+"""The result of a run: the tested weights, the task's scores, and costs."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from variations.training.weights import final_weights
 
 
 def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str, Any]:
-    """Test the trained weights: what result.json holds."""
+    """Test the trained weights, and return the contents of result.json."""
     step, task = trained.step, named(config.task)
     experiment = step.experiment
     weights, steps = final_weights(config, folder)
@@ -49,14 +49,14 @@ def _hardware(config: RunConfig, trained: Trained) -> dict[str, Any]:
 
 
 def _costs(config: RunConfig, trained: Trained) -> dict[str, Any]:
-    """Totals of the run; `flops` is counted, `flops_paper_rule` null for a device without a figure in the paper."""
+    """Totals of the run; `flops` is counted, `flops_paper_rule` is null for devices without a figure in the paper."""
     costs, hardware = trained.step.budget.state(), _hardware(config, trained)
     by_rule = paper_cost(costs["seconds"], hardware["devices"], hardware["device"])
     return costs | {"flops": float(costs["flops"]), "flops_paper_rule": by_rule} | trained.step.task.totals(costs)
 
 
 def determinism(config: RunConfig) -> dict[str, Any]:
-    """What repeats exactly when the run is repeated on the same machine, and what does not."""
+    """Which parts are exactly reproducible on the same machine, and which are not."""
     enforced = torch.are_deterministic_algorithms_enabled()
     sure = enforced or config.trainer.accelerator == "cpu"
     uncovered = ["seconds", "speed"]

@@ -1,7 +1,7 @@
-"""The performance profile: settings of the process that make the same computation cheaper on this machine.
+"""The performance profile: process settings that make the same computation faster on this machine.
 
-Applied once before training, unless `profile=reference`, printed, and recorded in the run's `environment.json`;
-`profile=reference` leaves torch as it comes.
+It is applied once before training, printed, and recorded in the run's `environment.json`; `profile=reference` keeps
+torch's defaults.
 """
 
 import ctypes
@@ -15,26 +15,26 @@ log = logging.getLogger(__name__)
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # <malloc.h>
 KEPT_BYTES = (1 << 31) - 1
 ALLOCATORS = {"tcmalloc": "tc_version", "jemalloc": "mallctl", "mimalloc": "mi_version"}
-"""A function that each of them alone has."""
+"""A function by which each allocator is recognised."""
 PRIMITIVES = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
 KEPT_PRIMITIVES = 32
-"""The number of products whose compiled code oneDNN keeps. Under its own default of 1,024, memory grows with every new
-shape of a batch, to half a gigabyte in 48 batches; it is no faster, since new lengths rarely find code to reuse."""
+"""The number of products whose compiled code oneDNN caches. With its default of 1,024, memory grows with every new
+batch shape, by half a gigabyte in 48 batches, without being faster, since new lengths can rarely reuse code."""
 FP32_TOLERANCE = 1e-5
 """Largest relative error of a product that still counts as float32 (bfloat16 would give about 1e-2)."""
 
 
 def apply(profile: str, device: str, threads: int | None, further: Mapping[str, str]) -> dict[str, Any]:
-    """Set up the process and report what was chosen.
+    """Set up the process and return the choices.
 
     Args:
-        profile: `auto`, `reference` or `experimental`, which differs from `auto` in kernels for GPUs alone.
+        profile: `auto`, `reference` or `experimental`, which differs from `auto` only in kernels for GPUs.
         device: `cpu` or `cuda`.
         threads: CPU threads; None leaves torch's choice.
-        further: What the task chose for this device (`Task.profile`), unless the profile is `reference`.
+        further: The task's choices for this device (`Task.profile`), unless the profile is `reference`.
 
     Returns:
-        Names and values of the settings in force.
+        Names and values of the effective settings.
     """
     import torch
 
@@ -50,12 +50,12 @@ def apply(profile: str, device: str, threads: int | None, further: Mapping[str, 
         torch.set_float32_matmul_precision("high")
         chosen |= {"matmul_precision": "high", **further, "adam": "fused"}
     else:
-        torch.set_float32_matmul_precision("highest")  # as torch comes, also after another run of this process
+        torch.set_float32_matmul_precision("highest")  # torch's default, also after another run of this process
     return chosen
 
 
 def told(chosen: dict[str, Any]) -> str:
-    """One line for the terminal."""
+    """A line for the terminal."""
     rest = {name: value for name, value in chosen.items() if name not in ("profile", "device", "threads")}
     words = [f"profile {chosen['profile']} on {chosen['device']}", f"{chosen['threads']} threads"]
     words += [
@@ -66,9 +66,9 @@ def told(chosen: dict[str, Any]) -> str:
 
 
 def matmul_precision() -> str:
-    """Set and return torch's precision of float32 products on this CPU: the fastest that is float32.
+    """Set and return torch's precision of float32 products on this CPU: the fastest that really is float32.
 
-    `medium` sends them to oneDNN; on some CPUs (with AMX) that means bfloat16, so it is kept only if exact.
+    `medium` uses oneDNN, which on some CPUs (with AMX) computes in bfloat16, so it is kept only if exact.
     """
     import torch
 
@@ -84,9 +84,9 @@ def matmul_precision() -> str:
 
 
 def _memory() -> dict[str, Any]:
-    """Who hands out memory: a library that was preloaded (docs/speed.md), or glibc.
+    """The memory allocator: a preloaded library (docs/speed.md), or glibc.
 
-    glibc is told to keep big blocks for reuse: giving each back to the system costs page faults in every step.
+    glibc is set to keep large blocks for reuse, because returning them to the system costs page faults in every step.
     """
     try:
         loaded = ctypes.CDLL(None)

@@ -22,7 +22,7 @@ class RunProgress:
         self._origin = (0.0, 0)
 
     def start(self, step: int, steps: int) -> None:
-        """Begin at `step` of `steps`."""
+        """Start at `step` of `steps`."""
         if not self.enabled or not sys.stderr.isatty():
             return
         self.bar = Progress(
@@ -59,6 +59,6 @@ class RunProgress:
         self.console.print(" · ".join(words), highlight=False, soft_wrap=self.bar is None)
 
     def close(self) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
         if self.bar is not None:
             self.bar.stop()

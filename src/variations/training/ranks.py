@@ -1,4 +1,4 @@
-"""What the processes of a run (ranks, one per device) tell each other besides gradients."""
+"""Communication between the processes of a run (ranks, one per device) besides gradients."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -10,9 +10,9 @@ from torch import Tensor, distributed
 
 
 class Ranks:
-    """Sums and maxima of plain numbers over all ranks, through the CPU, so that no process waits for a device.
+    """Sums and maxima of plain numbers over all ranks, on the CPU, so that no process waits for a device.
 
-    Every rank makes the same calls in the same order. With one rank each call returns what it was given.
+    Every rank makes the same calls in the same order. With one rank, each call returns its argument.
     """
 
     def __init__(self, world: int = 1) -> None:
@@ -45,11 +45,11 @@ class Ranks:
 
 
 class Place:
-    """Where an experiment computes (`tasks/base.py`): the device and the precision of a trainer, and its ranks.
+    """Where an experiment computes (`tasks/base.py`): a trainer's device and precision, and its ranks.
 
     Args:
-        trainer: Lightning's.
-        alone: The other ranks have ended, and this one does what is left.
+        trainer: Lightning's trainer.
+        alone: Whether the other ranks have ended, and this one does the rest.
     """
 
     def __init__(self, trainer: pl.Trainer, *, alone: bool = False) -> None:
@@ -58,7 +58,7 @@ class Place:
         self._strategy, self._plugin = trainer.strategy, trainer.precision_plugin
 
     def precision(self) -> AbstractContextManager[Any]:
-        """Within it, the forward pass computes as `trainer.precision` says."""
+        """A context in which forward passes use `trainer.precision`."""
         return self._plugin.forward_context()
 
     def reduce(self, values: Tensor) -> Tensor:

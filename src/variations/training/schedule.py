@@ -1,4 +1,4 @@
-"""The optimiser and its learning rates: Adam or SGD, each parameter group under its own schedule."""
+"""The optimiser and its learning rates: Adam or SGD, each parameter group with its own schedule."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,10 +12,10 @@ from variations.tasks.base import ParameterGroup
 def optimizer(
     groups: Sequence[ParameterGroup], config: RunConfig
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LambdaLR]:
-    """The recipe's optimiser over the parameter groups, and their rates, which are stepped once per update."""
+    """The recipe's optimiser over the parameter groups, and their schedules, which advance once per update."""
     recipe = config.recipe
     learned = [{"name": group.name, "params": group.parameters, **group.options} for group in groups]
-    # The schedules give the rates themselves, so lr is 1.
+    # The schedules give absolute rates, so lr is 1.
     common: dict[str, Any] = {"lr": 1.0, "weight_decay": recipe.weight_decay, "fused": config.profile != "reference"}
     made: torch.optim.Optimizer
     if recipe.optimizer == "sgd":

@@ -1,7 +1,7 @@
-"""One update of the weights, on one page: read `Step.training_step` and `Step.update_weights` from top to bottom.
+"""One update of the weights: read `Step.training_step` and `Step.update_weights` from top to bottom.
 
-An update is the same however its items were cut into batches and shared among ranks: gradients are of the sum of the
-loss over all of them, divided by the number of units it is a sum over (target tokens, questions, …).
+An update does not depend on how its items are divided into batches and among ranks: the gradient is that of the loss
+summed over all items, divided by the number of units (target tokens, questions, …).
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -24,13 +24,13 @@ from variations.training.update import Update, Window
 
 
 class Step(pl.LightningModule):
-    """An experiment under Lightning.
+    """An experiment as a LightningModule.
 
     Args:
         config: The run's configuration.
-        task: What the experiment is one of.
+        task: The experiment's task.
         experiment: The network, newly initialised, and its loss.
-        accumulate: Batches of each rank that make one update.
+        accumulate: Number of batches per rank in one update.
     """
 
     def __init__(self, config: RunConfig, task: Task, experiment: Experiment, accumulate: int = 1) -> None:
@@ -44,14 +44,14 @@ class Step(pl.LightningModule):
         self.update = Update()
         self.groups = experiment.parameter_groups()
         self.validated_step = -1
-        """The update that was last followed by a validation."""
+        """The update after which the last validation was made."""
 
     def training_step(self, batch: Any, batch_idx: int) -> None:
-        """Add a batch's gradient to the update's, and after the last of its batches apply it."""
+        """Add a batch's gradient to the update's; after its last batch, apply the update."""
         seed = self.seed(batch_idx)
         torch.manual_seed(seed)
         self.update.begin(batch, seed, self.experiment.count(batch))
-        done = batch_idx + 1  # `trainer.is_last_batch` counts from where a continued run began
+        done = batch_idx + 1  # `trainer.is_last_batch` counts from the start of a continued run
         last = done % self.accumulate == 0 or done >= self.trainer.num_training_batches
         with nullcontext() if last else self._gradients_of_this_rank():
             try:
@@ -61,20 +61,20 @@ class Step(pl.LightningModule):
                 exhausted = True
             else:
                 exhausted = False
-            if exhausted:  # outside of `except`, which would hold on to the memory of the failed attempt
+            if exhausted:  # outside of `except`, which would keep the memory of the failed attempt alive
                 work = (self._forget, self.forward_backward, self.experiment, self.task.smaller)
                 self.budget.oom_splits += memory.accumulate(self.update.batches, *work)
         if last:
             self.update_weights()
 
     def forward_backward(self, batch: Any) -> None:
-        """Add the gradient of a batch: of the sum of its loss, or of the update's mean if that is known already."""
+        """Add the gradient of a batch's summed loss, or of the update's mean loss if its divisor is already known."""
         with self.place.precision():
             losses = self.experiment.losses(batch)
         self.update.sums.append(torch.stack([loss.detach() for loss in losses]).double())
-        # Dividing the loss of an update of one batch costs nothing; dividing its gradients is one more pass over them.
+        # Dividing the loss of a single-batch update is free; dividing its gradients takes a further pass over them.
         share = torch.full_like(losses[0], 1 / self._units(self.update.counts)) if self._alone() else None
-        with torch.autocast(self.device.type, enabled=False):  # backward kernels take their types from the forward pass
+        with torch.autocast(self.device.type, enabled=False):  # the backward pass uses the forward pass's types
             self.manual_backward(losses[0], gradient=share)
 
     def update_weights(self) -> None:
@@ -94,10 +94,10 @@ class Step(pl.LightningModule):
         self.budget.add(counted)
         if skipped:
             self.budget.nan_steps += 1
-            self.zero_grad(set_to_none=True)  # Adam leaves weights without a gradient, and their moments, alone
+            self.zero_grad(set_to_none=True)  # Adam skips weights without a gradient, and their moments
         else:
             self.window.add(self.place.reduce(own), self._units(counted))
-            if self.config.recipe.clip:  # Lightning does not clip for a fused optimiser under bf16-mixed
+            if self.config.recipe.clip:  # Lightning does not clip for a fused optimiser with bf16-mixed
                 torch.nn.utils.clip_grads_with_norm_(self.parameters(), self.config.recipe.clip, norm)
         optimizer, rates = self.optimizers(), self.lr_schedulers()
         optimizer.step()  # type: ignore[union-attr]  # one optimiser, one schedule for each of its groups
@@ -110,16 +110,16 @@ class Step(pl.LightningModule):
         self.update = Update()
 
     def seed(self, batch_idx: int) -> int:
-        """Seed of a batch's random numbers, from its place in the data: a continued run draws the same.
+        """The seed of a batch's random numbers, from its place in the data, so that a continued run draws the same.
 
-        Two devices take their batches in turn, so they draw what one device draws for the same batches.
+        Several devices take batches in turn, so they draw the same numbers as one device for the same batches.
         """
         place = batch_idx * self.trainer.world_size + self.global_rank
         sequence = np.random.SeedSequence([self.config.seed, self.current_epoch, place])
         return int(sequence.generate_state(1, np.uint64)[0])
 
     def validate(self) -> dict[str, float]:
-        """Measure the present weights; the mode and the random numbers of training stay as they are."""
+        """Evaluate the current weights without affecting training's mode and random numbers."""
         training = self.training
         self.eval()
         try:
@@ -128,11 +128,11 @@ class Step(pl.LightningModule):
             self.train(training)
 
     def rate(self, step: int) -> float:
-        """Learning rate of the first group in update `step`."""
+        """The learning rate of the first group in update `step`."""
         return self.groups[0].rate(step)
 
     def on_fit_start(self) -> None:
-        """Meet the other ranks, and see what the device can do."""
+        """Connect to the other ranks, and check what the device supports."""
         self.ranks = Ranks(self.trainer.world_size)
         self.place = Place(self.trainer)
         self.guard = Guard(self.config.trainer.max_nan_steps, self.device.type == "cpu", self.ranks)
@@ -141,7 +141,7 @@ class Step(pl.LightningModule):
             self.average.start(self.model)
 
     def configure_optimizers(self) -> Any:
-        """Adam over the experiment's parameter groups, each under its own schedule, stepped once per update."""
+        """Adam over the experiment's parameter groups, each with its own schedule, which advances once per update."""
         optimizer, rates = schedule.optimizer(self.groups, self.config)
         return {"optimizer": optimizer, "lr_scheduler": rates}
 
@@ -152,7 +152,7 @@ class Step(pl.LightningModule):
         return self.trainer.world_size == 1 and self.accumulate == 1
 
     def _gradients_of_this_rank(self) -> AbstractContextManager[Any]:
-        """Within it, DDP does not average gradients over ranks."""
+        """A context in which DDP does not average gradients over ranks."""
         blocked: Any = getattr(self.trainer.strategy, "block_backward_sync", nullcontext)
         context: AbstractContextManager[Any] = blocked()
         return context
@@ -164,11 +164,11 @@ class Step(pl.LightningModule):
     def _only_out_of_memory(self, error: Exception) -> None:
         if not memory.is_exhausted(error):
             raise error
-        if self.trainer.world_size > 1:  # the other ranks wait for this one's gradients, of whole batches
+        if self.trainer.world_size > 1:  # the other ranks wait for this one's gradients of whole batches
             raise memory.failure(f"on rank {self.global_rank}", self.task.smaller) from error
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Add the totals to what Lightning stores."""
+        """Add the totals to Lightning's checkpoint."""
         checkpoint["variations"] = {
             "budget": self.budget.state(),
             "window": self.window.state(),
@@ -177,10 +177,10 @@ class Step(pl.LightningModule):
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Take the totals up again.
+        """Restore the totals.
 
         Raises:
-            UserError: the run was cut into other batches or among other devices.
+            UserError: the run had other batches or other devices.
         """
         state = checkpoint["variations"]
         if state["shares"] != self._shares():

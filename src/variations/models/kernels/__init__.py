@@ -1,7 +1,7 @@
-"""Engines: the arithmetic that a device may do in more than one way (attention, dropout, the sum over branches).
+"""Kernels for operations with several implementations: attention, dropout, the sum over branches.
 
-`Reference` is plain torch, and says what each function computes. `FastCPU` and `FusedGPU` compute the same functions
-with less memory traffic. Which one a model uses is decided once, when it is built, and never inside a layer.
+`Reference` is plain torch, and defines what each function computes. `FastCPU` and `FusedGPU` compute the same functions
+with less memory traffic. The choice is made once, when a model is built, and never inside a layer.
 """
 
 from variations.models.kernels.cpu import FastCPU
@@ -13,8 +13,8 @@ def choose(profile: str, device: str) -> Reference:
     """The kernels for a device type.
 
     Args:
-        profile: `reference`: torch's own. `auto`: the fastest that have been tried on this kind of device.
-            `experimental`: on a GPU `FusedGPU`, which has only been tested on CPUs.
+        profile: `reference`: torch's own. `auto`: the fastest that have been tested on this kind of device.
+            `experimental`: on a GPU `FusedGPU`, which has been tested only on CPUs.
         device: `cpu` or `cuda`.
     """
     if device == "cpu" and profile != "reference":

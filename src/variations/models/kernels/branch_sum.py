@@ -1,8 +1,8 @@
 """g = Σ_i α_i relu(head_i C_i + b_i): the elementwise part of the composed Weighted Transformer (docs/paper.md).
 
-Kept by plain autograd, the M activations of width f would cost M·f numbers per token, and M trips to memory and
-back. Here the tokens are worked in blocks that stay in a shared cache, nothing of width M·f is ever stored, and the
-backward pass computes each block again. `benchmarks/branch_forms.py` measures what the block's size does. On a GPU
+Plain autograd would store the M activations of width f, M·f numbers per token, with M round trips to memory. Here the
+tokens are processed in blocks that stay in a shared cache, nothing of width M·f is ever stored, and the backward pass
+recomputes each block. `benchmarks/branch_forms.py` measures the effect of the block size. On a GPU
 `gpu.FusedGPU` does the same in one kernel (`branch_sum_triton`).
 
 Shapes: M branches, n tokens, heads of width w, f the FFN's width.
@@ -18,10 +18,10 @@ from torch.nn import functional as F
 Dropout = Callable[[Tensor], Tensor]
 
 BLOCK_BYTES = 1 << 22
-"""Size of one branch's block of activations. Smaller ones stay in nearer caches but make flat products, which cost more
-than the trips to a shared cache do; see `benchmarks/branch_forms.py`."""
+"""Size of one branch's block of activations. Smaller blocks fit into faster caches, but their flat products cost more
+than traffic with a shared cache; see `benchmarks/branch_forms.py`."""
 FEW = 1 << 22
-"""Activations of all branches that are still computed in one batched product where no gradient is wanted."""
+"""Largest number of activations of all branches that are computed in one batched product if no gradient is needed."""
 
 
 def branch_sum(
@@ -40,9 +40,9 @@ def branch_sum(
         C: (M, w, f).
         bias: (1 or M, f), or None.
         base: (n, f) added to every branch, or None.
-        alpha: (1 or n, M) weights, the same for all tokens or not.
-        dropout: Applied to each branch's activations; then all of them are kept for the backward pass, because their
-            masks must be.
+        alpha: (1 or n, M) weights, equal for all tokens or not.
+        dropout: Applied to each branch's activations; all of them are then stored for the backward pass, because their
+            masks are needed.
 
     Returns:
         (n, f).
@@ -54,8 +54,8 @@ def branch_sum(
         return _batched(heads, C, bias, base, alpha)
     w = heads.size(-1)
     if bias is not None:
-        # The bias as one more row of C, met by a column of ones: no passes of its own over the activations, neither to
-        # add it nor to sum its gradient.
+        # The bias as a further row of C, with a column of ones: adding it and summing its gradient then need no further
+        # passes over the activations.
         heads = torch.cat([heads, heads.new_ones(()).expand(*heads.shape[:2], 1)], dim=-1)
         C = torch.cat([C, bias[:, None].expand(C.size(0), 1, -1)], dim=1)
     out: Tensor = _BranchSum.apply(heads, C, base, alpha, w)
@@ -65,7 +65,7 @@ def branch_sum(
 def autocast(
     heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-    """The same tensors in the type that autocast asks for, if it is on."""
+    """The same tensors, in autocast's type if it is enabled."""
     device = heads.device.type
     if not torch.is_autocast_enabled(device):
         return heads, C, bias, base
@@ -75,7 +75,7 @@ def autocast(
 
 
 def _batched(heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None, alpha: Tensor) -> Tensor:
-    """All branches at once: a step of decoding has too few tokens to be worth a loop."""
+    """All branches at once: a decoding step has too few tokens for a loop to pay off."""
     # z: (M, n, f)
     z = torch.bmm(heads, C) if bias is None else torch.baddbmm(bias[:, None].to(heads.dtype), heads, C)
     z = z.relu_() if base is None else z.add_(base).relu_()
@@ -114,7 +114,7 @@ class _BranchSum(torch.autograd.Function):
         M, n, _ = heads.shape
         g, z, total = heads.new_empty(n, C.size(2)), _buffer(n, C), _buffer(n, C, _wide(C))
         common = alpha.size(0) == 1
-        # On a GPU reading the weights would wait for the device; there they are multiplied as tensors.
+        # On a GPU, reading the weights would be a host synchronisation; there they are multiplied as tensors.
         scalars = alpha[0].tolist() if common and heads.device.type == "cpu" else None
         for block in _blocks(n, C):
             rows = block.stop - block.start
@@ -135,8 +135,8 @@ class _BranchSum(torch.autograd.Function):
         """With s_i = dg where z_i > 0, and 0 elsewhere, everything else follows from products of s_i.
 
         d head_i = α_i s_i C_iᵀ;  d C_i = head_iᵀ (α_i s_i);  d base = Σ_i α_i s_i;  and since relu(z) = z where s is
-        not 0, d α_i = Σ s_i·z_i = Σ head_i·(s_i C_iᵀ) + s_i·base. Where α_i is the same for all tokens it waits until
-        the sums over tokens are done, and then d α_i = Σ (head_iᵀ s_i)·C_i + s_i·base.
+        not 0, d α_i = Σ s_i·z_i = Σ head_i·(s_i C_iᵀ) + s_i·base. If α_i is equal for all tokens, it is applied after
+        the sums over tokens, and then d α_i = Σ (head_iᵀ s_i)·C_i + s_i·base.
         """
         heads, C, base, alpha = ctx.saved_tensors
         M, n, _ = heads.shape
@@ -170,7 +170,7 @@ class _BranchSum(torch.autograd.Function):
 
 
 def _wide(C: Tensor) -> torch.dtype:
-    """Type of sums over tokens and over branches."""
+    """Accumulation type of sums over tokens and over branches."""
     return torch.float64 if C.dtype == torch.float64 else torch.float32
 
 
@@ -184,7 +184,7 @@ def _blocks(n: int, C: Tensor) -> Iterator[slice]:
 
 
 def _buffer(n: int, C: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """Room for one block, used again for all: fresh memory would not be in cache."""
+    """A buffer for one block, reused for all blocks because new memory would not be in cache."""
     return C.new_empty(min(_rows(C), n), C.size(2), dtype=dtype)
 
 

@@ -1,7 +1,7 @@
-"""`branch_sum` in one fused kernel per pass, for GPUs: nothing of width M·f ever leaves the chip.
+"""`branch_sum` in one fused kernel per pass, for GPUs: nothing of width M·f is written to memory.
 
-The forward kernel keeps one tile of Σ_i α_i relu(z_i), z_i = head_i C_i + b_i + base, in registers while it goes
-through the branches. The backward kernels compute z_i again, tile by tile. Sums have a fixed order (no atomics), so
+The forward kernel keeps one tile of Σ_i α_i relu(z_i), z_i = head_i C_i + b_i + base, in registers while it loops
+over the branches. The backward kernels compute z_i again, tile by tile. Sums have a fixed order (no atomics), so
 equal input gives equal output. Import this module only where Triton is installed; on a CPU it
 runs in Triton's interpreter (TRITON_INTERPRET=1), which is how the tests compare it with the reference.
 
@@ -16,9 +16,9 @@ import triton.language as tl
 from torch import Tensor
 
 TOKENS, COLUMNS = 64, 64
-"""Tile of the activations; not tuned."""
+"""Tile sizes of the activations; not tuned."""
 PROGRAMS = 512
-"""Programs wanted for the gradient of C: a few for each of a large GPU's processors."""
+"""Target number of programs for the gradient of C: a few for each processor of a large GPU."""
 
 
 @triton.jit
@@ -87,7 +87,7 @@ def _sum_kernel(
         value = z
         if GRADIENT:
             value = tl.load(dg + place, inside, 0.0).to(tl.float32)
-        total += a[:, None] * tl.where(z <= 0, 0.0, value)  # so that a NaN stays one
+        total += a[:, None] * tl.where(z <= 0, 0.0, value)  # preserves NaN
     tl.store(out + place, total.to(out.dtype.element_ty), inside)
 
 
@@ -114,7 +114,7 @@ def _heads_kernel(
     BF: tl.constexpr,
     W: tl.constexpr,
 ):
-    """With s_i = dg where z_i > 0: d head_i = α_i s_i C_iᵀ and, of each token, d α_i = Σ s_i·z_i."""
+    """With s_i = dg where z_i > 0: d head_i = α_i s_i C_iᵀ and, for each token, d α_i = Σ s_i·z_i."""
     rows, i = (tl.program_id(0) * BN + tl.arange(0, BN)).to(tl.int64), tl.program_id(1).to(tl.int64)
     k = tl.arange(0, W)
     along, from_z = tl.zeros((BN, W), tl.float32), tl.zeros((BN,), tl.float32)
@@ -174,7 +174,7 @@ def _matrices_kernel(
 
 
 def branch_sum(heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None, alpha: Tensor) -> Tensor:
-    """Σ_i α_i relu(head_i C_i + bias_i + base), shapes as in `kernels.branch_sum`; all but α of one type."""
+    """Σ_i α_i relu(head_i C_i + bias_i + base), shapes as in `kernels.branch_sum`; all but α have the same type."""
     out: Tensor = _Fused.apply(heads, C, bias, base, alpha)
     return out
 
@@ -223,7 +223,7 @@ def _sum(
 
 
 def _strides(bias: Tensor | None, alpha: Tensor) -> tuple[int, int]:
-    """Distance between branches in `bias`, and between tokens in `alpha`: 0 where all share the same."""
+    """Distance between branches in `bias`, and between tokens in `alpha`: 0 if all share the same values."""
     own_bias = bias is not None and bias.size(0) > 1
     return bias.size(1) if bias is not None and own_bias else 0, alpha.size(1) if alpha.size(0) > 1 else 0
 

@@ -17,7 +17,7 @@ class FastCPU(Reference):
     name = "fast_cpu"
 
     def attention(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, dropout: float) -> Tensor:
-        """See `Reference.attention`. Long sequences go to torch's kernel, which needs no T × S matrix."""
+        """See `Reference.attention`. For long sequences, torch's kernel is used, which needs no T × S matrix."""
         if q.size(2) * k.size(2) > 512 * 512:
             return super().attention(q, k, v, mask, causal, dropout)
         if causal and q.size(2) > 1:
@@ -36,10 +36,10 @@ class FastCPU(Reference):
 
 @contextmanager
 def _native_products() -> Iterator[None]:
-    """Leave oneDNN out of it, outside of training.
+    """Disable oneDNN outside of training.
 
-    It compiles each product of a new shape, and the keys of a decoding step are one more than those of the step before:
-    decoding W3 of `make bench` is a sixth faster without it, and 256 tokens out take a tenth of the memory.
+    oneDNN compiles each product of a new shape, and each decoding step has one key more than the step before. Without
+    it, decoding W3 of `make bench` is a sixth faster, and decoding 256 tokens takes a tenth of the memory.
     """
     precision = torch.get_float32_matmul_precision()
     if torch.is_grad_enabled() or precision == "highest":
@@ -53,7 +53,7 @@ def _native_products() -> Iterator[None]:
 
 
 class _Softmax(torch.autograd.Function):
-    """Softmax over the last axis in float32 at least.
+    """Softmax over the last axis in at least float32.
 
     torch's kernel works along the axis, which is slow when it is shorter than a vector register (3.9 ms against 0.7 ms
     for 292 x 4 x 14 x 14 on one core with AVX-512); there, whole-tensor operations are used instead.
@@ -86,7 +86,7 @@ class _Softmax(torch.autograd.Function):
 class _ByteDropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, threshold: int) -> Tensor:  # type: ignore[no-untyped-def]
-        # Eight masks for each call of the generator, which is what dropout costs on a CPU.
+        # Eight masks from each call of the generator, which is the main cost of dropout on a CPU.
         words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64, device=x.device).random_(-(2**63), None)
         kept = (words.view(torch.uint8)[: x.numel()] >= threshold).view(x.shape)
         ctx.save_for_backward(kept)

@@ -11,7 +11,7 @@ from variations.models.kernels.segments import Packed
 
 
 class Reference:
-    """torch's own kernels: what the others must agree with."""
+    """torch's own kernels, with which the others must agree."""
 
     name = "reference"
 
@@ -22,24 +22,24 @@ class Reference:
             q: (B, h, T, d_k).
             k: (B, h, S, d_k).
             v: (B, h, S, d_v).
-            mask: True where a key may be seen, broadcastable to (B, h, T, S); None if all may.
-            causal: Query t sees keys up to S - T + t.
+            mask: True where a key is visible, broadcastable to (B, h, T, S); None if all are.
+            causal: Query t attends to keys up to S - T + t.
             dropout: Rate on the attention weights; 0 outside training.
 
         Returns:
             (B, h, T, d_v).
         """
-        causal = causal and q.size(2) > 1  # one query is the last position and sees all
+        causal = causal and q.size(2) > 1  # a single query is the last position, and attends to all
         if causal and (mask is not None or q.size(2) != k.size(2)):
             mask, causal = with_causal(mask, q, k), False
         return F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal=causal)
 
     def packed_attention(self, q: Tensor, k: Tensor, v: Tensor, packed: Packed, causal: bool, dropout: float) -> Tensor:
-        """`attention` within each segment: (1, h, N, ·) to (1, h, N, d_v); here by padding again."""
+        """`attention` within each segment: (1, h, N, ·) to (1, h, N, d_v); here by restoring the padding."""
         return packed.apart(lambda q, k, v, mask: self.attention(q, k, v, mask, causal, dropout), q, k, v)
 
     def dropout(self, x: Tensor, rate: float) -> Tensor:
-        """Zero elements of `x` at `rate` and scale the others by 1 / (1 - rate); call it in training only."""
+        """Zero elements of `x` at `rate` and scale the others by 1 / (1 - rate); for training only."""
         return F.dropout(x, rate) if rate else x
 
     def branch_sum(
@@ -51,7 +51,7 @@ class Reference:
 
 
 def with_causal(mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor:
-    """`mask`, and no look ahead: the T queries are the last of the S positions. (T, S), or as `mask`."""
+    """`mask` combined with the causal mask; the T queries are the last of the S positions. (T, S), or as `mask`."""
     queries, keys = q.size(2), k.size(2)
     seen = torch.ones(queries, keys, dtype=torch.bool, device=q.device).tril(keys - queries)
     return seen if mask is None else mask & seen

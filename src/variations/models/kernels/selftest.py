@@ -1,4 +1,4 @@
-"""Self-tests of kernels: does one run on this device, and does it agree with torch's?"""
+"""Self-tests of kernels: whether one runs on this device and agrees with torch's."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -12,15 +12,15 @@ Form = Callable[..., Tensor]
 
 
 def agrees(fast: Form, plain: Form, tensors: Sequence[Tensor], most: float, *, what: str, instead: str) -> bool:
-    """Whether two forms give the same values and gradients; warns if not.
+    """Whether two implementations give the same values and gradients; warns if not.
 
     Args:
-        fast: Under test.
+        fast: The implementation under test.
         plain: The reference.
-        tensors: What both are called with; all get gradients.
-        most: Largest relative error of the value or of a gradient, as a whole.
-        what: Names what is tested, for the warning.
-        instead: What is done without it, for the warning.
+        tensors: Arguments of both; gradients are computed for all of them.
+        most: Largest relative error allowed, in norm, for the value and each gradient.
+        what: What is tested, for the warning.
+        instead: What is used instead, for the warning.
     """
     tensors = [tensor.detach().requires_grad_() for tensor in tensors]
     try:
@@ -30,14 +30,14 @@ def agrees(fast: Form, plain: Form, tensors: Sequence[Tensor], most: float, *, w
         return False
     pairs = zip(found, _results(plain, tensors), strict=True)
     errors = [float((a - b).float().norm() / b.float().norm()) for a, b in pairs]
-    if all(error <= most for error in errors):  # not if one is NaN
+    if all(error <= most for error in errors):  # false if one is NaN
         return True
     log.warning("%s is wrong here (errors %s); %s.", what, errors, instead)
     return False
 
 
 def drawing(device: torch.device, dtype: torch.dtype) -> Callable[..., Tensor]:
-    """Makes normal random tensors of a shape, and leaves the run's random numbers alone."""
+    """A function that draws normal random tensors of a shape without affecting the run's random numbers."""
     generator = torch.Generator(device).manual_seed(0)
     return lambda *shape: torch.randn(shape, generator=generator, device=device).to(dtype)
 

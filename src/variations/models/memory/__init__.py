@@ -1,1 +1,1 @@
-"""Networks that read a memory of sentences to answer a question (MemNN, MemN2N, DMN) and their baselines."""
+"""Memory networks for question answering (MemNN, MemN2N, DMN) and their baselines."""

@@ -1,4 +1,4 @@
-"""What the networks that read stories have in common: R of them side by side, each with its own seed."""
+"""Base of the networks that answer questions about stories: R of them in parallel, each with its own seed."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -17,8 +17,8 @@ EMPTY = 0
 class Reader(nn.Module):
     """R networks that answer questions about stories.
 
-    The first axis of every parameter is the restart, and no restart's answers depend on another's parameters: sums
-    over restarts have the gradients that each would have alone.
+    The first axis of every parameter is the restart, and no restart's answers depend on another's parameters, so a sum
+    over restarts has the same gradients as each restart by itself.
     """
 
     @classmethod
@@ -38,32 +38,32 @@ class Reader(nn.Module):
         raise UserError(f"{cls.__module__}:{cls.__name__} does not define from_config, which makes the network.")
 
     def forward(self, stories: Stories) -> tuple[Tensor, list[Tensor]]:
-        """Scores of the answers (R, B, words or more), and for each hop or pass how much it reads of each slot.
+        """Scores of the answers (R, B, at least words), and for each hop or pass its attention over the slots.
 
-        The latter are (R, B, n), or none for a network that has no such thing.
+        The latter are (R, B, n) each, or an empty list for a network without attention.
         """
         raise NotImplementedError
 
     def loss(self, stories: Stories) -> Tensor:
-        """(R) the sum over the batch of what is minimised; here the cross-entropy of the answers."""
+        """(R) the training loss, summed over the batch; here the cross-entropy of the answers."""
         scores, _reads = self(stories)
         return answer_loss(scores, stories)
 
     def after_update(self) -> None:
-        """What follows an update of the parameters; here nothing."""
+        """Restore constraints after an update of the parameters; here there are none."""
 
 
 def answer_loss(scores: Tensor, stories: Stories, each: bool = False) -> Tensor:
-    """(R) the cross-entropy of the answers in nats, summed over the batch; `each`: (R, B), of each question."""
+    """(R) the cross-entropy of the answers in nats, summed over the batch; with `each` (R, B), for each question."""
     losses = cross_entropy(scores.mT, stories.answers, reduction="none")
     return losses if each else losses.sum(1)
 
 
 @torch.no_grad()
 def initialise(module: nn.Module, seeds: Sequence[int], deviation: float | None = None) -> None:
-    """Fill each restart's parameters from its own seed: N(0, deviation), or without one U(-1/√fan-in, 1/√fan-in).
+    """Initialise each restart's parameters from its own seed: N(0, deviation), by default U(-1/√fan-in, 1/√fan-in).
 
-    Parameters are (R, fan-in, fan-out); the fan-in of an embedding is its dimension, and biases (R, 1, n) become 0.
+    Parameters are (R, fan-in, fan-out); the fan-in of an embedding is its dimension. Biases (R, 1, n) are set to 0.
     """
     for restart, seed in enumerate(seeds):
         generator = torch.Generator().manual_seed(seed)

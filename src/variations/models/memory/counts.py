@@ -1,4 +1,4 @@
-"""The words of many sentences as a sparse matrix, and its products: the two things a memory network does with them."""
+"""The words of many sentences as a sparse matrix X, and its two products in a memory network."""
 
 import warnings
 from typing import Any
@@ -8,15 +8,15 @@ from torch import Tensor
 
 
 class WordCounts:
-    """X: each row a sentence, each column a word of the vocabulary *of one question*, its value the word's weight.
+    """X: a row for each sentence, a column for each word *of one question's vocabulary*; values are the words' weights.
 
     A row has as many entries as the sentence has words, so X is stored by rows (CSR). A column stands for
-    (restart, question, word), because each question of a batch has a state, and therefore word scores, of its own.
+    (restart, question, word), because each question of a batch has its own state and therefore its own word scores.
 
     Args:
-        columns: (N, w) of each sentence's words.
-        values: (N, w) or what extends to it.
-        width: columns in all.
+        columns: (N, w), the columns of each sentence's words.
+        values: broadcastable to (N, w).
+        width: total number of columns.
     """
 
     def __init__(self, columns: Tensor, values: Tensor, width: int) -> None:
@@ -24,18 +24,18 @@ class WordCounts:
         self.columns, self.values = columns.flatten(), values.expand(N, w)
         self.width = width
         starts = torch.arange(0, N * w + 1, w, device=columns.device)
-        with warnings.catch_warnings():  # torch calls its sparse layouts a beta; what is used of them is tested
+        with warnings.catch_warnings():  # torch calls sparse layouts a beta feature; what is used here is tested
             warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
             self.rows = torch.sparse_csr_tensor(
                 starts, self.columns, self.values.reshape(-1), (N, width), check_invariants=False
             )
 
     def of_sentences(self, q: Tensor) -> Tensor:
-        """X q (N): the sum of each sentence's words' numbers; q (width)."""
+        """X q (N): for each sentence the weighted sum of its words' values; q (width)."""
         return self.rows @ q
 
     def of_words(self, p: Tensor) -> Tensor:
-        """Xᵀ p (width): how much of each word is read, when p_i is read of sentence i; p (N)."""
+        """Xᵀ p (width): the weight of each word if sentence i has weight p_i; p (N)."""
         spread = (p.unsqueeze(1) * self.values).flatten()
         return p.new_zeros(self.width).scatter_add_(0, self.columns, spread)
 

@@ -1,6 +1,6 @@
-"""The episode of a DMN: what one pass makes of the sentences and of the gates' scores for them.
+"""The episode of a DMN: the result e of one pass over the sentences, from the gates' scores.
 
-Two forms, each with what its gates are taught. Both are of the paper; the first is its simpler one for bAbI.
+There are two forms, each with its supervision of the gates. Both are the paper's; the first is the simpler, for bAbI.
 """
 
 import torch
@@ -12,18 +12,18 @@ from variations.models.memory.stories import Stories
 
 
 class Episode(nn.Module):
-    """One of the forms. `c` (R, B, k, d) are the slots that a pass reads, the most recent sentence first."""
+    """Base of both forms. `c` (R, B, k, d) are the slots that a pass reads, the most recent sentence first."""
 
     def slots(self, c: Tensor, filled: Tensor) -> tuple[Tensor, Tensor]:
-        """The slots, and which of them hold something (R, B, k): here the sentences alone."""
+        """The slots, and which of them are filled (R, B, k): here only the sentences."""
         return c, filled
 
     def prepare(self, c: Tensor) -> Tensor:
-        """What all passes have in common; here the slots themselves."""
+        """What all passes share; here the slots themselves."""
         return c
 
     def weights(self, scores: Tensor, filled: Tensor) -> Tensor:
-        """How much a pass reads of each slot (R, B, k), from the gates' scores."""
+        """A pass's weights of the slots (R, B, k), from the gates' scores."""
         raise NotImplementedError
 
     def forward(self, prepared: Tensor, weights: Tensor) -> Tensor:
@@ -31,7 +31,7 @@ class Episode(nn.Module):
         raise NotImplementedError
 
     def wanted(self, stories: Stories, passes: int) -> list[Tensor]:
-        """What each pass is to read of each slot (R, B, k)."""
+        """The target weights of the slots (R, B, k) for each pass."""
         raise NotImplementedError
 
     def loss(self, scores: Tensor, wanted: Tensor, filled: Tensor) -> Tensor:
@@ -42,8 +42,8 @@ class Episode(nn.Module):
 class SoftmaxSum(Episode):
     """e = Σ_t softmax(g)_t c_t (section 4.1, for bAbI; from memory).
 
-    One more slot comes after the sentences: a learned vector, the mark that ends the passes (section 2.3). Passes that
-    come after the last supporting fact are taught to read it.
+    A further slot comes after the sentences: a learned end-of-passes vector (section 2.3), the target of passes after
+    the last supporting fact.
     """
 
     def __init__(self, restarts: int, d: int) -> None:
@@ -51,8 +51,8 @@ class SoftmaxSum(Episode):
         self.mark = nn.Parameter(torch.empty(restarts, 1, d))
 
     def slots(self, c: Tensor, filled: Tensor) -> tuple[Tensor, Tensor]:
-        """The sentences and the mark."""
-        mark = self.mark.unsqueeze(1).expand(-1, c.shape[1], -1, -1)
+        """The sentences and the end-of-passes vector."""
+        mark = self.mark.unsqueeze(1).expand(-1, c.shape[1], -1, -1)  # (R, B, 1, d)
         return torch.cat([c, mark], 2), pad(filled, (0, 1), value=True)
 
     def weights(self, scores: Tensor, filled: Tensor) -> Tensor:
@@ -64,29 +64,29 @@ class SoftmaxSum(Episode):
         return (weights.unsqueeze(2) @ prepared).squeeze(2)
 
     def wanted(self, stories: Stories, passes: int) -> list[Tensor]:
-        """Pass i: the i-th supporting fact; the last pass: all others, in equal shares; without any left: the mark.
+        """Pass i: the i-th supporting fact; the last pass: all others in equal shares; if none is left: the end vector.
 
-        All are 0, and nothing is taught, where the fact has left the memory.
+        All weights are 0, without supervision, if the fact is no longer in memory.
         """
-        supports = pad(stories.supports, (0, 1))  # one column at least
+        supports = pad(stories.supports, (0, 1))  # (R, B, F + 1), at least one column
         order = torch.arange(1, supports.shape[2] + 1, device=supports.device)
         facts = ((supports > 0) * order).amax(2)  # (R, B)
-        named = supports.unsqueeze(-1) == torch.arange(1, stories.n + 1, device=supports.device)  # (R, B, F, n)
+        named = supports.unsqueeze(-1) == torch.arange(1, stories.n + 1, device=supports.device)  # (R, B, F + 1, n)
         targets = []
         for number in range(passes):
             until = None if number == passes - 1 else number + 1
-            share = named[:, :, number:until].any(2).to(self.mark.dtype)
+            share = named[:, :, number:until].any(2).to(self.mark.dtype)  # (R, B, n)
             share = share / share.sum(-1, keepdim=True).clamp(min=1)
             targets.append(torch.cat([share, (facts <= number).unsqueeze(-1)], -1))
         return targets
 
     def loss(self, scores: Tensor, wanted: Tensor, filled: Tensor) -> Tensor:
-        """Of the softmax."""
+        """The cross-entropy of the softmax."""
         return -(wanted * self._logarithms(scores, filled)).sum((1, 2))
 
     @staticmethod
     def _logarithms(scores: Tensor, filled: Tensor) -> Tensor:
-        least = torch.finfo(scores.dtype).min / 2  # finite: it is multiplied by a target of 0
+        least = torch.finfo(scores.dtype).min / 2  # finite, because it is multiplied by a target of 0
         return scores.masked_fill(~filled, least).log_softmax(-1)
 
 
@@ -106,9 +106,9 @@ class GatedGRU(Episode):
         return scores.sigmoid() * filled
 
     def forward(self, prepared: Tensor, weights: Tensor) -> Tensor:
-        """The state after the sentences, the oldest first, each let in by its gate."""
-        h = prepared.new_zeros(*prepared.shape[:2], self.gru.d)
-        gates = weights.unsqueeze(-1).unbind(2)
+        """The state after all sentences, oldest first, each gated."""
+        h = prepared.new_zeros(*prepared.shape[:2], self.gru.d)  # (R, B, d)
+        gates = weights.unsqueeze(-1).unbind(2)  # k of (R, B, 1)
         for sentence, gate in zip(reversed(prepared.unbind(2)), reversed(gates), strict=True):
             h = torch.lerp(h, self.gru.step(sentence, h), gate)
         return h
@@ -124,7 +124,7 @@ class GatedGRU(Episode):
         return [*first.unbind(2), *nothing, rest.any(2)] if F else [named.new_zeros(R, B, stories.n)] * passes
 
     def loss(self, scores: Tensor, wanted: Tensor, filled: Tensor) -> Tensor:
-        """Of each gate."""
+        """The binary cross-entropy of each gate."""
         each = binary_cross_entropy_with_logits(scores, wanted.to(scores.dtype), reduction="none")
         return (each * filled).sum((1, 2))
 

@@ -1,4 +1,4 @@
-"""The LSTM baseline: one LSTM reads the words of the story and then of the question, and its last state answers."""
+"""The LSTM baseline: one LSTM over the words of the story and then of the question; its last state gives the answer."""
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +15,9 @@ class LSTM(Reader):
     i, f, o = σ(W x + U h + b)    g = tanh(W x + U h + b)    c' = f ∘ c + i ∘ g    h' = o ∘ tanh(c')
 
     Args:
-        words: with the empty word.
-        d: of the states.
-        d_word: of word vectors.
+        words: vocabulary size, with the empty word.
+        d: dimension of the states.
+        d_word: dimension of word vectors.
         seeds: one for each restart.
     """
 
@@ -32,15 +32,15 @@ class LSTM(Reader):
         self.W_a = nn.Parameter(torch.empty(R, d, words))
         initialise(self, seeds)
         with torch.no_grad():
-            self.b[..., d : 2 * d] = 1  # what is in the cell stays there at first
+            self.b[..., d : 2 * d] = 1  # forget-gate bias: the cell initially keeps its contents
 
     def forward(self, stories: Stories) -> tuple[Tensor, list[Tensor]]:
-        """See `Reader.forward`; there are no reads."""
+        """See `Reader.forward`; there is no attention."""
         words = self.read_words(stories)
         last = (words != EMPTY).sum(-1, keepdim=True) - 1  # (R, B, 1)
         W, U, b = (_with_g_last(weights) for weights in (self.W, self.U, self.b))
         told, place, active = longest_first(words)
-        projected = lookup(torch.baddbmm(b, self.embedding, W), told, axis=1)
+        projected = lookup(torch.baddbmm(b, self.embedding, W), told, axis=1)  # (T, R, B, 4d)
         states: Tensor = LSTMScan.apply(projected, U, active)  # type: ignore[no-untyped-call]
         return states_at(states, place, last).squeeze(2) @ self.W_a, []
 
@@ -55,6 +55,6 @@ class LSTM(Reader):
 
 
 def _with_g_last(weights: Tensor) -> Tensor:
-    """The columns of i, f, g and o as those of i, f, o and g."""
+    """Reorder the columns i, f, g, o to i, f, o, g."""
     i, f, g, o = weights.chunk(4, -1)
     return torch.cat([i, f, o, g], -1)

@@ -1,31 +1,31 @@
-"""Memory networks, MemNN (Weston, Chopra, Bordes 2015), with extensions of the bAbI paper, R of them side by side.
+"""Memory networks, MemNN (Weston, Chopra, Bordes 2015), with extensions of the bAbI paper, R of them in parallel.
 
-I turns a sentence into a bag of features Φ; G writes it to the next slot; O looks for supporting facts, one after the
-other; R looks for the answer's word:
+I maps a sentence to a bag of features Φ; G writes it to the next slot; O selects supporting facts, one after the other;
+R selects the answer's word:
 
     o_1 = argmax_i s_O(x, m_i),    o_2 = argmax_i s_O([x, m_o1], m_i),   …   r = argmax_w s_R([x, m_o1, m_o2, …], w)
     s(x, y) = Φ_x(x)ᵀ Uᵀ U Φ_y(y)
 
-U has n × D entries, D = 3|W|: a word has one vector in the question, another in a fact
-found already, and a third in what is scored. O and R have a U each.
+U has n × D entries, D = 3|W|: a word has different vectors in the question, in a fact already found, and in a
+candidate. O and R have a U each.
 
-As it matters when a sentence was told, facts are compared in pairs (section 3.4): y is preferred to y' where
+To take the time of sentences into account, facts are compared in pairs (section 3.4): y is preferred to y' if
 
     s_Ot(x, y, y') = Φ_x(x)ᵀ Uᵀ U (Φ_y(y) - Φ_y(y') + Φ_t(x, y, y')) > 0
 
 with three features Φ_t: whether x is older than y, x older than y', y older than y' (x: the fact found last; the
-question is as new as can be). Training has the true facts o_1, … at hand (strong supervision) and minimises, for a
-margin γ, over all false facts ȳ and false words w̄
+question has age 0). Training knows the true facts o_1, … (strong supervision) and minimises, for a margin γ, over all
+false facts ȳ and false words w̄
 
     Σ_k Σ_ȳ max(0, γ - s_Ot(x_k, m_ok, ȳ)) + max(0, γ + s_Ot(x_k, ȳ, m_ok))  +  Σ_w̄ max(0, γ - s_R(x, r) + s_R(x, w̄)) .
 
-The authors sample one ȳ and one w̄ a time; at bAbI's sizes the sums themselves cost little.
+The authors sample one ȳ and one w̄ at a time; at bAbI's sizes the full sums cost little.
 
-Extensions (Weston et al. 2016, section 5): AM, a fact "none" that ends the search; NL, E(x) = tanh(W tanh(U Φ(x))) in
-place of U Φ(x). NG, n-grams, is a matter of the features: see `Vocabulary.build`.
+Extensions (Weston et al. 2016, section 5): AM, a fact "none" that ends the search; NL, E(x) = tanh(W tanh(U Φ(x)))
+instead of U Φ(x). NG, n-grams, changes only the features: see `Vocabulary.build`.
 
-With one identity for all found facts, R sees them as one bag, and cannot tell whether "kitchen" was in the first or in
-the second. With `ordered`, which the papers do not mention, the facts of each hop have an identity of their own:
+If all found facts have the same identity, they form one bag, and R cannot tell whether "kitchen" was in the first or
+in the second. With `ordered`, which the papers do not mention, the facts of each hop have a separate identity:
 D = (2 + k)|W|.
 
 Weak supervision (MemNN-WSH, Sukhbaatar et al. 2015, section 4.3, from memory) does without the true facts. Training
@@ -57,7 +57,7 @@ from variations.models.memory.base import EMPTY, Reader, initialise
 from variations.models.memory.stories import Stories
 
 QUESTION, FOUND, SCORED = range(3)
-"""Where a word occurs: the three identities of each. Further ones are of facts found in the second hop and later."""
+"""The three identities of a word, by where it occurs. Further identities are for facts found in later hops."""
 
 WEAK_HOPS = 2
 """Hops that weak supervision has a rule for."""
@@ -73,7 +73,7 @@ class Embedding(nn.Module):
         self.W = nn.Parameter(torch.empty(restarts, d, d)) if nonlinear else None
 
     def bag(self, identity: int, words: Tensor, restart: Tensor) -> Tensor:
-        """U Φ (N, d) of bags of words (N, J), each of a restart (N)."""
+        """U Φ (N, d) of bags of words (N, J); `restart` (N) is each bag's restart."""
         row = (restart * self.identities + identity) * self.words
         return embedding_bag(words + row.unsqueeze(1), self.U.flatten(0, 1), mode="sum")
 
@@ -98,9 +98,9 @@ class MemNN(Reader):
     """R memory networks.
 
     Args:
-        words: features of a sentence, with the empty word.
+        words: number of features, with the empty word.
         d: n, the dimension of the embeddings.
-        facts: k, the number of supporting facts that are looked for; with `adaptive`, the largest number.
+        facts: k, the number of supporting facts; with `adaptive`, the largest number.
         seeds: one for each restart.
         adaptive: AM.
         nonlinear: NL.
@@ -144,12 +144,12 @@ class MemNN(Reader):
     @final
     @torch.no_grad()
     def after_update(self) -> None:
-        """Set the empty word's vectors to 0 again."""
+        """Reset the empty word's vectors to 0."""
         for part in (self.output, self.response):
             part.U.unflatten(1, (-1, self.words))[:, :, EMPTY] = 0
 
     def forward(self, stories: Stories) -> tuple[Tensor, list[Tensor]]:
-        """See `Reader.forward`: what a hop reads is 1 for the fact found, and nothing for none."""
+        """See `Reader.forward`: a hop's attention is 1 for the fact found, and 0 everywhere for none."""
         search = _Search(self, stories)
         for _ in range(self.facts):
             search.follow(search.choose(search.compare()))
@@ -157,7 +157,7 @@ class MemNN(Reader):
         return search.respond(), [(fact.unsqueeze(-1) == slots).float() for fact in search.found]
 
     def loss(self, stories: Stories) -> Tensor:
-        """(R) the margin ranking sums, over the batch."""
+        """(R) the margin ranking loss, summed over the batch."""
         search = _Search(self, stories)
         ranks = self._strong(search) if self.answer_words is None else self._weak(search, self.answer_words)
         return torch.stack([*ranks, search.rank_words()]).sum(0)

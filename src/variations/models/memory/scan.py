@@ -1,9 +1,9 @@
-"""GRU and LSTM over all times as one operation each, with gradients by hand.
+"""GRU and LSTM over all times as one operation each, with hand-written gradients.
 
-A recurrence of small states costs more in starting operations than in arithmetic. What is not recurrent in a gradient
-is computed for all times at once, so that a step backward takes three operations (GRU) or seven (LSTM), and the
-gradient of U is one product. Texts that have ended are left out: `active` says how many of the B texts of each restart
-are read at each time, the longest first. States after the end of a text are 0 or arbitrary, and have no gradient.
+In a recurrence of small states, starting operations costs more than arithmetic. Therefore the non-recurrent part of the
+gradient is computed for all times at once; a backward step takes three operations (GRU) or seven (LSTM), and the
+gradient of U is one product. Texts that have ended are skipped: `active` is the number of the B texts of each restart,
+longest first, that are read at each time. States after the end of a text are 0 or arbitrary, and have no gradient.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 
 
 class GRUScan(torch.autograd.Function):
-    """States (T, R, B, d) from projected inputs (T, R, B, 3d) and U (R, d, 3d), beginning with 0."""
+    """States (T, R, B, d) from projected inputs (T, R, B, 3d) and U (R, d, 3d); the initial state is 0."""
 
     @staticmethod
     def forward(ctx: Any, projected: Tensor, U: Tensor, active: Sequence[int]) -> Tensor:
@@ -70,7 +70,7 @@ class GRUScan(torch.autograd.Function):
 
 
 class LSTMScan(torch.autograd.Function):
-    """States (T, R, B, d) from projected inputs (T, R, B, 4d) and U (R, d, 4d), beginning with 0."""
+    """States (T, R, B, d) from projected inputs (T, R, B, 4d) and U (R, d, 4d); the initial state is 0."""
 
     @staticmethod
     def forward(ctx: Any, projected: Tensor, U: Tensor, active: Sequence[int]) -> Tensor:
@@ -131,7 +131,7 @@ class LSTMScan(torch.autograd.Function):
 
 
 def _stretches(active: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """First time, end and number of texts of each stretch of times with as many active texts, the latter in fours."""
+    """First time, end and number of texts of each stretch with equally many active texts, rounded up to fours."""
     first = 0
     for t in range(1, len(active) + 1):
         if t == len(active) or -(-active[t] // 4) != -(-active[first] // 4):
@@ -140,10 +140,10 @@ def _stretches(active: Sequence[int]) -> Iterator[tuple[int, int, int]]:
 
 
 def _product(states: Tensor, back: Tensor) -> Tensor:
-    """The gradient of U (R, d, width): over times and texts, the states before (T, R, B, d) with what came back."""
+    """The gradient of U (R, d, width): previous states (T, R, B, d) times gradients, summed over times and texts."""
     return states.transpose(0, 1).flatten(1, 2).mT @ back.transpose(0, 1).flatten(1, 2)
 
 
 def _tanh_(x: Tensor) -> Tensor:
-    """tanh in place as 2 σ(2x) - 1: torch's sigmoid is seven times as quick on a CPU as its tanh."""
+    """tanh in place as 2 σ(2x) - 1: on a CPU, torch's sigmoid is seven times as fast as its tanh."""
     return x.mul_(2).sigmoid_().mul_(2).sub_(1)

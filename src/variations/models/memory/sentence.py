@@ -1,10 +1,10 @@
-"""How the words of a sentence become one vector: Σ_j l_j ∘ A x_j, with weights l_j for their positions.
+"""Sentence encodings: the vector of a sentence is Σ_j l_j ∘ A x_j, with weights l_j by position.
 
-Every form here has weights l_kj = α_j + a_k β_j (k: dimension, j: position), so that
+All encodings here have weights l_kj = α_j + a_k β_j (k: dimension, j: position), so that
 
     Σ_j l_j ∘ A x_j = Σ_j α_j A x_j + a ∘ Σ_j β_j A x_j .
 
-`variations.models.memory.memn2n` makes use of this: it never needs a sentence's vector.
+`variations.models.memory.memn2n` uses this to avoid computing sentence vectors.
 """
 
 import torch
@@ -12,23 +12,23 @@ from torch import Tensor, nn
 
 
 class SentenceCode(nn.Module):
-    """Weights of the words of a sentence by position, for d dimensions and sentences of at most `longest` words."""
+    """Weights of a sentence's words by position, for d dimensions and sentences of at most `longest` words."""
 
     a: Tensor | None
     """(d); None: β is 0."""
 
     def forward(self, words: Tensor, timed: bool) -> tuple[Tensor, Tensor]:
-        """α and β of the words, each of a shape that extends to that of `words`.
+        """α and β of the words, each broadcastable to the shape of `words`.
 
         Args:
             words: (N, J) word ids; with times, (N, J + 1).
-            timed: the last of a sentence's words says how long ago it was told.
+            timed: the last word of each sentence is its age.
         """
         raise NotImplementedError
 
 
 class BagOfWords(SentenceCode):
-    """BoW: all words count alike, l_kj = 1."""
+    """BoW: all words have equal weights, l_kj = 1."""
 
     one: Tensor
 
@@ -46,7 +46,7 @@ class BagOfWords(SentenceCode):
 class PaperPositions(SentenceCode):
     """PE of the paper: l_kj = (1 - j/J) - (k/d)(1 - 2j/J), J words in the sentence (section 4.1).
 
-    The time is no word of the sentence: m_i = Σ_j l_j ∘ A x_ij + T_A(i).
+    The time is not a word of the sentence: m_i = Σ_j l_j ∘ A x_ij + T_A(i).
     """
 
     a: Tensor
@@ -75,7 +75,7 @@ class PaperPositions(SentenceCode):
 class AuthorsPositions(SentenceCode):
     """PE of the authors' code: l_kj = 1 + 4 (k - (d+1)/2)(j - (J+1)/2)/(dJ), about twice the paper's weights.
 
-    J is one more than the words of the longest sentence; the time is a word of the sentence, and stands at j = J.
+    J is the length of the longest sentence plus 1; the time is the word of the sentence at j = J.
     """
 
     a: Tensor

@@ -1,7 +1,7 @@
-"""What a memory network is given: a batch of stories with their questions, for R restarts at once.
+"""The input of a memory network: a batch of stories with their questions, for R restarts at once.
 
-R networks of the same kind are trained side by side, each on batches of its own, because a single one is so small
-that a program spends its time on starting operations.
+R networks of the same kind are trained in parallel, each on its own batches, because a single one is so small that most
+of the time would be the overhead of starting operations.
 """
 
 from dataclasses import dataclass, replace
@@ -15,8 +15,8 @@ from torch import Tensor
 class Stories:
     """A batch of B questions for each of R restarts, over memories of at most n sentences of at most J words.
 
-    Slot 1 of a memory holds the most recent sentence. Only the N slots that are filled are stored, in the order of
-    restart, question and slot. Places after a sentence's last word hold 0, the empty word.
+    Slot 1 of a memory is the most recent sentence. Only the N filled slots are stored, in the order of restart,
+    question and slot. Sentences are padded on the right with 0, the empty word.
     """
 
     n: int
@@ -31,7 +31,7 @@ class Stories:
     answers: Tensor
     """(R, B) word ids."""
     supports: Tensor
-    """(R, B, F) slots of the supporting facts in their order, counted from 1; 0: none."""
+    """(R, B, F) slots of the supporting facts in order, counted from 1; 0: none."""
 
     def to(self, device: torch.device | str) -> "Stories":
         """The same on another device."""
@@ -61,17 +61,17 @@ class Stories:
         )
 
     def spread(self, values: Tensor, empty: float = 0) -> Tensor:
-        """Values of the sentences (N, ...) as (R, B, n, ...), with `empty` where no sentence is."""
+        """Values of the sentences (N, ...) as (R, B, n, ...), with `empty` in empty slots."""
         R, B = self.answers.shape
         shape = values.shape[1:]
         place = self.place.view(-1, *[1] * len(shape)).expand_as(values)
         return values.new_full((R * B * self.n, *shape), empty).scatter(0, place, values).view(R, B, self.n, *shape)
 
     def gather(self, values: Tensor) -> Tensor:
-        """Values of the slots (R, B, n) as those of the sentences (N): the inverse of `spread`."""
+        """Values of the slots (R, B, n) as values of the sentences (N): the inverse of `spread`."""
         return values.flatten()[self.place]
 
     @property
     def filled(self) -> Tensor:
-        """(R, B, n) where a slot holds a sentence."""
+        """(R, B, n): True where a slot is filled."""
         return self.spread(torch.ones_like(self.place, dtype=torch.bool))

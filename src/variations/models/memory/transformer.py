@@ -1,4 +1,4 @@
-"""A plain Transformer encoder (Vaswani et al. 2017) that reads a story and a question: a row that no paper has."""
+"""A plain Transformer encoder (Vaswani et al. 2017) over a story and a question: a row without a paper."""
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +32,7 @@ class Layer(nn.Module):
         self.up, self.down = Linear(restarts, d, 4 * d), Linear(restarts, 4 * d, d)
 
     def forward(self, x: Tensor, there: Tensor) -> tuple[Tensor, Tensor]:
-        """The next x (R, B, T, d), and how much each word reads of each, over the heads' mean (R, B, T, T)."""
+        """The next x (R, B, T, d), and the attention of each word to each, as a mean over heads (R, B, T, T)."""
         R, B, T, d = x.shape
         heads = self.qkv(_normal(x).flatten(1, 2)).view(R, B, T, 3, self.h, d // self.h).permute(3, 0, 1, 4, 2, 5)
         q, k, v = heads.unbind(0)  # (R, B, h, T, d / h)
@@ -46,14 +46,14 @@ class Layer(nn.Module):
 class TransformerReader(Reader):
     """R Transformer encoders over the words of the question and of the story.
 
-    A word's vector is the sum of three that are learned: the word's, its position's in its sentence, and that of how
-    long ago the sentence was told (0: the question). The answer is read from the mean over the question's words.
+    A word's vector is the sum of three learned vectors: of the word, of its position in the sentence, and of the
+    sentence's age (0: the question). The answer is predicted from the mean over the question's words.
 
     Args:
-        words: with the empty word.
-        memory: greatest time.
+        words: vocabulary size, with the empty word.
+        memory: largest age.
         longest: words of the longest sentence or question.
-        d: of the model; a multiple of `h`.
+        d: width of the model; a multiple of `h`.
         layers: N.
         h: heads.
         seeds: one for each restart.
@@ -70,24 +70,24 @@ class TransformerReader(Reader):
         initialise(self, seeds)
 
     def forward(self, stories: Stories) -> tuple[Tensor, list[Tensor]]:
-        """See `Reader.forward`: a layer's reads are the question's attention to each sentence's words, summed."""
+        """See `Reader.forward`: a layer's attention is that of the question to each sentence's words, summed."""
         R, B, J = stories.questions.shape
-        told = stories.spread(stories.sentences).view(R, B, stories.n * J)
+        told = stories.spread(stories.sentences).view(R, B, stories.n * J)  # (R, B, n·J)
         words = torch.cat([stories.questions, told], 2)  # (R, B, T)
         times = torch.cat([torch.zeros_like(stories.questions[..., :1]), stories.spread(stories.times)], 2)
-        x = lookup(self.embedding, words) + lookup(self.time_embedding, times.repeat_interleave(J, 2))
+        x = lookup(self.embedding, words) + lookup(self.time_embedding, times.repeat_interleave(J, 2))  # (R, B, T, d)
         x = x + self.position_embedding.repeat(1, stories.n + 1, 1).unsqueeze(1)
-        there = words != EMPTY
+        there = words != EMPTY  # (R, B, T)
         asked = there[..., :J].to(x.dtype)
         asked = asked / asked.sum(-1, keepdim=True)  # (R, B, J), for the mean over the question's words
         reads = []
         for layer in self.layers:
             x, weight = layer(x, there)
             reads.append((asked.unsqueeze(-1) * weight[:, :, :J, J:]).sum(2).view(R, B, stories.n, J).sum(-1))
-        answer = (asked.unsqueeze(-1) * _normal(x[:, :, :J])).sum(2)
+        answer = (asked.unsqueeze(-1) * _normal(x[:, :, :J])).sum(2)  # (R, B, d)
         return answer @ self.W_a, reads
 
 
 def _normal(x: Tensor) -> Tensor:
-    """Layer normalisation; the linear map that follows has the gain and the bias."""
+    """Layer normalisation without gain and bias, which the following linear map includes."""
     return torch.nn.functional.layer_norm(x, x.shape[-1:])

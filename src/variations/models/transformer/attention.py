@@ -1,8 +1,8 @@
 """Multi-head attention (Vaswani et al. 2017, section 3.2.2) and its variants.
 
 Shapes: B sentences, T queries, S keys, h heads of width d_k (queries, keys) and d_v (values), d = d_model.
-Every variant is a class that differs in how heads attend. What becomes of the heads is the caller's business:
-multi-head attention concatenates them (`Concatenate`), branched attention sums over them (`branched`).
+Every variant is a class with its own `attend`. The caller combines the heads: multi-head attention concatenates them
+(`Concatenate`), branched attention sums over them (`branched`).
 """
 
 from dataclasses import dataclass
@@ -19,19 +19,19 @@ from variations.models.kernels.segments import Mask, Packed, near
 
 @dataclass
 class KeyValue:
-    """Projected keys and values of one attention, kept between decoding steps."""
+    """Projected keys and values of one attention, cached between decoding steps."""
 
     k: Tensor
-    """(R, h, S, d_k), R rows that are being decoded; of the encoder's output (B, h, S, d_k), one for each sentence."""
+    """(R, h, S, d_k) for R rows being decoded; for the encoder's output (B, h, S, d_k), one entry per sentence."""
     v: Tensor
     """(R, h, S, d_v), or (B, h, S, d_v)."""
 
     def append(self, k: Tensor, v: Tensor) -> "KeyValue":
-        """With later positions added."""
+        """A copy extended by later positions."""
         return KeyValue(torch.cat([self.k, k], dim=2), torch.cat([self.v, v], dim=2))
 
     def select(self, rows: Tensor) -> "KeyValue":
-        """With rows kept, reordered or repeated."""
+        """A copy with these rows, which may be reordered or repeated."""
         return KeyValue(self.k.index_select(0, rows), self.v.index_select(0, rows))
 
 
@@ -41,22 +41,22 @@ class Heads(nn.Module):
     Args:
         config: The network's shape.
         h: Number of heads, or of branches.
-        kernels: Arithmetic of the device.
-        cross: Whether keys and values are of another sequence than the queries.
+        kernels: Kernels of the device.
+        cross: Whether keys and values come from another sequence than the queries.
 
-    A class of another package is made with the same arguments; as a rule it overrides `attend` alone.
+    A class of another package is constructed with the same arguments; usually it overrides only `attend`.
     """
 
     self_only: ClassVar[bool] = False
-    """Whether attention to the encoder's output stays ordinary attention."""
+    """Whether cross-attention stays ordinary attention."""
 
     def __init__(self, config: ModelConfig, h: int, kernels: Reference, *, cross: bool) -> None:
         super().__init__()
         self.h, self.kernels, self.dropout, self.cross = h, kernels, config.attention_dropout, cross
         self.d_k, self.d_v = config.head_widths
         d, bias = config.d_model, config.attention_bias
-        # One matrix for all that reads the same input, as in the code behind the paper: it is faster, and Xavier
-        # bounds of the wide matrix are the paper's initialisation.
+        # One matrix for all projections of the same input, as in the code behind the paper: it is faster, and the
+        # Xavier bounds of the wide matrix are the paper's initialisation.
         widths = [h * self.d_k, h * self.d_k, h * self.d_v]
         self.widths = widths[1:] if cross else widths
         if cross:
@@ -75,11 +75,11 @@ class Heads(nn.Module):
         return x.view(B, T, self.h, -1).transpose(1, 2)  # (B, h, T, d_k or d_v)
 
     def project(self, memory: Tensor) -> KeyValue:
-        """Keys and values of what cross-attention reads: (B, S, d) to (B, h, S, ·)."""
+        """Keys and values for cross-attention: (B, S, d) to (B, h, S, ·)."""
         k, v = (self._split(x) for x in self.inputs(memory).split(self.widths, dim=-1))  # (B, h, S, d_k or d_v)
         if torch.is_grad_enabled():
             return KeyValue(k, v)
-        return KeyValue(k.contiguous(), v.contiguous())  # once, and not again in each step of decoding
+        return KeyValue(k.contiguous(), v.contiguous())  # once, rather than in each decoding step
 
     def self_attend(
         self, x: Tensor, mask: Mask, *, causal: bool, past: KeyValue | None = None
@@ -88,8 +88,8 @@ class Heads(nn.Module):
 
         Args:
             x: (B, T, d), the positions after `past`.
-            mask: Who may be seen.
-            causal: Whether a position sees only itself and earlier ones.
+            mask: Visible positions.
+            causal: Whether a position attends only to itself and earlier ones.
             past: Keys and values of earlier positions.
 
         Returns:
@@ -102,7 +102,7 @@ class Heads(nn.Module):
     def cross_attend(self, x: Tensor, memory: KeyValue, mask: Mask) -> Tensor:
         """Heads (R, h, T, d_v) of attention from `x` (R, T, d) to projected `memory` of B sentences, R a multiple of B.
 
-        The rows of a sentence, which follow each other, are queries to the same keys.
+        The rows of a sentence are consecutive, and their queries share its keys.
         """
         q = self._split(self.query(x))  # (R, h, T, d_k)
         R, B, T = q.size(0), memory.k.size(0), q.size(2)
@@ -119,8 +119,8 @@ class Heads(nn.Module):
         Args:
             q: (B, h, T, d_k).
             seen: Keys (B, h, S, d_k) and values (B, h, S, d_v).
-            mask: Who may be seen.
-            causal: Whether query t sees no key beyond S - T + t.
+            mask: Visible positions.
+            causal: Whether query t attends only to keys up to S - T + t.
 
         Returns:
             (B, h, T, d_v).
@@ -131,7 +131,7 @@ class Heads(nn.Module):
         return self.kernels.attention(q, seen.k, seen.v, mask, causal, dropout)
 
     def weights(self, q: Tensor, seen: KeyValue, mask: Mask, *, causal: bool) -> Tensor:
-        """The attention weights (B, h, T, S) themselves, for pictures: attend to one-hot values."""
+        """The attention weights (B, h, T, S), for figures: attention over one-hot values."""
         S = seen.k.size(2)
         one_hot = torch.eye(S, device=q.device, dtype=q.dtype).expand(q.size(0), q.size(1), S, S)
         return self.attend(q, KeyValue(seen.k, one_hot), mask, causal=causal)
@@ -149,7 +149,7 @@ class RestrictedHeads(Heads):
         self.r = config.neighbourhood
 
     def attend(self, q: Tensor, seen: KeyValue, mask: Mask, *, causal: bool) -> Tensor:
-        """As in `Heads`, each query confined to keys at most r positions away."""
+        """As in `Heads`, with each query restricted to keys at most r positions away."""
         if isinstance(mask, Packed):
             return super().attend(q, seen, Packed(mask.queries, mask.keys, window=self.r), causal=causal)
         T, S = q.size(2), seen.k.size(2)
@@ -158,7 +158,7 @@ class RestrictedHeads(Heads):
 
 
 class AdditiveHeads(Heads):
-    """Additive attention: scores u·tanh(q + k) per head (Bahdanau et al.; section 3.2.1 names it as the rival)."""
+    """Additive attention: scores u·tanh(q + k) per head (Bahdanau et al.; compared in section 3.2.1)."""
 
     def __init__(self, config: ModelConfig, h: int, kernels: Reference, *, cross: bool) -> None:
         super().__init__(config, h, kernels, cross=cross)
@@ -190,7 +190,7 @@ def heads(config: ModelConfig, kernels: Reference, *, cross: bool, h: int | None
     """The attention that the configuration names; `h` overrides the number of heads.
 
     Raises:
-        UserError: `model.attention` names no class that can be had.
+        UserError: The class that `model.attention` names is not available.
     """
     kind = resolve("model.attention", config.attention, ATTENTION, Heads)
     if cross and kind.self_only:
@@ -199,7 +199,7 @@ def heads(config: ModelConfig, kernels: Reference, *, cross: bool, h: int | None
 
 
 class Concatenate(nn.Module):
-    """Concat(head_1 … head_h) W_O: what multi-head attention does with its heads."""
+    """Concat(head_1 … head_h) W_O, the output projection of multi-head attention."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

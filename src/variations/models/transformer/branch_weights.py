@@ -10,7 +10,7 @@ def project(v: Tensor) -> Tensor:
     """Euclidean projection of `v` (…, M) on the simplex {w : w ≥ 0, Σw = 1}, in float32 or wider.
 
     Sort descending to u; ρ is the last j with u_j > (Σ_{r≤j} u_r - 1) / j; subtract τ = (Σ_{r≤ρ} u_r - 1) / ρ and
-    clip at 0. A constant added to all of v changes nothing, so the largest is brought to 0 first: sums stay small.
+    clip at 0. Adding a constant to v changes nothing, so the maximum is subtracted first, which keeps sums small.
     """
     wide = v if v.dtype == torch.float64 else v.float()
     wide = wide - wide.amax(dim=-1, keepdim=True)
@@ -23,11 +23,11 @@ def project(v: Tensor) -> Tensor:
 
 
 class BranchWeights(nn.Module):
-    """κ and α of one branched sub-layer (M scalars each), and which of them are in force.
+    """κ and α of one branched sub-layer, M scalars each.
 
-    `kappa` and `alpha` hold the free parameters; `values()` gives the weights. Under the constraints `project` and
-    `renormalise` the parameters are the weights, and `constrain()` restores the simplex after each update; under
-    `softmax` and `sigmoid` the parameters are logits.
+    `kappa` and `alpha` are the free parameters; `values()` gives the weights. With the constraints `project` and
+    `renormalise`, the parameters are the weights, and `constrain()` restores the simplex after each update; with
+    `softmax` and `sigmoid`, the parameters are logits.
     """
 
     def __init__(self, config: BranchConfig, M: int) -> None:
@@ -50,7 +50,7 @@ class BranchWeights(nn.Module):
         return self._logits(drawn / drawn.sum())
 
     def _logits(self, weights: Tensor) -> Tensor:
-        """Parameters whose constrained values are `weights`, or M times that under `softmax_xM`."""
+        """Parameters whose constrained values are `weights`, or M times that with `softmax_xM`."""
         match self.config.constraint:
             case "softmax" | "softmax_xM":
                 return weights.log()
@@ -72,7 +72,7 @@ class BranchWeights(nn.Module):
 
     @torch.no_grad()
     def constrain(self) -> None:
-        """Restore the constraint after an update of the parameters; a fixed point needs no change."""
+        """Restore the constraint after an update of the parameters; weights that satisfy it do not change."""
         for parameter in (self.kappa, self.alpha):
             if not parameter.requires_grad:
                 continue
@@ -83,13 +83,13 @@ class BranchWeights(nn.Module):
                 parameter.copy_(positive / positive.sum())
 
     def values(self) -> tuple[Tensor, Tensor]:
-        """κ and α in force, (M,) each: by `train_mode` while training, by `eval_mode` otherwise.
+        """Effective κ and α, (M,) each: by `train_mode` in training, by `eval_mode` otherwise.
 
-        What is put in the place of learned weights has their sum: 1, or M under `softmax_xM`.
+        Substitutes for learned weights have the same sum: 1, or M with `softmax_xM`.
         """
         mode = self.config.train_mode if self.training else self.config.eval_mode
         if not self.training and mode == "learned":
-            # What a test without instructions uses: the learned weights, or the mean of what training used.
+            # The default for a test: the learned weights, or the mean of the weights used in training.
             mode = "learned" if self.config.train_mode == "learned" else "uniform"
         if mode == "uniform":
             uniform = torch.full_like(self.kappa, self._total() / self.M)
@@ -121,6 +121,6 @@ class BranchWeights(nn.Module):
 
     @torch.no_grad()
     def dead(self) -> int:
-        """Branches whose κ or α is 0 (the projection reaches it)."""
+        """The number of branches whose κ or α is 0, which the projection can reach."""
         kappa, alpha = self._constrained(self.kappa), self._constrained(self.alpha)
         return int(((kappa == 0) | (alpha == 0)).sum())

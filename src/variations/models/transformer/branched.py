@@ -1,10 +1,10 @@
-"""What branched attention makes of its heads (Ahmed et al. 2017, eqs. 3 to 7).
+"""The sum over branches of branched attention (Ahmed et al. 2017, eqs. 3 to 7).
 
     h̄_i = κ_i · head_i W_O^i          out = Σ_i α_i FFN(h̄_i)
 
-`LiteralBranches` reads these equations as they stand: M passes of the FFN. `ComposedBranches` computes the same
-function, values and gradients, with 0.89 times the plain layer's products (docs/paper.md derives it). Both have the
-same parameters, so that either continues what the other has trained.
+`LiteralBranches` evaluates these equations directly, with M passes of the FFN. `ComposedBranches` computes the same
+values and gradients with 0.89 times the plain layer's products (derived in docs/paper.md). Both have the same
+parameters, so that a run can continue with either.
 
 Shapes: n = B·T tokens, M branches, d_v a head's width, d = d_model, f the FFN's width.
 """
@@ -22,9 +22,9 @@ RESCALE = {"none": 0, "M": 1, "M2": 2}
 
 
 class BranchedFeedForward(nn.Module):
-    """W_O^i, the FFN of the branches, κ and α; subclasses differ in how they evaluate the sum.
+    """W_O^i, the FFN of the branches, κ and α; subclasses evaluate the sum in different ways.
 
-    The FFN's matrices are common to all branches (`branch.ffn=shared`), or have a leading axis of M: of width f = d_ff
+    The FFN's matrices are shared by all branches (`branch.ffn=shared`), or have a leading axis M and width f = d_ff
     (`full`) or d_ff / M (`split`).
     """
 
@@ -65,7 +65,7 @@ class BranchedFeedForward(nn.Module):
             head: (M, n, d_v).
             x: (n, d), the sub-layer's input.
             kappa: (M,).
-            alpha: (1 or n, M), the same for all tokens or not.
+            alpha: (1 or n, M), equal for all tokens or not.
 
         Returns:
             (n, d).
@@ -73,7 +73,7 @@ class BranchedFeedForward(nn.Module):
         raise NotImplementedError
 
     def scaled_head(self, head: Tensor, x: Tensor, kappa: Tensor, i: int) -> Tensor:
-        """h̄_i = κ_i · head_i W_O^i (n, d); with `branch.residual=per_branch_into_ffn` x + h̄_i."""
+        """h̄_i = κ_i · head_i W_O^i (n, d); x + h̄_i with `branch.residual=per_branch_into_ffn`."""
         u = head[i] @ self.output[i]
         if self.output_bias is not None:
             u = u + self.output_bias[min(i, self.output_bias.size(0) - 1)]
@@ -121,7 +121,7 @@ class ComposedBranches(BranchedFeedForward):
     def branch_sum(self, head: Tensor, x: Tensor, kappa: Tensor, alpha: Tensor) -> Tensor:
         """See `BranchedFeedForward.branch_sum`."""
         if torch.is_grad_enabled():
-            self._fold = None  # an update may follow, and fused optimisers do not count versions up
+            self._fold = None  # an update may follow, and fused optimisers do not increment version counters
             C, bias = self.compose(kappa)  # (M, d_v, f), (1 or M, f)
         else:
             C, bias = self._folded(kappa)
@@ -142,25 +142,25 @@ class ComposedBranches(BranchedFeedForward):
         return C, bias
 
     def _folded(self, kappa: Tensor) -> tuple[Tensor, Tensor | None]:
-        """`compose`, done once for as long as the weights stay as they are: each step of decoding needs it."""
+        """`compose`, cached while the weights do not change, because each decoding step needs it."""
         device = self.output.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
-        # Every change of a parameter in place counts its version up; a move to another device changes its address.
+        # In-place changes increment a parameter's version; a move to another device changes its address.
         key = (self.training, dtype, *((p._version, p.data_ptr()) for p in self.parameters()))
         if self._fold is None or self._fold[0] != key or self.branch.train_mode == "random_per_step":
-            with torch.autocast(device, enabled=False):  # once, so it may as well be exact
+            with torch.autocast(device, enabled=False):  # in full precision, since it is done only once
                 C, bias = self.compose(kappa)
             self._fold = key, C.to(dtype or C.dtype), bias
         return self._fold[1:]
 
     def first_product(self, x: Tensor) -> Tensor:
-        """x W_1, the residual's part of every branch's first product; (n, d) to (n, f)."""
+        """x W_1, the residual's contribution to every branch's first product; (n, d) to (n, f)."""
         return x @ self.W1
 
     def second_product(
         self, head: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None, alpha: Tensor
     ) -> Tensor:
-        """Σ_i α_i (relu(head_i C_i + bias_i + base) W_2 + b_2), the sum taken before W_2.
+        """Σ_i α_i (relu(head_i C_i + bias_i + base) W_2 + b_2), with the sum before W_2.
 
         Args:
             head: (M, n, d_v).
@@ -179,13 +179,13 @@ class ComposedBranches(BranchedFeedForward):
 
 
 class ComposedOwnBranches(ComposedBranches):
-    """The same where every branch has an FFN of its own (`branch.ffn=split`, `branch.ffn=full`).
+    """The same if every branch has its own FFN (`branch.ffn=split`, `branch.ffn=full`).
 
     With `split` the first layer is block-diagonal: M blocks (d_v, d_ff / M).
     """
 
     def first_product(self, x: Tensor) -> Tensor:
-        """x W_1 of all branches side by side: (n, d) to (n, M·f)."""
+        """x W_1 of all branches, concatenated: (n, d) to (n, M·f)."""
         return x @ self.W1.transpose(0, 1).flatten(1)
 
     def second_product(
@@ -206,7 +206,7 @@ class ComposedOwnBranches(ComposedBranches):
 
 
 def build(config: ModelConfig, branch: BranchConfig, kernels: Reference, weights: BranchWeights) -> BranchedFeedForward:
-    """The evaluation that `branch.impl` and `branch.ffn` name."""
+    """The class that `branch.impl` and `branch.ffn` select."""
     if branch.impl == "naive":
         return LiteralBranches(config, branch, kernels, weights)
     kind = ComposedBranches if branch.ffn == "shared" else ComposedOwnBranches
@@ -214,7 +214,7 @@ def build(config: ModelConfig, branch: BranchConfig, kernels: Reference, weights
 
 
 def _matrix(*shape: int) -> nn.Parameter:
-    """(r, c) by Xavier's rule, or M such matrices, each initialised separately."""
+    """(r, c) with Xavier initialisation, or M such matrices, each initialised separately."""
     matrix = nn.Parameter(torch.empty(*shape))
     with torch.no_grad():
         for one in matrix if matrix.dim() == 3 else [matrix]:
@@ -232,9 +232,9 @@ def _affine(x: Tensor, W: Tensor, b: Tensor | None) -> Tensor:
 
 
 def _per_branch(a: Tensor, matrices: Tensor) -> Tensor:
-    """a_i times the matrix of branch i: (M, r, d) and (M, d, f), or a common (d, f), to (M, r, f).
+    """a_i times the matrix of branch i: (M, r, d) and (M, d, f), or a shared (d, f), to (M, r, f).
 
-    A common matrix takes one product of M·r rows; broadcast, its gradient would be M matrices and then their sum.
+    A shared matrix takes one product of M·r rows; with broadcasting, its gradient would be a sum of M matrices.
     """
     if matrices.dim() == 3:
         return torch.matmul(a, matrices)

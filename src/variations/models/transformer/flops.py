@@ -1,7 +1,7 @@
-"""Counted work of a forward pass in multiply-accumulates (MACs): matrix products only, real tokens only.
+"""Multiply-accumulates (MACs) of a forward pass: matrix products on real tokens only.
 
-The composed Weighted Transformer computes its branches again in the backward pass; that is not counted. Arguments
-`tokens`, `queries` and `keys` are numbers of positions in a batch, `pairs` of queries with a key each.
+The composed Weighted Transformer recomputes its branches in the backward pass, which is not counted. Arguments
+`tokens`, `queries` and `keys` are numbers of positions in a batch, `pairs` is the number of query-key pairs.
 """
 
 from variations.configuration.transformer import BranchConfig, ModelConfig
@@ -9,7 +9,7 @@ from variations.models.network import Tokens
 
 
 def attention_macs(model: ModelConfig, queries: int, keys: int, pairs: int, h: int) -> int:
-    """Projections of queries, keys and values and the scores of h heads, without an output projection."""
+    """Projections of queries, keys and values, scores and weighted sums of h heads, without an output projection."""
     d_k, d_v = model.head_widths
     project = model.d_model * h * (queries * d_k + keys * (d_k + d_v))
     return project + h * (d_k + d_v) * pairs
@@ -27,7 +27,7 @@ def feed_forward_macs(model: ModelConfig, tokens: int) -> int:
 
 
 def branched_macs(model: ModelConfig, branch: BranchConfig, tokens: int) -> int:
-    """What replaces W_O and the FFN in a branched sub-layer, the composition of matrices included (docs/paper.md)."""
+    """W_O and FFN of a branched sub-layer, or their composed form with the composition itself (docs/paper.md)."""
     M, d, (_, d_v), f = branch.branches(model), model.d_model, model.head_widths, branch.ffn_width(model)
     if branch.impl == "naive":
         return tokens * (M * d_v * d + 2 * M * d * f)  # W_O^i, then W_1 and W_2 of each branch
@@ -47,7 +47,7 @@ def transformer_macs(model: ModelConfig, tokens: Tokens, vocabulary: int) -> int
 
 
 def weighted_macs(model: ModelConfig, branch: BranchConfig, tokens: Tokens, vocabulary: int) -> int:
-    """The whole Weighted Transformer: the same, but for sub-layers with M branches."""
+    """The whole Weighted Transformer: the same except for sub-layers with M branches."""
     s, t, h, M = tokens.source, tokens.target, model.h, branch.branches(model)
     encoder = attention_macs(model, s, s, tokens.source_squared, M if branch.encoder else h)
     if branch.encoder:

@@ -24,19 +24,19 @@ class TopK(nn.Module):
         if self.config.renormalise:
             kept = kept / kept.sum(dim=-1, keepdim=True).clamp_min(1e-9)
         if self.config.gradient == "straight_through":
-            # Forward: the gated weights; backward: as if nothing were gated.
+            # Straight-through: gated weights in the forward pass, ungated gradients.
             return weights + (kept - weights).detach()
         return kept
 
     def forward(self, alpha: Tensor, x: Tensor) -> Tensor:
-        """α (M,) and the tokens x (n, d) to the weights in force (1, M)."""
+        """α (M,) and the tokens x (n, d) to the effective weights (1, M)."""
         return self._apply_mask(alpha, _chosen(alpha.detach(), self.config.k))[None]
 
 
 class TopKPerInput(TopK):
     """k branches per token, chosen by a learned gate x W_g and weighted by its softmax times M·α.
 
-    With k = M and an untrained gate (W_g = 0) the weights are α, so that gating starts as the plain sum.
+    With k = M and an untrained gate (W_g = 0) the weights are α, so that training starts from the plain sum.
     """
 
     def __init__(self, config: GateConfig, d_model: int, M: int) -> None:
@@ -44,7 +44,7 @@ class TopKPerInput(TopK):
         self.gate = nn.Parameter(torch.zeros(d_model, M))
 
     def forward(self, alpha: Tensor, x: Tensor) -> Tensor:
-        """α (M,) and the tokens x (n, d) to the weights in force (n, M)."""
+        """α (M,) and the tokens x (n, d) to the effective weights (n, M)."""
         gate = (x @ self.gate).softmax(dim=-1).to(alpha.dtype)  # (n, M)
         weights = alpha * gate * gate.size(-1)  # (n, M)
         return self._apply_mask(weights, _chosen(weights.detach(), self.config.k))

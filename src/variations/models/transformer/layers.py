@@ -14,16 +14,16 @@ from variations.models.transformer.feed_forward import FeedForward
 
 @dataclass
 class LayerState:
-    """What one decoder layer keeps while decoding."""
+    """The cached keys and values of one decoder layer."""
 
     memory: KeyValue
     """Keys and values of the encoder's output, computed once; one entry for each sentence."""
     past: KeyValue | None = None
-    """Keys and values of the target positions so far."""
+    """Keys and values of previous target positions."""
 
 
 class Residual(nn.Module):
-    """LN(x + drop(f(x))), or x + drop(f(LN(x))) under pre-norm."""
+    """LN(x + drop(f(x))), or with pre-norm x + drop(f(LN(x)))."""
 
     def __init__(self, config: ModelConfig, kernels: Reference) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class EncoderLayer(nn.Module):
 
 
 class IncrementalLayer(nn.Module):
-    """What every decoder layer has: two attentions, whose keys and values it keeps between the steps of decoding."""
+    """Base of decoder layers: two attentions, whose keys and values are cached between decoding steps."""
 
     self_heads: Heads
     cross_heads: Heads
@@ -67,7 +67,7 @@ class IncrementalLayer(nn.Module):
         return LayerState(self.cross_heads.project(memory))
 
     def self_attend(self, x: Tensor, state: LayerState, mask: Mask) -> Tensor:
-        """Heads (B, h, T, d_v) of masked self-attention; `mask` is that of the source. The state takes `x` in."""
+        """Heads (B, h, T, d_v) of masked self-attention; `mask` is that of the source. Extends the state by `x`."""
         attended, state.past = self.self_heads.self_attend(x, among_queries(mask), causal=True, past=state.past)
         return attended
 

@@ -1,4 +1,4 @@
-"""Position codes (Vaswani et al. 2017, section 3.5)."""
+"""Position encodings (Vaswani et al. 2017, section 3.5)."""
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +8,7 @@ from variations.models.doors import resolve
 
 
 def sinusoids(length: int, d_model: int, form: str = "paper") -> Tensor:
-    """Fixed sinusoidal code.
+    """Fixed sinusoidal position encoding.
 
     Args:
         length: Number of positions, from 0.
@@ -32,14 +32,14 @@ def sinusoids(length: int, d_model: int, form: str = "paper") -> Tensor:
 
 
 class Positions(nn.Module):
-    """The code of one side's positions. A class of another package is made as these are: `(config, d_model)`."""
+    """The position encoding of one side. A class of another package is also constructed with `(config, d_model)`."""
 
     def __init__(self, config: PositionsConfig, d_model: int) -> None:
         super().__init__()
         self.config, self.d_model = config, d_model
 
     def forward(self, start: int, length: int) -> Tensor:
-        """(length, d_model) codes of positions start … start + length - 1, which may be any."""
+        """(length, d_model): encodings of positions start … start + length - 1, without limit."""
         raise NotImplementedError
 
 
@@ -61,7 +61,7 @@ class Sinusoidal(Positions):
 
 
 class Learned(Positions):
-    """A learned table (Table 3, row E); positions beyond its end read its last row."""
+    """A learned table (Table 3, row E); positions beyond its end use its last row."""
 
     def __init__(self, config: PositionsConfig, d_model: int) -> None:
         super().__init__(config, d_model)
@@ -79,9 +79,9 @@ POSITIONS: dict[str, type[Positions]] = {"sinusoidal": Sinusoidal, "learned": Le
 
 
 def build(config: PositionsConfig, d_model: int) -> Positions:
-    """The position code that the configuration names, for one side.
+    """The position encoding that the configuration names, for one side.
 
     Raises:
-        UserError: `positions.kind` names no class that can be had.
+        UserError: The class that `positions.kind` names is not available.
     """
     return resolve("positions.kind", config.kind, POSITIONS, Positions)(config, d_model)

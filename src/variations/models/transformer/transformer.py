@@ -22,18 +22,18 @@ from variations.models.transformer import positions as position_codes
 from variations.models.transformer.layers import DecoderLayer, EncoderLayer, IncrementalLayer, LayerState
 
 Layers = Callable[[int], nn.Module]
-"""Makes layer i, from 0, of a stack."""
+"""Constructs layer i, from 0, of a stack."""
 
 
 @dataclass
 class Cache:
-    """State of decoding: one row per unfinished hypothesis, those of a sentence together."""
+    """Decoding state: one row per unfinished hypothesis; rows of a sentence are consecutive."""
 
     layers: list[LayerState]
     mask: Mask
-    """(B, 1, 1, S): True at real source tokens; or by segments, which are never decoded."""
+    """(B, 1, 1, S): True at real source tokens; or segments, which are used only in training."""
     length: int = 0
-    """Target positions so far."""
+    """Number of target positions so far."""
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
         """Keep, reorder or repeat rows and sentences, in place; see `decoding.protocol.Cache.select`."""
@@ -50,13 +50,13 @@ class Transformer(SequenceToSequence):
 
     Args:
         config: The network's shape.
-        positions: The position code.
-        vocabulary: V; of the source where `config.target_vocabulary` gives the target rows of its own.
+        positions: The position encoding.
+        vocabulary: V; only the source's if `config.target_vocabulary` is set.
         pad: The id of padding.
         bos: The id of the beginning of a sentence.
-        kernels: Arithmetic of the device; None: torch's.
-        encoder_layer: Makes the layers of the encoder, where they are not `EncoderLayer`s.
-        decoder_layer: Makes the layers of the decoder, `IncrementalLayer`s.
+        kernels: Kernels of the device; None: torch's.
+        encoder_layer: Constructs encoder layers; default: `EncoderLayer`.
+        decoder_layer: Constructs decoder layers, which must be `IncrementalLayer`s; default: `DecoderLayer`.
     """
 
     varlen = True
@@ -118,9 +118,9 @@ class Transformer(SequenceToSequence):
         return self.kernels.dropout(x, self.config.dropout) if self.training else x
 
     def encode(self, source: Tensor, packed: Packed | None = None) -> tuple[Tensor, Mask]:
-        """Encoder output (B, S, d), and what attention to it must know.
+        """Encoder output (B, S, d), and the mask of cross-attention.
 
-        That is `packed`; else the mask (B, 1, 1, S) of real tokens, None when nothing is padded.
+        The mask is `packed`, or else (B, 1, 1, S), True at real tokens, or None if nothing is padded.
         """
         mask = self._mask(source) if packed is None else packed
         segments, own = (None, mask) if packed is None else (packed.keys, Packed(packed.keys, packed.keys))
@@ -131,11 +131,11 @@ class Transformer(SequenceToSequence):
 
     def _mask(self, source: Tensor) -> Mask:
         real = source.ne(self.pad)
-        # On a GPU the question would be a host synchronisation, so there the mask is always kept.
+        # On a GPU, checking for padding would be a host synchronisation, so there the mask is always used.
         return None if source.device.type == "cpu" and bool(real.all()) else real[:, None, None, :]
 
     def decode(self, inputs: Tensor, cache: Cache) -> Tensor:
-        """Hidden states (R, T, d) of the next T positions, whose inputs are `inputs` (R, T); extends the cache."""
+        """Hidden states (R, T, d) of the next T positions from their input ids (R, T); extends the cache."""
         segments = cache.mask.queries if isinstance(cache.mask, Packed) else None
         x = self.embed(inputs, self.target_embedding, self.target_positions, cache.length, segments)
         for layer, state in zip(self.decoder, cache.layers, strict=True):
@@ -147,7 +147,7 @@ class Transformer(SequenceToSequence):
     def start_cache(self, source: Tensor, packed: Packed | None = None) -> Cache:
         """Encode `source` (B, S) and prepare to decode one row per sentence."""
         memory, mask = self.encode(source, packed)
-        layers = [layer for layer in self.decoder if isinstance(layer, IncrementalLayer)]  # tells mypy what they are
+        layers = [layer for layer in self.decoder if isinstance(layer, IncrementalLayer)]  # for mypy
         return Cache([layer.start(memory) for layer in layers], mask)
 
     def decode_step(self, tokens: Tensor, cache: Cache) -> Tensor:

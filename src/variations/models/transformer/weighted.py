@@ -1,7 +1,7 @@
-"""The Weighted Transformer (Ahmed et al. 2017): branched attention in place of multi-head attention and FFN.
+"""The Weighted Transformer (Ahmed et al. 2017): branched attention instead of multi-head attention and FFN.
 
 By default each encoder layer branches its self-attention and each decoder layer the attention that precedes the FFN,
-cross-attention (docs/departures.md says why). The branched sub-layer takes in the FFN, so a layer has one sub-layer
+cross-attention (docs/departures.md says why). The branched sub-layer includes the FFN, so a layer has one sub-layer
 fewer.
 """
 
@@ -114,7 +114,7 @@ class WeightedTransformer(Transformer):
 
         def weights(i: int) -> BranchWeights:
             """κ and α of a sub-layer of layer i."""
-            own = BranchWeights(branch, M)  # drawn even if another's are used: stored runs began with these numbers
+            own = BranchWeights(branch, M)  # drawn even if unused, so that stored runs have the same initial weights
             return own if branch.scope == "sublayer" else shared.setdefault(i, own)
 
         def encoder_layer(i: int) -> nn.Module:
@@ -148,7 +148,7 @@ class WeightedTransformer(Transformer):
         return flops.weighted_macs(config.model, config.branch, tokens, vocabulary)
 
     def branch_weights(self) -> dict[str, BranchWeights]:
-        """The weights of every branched sub-layer by a readable name, as `encoder.0.self`; shared ones once."""
+        """The weights of every branched sub-layer by a readable name, such as `encoder.0.self`; shared ones once."""
         places: dict[str, Branched | None] = {}
         for i, layer in enumerate(self.encoder):
             places[f"encoder.{i}.self"] = layer.branched if isinstance(layer, WeightedEncoderLayer) else None
@@ -162,13 +162,13 @@ class WeightedTransformer(Transformer):
         return found
 
     def parameter_groups(self) -> dict[str, list[nn.Parameter]]:
-        """κ and α apart from everything else."""
+        """κ and α, and all other parameters."""
         branch = [parameter for weights in self.branch_weights().values() for parameter in weights.parameters()]
         apart = {id(parameter) for parameter in branch}
         return {MAIN: [p for p in self.parameters() if id(p) not in apart], BRANCH_WEIGHTS: branch}
 
     def metrics(self) -> dict[str, Any]:
-        """κ and α in force in every branched sub-layer, and the number of branches of which one is 0."""
+        """Effective κ and α of every branched sub-layer, and the number of branches with κ = 0 or α = 0."""
         found: dict[str, Any] = {}
         for name, weights in self.branch_weights().items():
             kappa, alpha = weights.values()
@@ -177,18 +177,18 @@ class WeightedTransformer(Transformer):
 
     @torch.no_grad()
     def adjust_gradients(self) -> None:
-        """Subtract from the gradients of κ and of α their mean (`branch.center_grad`)."""
+        """Subtract the mean from the gradients of κ and of α (`branch.center_grad`)."""
         if self.branch.center_grad:
             for parameter in self.parameter_groups()[BRANCH_WEIGHTS]:
                 if parameter.grad is not None:
                     parameter.grad -= parameter.grad.mean()
 
     def after_update(self, *, frozen: bool) -> None:
-        """Put κ and α back on the simplex."""
+        """Restore the constraint on κ and α after an update."""
         if not frozen:
             self.constrain()
 
     def constrain(self) -> None:
-        """Put κ and α back under their constraint; call it after every update."""
+        """Restore the constraint on κ and α in every branched sub-layer."""
         for weights in self.branch_weights().values():
             weights.constrain()

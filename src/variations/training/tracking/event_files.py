@@ -16,10 +16,10 @@ from variations.training.tracking.final import Final, numbers
 
 
 class EventFiles:
-    """Writes below `tensorboard/` of the run's folder.
+    """Writes to `tensorboard/` in the run's folder.
 
-    A continued run hides what its earlier processes wrote and tells it all again, so that a kill loses nothing and
-    nothing shows twice. The time axis `relative` is training time.
+    A continued run hides the events of its earlier processes and writes all of them again, so that a kill loses nothing
+    and nothing is shown twice. The time axis `relative` is training time.
     """
 
     def __init__(self, config: RunConfig, folder: RunFolder) -> None:
@@ -27,11 +27,11 @@ class EventFiles:
 
         self.config, self.folder = config, folder
         self._began = time.time()
-        # Events of earlier files at this step or later are hidden: all of them.
+        # This hides all events of earlier files.
         self.writer = SummaryWriter(str(folder.path / "tensorboard"), purge_step=0)
 
     def start(self, lines: Sequence[Mapping[str, Any]]) -> None:
-        """Tell what the run has measured so far."""
+        """Write the run's lines so far."""
         if lines:
             self._began -= float(lines[-1].get("seconds") or 0)
         for line in lines:
@@ -39,7 +39,7 @@ class EventFiles:
         self.writer.flush()
 
     def line(self, line: Mapping[str, Any]) -> None:
-        """A measurement."""
+        """Write a line of metrics."""
         import numpy as np
 
         step, when = int(line["step"]), self._began + float(line.get("seconds") or 0)
@@ -50,7 +50,7 @@ class EventFiles:
                 self.writer.add_histogram(key, np.asarray(value, dtype=np.float64), step, walltime=when)
 
     def end(self, final: Final) -> None:
-        """Final scores with what the row changes (HParams), translations, pictures."""
+        """Write final scores with the row's changes (HParams), translations, and pictures."""
         step = int(final.result["steps"])
         for name, samples in final.samples.items():
             self.writer.add_text(f"samples/{name}", _markdown(samples), step)
@@ -63,19 +63,19 @@ class EventFiles:
     def _hyper_parameters(self, metrics: Mapping[str, float], step: int) -> None:
         from torch.utils.tensorboard.summary import hparams
 
-        # Into this run's own files: `SummaryWriter.add_hparams` would make a run of its own.
+        # `SummaryWriter.add_hparams` would create a separate run.
         for summary in hparams(hyper_parameters(self.config, self.folder), dict(metrics)):
             self.writer._get_file_writer().add_summary(summary)  # type: ignore[no-untyped-call]
         for key, value in metrics.items():
             self.writer.add_scalar(key, value, step)
 
     def close(self, exit_code: int) -> None:
-        """Write out what is left."""
+        """Flush the files."""
         self.writer.close()
 
 
 def hyper_parameters(config: RunConfig, folder: RunFolder) -> dict[str, bool | int | float | str]:
-    """The row, its seed, every key that has a name in the papers, and those that differ from the schema's default."""
+    """The row, its seed, every key with a symbol in the papers, and keys that differ from the schema's default."""
     flat, symbols = flatten(to_dict(config)), named(config.task).symbols
     changed = changes(asdict(type(config)()), to_dict(config))
     chosen = {key: flat[key] for key in symbols if key in flat} | {key: new for key, (_, new) in changed.items()}

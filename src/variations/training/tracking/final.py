@@ -1,4 +1,4 @@
-"""What a tested run ends with, in plain values that any logger can show."""
+"""The result of a tested run, as plain values for any logger."""
 
 import math
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from variations.tasks.base import Samples
 
 @dataclass(frozen=True)
 class Final:
-    """The result of a run, some of the items it was tested on, and pictures of its attention."""
+    """The result of a run, some of its tested items, and pictures of its attention."""
 
     result: Mapping[str, Any]
     """As in result.json."""
@@ -31,7 +31,7 @@ class Final:
         return totals | {f"final/{key}": value for key, value in self.result["loss"].items() if _is_number(value)}
 
     def ladder(self) -> list[tuple[str, str, float, str]]:
-        """Set, score, value, and how it was computed, with sacreBLEU's signature where there is one."""
+        """Set, score, value and convention, with sacreBLEU's signature if there is one."""
         return [
             (name, score, entry["value"], "; ".join(str(entry[k]) for k in ("convention", "signature") if entry.get(k)))
             for name, ladder in self.result["scores"].items()
@@ -40,7 +40,7 @@ class Final:
 
 
 def numbers(line: Mapping[str, Any]) -> dict[str, float]:
-    """What curves are drawn of: the finite numbers of a line of metrics but its step."""
+    """Quantities for curves: the finite numbers in a line of metrics, except the step."""
     found = {key: float(value) for key, value in line.items() if _is_number(value) and key != "step"}
     return {key: value for key, value in found.items() if math.isfinite(value)}
 

@@ -1,4 +1,4 @@
-"""Any logger of Lightning's beside ours: CSV, MLflow, Comet and those of other packages, by `logger.further`."""
+"""Lightning loggers in addition to ours: CSV, MLflow, Comet and those of other packages, by `logger.further`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,15 +13,15 @@ from variations.training.tracking.final import Final, numbers
 
 
 class LightningLogger:
-    """Tells a logger of Lightning's what metrics.jsonl holds.
+    """Sends the lines of metrics.jsonl to a Lightning logger.
 
     Args:
-        name: What the configuration calls it.
+        name: Its name in the configuration.
         settings: Its class as `_target_`, and its arguments.
-        config: The run's configuration, which it is told as hyper-parameters.
+        config: The run's configuration, which is logged as hyper-parameters.
 
     Raises:
-        ConfigError: The class cannot be imported or made, or is no logger.
+        ConfigError: The class cannot be imported or created, or is not a logger.
     """
 
     def __init__(self, name: str, settings: Mapping[str, Any], config: RunConfig) -> None:
@@ -31,20 +31,20 @@ class LightningLogger:
         self.logger.log_hyperparams(to_dict(config))
 
     def start(self, lines: Sequence[Mapping[str, Any]]) -> None:
-        """Tell what the run has measured so far; a logger that keeps its steps hears them again."""
+        """Send the run's lines so far; a logger that keeps its own steps receives them again."""
         for line in lines:
             self.line(line)
 
     def line(self, line: Mapping[str, Any]) -> None:
-        """A measurement."""
+        """Send a line of metrics."""
         self.logger.log_metrics(numbers(line), step=int(line["step"]))
 
     def end(self, final: Final) -> None:
-        """The scores of a tested run."""
+        """Send the scores of a tested run."""
         scores = {f"final/{key}": value for key, value in final.scores().items()}
         self.logger.log_metrics(numbers(scores), step=int(final.result["steps"]))
 
     def close(self, exit_code: int) -> None:
-        """Write out what is left."""
+        """Close the logger."""
         self.logger.save()
         self.logger.finalize("success" if exit_code == 0 else "failed")

@@ -9,7 +9,7 @@ _WORDS = {"run": "online", "dryrun": "offline"}
 
 
 def chosen_mode(wanted: str | None) -> str:
-    """`online`, `offline` or `disabled`: `logger.mode`, else WANDB_MODE, else online if somebody is logged in."""
+    """`online`, `offline` or `disabled`: `logger.mode`, else WANDB_MODE, else online if there are credentials."""
     mode = wanted or os.environ.get("WANDB_MODE") or ("online" if logged_in() else "offline")
     return _WORDS.get(mode, mode)
 
@@ -26,7 +26,7 @@ def logged_in() -> bool:
 
 
 def without_key(text: str) -> str:
-    """`text` in one line, without the API key, should a library have put it there."""
+    """`text` on one line, without the API key that a library may have included."""
     key = os.environ.get("WANDB_API_KEY")
     line = " ".join(text.split())
     return line.replace(key, "(hidden)") if key else line
