@@ -52,7 +52,7 @@ def test_a_checkout_keeps_them_beside_the_others(tmp_path: Path, monkeypatch: py
         ("quickstart", [], "exists already, and nothing is overwritten"),
         ("../up", [], "cannot be used as a name"),
         ("mine", ["a/b"], "cannot be used as a name"),
-        ("mine", ["base"], "base is taken"),
+        ("mine", ["base"], "base is the base row's"),
         ("mine", ["one", "one"], "Each row needs a different name"),
     ],
 )

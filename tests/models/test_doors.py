@@ -136,13 +136,13 @@ def test_positions_of_another_package_are_added() -> None:
         (
             {"kind": "elsewhere.nets:Uniform"},
             "model.kind=elsewhere.nets:Uniform: lacks adjust_gradients, after_update, decode_step, forward, "
-            "forward_macs, from_config, logits, metrics, parameter_groups, start_cache, varlen: define what "
-            "variations.models.network:SequenceToSequence asks for, or derive from it.",
+            "forward_macs, from_config, logits, metrics, parameter_groups, start_cache, varlen: define all "
+            "members of variations.models.network:SequenceToSequence, or derive from it.",
         ),
         ({"kind": "elsewhere.nets:number"}, "elsewhere.nets has no class number"),
-        ({"kind": "elsewhere.nets:Unfinished"}, "lacks decode_step, forward_macs, start_cache: define what "),
+        ({"kind": "elsewhere.nets:Unfinished"}, "lacks decode_step, forward_macs, start_cache: define all "),
         ({"attention": "additiv"}, "model.attention=additiv: valid choices are dot_product, additive, restricted, or"),
-        ({"attention": "elsewhere.nets:NoPositions"}, "what variations.models.transformer.attention:Heads asks for"),
+        ({"attention": "elsewhere.nets:NoPositions"}, "members of variations.models.transformer.attention:Heads, or"),
         ({"positions": "elsewhere.nets:"}, "positions.kind=elsewhere.nets:: valid choices are sinusoidal, learned, or"),
     ],
 )

@@ -138,7 +138,7 @@ def test_without_a_sound_kernel_torch_takes_its_place_and_says_so_once(monkeypat
         first, second = (kernel.branch_sum(*given, 0.0) for _ in range(2))
     assert torch.equal(first, branch_sum(*given))
     assert torch.equal(first, second)
-    assert [record.message for record in caplog.records if "torch's products take its place" in record.message] == [
+    assert [record.message for record in caplog.records if "torch's products are used instead" in record.message] == [
         caplog.records[0].message
     ]
     assert torch.equal(torch.get_rng_state(), before), "the self-test drew from the run's random numbers"

@@ -1,4 +1,4 @@
-"""Classes that a configuration names: one of ours by its short name, or `package.module:Class` of any other package."""
+"""Classes that a configuration names: ours by a short name, those of other packages by `package.module:Class`."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -18,8 +18,8 @@ def resolve(key: str, name: str, table: Mapping[str, type[T]], base: type[T]) ->
         key: The configuration's key, for messages.
         name: A key of `table`, or `package.module:Class`.
         table: Our own classes.
-        base: What a class of another package derives from, or has all public members of; its docstring says how it is
-            made.
+        base: The class that a class of another package derives from, or whose public members it has; its docstring says
+            how it is constructed.
 
     Raises:
         UserError: There is no such class, or it lacks a member.
@@ -34,14 +34,14 @@ def resolve(key: str, name: str, table: Mapping[str, type[T]], base: type[T]) ->
     wanted = f"{base.__module__}:{base.__qualname__}"
     if missing := lacking(found, base):
         few = ", ".join(missing)
-        raise UserError(f"{key}={name}: lacks {few}: define what {wanted} asks for, or derive from it.")
+        raise UserError(f"{key}={name}: lacks {few}: define all members of {wanted}, or derive from it.")
     return found
 
 
 def lacking(found: type, base: type) -> list[str]:
-    """Public members of `base` that a class has not: what a derived one leaves abstract, or any other does not define.
+    """Public members of `base` that a class lacks: abstract ones of a derived class, undefined ones of any other.
 
-    A class that has all of them serves as well as one that is derived.
+    A class that has all of them need not be derived from `base`.
     """
     if issubclass(found, base):
         return sorted(getattr(found, "__abstractmethods__", ()))

@@ -1,4 +1,4 @@
-"""Kernels for GPUs, of which none has run on one yet (`profile=experimental`)."""
+"""Kernels for GPUs, none of which has run on a GPU yet (`profile=experimental`)."""
 
 import importlib
 from types import ModuleType
@@ -15,26 +15,26 @@ from variations.models.kernels.segments import Packed
 class FusedGPU(Reference):
     """Attention without padding by FlashAttention, and the sum over branches in one Triton kernel per pass.
 
-    Tested on CPUs alone, in Triton's interpreter and on shapes: hence `profile=experimental`. The Triton kernel is used
-    only where Triton is installed and a self-test on the device agrees with torch's products.
+    Tested only on CPUs, in Triton's interpreter and on shapes, hence `profile=experimental`. The Triton kernel is used
+    only if Triton is installed and a self-test on the device agrees with torch's products.
     """
 
     name = "fused_gpu"
     WIDEST = 128
-    """Widest head whose tiles fit a multiprocessor's shared memory."""
+    """Largest head width whose tiles fit into a multiprocessor's shared memory."""
 
     def __init__(self) -> None:
         self._works: dict[tuple[object, ...], bool] = {}
 
     def packed_attention(self, q: Tensor, k: Tensor, v: Tensor, packed: Packed, causal: bool, dropout: float) -> Tensor:
-        """See `Reference.packed_attention`; only where `varlen.packs` found that it works.
+        """See `Reference.packed_attention`; only if `varlen.packs` found that it works.
 
         torch's public `varlen_attn` is the same operator, but offers no dropout.
         """
         queries, keys = packed.queries, packed.keys
         left, right = packed.window, 0 if causal else packed.window
         out: Tensor = torch.ops.aten._flash_attention_forward(
-            *(x[0].transpose(0, 1) for x in (q, k, v)),  # (N, h, d_k), as the projections wrote them
+            *(x[0].transpose(0, 1) for x in (q, k, v)),  # (N, h, d_k), the layout of the projections
             queries.starts,
             keys.starts,
             queries.longest,
@@ -50,7 +50,7 @@ class FusedGPU(Reference):
     def branch_sum(
         self, heads: Tensor, C: Tensor, bias: Tensor | None, base: Tensor | None, alpha: Tensor, dropout: float
     ) -> Tensor:
-        """See `Reference.branch_sum`, which does what the kernel cannot: dropout, wide heads, float64."""
+        """See `Reference.branch_sum`, which does what the kernel does not support: dropout, wide heads, float64."""
         if not dropout and not torch.compiler.is_compiling():
             cast = autocast(heads, C, bias, base)
             fits = heads.size(2) <= self.WIDEST and cast[0].dtype != torch.float64
@@ -83,5 +83,5 @@ def _agrees(heads: Tensor, C: Tensor, *, exact: bool) -> bool:
         [draw(M, n, w), draw(M, w, f), draw(1, f), draw(n, f), draw(1, M)],
         0.01 if exact else 0.1,
         what="The fused kernel for branches",
-        instead="torch's products take its place",
+        instead="torch's products are used instead",
     )

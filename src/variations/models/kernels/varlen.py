@@ -11,32 +11,32 @@ from variations.models.kernels.reference import Reference
 from variations.models.kernels.segments import Packed, pack
 
 WIDEST = 256
-"""Widest head that FlashAttention takes."""
+"""Largest head width that FlashAttention supports."""
 
 
 def why_padded(config: Config, device: str) -> str | None:
-    """Why training batches keep their padding on a device type, in words; None if sentences may lie end to end."""
+    """Why training batches are padded on a device type, as text; None if sentences can be concatenated."""
     model = config.model
     d_k, d_v = model.head_widths
     if device != "cuda" or config.profile != "experimental":
-        return "only profile=experimental on a GPU does without"
+        return "only profile=experimental on a GPU removes padding"
     if config.trainer.precision != "bf16-mixed":
         return f"FlashAttention computes in bf16, not in {config.trainer.precision}"
     if model.attention not in ("dot_product", "restricted"):
-        return f"FlashAttention knows no {model.attention} scores"
+        return f"FlashAttention does not support {model.attention} attention"
     if d_k != d_v or d_k % 8 or d_k > WIDEST:
         return f"FlashAttention needs d_k = d_v, a multiple of 8 up to {WIDEST}, not {d_k} and {d_v}"
     return None
 
 
 def described(config: Config, device: str) -> str:
-    """How attention is computed on a device type in training, in words."""
+    """How attention is computed on a device type in training, as text."""
     reason = why_padded(config, device)
     return "varlen, after a self-test" if reason is None else f"sdpa over padded batches: {reason}"
 
 
 def packs(config: Config, device: torch.device, kernels: Reference) -> bool:
-    """Whether `why_padded` has no objection, and `kernels` agree with torch's on a few random sentences."""
+    """Whether `why_padded` is None, and `kernels` agree with torch's on a few random sentences."""
     if why_padded(config, device.type) is not None:
         return False
     lengths = [70, 200, 1, 33], [150, 9, 1, 77]
@@ -50,7 +50,7 @@ def packs(config: Config, device: torch.device, kernels: Reference) -> bool:
         [draw(1, 2, slots, width) for slots in (queries, keys, keys)],  # q, k, v: (1, h, N, d_k)
         0.03,  # bf16 keeps 8 bits
         what="Attention without padding",
-        instead="batches keep theirs",
+        instead="batches stay padded",
     )
 
 
