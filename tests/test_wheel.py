@@ -157,7 +157,7 @@ def test_a_run_without_wandb_says_so_in_one_line(trained: Elsewhere) -> None:
     (log,) = (trained.folder / "runs/quickstart/transformer/seed1").glob("*log*")
     lines = [line for line in log.read_text(encoding="utf-8").splitlines() if "wandb" in line]
     assert len(lines) == 1
-    assert lines[0].startswith("Metrics are kept in the run's folder only: W&B needs wandb")
+    assert lines[0].startswith("Metrics are stored only in the run's folder: W&B needs wandb")
     assert lines[0].endswith("pip install 'variations[wandb]'.")
 
 

@@ -74,7 +74,7 @@ def test_broken_connection_is_resumed_where_it_broke(site: Any, tmp_path: Path) 
 
 def test_next_call_continues_what_an_earlier_one_left(site: Any, tmp_path: Path) -> None:
     site.files["/file.bin"], site.break_at = BODY, [200_000, 0, 0, 0, 0]
-    with pytest.raises(UserError, match=r"the connection broke off.*what has arrived is kept"):
+    with pytest.raises(UserError, match=r"the connection was lost.*data received so far is kept"):
         get(site, tmp_path / "file.bin")
     assert leftovers(tmp_path) == ["file.bin.part", "file.bin.part.json"]
     site.break_at, site.log = [], []
@@ -165,7 +165,7 @@ def test_without_checksum_the_first_download_is_trusted_and_a_change_refused(sit
     assert origin(path)["checked"] == "first use"
     assert origin(path)["sha256"] == SHA256
     path.write_bytes(b"tampered")
-    with pytest.raises(UserError, match=rf"is not the file of .*expected sha256 {SHA256}.*Delete it and start again"):
+    with pytest.raises(UserError, match=rf"is not the file at .*expected sha256 {SHA256}.*Delete it and start again"):
         get(site, tmp_path / "file.bin")
 
 
@@ -193,8 +193,8 @@ def test_without_network_the_message_tells_the_steps(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         fetch(url, tmp_path / "file.bin", progress=False, patience=QUICK, manual="Or give data.root=DIR.")
     assert str(caught.value) == (
-        f"Cannot download {url}: no connection to 127.0.0.1:{port}. Check the network and start again (what has "
-        f"arrived is kept), or get the file elsewhere and save it as {tmp_path / 'file.bin'}. "
+        f"Cannot download {url}: no connection to 127.0.0.1:{port}. Check the network and start again (data "
+        f"received so far is kept), or get the file elsewhere and save it as {tmp_path / 'file.bin'}. "
         "Or give data.root=DIR."
     )
 
@@ -293,8 +293,8 @@ def test_only_the_named_members_are_unpacked(tmp_path: Path) -> None:
         (member("/tmp/escaped"), "'/tmp/escaped' would be written outside its folder"),
         (member("link", tarfile.SYMTYPE, "/etc/passwd"), "link is a link"),
         (member("link", tarfile.LNKTYPE, "../../escaped"), "link is a link"),
-        (member("device", tarfile.CHRTYPE), "device is no regular file"),
-        (member("pipe", tarfile.FIFOTYPE), "pipe is no regular file"),
+        (member("device", tarfile.CHRTYPE), "device is not a regular file"),
+        (member("pipe", tarfile.FIFOTYPE), "pipe is not a regular file"),
     ],
 )
 def test_unsafe_archive_leaves_nothing_behind(bad: tarfile.TarInfo, reason: str, tmp_path: Path) -> None:

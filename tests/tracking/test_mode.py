@@ -97,7 +97,7 @@ def test_the_user_hears_what_is_waited_for(monkeypatch: pytest.MonkeyPatch, capl
         deadline = time.monotonic() + 30
         while not caplog.messages and time.monotonic() < deadline:
             time.sleep(0.01)
-    assert caplog.messages == ["W&B has not answered yet; it is waited for up to 30 s."]
+    assert caplog.messages == ["W&B has not answered yet; waiting for up to 30 s."]
     monkeypatch.setattr(weights_and_biases, "PATIENCE_SECONDS", 600.0)
     with weights_and_biases._told_if_slow("online"):
         (timer,) = (thread for thread in threading.enumerate() if isinstance(thread, threading.Timer))

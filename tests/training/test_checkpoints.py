@@ -216,7 +216,7 @@ def test_a_full_disk_stops_the_run_and_leaves_the_last_checkpoint_usable(
             run.execute(config)
     told = str(failure.value)
     assert ("the disk is full" if log_every == 1 else "cannot write the checkpoint") in told
-    assert "No space left on device" in told and "make room and run the same command again" in told
+    assert "No space left on device" in told and "free some space and run the same command again" in told
     assert "\n" not in told
     assert checkpoints.newest(folder.checkpoints) == folder.checkpoints / "step6.ckpt"
     assert not list(folder.checkpoints.glob(".*.tmp"))
@@ -251,7 +251,7 @@ def test_the_status_names_the_step_of_the_newest_checkpoint(
 
 def test_a_run_without_a_checkpoint_cannot_be_tested(small: Any) -> None:
     folder = RunFolder(naming.run_folder(small())).create(to_dict(small()))
-    with pytest.raises(UserError, match="holds no checkpoint that can be read: train the run first"):
+    with pytest.raises(UserError, match="has no readable checkpoint: train the run first"):
         final_weights(small(), folder)
 
 

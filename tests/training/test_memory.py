@@ -63,7 +63,7 @@ def test_the_update_is_the_same_and_counted(
     with caplog.at_level(logging.WARNING):
         split = fit(config, made(config, "split"), Interrupt())
     assert split.step.budget.oom_splits > 4  # batches hold up to 50 pairs
-    assert "are split in two and accumulated" in caplog.text
+    assert "they are halved and accumulated" in caplog.text
     for name, value in plain.step.model.state_dict().items():
         torch.testing.assert_close(split.step.model.state_dict()[name], value, rtol=1e-8, atol=1e-9)
     keys = ("pairs", "source_tokens", "target_tokens", "padded_tokens", "flops")

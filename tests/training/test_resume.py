@@ -228,7 +228,7 @@ def test_metrics_without_a_checkpoint_are_begun_anew_and_that_is_said(small: Any
     assert not caplog.text
     shutil.rmtree(folder.checkpoints)
     fit(config, folder, Interrupt())
-    assert "has measurements up to step 4 but no checkpoint: it is trained again from the start" in caplog.text
+    assert "has measurements up to step 4 but no checkpoint, so it is trained from the start" in caplog.text
     assert [line["train/loss"] for line in folder.read_metrics()] == [line["train/loss"] for line in lines]
 
 

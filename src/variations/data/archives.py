@@ -16,13 +16,13 @@ from variations.system.errors import UserError
 def extract(archive: Path, folder: Path, members: Collection[str] | None = None) -> Path:
     """Unpack a .tar file (.gz, .bz2, .xz, .tgz) into `folder`, which appears complete or not at all.
 
-    Nothing is done where `folder` exists. Every member's name is checked before anything is written: absolute paths,
-    `..`, links and devices are refused (corpora need none), and files get plain permissions.
+    Nothing is done if `folder` exists. Every member's name is checked before anything is written: absolute paths, `..`,
+    links and devices are refused (corpora need none), and files get default permissions.
 
     Args:
         archive: the file.
-        folder: the folder to make; one process at a time makes it.
-        members: names to unpack; None: all. A name that is missing is a fault.
+        folder: the folder to make, by one process at a time.
+        members: names to unpack; None: all. A missing one is an error.
 
     Raises:
         UserError: an unsafe, damaged or unknown archive, a missing member, or too little space.
@@ -35,7 +35,7 @@ def extract(archive: Path, folder: Path, members: Collection[str] | None = None)
             if not folder.is_dir():
                 _extract(archive, folder, members)
     except (tarfile.TarError, zlib.error, EOFError) as error:
-        reason = str(error).partition("\n")[0].rstrip(":")  # tarfile adds what it tried, line by line
+        reason = str(error).partition("\n")[0].rstrip(":")  # tarfile appends its attempts, line by line
         raise UserError(f"The archive {archive} is damaged ({reason}): delete it and start again.") from error
     except OSError as error:
         raise cache_fault(f"Cannot unpack {archive} into {folder}", error) from error
@@ -74,12 +74,12 @@ def _write(target: Path, stream: IO[bytes] | None) -> None:
 
 
 def _safe(member: tarfile.TarInfo, archive: Path) -> str:
-    """The member's name without `./`. Raises UserError where it leads out of the folder, or is no file or folder."""
+    """The member's name without `./`. Raises UserError if it leads out of the folder, or is not a file or folder."""
     path, reason = PurePosixPath(member.name), None
     if path.is_absolute() or ".." in path.parts or "\\" in member.name or "\0" in member.name:
         reason = f"{member.name!r} would be written outside its folder"
     elif not (member.isdir() or member.isreg()):
-        reason = f"{member.name} is {'a link' if member.issym() or member.islnk() else 'no regular file'}"
+        reason = f"{member.name} is {'a link' if member.issym() or member.islnk() else 'not a regular file'}"
     if reason:
         raise UserError(f"The archive {archive} is unsafe: {reason}; nothing was unpacked.")
     return str(path)

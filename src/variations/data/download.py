@@ -1,9 +1,9 @@
-"""Downloads that survive bad networks: resumed, verified, and made once however many processes ask.
+"""Downloads that survive bad networks: resumed, verified, and made only once for any number of processes.
 
-A file appears under its name only when it is complete and its checksum is right. Until then it grows as `NAME.part`,
-with what is needed to resume it in `NAME.part.json`. Beside the finished file, `NAME.json` says where it came from,
-its SHA-256, and how that was checked: against a checksum its publisher (or a well-known project) states, or, where
-none is known, by trust on first use: the SHA-256 of the first download is recorded, and a later change is a fault.
+A file appears under its name only when it is complete and its checksum is correct. Until then it is `NAME.part`, with
+the data to resume it in `NAME.part.json`. `NAME.json` beside the finished file records its address, its SHA-256, and
+how that was checked: against a checksum from the publisher or a well-known project, or, if none is known, by trust on
+first use: the SHA-256 of the first download is recorded, and a later change is an error.
 """
 
 import glob
@@ -25,7 +25,7 @@ from variations.system.errors import UserError
 
 @contextmanager
 def download_bar(name: str, progress: bool) -> Iterator[Callable[[int, int | None], None]]:
-    """A bar on the terminal for `name`, fed with (bytes so far, total or None); nothing where stderr is a file."""
+    """A progress bar for `name`, updated with (bytes so far, total or None); none if stderr is not a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
@@ -43,7 +43,7 @@ def download_bar(name: str, progress: bool) -> Iterator[Callable[[int, int | Non
 
 
 def status_line(text: str, progress: bool) -> AbstractContextManager[Any]:
-    """A moving line on the terminal; nothing where stderr is a file."""
+    """A status line with a spinner; none if stderr is not a terminal."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -55,16 +55,16 @@ MOST_ATTEMPTS = 100
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait and how often to try."""
+    """Timeouts and number of retries."""
 
     timeout: float = 30.0
     """Seconds without a connection, or without a byte, until a connection counts as dead."""
     retries: int = 5
-    """Further attempts in a row that bring nothing new."""
+    """Largest number of consecutive retries without new data."""
     backoff: float = 1.0
     """Seconds before the first retry; doubles with each, up to 30."""
     offline_retries: int = 2
-    """The same where no connection can be made: a machine without a network should say so soon."""
+    """The same if no connection is possible: shorter, so that a machine without a network reports it soon."""
 
 
 PATIENCE = Patience()
@@ -81,9 +81,9 @@ def fetch(
     progress: bool = True,
     patience: Patience = PATIENCE,
 ) -> Path:
-    """Download `url` to the file `path`, unless an intact copy is there; returns `path`.
+    """Download `url` to the file `path`, unless an intact copy exists; returns `path`.
 
-    Any number of processes may ask at once: one downloads, the others wait. A file that someone put at `path` by hand
+    Any number of processes may call this at once: one downloads, the others wait. A file that was put at `path` by hand
     is checked like a download.
 
     Args:
@@ -115,12 +115,12 @@ def fetch(
 
 
 def origin(path: Path) -> dict[str, Any]:
-    """The record of a fetched file without what is only of use in this cache; empty where nothing is known."""
+    """The record of a downloaded file without fields for this cache only; empty if there is none."""
     return {name: value for name, value in (record(path) or {}).items() if name != "mtime_ns" and value is not None}
 
 
 def _recorded(path: Path, remote: Remote) -> bool:
-    """Whether `path` is there, and unchanged since it was found right."""
+    """Whether `path` exists and is unchanged since it was verified."""
     if not path.is_file():
         return False
     status, known = path.stat(), record(path) or {}
@@ -129,7 +129,7 @@ def _recorded(path: Path, remote: Remote) -> bool:
 
 
 def _sound(path: Path, remote: Remote) -> bool:
-    """Whether `path` is there and right; the caller holds its lock. Hashed only when it has changed since."""
+    """Whether `path` exists and is correct; hashed only if it has changed. The caller holds its lock."""
     if _recorded(path, remote):
         return True
     if not path.is_file():
@@ -137,9 +137,7 @@ def _sound(path: Path, remote: Remote) -> bool:
     known = record(path) or {}
     expected = remote if remote.sha256 or remote.md5 else Remote(remote.url, known.get("sha256"), remote.size)
     if fault := _wrong(path, expected):
-        raise UserError(
-            f"{path} is not the file of {remote.url}: {fault}. Delete it and start again: it is then downloaded again."
-        )
+        raise UserError(f"{path} is not the file at {remote.url}: {fault}. Delete it and start again to download it.")
     _write_record(path, remote)
     return True
 
@@ -162,9 +160,9 @@ def _digest(path: Path, name: str) -> str:
 
 
 def _write_record(path: Path, remote: Remote) -> None:
-    """The last act of a download, and of the next process after one that was killed just before it."""
+    """The last step of a download; if a process was killed before it, the next process does it."""
     discard(beside(path, ".part"))
-    for remnant in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):  # of a record that was being written
+    for remnant in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):  # of interrupted writes
         remnant.unlink(missing_ok=True)
     checked = next((f"published {name}" for name in ("sha256", "md5") if getattr(remote, name)), "first use")
     status = path.stat()
@@ -182,12 +180,12 @@ def _write_record(path: Path, remote: Remote) -> None:
 
 
 def _download(remote: Remote, path: Path, manual: str, progress: bool, patience: Patience) -> None:
-    """Make `path`; the caller holds its lock."""
+    """Download to `path`; the caller holds its lock."""
     part = beside(path, ".part")
     resumed = part.exists()
     _receive_all(remote, path, manual, progress, patience)
     fault = _wrong(part, remote)
-    if fault and resumed:  # the first half may be another version's: again from the start
+    if fault and resumed:  # the first part may be of another version: start again
         discard(part)
         _receive_all(remote, path, manual, progress, patience)
         fault = _wrong(part, remote)
@@ -204,7 +202,7 @@ def _download(remote: Remote, path: Path, manual: str, progress: bool, patience:
 
 
 def _receive_all(remote: Remote, path: Path, manual: str, progress: bool, patience: Patience) -> None:
-    """Attempt after attempt until `path.part` is complete. Attempts that bring something new are not counted."""
+    """Repeat attempts until `path.part` is complete. Attempts with new data are not counted."""
     import requests
 
     part, failures = beside(path, ".part"), 0
@@ -222,6 +220,6 @@ def _receive_all(remote: Remote, path: Path, manual: str, progress: bool, patien
                 break
             time.sleep(max(wait, min(30.0, patience.backoff * 2 ** (failures - 1))))
     raise UserError(
-        f"Cannot download {remote.url}: {reason}. Check the network and start again (what has arrived is kept), "
+        f"Cannot download {remote.url}: {reason}. Check the network and start again (data received so far is kept), "
         f"or get the file elsewhere and save it as {path}. {manual}".rstrip()
     )

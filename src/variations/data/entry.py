@@ -1,9 +1,9 @@
 """Cache entries: folders that are built once, appear complete or not at all, and survive concurrent runs.
 
-Two sweeps that start at the same moment want the same sub-words. The first takes the lock and builds; the second
-waits and reads. A builder writes into a temporary folder beside the entry and renames it, so that a process killed
-half-way leaves no half entry. Lock files stay where they are: deleting one would let a third process lock a new file
-of the same name while the second still waits on the old one.
+If two sweeps need the same sub-words at the same time, the first takes the lock and builds; the second waits and reads.
+A builder writes to a temporary folder beside the entry and renames it, so that a killed process leaves no incomplete
+entry. Lock files are never deleted: otherwise a third process could lock a new file of the same name while the second
+still waits for the old one.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ META = "meta.json"
 
 @contextmanager
 def told_if_cache_unwritable(path: Path) -> Iterator[None]:
-    """Raise what `cache_fault` makes of it where a file or folder of the cache cannot be written."""
+    """Raise `cache_fault` if a file or folder of the cache cannot be written."""
     try:
         yield
     except OSError as error:
@@ -32,7 +32,7 @@ def told_if_cache_unwritable(path: Path) -> Iterator[None]:
 
 
 def cache_fault(what: str, error: OSError) -> UserError:
-    """An error in the user's terms: RunFailedError if a disk that is full, broken or read-only stopped the work."""
+    """An error for the user: RunFailedError if a full, broken or read-only disk stopped the work."""
     kind = RunFailedError if error.errno in (*FULL, *BROKEN) else UserError
     remedy = "Repair the disk" if error.errno in BROKEN else "Free some space"
     return kind(f"{what}: {error.strerror or error}. {remedy} or name another folder with data.cache=DIR.")
@@ -45,7 +45,7 @@ def file_sha256(path: Path) -> str:
 
 
 def text_sha256(path: Path) -> str:
-    """The same for a text file that no process is writing: read once per process unless its size or times change."""
+    """The same for a text file that is not being written: read once per process unless its size or times change."""
     found = path.stat()
     return _remembered_sha256(path, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
@@ -56,18 +56,18 @@ def _remembered_sha256(path: Path, size: int, mtime_ns: int, ctime_ns: int) -> s
 
 
 def key_of(parts: Mapping[str, Any]) -> str:
-    """Name of the entry made from `parts` (hashes of contents, settings, versions): 20 hexadecimal digits."""
+    """The name of the entry for `parts` (hashes of contents, settings, versions): 20 hexadecimal digits."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
 
 
 def write_meta(folder: Path, meta: dict[str, Any]) -> None:
-    """Write `meta` and the SHA-256 of each file in `folder`; the last act of a builder."""
+    """Write `meta` and the SHA-256 of each file in `folder`; the last step of a builder."""
     hashes = {path.name: file_sha256(path) for path in sorted(folder.iterdir()) if path.name != META}
     (folder / META).write_text(json.dumps({**meta, "sha256": hashes}, indent=1, sort_keys=True), encoding="utf-8")
 
 
 def read_meta(folder: Path) -> dict[str, Any] | None:
-    """The entry's `meta`, or None where the entry is absent or any of its files differs from what was written."""
+    """The entry's `meta`; None if the entry is missing or any of its files has changed."""
     try:
         meta: dict[str, Any] = read_json(folder / META)
         sound = all(file_sha256(folder / name) == sha256 for name, sha256 in meta["sha256"].items())
@@ -77,12 +77,12 @@ def read_meta(folder: Path) -> dict[str, Any] | None:
 
 
 def entry(folder: Path, build: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
-    """Build `folder`, unless it is there and intact, and return its meta.
+    """Build `folder`, unless it exists and is intact, and return its meta.
 
     Args:
         folder: the entry, `<data.cache>/<kind>/<key>`.
-        build: fills the (empty, temporary) folder it is given and returns the contents of `meta.json`. It runs in one
-            process at a time.
+        build: fills an empty temporary folder and returns the contents of `meta.json`. It runs in one process at a
+        time.
 
     Raises:
         UserError: the cache cannot be written.
@@ -108,7 +108,7 @@ def _build(folder: Path, build: Callable[[Path], dict[str, Any]]) -> dict[str, A
     try:
         write_meta(made, build(made))
         if folder.exists():
-            # Damaged. A reader that has it open keeps its files; the name is free for the new entry.
+            # Damaged. A reader with open files keeps them; the name is freed for the new entry.
             damaged = folder.parent / f"{folder.name}.tmp-damaged-{os.getpid()}"
             folder.replace(damaged)
             shutil.rmtree(damaged, ignore_errors=True)
@@ -117,5 +117,5 @@ def _build(folder: Path, build: Callable[[Path], dict[str, Any]]) -> dict[str, A
         shutil.rmtree(made, ignore_errors=True)
     meta = read_meta(folder)
     if meta is None:
-        raise UserError(f"The cache entry {folder} was damaged while it was written; check the disk, then try again.")
+        raise UserError(f"The cache entry {folder} was damaged while it was written: check the disk, then try again.")
     return meta

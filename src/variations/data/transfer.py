@@ -1,6 +1,6 @@
-"""One attempt at a download: ask for what is missing, check that the answer fits, append it to the part file.
+"""One attempt at a download: request what is missing, check the answer, and append it to the part file.
 
-While `NAME.part` grows, `NAME.part.json` says which version of which address it belongs to.
+`NAME.part.json` records the address and version to which `NAME.part` belongs.
 """
 
 import shutil
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 16
 SPARE = 64 << 20
-"""Bytes that a download leaves free on the disk."""
+"""Bytes on the disk that a download leaves free."""
 TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 @dataclass(frozen=True)
 class Remote:
-    """A file on the web. Checksums in hexadecimal, size in bytes; None where the publisher states none."""
+    """A file on the web. Checksums in hexadecimal, size in bytes; None if the publisher states none."""
 
     url: str
     sha256: str | None = None
@@ -33,7 +33,7 @@ class Remote:
 
 
 class Broken(Exception):  # noqa: N818 (not an error until the attempts are used up)
-    """A fault that may pass: worth another attempt."""
+    """A temporary error, after which another attempt is made."""
 
     def __init__(self, reason: str, *, wait: float = 0.0, offline: bool = False) -> None:
         super().__init__(reason)
@@ -49,7 +49,7 @@ def receive(
     manual: str,
     show: Callable[[int, int | None], None],
 ) -> None:
-    """One attempt. Returns when `part` is complete; raises Broken when it is worth another."""
+    """Make one attempt. Returns when `part` is complete; raises Broken if another attempt may succeed."""
     have, state = _resumable(part, remote)
     if have and have == state.get("size"):
         return
@@ -64,11 +64,11 @@ def receive(
                 have += len(chunk)
                 show(have, total)
     if total is not None and have < total:
-        raise Broken(f"the connection broke off after {have:,} of {total:,} bytes")
+        raise Broken(f"the connection was lost after {have:,} of {total:,} bytes")
 
 
 def _resumable(part: Path, remote: Remote) -> tuple[int, dict[str, Any]]:
-    """Bytes that need not be sent again, and what identifies the version they belong to."""
+    """The number of bytes that can be kept, and the validators of their version."""
     state = record(part) or {}
     total = remote.size if remote.size is not None else state.get("size")
     identified = state.get("url") == remote.url and (state.get("validator") or total is not None)
@@ -101,7 +101,7 @@ def _request(
 def _accept(
     response: "requests.Response", remote: Remote, part: Path, have: int, state: dict[str, Any], manual: str
 ) -> tuple[int, int | None]:
-    """Where the body starts (bytes already there) and the total size if the server gives it."""
+    """The offset at which the body starts, and the total size if the server states it."""
     status = response.status_code
     if status in TRANSIENT:
         wait = response.headers.get("Retry-After", "")
@@ -109,7 +109,7 @@ def _accept(
             f"the server answers {status} {response.reason}",
             wait=float(min(int(wait), 60)) if wait.isdecimal() else 0.0,
         )
-    if status == 416:  # no such range: what is there belongs to another version
+    if status == 416:  # no such range: the existing part is of another version
         discard(part)
         raise Broken("the server cannot resume the download")
     if status not in (200, 206):
@@ -137,7 +137,7 @@ def _refuse_size(remote: Remote, total: int | None, manual: str) -> NoReturn:
 
 
 def _content_range(response: "requests.Response") -> tuple[int | None, int | None]:
-    """Start and total of `bytes START-END/TOTAL`; None where the header does not tell."""
+    """Start and total of `bytes START-END/TOTAL`; None if the header does not have them."""
     unit, _, rest = response.headers.get("Content-Range", "").partition(" ")
     span, _, total = rest.partition("/")
     start = span.partition("-")[0]
@@ -146,7 +146,7 @@ def _content_range(response: "requests.Response") -> tuple[int | None, int | Non
 
 
 def _validators(response: "requests.Response", url: str, total: int | None) -> dict[str, Any]:
-    """What a later attempt needs; a weak ETag must not be used to resume (RFC 9110, section 13.1.5)."""
+    """The validators for a later attempt; a weak ETag must not be used to resume (RFC 9110, section 13.1.5)."""
     tag = response.headers.get("ETag", "")
     validator = response.headers.get("Last-Modified") if not tag or tag.startswith("W/") else tag
     return {"url": url, "validator": validator, "size": total}
@@ -162,17 +162,17 @@ def _chunks(response: "requests.Response", timeout: float) -> Iterator[bytes]:
     except (ReadTimeoutError, TimeoutError) as error:
         raise Broken(f"no byte arrived for {timeout:g} s") from error
     except (HTTPError, ConnectionError) as error:
-        raise Broken("the connection broke off") from error
+        raise Broken("the connection was lost") from error
 
 
 def discard(part: Path) -> None:
-    """Forget a part file."""
+    """Delete a part file and its record."""
     part.unlink(missing_ok=True)
     beside(part, ".json").unlink(missing_ok=True)
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file; 0 where it is missing."""
+    """The size of a file in bytes; 0 if it is missing."""
     return path.stat().st_size if path.exists() else 0
 
 
@@ -193,5 +193,5 @@ def require_space(folder: Path, needed: int, what: str) -> None:
 
 
 def beside(path: Path, ending: str) -> Path:
-    """The file in the same folder whose name is longer by `ending`."""
+    """The file in the same folder with `ending` appended to its name."""
     return path.with_name(path.name + ending)

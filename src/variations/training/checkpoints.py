@@ -1,12 +1,12 @@
 """Checkpoints that survive a kill at any moment (files of a run's `checkpoints/`).
 
     step<n>.ckpt      everything needed to continue, bit for bit; the two newest are kept
-    weights<n>.pt     weights alone, for averaging at test time
-    best<n>.pt        weights with the lowest dev loss so far, and those that were so at the kept checkpoints
+    weights<n>.pt     only weights, for averaging at test time
+    best<n>.pt        weights with the lowest dev loss so far, also as of the kept checkpoints
 
 Each file is written under a temporary name, flushed to the disk, and renamed; its SHA-256 is in `<file>.sha256`,
-written first. A file whose sum does not match is passed over with a warning and the one before it is used. A name is
-written once: a run that goes back to an older checkpoint first deletes what is newer.
+written first. A file whose sum does not match is skipped with a warning, and the one before it is used. A name is
+written only once: a run that goes back to an older checkpoint first deletes newer files.
 """
 
 import hashlib
@@ -31,10 +31,10 @@ FULL, WEIGHTS, BEST = "step", "weights", "best"
 
 
 def save(path: Path, content: Any) -> None:
-    """Write `content` so that either the whole file appears, with its sum, or nothing.
+    """Write `content` so that either the complete file appears, with its sum, or nothing.
 
     Raises:
-        RunFailedError: the disk is full or cannot be written; files that were there before are untouched.
+        RunFailedError: the disk is full or cannot be written to; existing files are untouched.
     """
     try:
         with replaced(path) as temporary:
@@ -45,24 +45,24 @@ def save(path: Path, content: Any) -> None:
     except (OSError, RuntimeError) as error:
         if not path.exists():
             _sidecar(path).unlink(missing_ok=True)
-        fault = error if isinstance(error, OSError) else error.__context__  # torch makes a RuntimeError of it
+        fault = error if isinstance(error, OSError) else error.__context__  # torch turns it into a RuntimeError
         if not isinstance(fault, OSError):
             raise
         raise RunFailedError(
-            f"cannot write the checkpoint {path}: {fault}. Earlier checkpoints are untouched: make room and run the "
-            "same command again to continue."
+            f"cannot write the checkpoint {path}: {fault}. Earlier checkpoints are untouched: free some space and "
+            "run the same command again to continue."
         ) from error
 
 
 class SafeIO(CheckpointIO):
-    """How Lightning writes and reads checkpoints here."""
+    """Lightning's interface for writing and reading checkpoints."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         """See `save`."""
         save(Path(path), checkpoint)
 
     def load_checkpoint(self, path: Any, map_location: Any = None, weights_only: bool | None = True) -> dict[str, Any]:
-        """See `load`. Lightning counts updates in another place since we apply them ourselves."""
+        """See `load`. The number of updates is stored elsewhere, since we apply them ourselves."""
         content: dict[str, Any] = load(Path(path))
         loop = content["loops"]["fit_loop"]
         ours = loop["epoch_loop.manual_optimization.optim_step_progress"]
@@ -77,13 +77,13 @@ class SafeIO(CheckpointIO):
 
 
 def is_sound(path: Path) -> bool:
-    """Whether the file is there and has the sum that was recorded for it."""
+    """Whether the file exists and matches its recorded sum."""
     sidecar = _sidecar(path)
     return path.is_file() and sidecar.is_file() and sidecar.read_text().split()[:1] == [_sha256(path)]
 
 
 def load(path: Path) -> Any:
-    """Contents of a checkpoint, on the CPU; only tensors and plain containers are accepted.
+    """The contents of a checkpoint, on the CPU; only tensors and plain containers are accepted.
 
     Raises:
         UserError: the file is missing or damaged.
@@ -101,7 +101,7 @@ def full(folder: Path) -> list[tuple[int, Path]]:
 
 
 def weights(folder: Path) -> list[tuple[int, Path]]:
-    """Weights kept for averaging, by step, oldest first."""
+    """Weights for averaging, by step, oldest first."""
     return _numbered(folder, WEIGHTS, ".pt")
 
 
@@ -111,7 +111,7 @@ def best(folder: Path) -> list[tuple[int, Path]]:
 
 
 def newest(folder: Path) -> Path | None:
-    """The newest intact full checkpoint, None if there is none yet; damaged ones are named in a warning.
+    """The newest intact full checkpoint; None if there is none yet. Damaged ones are reported in a warning.
 
     Raises:
         RunFailedError: there are checkpoints, but all of them are damaged.
@@ -130,10 +130,10 @@ def newest(folder: Path) -> Path | None:
 
 
 def prune(folder: Path, *, planned: Collection[int]) -> None:
-    """Delete what no continuation needs: older full checkpoints, weights not `planned` to be averaged, older bests.
+    """Delete what no continuation needs: older full checkpoints and best weights, weights not `planned` for averaging.
 
-    A full checkpoint that turns out to be damaged sends the run back to the one before, so the best weights of that
-    time are kept as well.
+    If a full checkpoint turns out to be damaged, the run goes back to the one before, so the best weights as of that
+    checkpoint are kept too.
     """
     checkpoints = full(folder)
     oldest = checkpoints[-KEEP:][0][0] if checkpoints else 0
@@ -146,7 +146,7 @@ def prune(folder: Path, *, planned: Collection[int]) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Delete what a kill during a write has left. Only for the one process that may write in `folder`."""
+    """Delete remnants of interrupted writes. Only for the one process that may write in `folder`."""
     for leftover in folder.glob(".*.tmp"):
         leftover.unlink(missing_ok=True)
     for sidecar in folder.glob("*.sha256"):
@@ -155,7 +155,7 @@ def sweep(folder: Path) -> None:
 
 
 def drop_after(folder: Path, step: int) -> None:
-    """Delete checkpoints beyond `step`: a run continued from there will write its own."""
+    """Delete checkpoints after `step`: a run that continues from there writes its own."""
     for number, path in [*full(folder), *weights(folder), *best(folder)]:
         if number > step:
             _remove(path)

@@ -30,21 +30,21 @@ from variations.training.ranks import Place
 from variations.training.step import Step
 
 Callbacks = Callable[[Loop, Experiment], Sequence[pl.Callback]]
-"""Further callbacks of a run: they may ask the loop, and tell it to stop."""
+"""Further callbacks of a run, which can query the loop and stop it."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass
 class Trained:
-    """What training leaves behind."""
+    """The result of training."""
 
     step: Step
     place: Place
-    """Of one process alone: the others have ended."""
+    """The ranks: only this process, because the others have ended."""
     steps: int
     stopped: str | None
-    """Why it ended early, if it did."""
+    """Why training ended early, if it did."""
     trackers: tracking.Trackers
 
 
@@ -64,7 +64,7 @@ def fit(
         inputs.refuse_changed(folder, made_from)
         inputs.remember(folder, made_from)
         folder.write_environment(environment(made_from) | {"performance": chosen})
-    # The weights' first values depend on the seed alone, not on what was imported or loaded before.
+    # The initial weights depend only on the seed, not on what was imported or loaded before.
     pl.seed_everything(config.seed, workers=True, verbose=False)
     experiment = task.experiment(config, data, device)
     if config.trainer.compile:
@@ -76,14 +76,14 @@ def fit(
     trainer = make_trainer(config, loop, *callbacks(loop, experiment), *configured(config.callbacks), Saving(loop))
     try:
         trainer.fit(step, datamodule=data, ckpt_path=_resume_from(config, folder), weights_only=True)
-    except SystemExit as error:  # what Lightning makes of KeyboardInterrupt
+    except SystemExit as error:  # Lightning turns KeyboardInterrupt into it
         raise Interrupted(interrupt.received or signal.SIGINT) from error
     except (RuntimeError, MemoryError) as error:
         if memory.is_exhausted(error):
             raise memory.failure("outside of the updates", task.smaller) from error
         if "Error(s) in loading state_dict" in str(error):
             raise UserError(
-                "the checkpoint does not fit the network of the changed configuration: take the network's keys out of "
+                "the checkpoint does not fit the network of the changed configuration: remove the network's keys from "
                 "resume.allow, or train under another name."
             ) from error
         raise
@@ -97,20 +97,20 @@ def fit(
     _leave(data)
     if loop.stopped == PRUNED:
         raise Pruned(f"pruned by its search at step {trainer.global_step}")
-    trackers.start(folder)  # a run that had trained to its end before has not begun to train now
+    trackers.start(folder)  # if training was already complete, no update has started them
     return Trained(step, Place(trainer, alone=True), trainer.global_step, loop.stopped, trackers)
 
 
 def _leave(data: Any) -> None:
-    """End the work of several ranks: what follows is done by one of them, on all data."""
+    """End the distributed part: one rank does the rest, on all data."""
     data.trainer = None
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
 
 
 def make_trainer(config: RunConfig, loop: Loop, *further: pl.Callback) -> pl.Trainer:
-    """A Trainer that does nothing unasked: no progress bar, no checkpoints, no validation of its own."""
-    # Lightning's start-up messages, and a warning of torch to Lightning, do not concern our users.
+    """A Trainer without Lightning's own progress bar, checkpoints and validation."""
+    # Lightning's start-up messages and a warning from torch to Lightning are not for our users.
     for name in ("pytorch_lightning", "lightning_fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)` is deprecated")
@@ -128,7 +128,7 @@ def make_trainer(config: RunConfig, loop: Loop, *further: pl.Callback) -> pl.Tra
         # Processes are started by `system/processes.py`, also within a cluster's job.
         plugins=[checkpoints.SafeIO(), LightningEnvironment()],
         logger=False,  # `tracking` mirrors what the run measures
-        deterministic=config.deterministic,  # False undoes what an earlier run of this process has set
+        deterministic=config.deterministic,  # False resets the setting of an earlier run of this process
         profiler=config.debug.profiler,
         use_distributed_sampler=False,
         limit_val_batches=0,
@@ -142,13 +142,13 @@ def make_trainer(config: RunConfig, loop: Loop, *further: pl.Callback) -> pl.Tra
 
 
 def device_type(config: RunConfig) -> str:
-    """`cpu` or `cuda`: where the run will be."""
+    """`cpu` or `cuda`, where the run computes."""
     wanted = config.trainer.accelerator
     return "cuda" if wanted == "gpu" or (wanted == "auto" and torch.cuda.is_available()) else "cpu"
 
 
 def label(config: RunConfig, folder: RunFolder) -> str:
-    """What the run is called on the terminal."""
+    """The run's name on the terminal."""
     return f"{config.variation.row or folder.path.parent.name} seed {config.seed}"
 
 
@@ -156,7 +156,7 @@ def _resume_from(config: RunConfig, folder: RunFolder) -> str | None:
     path = checkpoints.newest(trained_in(folder, config.variation.source).checkpoints)
     if path is None and processes.global_rank() == 0 and (lines := folder.read_metrics()):
         log.warning(
-            "%s has measurements up to step %s but no checkpoint: it is trained again from the start.",
+            "%s has measurements up to step %s but no checkpoint, so it is trained from the start.",
             folder.path,
             lines[-1].get("step"),
         )

@@ -1,4 +1,4 @@
-"""Out of memory: the update is begun again with its batches cut in two, so that no pair is lost."""
+"""Out of memory: the update is repeated with halved batches, so that no pair is lost."""
 
 import gc
 import logging
@@ -13,9 +13,9 @@ from variations.tasks.base import Experiment
 log = logging.getLogger(__name__)
 
 Pieces = list[tuple[int | None, Any]]
-"""Batches, each with the seed of its random numbers; None leaves the generator as it is."""
+"""Batches, each with the seed of its random numbers; None leaves the generator unchanged."""
 SIGNS = ("out of memory", "can't allocate memory", "std::bad_alloc", "alloc_failed")
-"""How devices, torch's CPU allocator, C++ and cuBLAS say it."""
+"""Messages of devices, torch's CPU allocator, C++ and cuBLAS."""
 
 
 def is_exhausted(error: BaseException) -> bool:
@@ -26,7 +26,7 @@ def is_exhausted(error: BaseException) -> bool:
 
 
 def failure(where: str, advice: str) -> RunFailedError:
-    """What is said if splitting does not help; `advice` is the task's `smaller`."""
+    """The error if splitting does not help; `advice` is the task's `smaller`."""
     return RunFailedError(f"out of memory {where}: {advice}.")
 
 
@@ -37,23 +37,23 @@ def accumulate(
     experiment: Experiment,
     advice: str,
 ) -> int:
-    """Do `work` on all batches of an update, the last of which has run out of memory, in pieces that fit.
+    """Do `work` on all batches of an update, the last of which ran out of memory, in parts that fit.
 
-    A failed backward pass may have added part of its gradient, so each attempt begins with the first batch. Dropout
-    draws other masks for the pieces of a batch than for the whole.
+    A failed backward pass may have added part of its gradient, so each attempt starts from the first batch. Dropout
+    masks of parts differ from those of a whole batch.
 
     Args:
-        batches: Each with its seed.
+        batches: The batches with their seeds.
         forget: Undoes all `work`.
         work: Forward and backward pass of one batch.
-        experiment: Cuts a batch, and says how big one is.
-        advice: What to do if there is no memory for a single item.
+        experiment: Halves batches, and knows their size.
+        advice: What to do if even a single item does not fit.
 
     Returns:
-        How often a batch was cut in two.
+        How often a batch was halved.
 
     Raises:
-        RunFailedError: there is no memory for a single item.
+        RunFailedError: even a single item does not fit.
     """
     pieces: Pieces = list(batches)
     cuts, at = 0, len(pieces) - 1
@@ -73,7 +73,7 @@ def _cut(pieces: Pieces, at: int, experiment: Experiment, advice: str) -> None:
     items, size = len(batch), experiment.size(batch)
     if items < 2:
         raise failure(f"with a single item of {size}", advice)
-    log.warning("Out of memory with %d items of up to %s: they are split in two and accumulated.", items, size)
+    log.warning("Out of memory with %d items of up to %s: they are halved and accumulated.", items, size)
     first, second = experiment.halves(batch)
     pieces[at : at + 1] = [(seed, first), (None, second)]
 
@@ -92,7 +92,7 @@ def _first_failure(pieces: Pieces, work: Callable[[Any], None]) -> int | None:
 
 
 def release() -> None:
-    """Give back what a failed attempt held."""
+    """Release the memory of a failed attempt."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -1,4 +1,4 @@
-"""The weights that a run is tested with, and the trained network of a stored run."""
+"""The weights with which a run is tested, and the trained network of a stored run."""
 
 import logging
 from pathlib import Path
@@ -27,12 +27,12 @@ def averaged_steps(config: RunConfig) -> set[int]:
 
 
 def final_weights(config: RunConfig, folder: RunFolder) -> tuple[dict[str, Tensor], list[int]]:
-    """Weights that are tested, and the steps they come from.
+    """The tested weights, and the steps from which they come.
 
     The mean of the last checkpoints (`recipe.average`), the moving average (`recipe.ema`), or the last weights.
 
     Raises:
-        UserError: The run has no intact checkpoint, or the run whose weights it tests is gone.
+        UserError: The run has no intact checkpoint, or the run whose weights it tests is missing.
     """
     folder = trained_in(folder, config.variation.source)
     if config.recipe.average > 1:
@@ -45,7 +45,7 @@ def final_weights(config: RunConfig, folder: RunFolder) -> tuple[dict[str, Tenso
             return checkpoints.average(path for _, path in sound), [step for step, _ in sound]
     newest = checkpoints.newest(folder.checkpoints)
     if newest is None:
-        raise UserError(f"{folder.path} holds no checkpoint that can be read: train the run first.")
+        raise UserError(f"{folder.path} has no readable checkpoint: train the run first.")
     state = checkpoints.load(newest)
     moving = state["variations"].get("average")
     if config.recipe.ema and moving is not None:
@@ -55,10 +55,10 @@ def final_weights(config: RunConfig, folder: RunFolder) -> tuple[dict[str, Tenso
 
 
 def load_network(path: Path) -> tuple[nn.Module, Any]:
-    """The network of a run as it was tested, in evaluation mode, and the run's configuration.
+    """The network of a run with its tested weights, in evaluation mode, and the run's configuration.
 
     Raises:
-        UserError: There is no such run, it has no checkpoint, or what belongs to its network is gone.
+        UserError: There is no such run, or its checkpoint or other files of its network are missing.
     """
     folder = RunFolder.open(path)
     config = load(folder.path / "config.yaml")

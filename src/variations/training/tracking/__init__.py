@@ -1,8 +1,8 @@
 """Loggers besides the run folder: Weights & Biases (offline unless logged in) and TensorBoard.
 
-Both are mirrors: `metrics.jsonl` is the truth. When a run starts or is continued, its lines so far are told again, from
-the first one that the logger does not have; so nothing is missing there and nothing is there twice, however the
-run was interrupted. Nothing of a library is imported before a run uses it.
+Both are mirrors of `metrics.jsonl`. When a run starts or is continued, its lines so far are sent again, from the first
+one that the logger does not have; so nothing is missing and nothing is duplicated, however the run was interrupted. A
+library is imported only when a run uses it.
 """
 
 import sys
@@ -23,23 +23,23 @@ class Tracker(Protocol):
     """A logger."""
 
     def start(self, lines: Sequence[Line]) -> None:
-        """Take over what the run has measured so far; before the first `line`."""
+        """Receive the run's lines so far; called before the first `line`."""
 
     def line(self, line: Line) -> None:
-        """A measurement."""
+        """Receive a line of metrics."""
 
     def end(self, final: Final) -> None:
-        """What a tested run ends with."""
+        """Receive the result of a tested run."""
 
     def close(self, exit_code: int) -> None:
-        """Write out what is left. `exit_code` is not 0 for a run that failed or was interrupted."""
+        """Flush, and end. `exit_code` is not 0 if the run failed or was interrupted."""
 
 
 class Trackers:
     """The loggers of a run; usually one, none on ranks other than 0. `start` and `close` may be called again.
 
-    They are opened by the first `start`, which a run calls after its first update: a library that takes seconds to
-    load, or a service that takes seconds to answer, does not delay the first update.
+    They are opened by the first `start`, which a run calls after its first update, so that a slow import or a slow
+    service does not delay the first update.
     """
 
     def __init__(self, opening: Callable[[], Sequence[Tracker]] = tuple) -> None:
@@ -48,11 +48,11 @@ class Trackers:
 
     @property
     def any(self) -> bool:
-        """Whether there are loggers, once they have started."""
+        """Whether there are loggers; known after they have started."""
         return bool(self._trackers)
 
     def start(self, folder: RunFolder) -> None:
-        """Open the loggers and tell them what the run has measured so far.
+        """Open the loggers and send them the run's lines so far.
 
         Raises:
             UserError: logger.mode=online, and W&B accepts no login.
@@ -67,17 +67,17 @@ class Trackers:
                 tracker.start(lines)
 
     def line(self, line: Line) -> None:
-        """Tell a measurement."""
+        """Send a line of metrics."""
         for tracker in self._trackers:
             tracker.line(line)
 
     def end(self, final: Final) -> None:
-        """Tell what the run ends with."""
+        """Send the result of the run."""
         for tracker in self._trackers:
             tracker.end(final)
 
     def close(self, exit_code: int) -> None:
-        """Let go of all loggers, so that the next row of a sweep gets its own."""
+        """Close all loggers, so that the next row of a sweep gets its own."""
         while self._trackers:
             self._trackers.pop().close(exit_code)
 
@@ -113,7 +113,7 @@ def _own(config: RunConfig, folder: RunFolder) -> Sequence[Tracker]:
 
         if (mode := chosen_mode(config.logger.mode)) != "disabled":
             if config.logger.kind == "auto" and (missing := lacking("wandb", "W&B")):
-                print(f"Metrics are kept in the run's folder only: {missing[0]}", file=sys.stderr)
+                print(f"Metrics are stored only in the run's folder: {missing[0]}", file=sys.stderr)
                 return []
             from variations.training.tracking.weights_and_biases import WeightsAndBiases
 

@@ -1,9 +1,9 @@
 """A run's mirror in Weights & Biases.
 
-`_step` there is the number of updates, so the service itself says how far it has got: online, a continued run tells
-only the lines that the service lacks. Offline, each start begins a new folder that tells everything from the first
-line; the folders of earlier starts, which a kill may have left unreadable, are set aside. `wandb sync` of the newest
-folder therefore gives what online logging gives.
+Its `_step` is the number of updates, by which the service knows what it has received: online, a continued run sends
+only the lines that the service lacks. Offline, each start writes all lines to a new folder; the folders of earlier
+starts, which a kill may have left unreadable, are set aside. `wandb sync` of the newest folder therefore gives the same
+as online logging.
 """
 
 import importlib
@@ -34,17 +34,17 @@ STEP = "trainer/global_step"
 """Number of updates: the x axis of every curve."""
 CONNECT_SECONDS = 30
 PATIENCE_SECONDS = 3.0
-"""After so long without an answer the user is told what is waited for."""
+"""Seconds without an answer after which the user is informed."""
 FINISH_SECONDS = 300
-"""How long the end of a run waits for uploads; what is missing then stays in the run's folder for `wandb sync`."""
+"""How long the end of a run waits for uploads; the rest stays in the run's folder for `wandb sync`."""
 _LONGEST = {"name": 128, "group": 128, "job_type": 64, "tag": 64}
-"""Characters that the service takes."""
+"""Largest lengths, in characters, that the service accepts."""
 
 
 @contextmanager
 def _told_if_slow(mode: str) -> Iterator[None]:
-    """Say what is waited for, where W&B is asked and does not answer soon."""
-    text = f"W&B has not answered yet; it is waited for up to {CONNECT_SECONDS} s."
+    """Inform the user if W&B does not answer soon."""
+    text = f"W&B has not answered yet; waiting for up to {CONNECT_SECONDS} s."
     timer = threading.Timer(PATIENCE_SECONDS, log.warning, [text])
     timer.daemon = True
     if mode == "online":
@@ -60,11 +60,11 @@ class WeightsAndBiases:
 
     Args:
         config: The run's configuration.
-        folder: Its folder; W&B's own files go to `wandb/` in it, and the run's identifier there to `wandb.json`.
+        folder: Its folder; W&B's own files are in its `wandb/`, and the run's identifier in W&B is in `wandb.json`.
         mode: `online` or `offline`.
 
     Raises:
-        UserError: The configuration insists on online, and W&B accepts no login.
+        UserError: The configuration requires online mode, and W&B accepts no login.
     """
 
     def __init__(self, config: RunConfig, folder: RunFolder, mode: str) -> None:
@@ -85,9 +85,9 @@ class WeightsAndBiases:
         if self.config.logger.mode == "online":
             raise UserError(
                 f"logger.mode=online, but W&B answers: {told} Log in with `wandb login` (or WANDB_API_KEY), or leave "
-                "logger.mode out: then the run is logged offline, and `wandb sync` sends it later."
+                "logger.mode out: the run is then logged offline, and `wandb sync` sends it later."
             )
-        wandb.teardown()  # or it says that the identifier is in use
+        wandb.teardown()  # otherwise it reports that the identifier is in use
         log.warning("W&B cannot be reached, so this run is logged offline; `wandb sync` sends it later. (%s)", told)
         return wandb.init(mode="offline", **self._facts())
 
@@ -99,8 +99,8 @@ class WeightsAndBiases:
         attempt = f" attempt {folder.attempt}" if folder.attempt > 1 else ""
         settings = wandb.Settings(
             silent=True,
-            console="off",  # progress bars are no log, and stdout stays as it is
-            disable_git=True,  # environment.json knows the commit, and has struck out credentials
+            console="off",  # progress bars are not logs, and stdout stays unchanged
+            disable_git=True,  # environment.json has the commit, without credentials
             git_commit=git.get("commit"),
             git_remote_url=git.get("remote"),
             init_timeout=CONNECT_SECONDS,
@@ -120,7 +120,7 @@ class WeightsAndBiases:
         }
 
     def start(self, lines: Sequence[Mapping[str, Any]]) -> None:
-        """Tell the lines that W&B lacks; set aside what earlier offline starts left."""
+        """Send the lines that W&B lacks; set aside the folders of earlier offline starts."""
         for line in lines:
             self.line(line)
         if self.run.offline:
@@ -128,13 +128,13 @@ class WeightsAndBiases:
                 path.rename(path.with_name(f"earlier-{path.name}"))
 
     def line(self, line: Mapping[str, Any]) -> None:
-        """A measurement, unless W&B has its step already."""
+        """Send a line of metrics, unless W&B already has its step."""
         step = int(line["step"])
         if step >= self.run.starting_step:
             self.run.log(numbers(line) | _branches(line) | {STEP: step}, step=step)
 
     def end(self, final: Final) -> None:
-        """Tables of translations and scores, pictures, the summary, and files that say how the run was made."""
+        """Send tables of translations and scores, pictures, the summary, and files that describe the run."""
         import wandb
 
         step = int(final.result["steps"])
@@ -171,7 +171,7 @@ class WeightsAndBiases:
 
 
 def tags(config: RunConfig) -> list[str]:
-    """What one filters by: table, row, model and its size, data, recipe, debug, and `logger.tags`."""
+    """Tags to filter by: table, row, model and its size, data, recipe, debug, and `logger.tags`."""
     variation = config.variation
     found = [variation.table, variation.row, *named(config.task).label(config), config.recipe.name]
     found += [config.debug.name and f"debug-{config.debug.name}", *config.logger.tags]
@@ -179,9 +179,9 @@ def tags(config: RunConfig) -> list[str]:
 
 
 def _identifier(config: RunConfig, folder: RunFolder) -> str:
-    """The run's name in W&B's own books: identity, seed, attempt and a random end, kept in `wandb.json`.
+    """The run's identifier in W&B: identity, seed, attempt and a random suffix, stored in `wandb.json`.
 
-    The random end distinguishes the same experiment run in two places, or run again after its folder was removed.
+    The random suffix distinguishes runs of the same experiment in two places, or after its folder was removed.
     """
 
     path = folder.path / "wandb.json"
@@ -195,7 +195,7 @@ def _identifier(config: RunConfig, folder: RunFolder) -> str:
 
 
 def _branches(line: Mapping[str, Any]) -> dict[str, Any]:
-    """Of each branched sub-layer: a histogram of κ and one of α, and every weight as a curve of its own."""
+    """For each branched sub-layer a histogram of κ and one of α, and a curve of every weight."""
     found: dict[str, Any] = {}
     for key, values in line.items():
         match = KEY.fullmatch(key)
@@ -206,7 +206,7 @@ def _branches(line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _histogram(values: Sequence[float]) -> Any:
-    """32 bins over 0 … 1, the range of weights on a simplex; over their own range if one lies outside."""
+    """32 bins from 0 to 1, the range of weights on a simplex; over the values' range if one is outside."""
     import numpy as np
 
     wandb = importlib.import_module("wandb")
