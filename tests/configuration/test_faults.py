@@ -64,7 +64,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "nothing branched": (
         {**WEIGHTED, "branch__encoder": False, "branch__decoder": "none"},
-        "leave nothing branched: use model=transformer",
+        "leave no attention branched: use model=transformer",
     ),
     "nothing learned": (
         {**WEIGHTED, "branch__kappa": False, "branch__alpha": False},

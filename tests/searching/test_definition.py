@@ -106,7 +106,7 @@ def test_the_total_of_a_grid_is_its_cells(defined: Callable[..., Definition]) ->
         (["sweep.search.baseline=weighted_table1/gnmt"], "published figure of another system"),
         (["sweep.search.metrics=[dev.bleu,parameters]", "sweep.search.pruner.kind=median"], "one metric only"),
         (["seeds=[1,2]", "sweep.search.pruner.kind=median"], "one seed a trial"),
-        (["sweep.search.metrics=[parameters]", "sweep.search.pruner.kind=median"], "is not known before the end"),
+        (["sweep.search.metrics=[parameters]", "sweep.search.pruner.kind=median"], "is known only at the end"),
         (["sweep.search.metrics=[dev_ppl]", "sweep.search.pruner.kind=wilcoxon"], "compares translated sentences"),
         (["trainer.val_bleu=0", "sweep.search.pruner.kind=median"], "validations measure no BLEU"),
         (["rows=[a]"], "leave it out"),

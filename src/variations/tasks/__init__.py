@@ -1,1 +1,1 @@
-"""One LightningModule per task."""
+"""Tasks: what they share, and one package for each kind."""

@@ -1,4 +1,4 @@
-"""What a task gives to training and to readers: data, an experiment, and facts. The task itself is `tasks/task.py`."""
+"""What a task provides for training and for readers: data, an experiment, and facts. `tasks/task.py` is the task."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ParameterGroup:
-    """Parameters with a schedule of their own."""
+    """Parameters with their own schedule."""
 
     name: str
     parameters: list["nn.Parameter"]
     rate: Callable[[int], float]
-    """Learning rate of an update, counted from 1."""
+    """The learning rate as a function of the update, counted from 1."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Further options of the optimiser for this group, such as `weight_decay`."""
 
 
 class Place(Protocol):
-    """Where an experiment computes: one process of perhaps several."""
+    """Where an experiment computes: one process, possibly of several."""
 
     device: "torch.device"
     rank: int
     world: int
 
     def precision(self) -> AbstractContextManager[Any]:
-        """Within it, the forward pass computes as `trainer.precision` says."""
+        """A context in which forward passes use `trainer.precision`."""
         ...
 
     def sum(self, values: Sequence[float]) -> list[float]:
@@ -44,79 +44,79 @@ class Place(Protocol):
 
 
 class Data(Protocol):
-    """What a task learns from; a LightningDataModule, so that Lightning moves its batches."""
+    """A task's data; a LightningDataModule, so that Lightning moves its batches to the device."""
 
     accumulate: int
-    """Batches of each rank that make one update."""
+    """Number of batches per rank in one update."""
 
     def prepare_data(self) -> None:
-        """Download and build what is not there yet; in one process of each machine."""
+        """Download and build what is missing; called in one process of each machine."""
         ...
 
     def setup(self, stage: str | None = None) -> None:
-        """Open what was built; in every process."""
+        """Open what was built; called in every process."""
         ...
 
     def train_dataloader(self) -> Any:
-        """Batches of an epoch. A run continues in mid-epoch by its `state_dict`, or by the counts of the Trainer."""
+        """Batches of an epoch. A run continues in mid-epoch from its `state_dict`, or from the Trainer's counts."""
         ...
 
     def batches(self) -> int:
-        """Batches of an epoch on one rank."""
+        """The number of batches of an epoch on one rank."""
         ...
 
     def keep_facts(self, folder: RunFolder) -> dict[str, str]:
-        """Keep with the run what belongs to it, such as its vocabulary; return SHA-256 of inputs by name."""
+        """Store files such as the vocabulary with the run; return the SHA-256 of inputs by name."""
         ...
 
 
 class Experiment(Protocol):
-    """A network that learns, in one process. Batches are the task's own, with `to(device)`, `index` and a length.
+    """A network in training, in one process. Batches are the task's own, with `to(device)`, `index` and a length.
 
-    It says `network`, `parameter_groups`, `losses`, `count`, `validate` and `test`, and what else is its own.
+    Required are `network`, `parameter_groups`, `losses`, `count`, `validate` and `test`; the others have defaults.
     """
 
     network: "nn.Module"
 
     def parameter_groups(self) -> list[ParameterGroup]:
-        """The first group's rate is shown as the run's learning rate."""
+        """The parameter groups; the rate of the first is shown as the run's learning rate."""
         ...
 
     def start(self, place: Place) -> None:
-        """See what the device can do; before the first update."""
+        """Check what the device supports; called before the first update."""
         return
 
     def losses(self, batch: Any) -> Sequence["Tensor"]:
-        """Sums over the batch, as `Task.losses` names them; gradients are of the first."""
+        """Sums over the batch, in the order of `Task.losses`; the first is minimised."""
         ...
 
     def count(self, batch: Any) -> list[int]:
-        """What the batch adds to the run's totals, in the order of `Task.units`."""
+        """The batch's contribution to the run's totals, in the order of `Task.units`."""
         ...
 
     def size(self, batch: Any) -> str:
-        """How long the batch's longest items are, in words; here one is as long as another."""
+        """The length of the batch's longest items, as text; the default is for items of equal length."""
         return "one"
 
     def halves(self, batch: Any) -> tuple[Any, Any]:
-        """Two batches that are the one, for when memory runs out; here of a batch that is a sequence."""
+        """The batch as two, for when memory runs out; the default is for a batch that is a sequence."""
         half = len(batch) // 2
         return batch[:half], batch[half:]
 
     def before_update(self) -> None:
-        """Change the gradients of an update, which are means, in place."""
+        """Change the gradients of an update, which are means over its units, in place."""
         return
 
     def after_update(self, step: int) -> None:
-        """Put the parameters back under their constraints after update `step`."""
+        """Restore the parameters' constraints after update `step`."""
         return
 
     def metrics(self) -> dict[str, Any]:
-        """What is recorded of the weights themselves: numbers, or lists of numbers."""
+        """Quantities of the weights to record: numbers, or lists of numbers."""
         return {}
 
     def validate(self, place: Place) -> dict[str, float]:
-        """Measure the present weights on the dev set, as `dev/<name>`; the network is in evaluation mode."""
+        """Evaluate the current weights on the dev set, as `dev/<name>`; the network is in evaluation mode."""
         ...
 
     def dev_scores(self) -> list[float]:
@@ -124,7 +124,7 @@ class Experiment(Protocol):
         return []
 
     def test(self, folder: RunFolder, place: Place) -> dict[str, Any]:
-        """Test the present weights: `scores` and `loss` of result.json, and what else the result holds."""
+        """Test the current weights: `scores` and `loss` of result.json, and further entries."""
         ...
 
 
@@ -138,26 +138,26 @@ class Measure:
     """Heading of its column."""
     higher_is_better: bool
     convention: str | None = None
-    """How it is computed, where the result does not say."""
+    """How it is computed, if the result does not say."""
     unit: str = ""
     set: str = "test"
     """The data it was measured on."""
     items: str = ""
-    """What it is a function of sums over, in the plural, such as `sentences`; empty: its differences are not tested."""
+    """The items over which it sums, in the plural, such as `sentences`; empty: differences are not tested."""
     digits: int = 2
-    """Printed after the point."""
+    """Number of decimals."""
     part_of: str = ""
-    """Key of the measure that it is a part of, as one task's error is of the mean over tasks; tables show the parts
-    below, one a line."""
+    """Key of the measure of which it is a part, as one task's error is a part of the mean over tasks; tables list parts
+    below, one in each line."""
 
     def value(self, result: Mapping[str, Any]) -> float | None:
-        """The number, or None where the run did not measure it."""
+        """The number; None if the run did not measure it."""
         entry = self._entry(result)
         found = entry.get("value") if isinstance(entry, Mapping) else entry
         return float(found) if isinstance(found, int | float) else None
 
     def told_convention(self, result: Mapping[str, Any]) -> str | None:
-        """How it was computed, as the result says, else as the task says."""
+        """How it was computed, from the result, or else from the task."""
         entry = self._entry(result)
         if not isinstance(entry, Mapping):
             return self.convention
@@ -173,19 +173,19 @@ class Measure:
 
 @dataclass(frozen=True)
 class Published:
-    """A column of a paper's table: on which data, by which convention, and which of our measures equals it."""
+    """A column of a paper's table: its data, its convention, and the measures that correspond to it."""
 
     key: str
     label: str
     text: str = ""
-    """What it was measured on, in words; empty where nothing is known of it."""
+    """The data on which it was measured, as text; empty if unknown."""
     convention: str = ""
     measures: tuple[str, ...] = ()
-    """Our measures, from the same convention to a near one; none where no difference can be taken."""
+    """Our measures, from equal to similar convention; empty if no difference can be taken."""
     is_cost: bool = False
-    """It says what training cost, of which no difference between rows is taken."""
+    """Whether it is a cost of training, for which no differences between rows are taken."""
     unit: str = ""
-    """Measures of the same unit are ranked against it, be it on other data."""
+    """Whether measures with the same unit are ranked against it, even on other data."""
 
 
 CurveReader = Callable[[str], Sequence[tuple[float, float]]]
@@ -194,9 +194,9 @@ CurveReader = Callable[[str], Sequence[tuple[float, float]]]
 
 @dataclass(frozen=True)
 class TestedRun:
-    """A finished run as a reader holds it."""
+    """A finished run in the form that readers use."""
 
-    __test__ = False  # no test case, whatever pytest makes of its name
+    __test__ = False  # not a test case, despite its name
     folder: RunFolder
     config: Mapping[str, Any]
     result: Mapping[str, Any]
@@ -210,53 +210,54 @@ class TestedRun:
 
 @dataclass(frozen=True)
 class Restarts:
-    """What each of a run's R restarts adds to a measure, where the run reports the one that learned its data best."""
+    """The contribution of each of a run's R restarts to a measure; the run reports the restart with the lowest training
+    error."""
 
     items: "NDArray[Any]"
-    """(R, S, k): of each of S items, as `Task.items` has them of the reported restart."""
+    """(R, S, k): values of each of S items, as `Task.items` returns them for the reported restart."""
     group: "NDArray[Any]"
-    """(S): the group, 0 to G − 1, of each item, such as its task; the restart is chosen in each group separately."""
+    """(S): the group, 0 to G − 1, of each item, such as its task; a restart is chosen in each group separately."""
     order: "NDArray[Any]"
-    """(G, R): the restarts, from the one with the least training error, which is reported."""
+    """(G, R): the restarts by training error; the first, with the lowest, is reported."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A number of metrics.jsonl that curves are drawn of."""
+    """A quantity in metrics.jsonl for curves."""
 
     label: str
     higher_is_better: bool = False
     logarithmic: bool = False
-    """Drawn on a logarithmic axis."""
+    """Whether it is drawn on a logarithmic axis."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """What a run comes to, counted before anything is measured."""
+    """The size of a run, counted without measuring anything."""
 
     parameters: int
     flops: int
-    """Of the whole training, by arithmetic."""
+    """FLOPs of the whole training, by arithmetic."""
     activations: int | None = None
-    """Bytes that the backward pass keeps of one batch on one device; None: not counted."""
+    """Bytes that are kept for the backward pass of one batch on one device; None: not counted."""
     further: Mapping[str, Any] = field(default_factory=dict)
-    """What else the task counts, by the keys of `Task.sizes`."""
+    """Further counts of the task, by the keys of `Task.sizes`."""
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """Data on which the cost of a run is measured."""
+    """Data for measuring the cost of a run."""
 
     data: Data
     share: float = 1.0
-    """The part of the training items that is read."""
+    """The fraction of the training items that is read."""
     invented: bool = False
-    """Only the lengths of the items are like those of the data, which are not here."""
+    """Whether the data are missing here, and replaced by items of similar lengths."""
 
 
 @dataclass(frozen=True)
 class Samples:
-    """What the model did with some items of a set, for people to read."""
+    """The model's outputs for some items of a set, for people to read."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str | float]]
@@ -264,33 +265,33 @@ class Samples:
 
 @dataclass
 class Asked:
-    """What of a trained run's attention is to be drawn; a task heeds what it has."""
+    """Which attention of a trained run to draw; a task uses the keys that apply to it."""
 
     line: int | None = number(None, ge=1)
-    """Which line of the test set: for attention without sentence (null: the first), and for drawings (null: some)."""
+    """Line of the test set: for attention without sentence (null: the first), and for drawings (null: some)."""
     sentence: str | None = None
-    """What attention looks at; null: a line of the run's own test set."""
+    """Source sentence for attention; null: a line of the run's own test set."""
     target: str | None = None
     """Its translation; null: the run's own."""
     items: list[str] | None = None
-    """What attention looks at in a run of another task; 2-17 is question 17 of bAbI's task 2."""
+    """Item for attention in a run of question answering; 2-17 is question 17 of bAbI's task 2."""
     part: str = choice("all", "all", "encoder", "decoder", "cross")
-    """For branch_weights and attention; `decoder` is its self-attention, `cross` its attention to the source."""
+    """For branch_weights and attention; `decoder` is its self-attention, `cross` is cross-attention."""
     layer: int | None = number(None, ge=1)
     """Layer from 1, for branch_weights and attention; null: all."""
     heads: list[int] | None = None
     """Only these heads, from 1."""
     words: list[str] | None = None
-    """Only lines from these words, in the drawing between words."""
+    """Only lines from these words, in the drawing of lines."""
 
 
 @dataclass(frozen=True)
 class Verb:
-    """A command of a task's own."""
+    """A command that a task provides."""
 
     work: Callable[[Any, Callable[[Path], tuple["nn.Module", Any]]], None]
-    """Does it, given an instance of `schema` and what loads the tested network of a run's folder, with its
-    configuration. Its docstring heads `--help`."""
+    """The function, which receives an instance of `schema` and a loader of a run folder's tested network with its
+    configuration. Its docstring is the head of `--help`."""
     schema: type[Any]
     """Dataclass of its keys."""
     examples: Mapping[str, str]
@@ -299,11 +300,11 @@ class Verb:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A tested item and what became of it, drawn."""
+    """A drawing of a tested item and the model's output."""
 
     line: int
-    """Its place in the set, from 1."""
+    """Its line in the set, from 1."""
     title: str
-    """The item in words."""
+    """The item as text."""
     svg: str
-    """In the text colour of the page around it; of `line`, `rect`, `text` and `title` alone."""
+    """In the page's own text colour, with only the elements `line`, `rect`, `text` and `title`."""

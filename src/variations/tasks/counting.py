@@ -1,4 +1,4 @@
-"""What a run of any task comes to: parameters, FLOPs, and what the backward pass keeps."""
+"""The size of a run of any task: parameters, FLOPs, and bytes kept for the backward pass."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,14 +10,14 @@ from variations.models import count_parameters
 from variations.tasks.base import Size
 
 ADAM_COPIES = 4
-"""Of every weight: itself, its gradient, and Adam's two moments."""
+"""Numbers stored for every weight: itself, its gradient, and Adam's two moments."""
 
 
 def counted(task: Any, config: Any, *, memory: bool) -> Size:
     """Count the network of a run, and its first batch, on the CPU.
 
     Raises:
-        UserError: The data are not here, or at fault.
+        UserError: The data are missing or faulty.
     """
     data = task.data(config)
     data.prepare_data()
@@ -31,9 +31,9 @@ def counted(task: Any, config: Any, *, memory: bool) -> Size:
 
 
 def kept_bytes(network: nn.Module, forward: Callable[[], object]) -> int:
-    """Bytes that a forward pass keeps for the backward pass; the network's weights are not among them."""
+    """Bytes that a forward pass keeps for the backward pass; without the network's weights."""
     own = {parameter.untyped_storage()._cdata for parameter in network.parameters()}
-    kept: dict[int, tuple[int, Tensor]] = {}  # the tensors are held, so that no identifier is used twice
+    kept: dict[int, tuple[int, Tensor]] = {}  # references keep the identifiers unique
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
@@ -47,7 +47,7 @@ def kept_bytes(network: nn.Module, forward: Callable[[], object]) -> int:
 
 
 def state_bytes(config: Any, parameters: int) -> int:
-    """Bytes of the weights, their gradients, Adam's moments, and the moving average where there is one."""
+    """Bytes of the weights, their gradients, Adam's moments, and the moving average if there is one."""
     width = 8 if config.trainer.precision == "64-true" else 4
     copies = ADAM_COPIES + (1 if config.recipe.ema > 0 else 0)
     return width * parameters * copies

@@ -17,7 +17,7 @@ def main_rate(step: int, recipe: RecipeConfig, d_model: int) -> float:
 
 
 def frozen_steps(branch: BranchConfig, max_steps: int) -> int:
-    """Last steps in which κ and α stay constant: `freeze_last`, but no more than the paper's largest share, 1/6."""
+    """Number of last steps with constant κ and α: `freeze_last`, but at most the paper's largest share, 1/6."""
     return min(branch.freeze_last, max_steps // 6)
 
 

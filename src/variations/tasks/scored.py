@@ -1,4 +1,4 @@
-"""What `score.py` asks a task for: keys that say what is scored, and what comes of it."""
+"""The interface of `score.py` to a task: keys that select what is scored, and the scores."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,20 +12,20 @@ from variations.system.errors import DataError, UserError
 
 @dataclass
 class ToScore:
-    """Either `run` (and `set`), or `hyp` and `ref`; a task heeds what it has."""
+    """Either `run` (and `set`), or `hyp` and `ref`; a task uses the keys that apply to it."""
 
     kind: str | None = None
-    """What the files hold, also typed as task=NAME; null: what the run says, else translation."""
+    """The task of the files, also typed as task=NAME; null: the run's task, else translation."""
     run: str | None = None
     """Folder of a run."""
     set: str = "test"
     """Which of the run's stored sets: test, dev, …"""
     hyp: str | None = None
-    """File of detokenised hypotheses, one a line (plain or .gz)."""
+    """File of detokenised hypotheses, one per line (plain or .gz)."""
     ref: str | None = None
-    """File of references, one a line."""
+    """File of references, one per line."""
     src: str | None = None
-    """File of source sentences; with it, lines copied from the source are counted."""
+    """File of source sentences, to count lines copied from the source."""
     lang: str | None = None
     """Target language, for tokenisation; null: the run's, or the reference file's ending, or de."""
     prm: str | None = None
@@ -39,11 +39,11 @@ class Scored:
     document: Mapping[str, Any]
     """The one JSON document of `format=json`."""
     show: Callable[[], None]
-    """Prints them for people."""
+    """Prints them in readable form."""
 
 
 def files(asked: ToScore) -> dict[str, Path]:
-    """Paths by what they hold: hypothesis, reference and, where there is one, source."""
+    """The paths of hypothesis, reference and, if there is one, source."""
     plain = {"hyp": asked.hyp, "ref": asked.ref, "src": asked.src}
     if asked.run is None:
         if asked.hyp is None or asked.ref is None:
@@ -67,15 +67,15 @@ def files(asked: ToScore) -> dict[str, Path]:
 
 def _nothing_stored(asked: ToScore, folder: Path) -> str:
     if not folder.parent.is_dir():
-        return f"The run folder {asked.run} does not exist: give the folder that training printed last."
+        return f"The run folder {asked.run} does not exist: give the folder that is the last line printed by training."
     sets = ", ".join(sorted(path.stem for path in folder.glob("*.hyp")))
     if sets:
         return f"The run {asked.run} has no hypotheses of set={asked.set}; valid choices: {sets}."
-    return f"The run {asked.run} has no hypotheses yet: let it finish, or give its folder with its seed."
+    return f"The run {asked.run} has no hypotheses yet: let it finish, or give the folder that includes the seed."
 
 
 def of_run(asked: ToScore, key: str) -> str | None:
-    """A key of the run's frozen configuration, where there is one."""
+    """The value of a key in the run's frozen configuration; None if there is none."""
     folder = RunFolder(Path(asked.run or "").expanduser())
     found = flatten(folder.config()).get(key) if asked.run is not None and folder.exists() else None
     return str(found) if found else None

@@ -48,7 +48,7 @@ def test_long_trees_are_left_out_and_counted() -> None:
 
 
 def test_symbols_without_room_are_refused() -> None:
-    with pytest.raises(DataError, match=r"data\.target_vocabulary=10 has no room"):
+    with pytest.raises(DataError, match=r"data\.target_vocabulary=10: raise it"):
         Encoding.of(corpus(), "tensor2tensor", words=200, symbols=10)
 
 

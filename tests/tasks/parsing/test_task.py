@@ -237,8 +237,8 @@ def test_unusable_folders_are_named_before_any_work(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     configs = [compose_run([ROW, f"data.root={tmp_path / 'empty'}", "data.extra=[nowhere.txt]"])] * 2
     first, second = (fault.text for fault in TASK.unusable_files(configs))
-    assert "empty holds no file wsj_*.mrg" in first
-    assert "nowhere.txt holds no trees" in second
+    assert "empty contains no file wsj_*.mrg" in first
+    assert "nowhere.txt contains no trees" in second
     assert "there is no such folder" in TASK.missing(compose_run([ROW, f"data.root={tmp_path / 'absent'}"]))[0]
 
 

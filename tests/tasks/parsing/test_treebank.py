@@ -82,7 +82,7 @@ def test_the_free_sample_has_a_split_of_its_own_that_says_so(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
-        ([], "holds no file wsj_"),
+        ([], "contains no file wsj_"),
         (
             ["0001", "0199"],
             "197 of the 199 files of the free sample are missing: wsj_0002.mrg, wsj_0003.mrg, wsj_0004.mrg, …",
@@ -115,5 +115,5 @@ def test_extra_trees_come_from_files_and_folders(tmp_path: Path) -> None:
     assert [path.name for path in files] == ["wsj_0001.mrg", "wsj_0002.mrg", "more.txt"]
     (tmp_path / "empty").mkdir()
     for name in ("empty", "absent"):
-        with pytest.raises(DataError, match=f"{name} holds no trees"):
+        with pytest.raises(DataError, match=f"{name} contains no trees"):
             extra_files([str(tmp_path / name)])

@@ -17,22 +17,22 @@ class DataConfig(SequenceData):
     root: str | None = None
     """Folder of the Penn Treebank, or of its free sample; `treebank` recognises which of the two from the files."""
     extra: list[str] | None = field(default_factory=list)
-    """Further training trees, such as automatically parsed ones: files or folders of bracketed trees; null: the row
-    cannot run until some are named."""
+    """Further training trees, such as automatically parsed ones: files or folders of bracketed trees; null: required,
+    but not set yet."""
     form: str = choice("tensor2tensor", "tensor2tensor", "vinyals")
     """Linearisation of trees: with part-of-speech tags, or with XX for each tag (docs/parsing.md)."""
     vocabulary: int = number(16_000, ge=32, most=1 << 24)
-    """Most rows of the source vocabulary: frequent words, and word-shape classes for all others."""
+    """Largest number of rows of the source vocabulary: frequent words, and word-shape classes for all others."""
     max_length: int = number(512, ge=1, most=1 << 20)
-    """Most words, and most symbols, of a training tree, EOS included; longer ones are dropped and counted."""
+    """Largest number of words, and of symbols, of a training tree, with EOS; longer ones are dropped and counted."""
     seed: int = number(1, ge=0)
     """Seed of the generated treebank (toy)."""
     train_trees: int | None = number(None, ge=1)
-    """Use only the first of the treebank's training trees, this many (toy: generate this many)."""
+    """Use only this many of the treebank's training trees, the first ones (toy: generate this many)."""
     workers: int = number(0, ge=0, most=1024)
     """Processes that load batches."""
     cache: str = field(default_factory=default_cache)
-    """Where measurements for plans are kept; the treebank is read from `root`."""
+    """Folder for measurements of plans; the treebank is read from `root`."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""A treebank as ids of words and of the symbols of linearised trees, ready for batches."""
+"""A treebank as ids of words and of the symbols of linearised trees."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ class Corpus:
     dev: Sequence[Tree]
     test: Sequence[Tree]
     files: tuple[Path, ...] = ()
-    """Files that were read, for the fingerprint; none for a generated corpus."""
+    """Files that were read, for the fingerprint; empty for a generated corpus."""
     extra: tuple[Path, ...] = ()
     """Files of further training trees, read one at a time."""
 
@@ -66,8 +66,8 @@ class Encoding:
         lines = Vocabulary.of_symbols(linearise(tree, chosen) for tree in corpus.training())
         if lines.size > symbols:
             raise DataError(
-                f"The training trees have {lines.size} symbols, special ones included, and "
-                f"data.target_vocabulary={symbols} has no room for them."
+                f"The training trees have {lines.size} symbols, special ones included, "
+                f"more than data.target_vocabulary={symbols}: raise it."
             )
         return cls(chosen, Vocabulary.of_words((tree.words() for tree in corpus.training()), words), lines)
 

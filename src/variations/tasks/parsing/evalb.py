@@ -2,8 +2,8 @@
 
 The rules are those of the released program and its README; tests compare with its output line by line. Trees are read
 as the program reads them, one per line, and a line that is not a tree is an error of that sentence, not of the file.
-Two things differ on purpose. A sentence with an error has zeros in all columns; if a bracket is missing, the program
-prints what it had counted so far. Files of different lengths are refused; the program scores their common part.
+Two differences are deliberate. A sentence with an error has zeros in all columns; if a bracket is missing, the program
+prints its counts so far. Files of different lengths are refused; the program scores their common part.
 """
 
 import math
@@ -122,9 +122,9 @@ class Sentence:
     test: int = 0
     crossing: int = 0
     words: int = 0
-    """Words whose tag counts."""
+    """Number of words whose tag counts."""
     tags: int = 0
-    """Those with the right tag."""
+    """Number of these with the correct tag."""
     fault: str = ""
     """The reason of an error."""
 

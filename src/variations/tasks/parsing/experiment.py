@@ -25,7 +25,7 @@ class ParsingExperiment(SequenceExperiment):
 
     Args:
         config: The run's configuration.
-        data: Its treebank, set up.
+        data: Its treebank, after `setup`.
         device: `cpu` or `cuda`.
     """
 
@@ -41,9 +41,9 @@ class ParsingExperiment(SequenceExperiment):
     ) -> list[tuple[Tree, Repairs]]:
         """The network's trees for the sentences of `trees`, with their repairs; `changes` override keys of `decode`.
 
-        Over-long sentences of the set `tested` are told.
+        Over-long sentences of the set `tested` are reported.
 
-        Under the form `vinyals`, which has no tags, words get those of `trees`.
+        With the form `vinyals`, which has no tags, words get the tags of `trees`.
         """
         form, sentences = self.data.encoding.form, [tree.words() for tree in trees]
         translator, progress = self.translator(nbest=1, **changes), self.config.trainer.progress
@@ -62,10 +62,10 @@ class ParsingExperiment(SequenceExperiment):
         ]
 
     def validate(self, place: Place) -> dict[str, float]:
-        """Dev loss and perplexity, and the F1 and the share of valid trees of a greedy search."""
+        """Dev loss and perplexity, and F1 and the percentage of valid trees of a greedy search."""
         measured = self.dev_loss(place)
         limit = self.config.trainer.val_bleu
-        if limit and place.rank == 0:  # metrics are written there
+        if limit and place.rank == 0:  # which writes the metrics
             gold = self.data.corpus.dev[:limit]
             trees, repairs = zip(*self.parse(gold, place, beam=1), strict=True)
             sentences = scores.compare(gold, trees)

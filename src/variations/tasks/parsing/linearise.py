@@ -60,7 +60,7 @@ class Bracketed:
 class Tagged:
     """tensor2tensor, with which the paper's parser was trained: `S NP DT NN /NP … /S`. Words are written as their tags.
 
-    A tag cannot be told from an opening bracket by its form, so the labels of constituents must be known.
+    A tag cannot be distinguished from an opening bracket by its form, so the labels of constituents must be known.
     """
 
     name = "tensor2tensor"
@@ -71,7 +71,7 @@ class Tagged:
 
     @classmethod
     def of(cls, trees: Iterable[Tree]) -> "Tagged":
-        """The form with the labels of these trees. Raises DataError for labels that it cannot tell apart."""
+        """The form with the labels of these trees. Raises DataError for labels that it cannot distinguish."""
         labels: set[str] = set()
         tags: set[str] = set()
         for tree in trees:
@@ -202,7 +202,7 @@ class _Builder:
         if self.used < len(self.words) and not self.pending and self.roots and self.roots[-1].word is None:
             last = self.roots.pop()
             self.pending.append((last.label, list(last.children)))
-            self.count["brackets_added"] -= 1  # it had been closed already
+            self.count["brackets_added"] -= 1  # it was closed already
         while self.used < len(self.words):
             self.word(NO_TAG)
             self.count["words_added"] += 1

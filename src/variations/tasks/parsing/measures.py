@@ -21,8 +21,8 @@ SCORES = {
     "recall": ("recall", CONVENTION),
     "precision": ("precision", CONVENTION),
     "exact": ("exact match %", "sentences of which EVALB matches all brackets"),
-    "tags": ("tags %", "words with the right part-of-speech tag, punctuation left out"),
-    "valid": ("valid %", "lines of symbols that are a tree over the sentence before any repair"),
+    "tags": ("tags %", "words with the correct part-of-speech tag, without punctuation"),
+    "valid": ("valid %", "lines of symbols that are a tree over the sentence without repairs"),
 }
 """Scores of a parsed set: heading and convention."""
 LOSSES = {
@@ -37,7 +37,7 @@ PAPERS_TREES = 40_000
 
 
 class Measures(Task):
-    """The members of the task that readers of stored runs ask."""
+    """The members of the task for readers of stored runs."""
 
     scores: Mapping[str, tuple[str, str]] = SCORES
     metrics: Sequence[str] = (*(f"dev.{name}" for name in SCORES), *LOSSES)
@@ -59,7 +59,7 @@ class Measures(Task):
         return [] if metric.key in LOSSES else [f"{metric.set}.{name}" for name in ("f1", "exact", "valid")]
 
     def published(self, key: str) -> Published:
-        """F1 on section 23; an unknown key gets a column of its own."""
+        """F1 on section 23; an unknown key gets its own column."""
         return PUBLISHED if key == PUBLISHED.key else super().published(key)
 
     def data_name(self, config: Mapping[str, Any]) -> str:
@@ -92,7 +92,7 @@ class Measures(Task):
         }[found]
 
     def caveats(self, published: Published, key: str, config: Mapping[str, Any]) -> list[str]:
-        """Fewer trees, another scale."""
+        """Fewer trees, or another scale."""
         data, recipe = config.get("data") or {}, config.get("recipe") or {}
         found = []
         if (data.get("train_trees") or PAPERS_TREES) < PAPERS_TREES:

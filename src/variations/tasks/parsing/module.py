@@ -11,7 +11,7 @@ from variations.tasks.parsing.corpus import Corpus, Encoding, TreePairs, load
 from variations.tasks.sequences.data import PairsData
 
 WORDS, SYMBOLS, CARD = "words.json", "symbols.json", "treebank.json"
-"""Files of a run's folder."""
+"""Names of files in a run's folder."""
 
 
 class ParsingData(PairsData):

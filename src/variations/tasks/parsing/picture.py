@@ -13,7 +13,7 @@ from variations.tasks.parsing.parameters import COLLINS
 from variations.tasks.parsing.trees import Tree, parse_trees
 
 WRONG, MISSED = "#D55E00", "#0072B2"
-"""Vermilion and blue of Okabe and Ito's palette, which colour-blind readers can tell apart."""
+"""Vermilion and blue of Okabe and Ito's palette, which colour-blind readers can distinguish."""
 LETTER, LEVEL, MARGIN = 7.5, 34, 12
 """Width of a letter, height of a level of the tree, margin, in pixels."""
 MOST, LONGEST = 20, 25
@@ -105,7 +105,7 @@ def _layout(tree: Tree, other: Tree, centres: list[float]) -> list[_Node]:
             free[label, start, end] -= 1
             differs[place] = start < end and label not in COLLINS.deleted and free[label, start, end] < 0
     nodes: list[_Node] = []
-    waiting: list[int] = []  # finished nodes whose parent is still to come, the leftmost last
+    waiting: list[int] = []  # finished nodes without a parent yet, the leftmost last
     word = len(centres)
     for place in reversed(range(len(order))):
         tree_node = order[place]

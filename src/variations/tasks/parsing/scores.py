@@ -1,4 +1,4 @@
-"""Scores of a set of parses: EVALB's, and the share of valid trees before repair, also by sentence length."""
+"""Scores of a set of parses: EVALB's, and the percentage of valid trees before repair, also by sentence length."""
 
 import dataclasses
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ LENGTHS = ((1, 10), (11, 20), (21, 30), (31, 40), (41, None))
 def with_gold_punctuation(predicted: Tree, gold: Tree) -> Tree:
     """The predicted tree with the gold tag wherever either tag is one that EVALB deletes.
 
-    EVALB drops such words before it compares, so a comma tagged as a noun would make the sentence an error and remove
+    EVALB removes such words before it compares, so a comma tagged as a noun would make the sentence an error and remove
     it from the sums, which would improve the score. Raises ValueError if the trees are over different words.
     """
     tags = [

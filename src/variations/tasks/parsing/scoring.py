@@ -11,7 +11,7 @@ from variations.tasks.scored import Scored, ToScore, files
 
 
 def scored(asked: ToScore) -> Scored:
-    """EVALB's report on what is meant, or its summary. Raises UserError as `score_files` does."""
+    """EVALB's report on the chosen trees, or its summary. Raises UserError as `score_files` does."""
     paths = files(asked)
     parameters = None if asked.prm is None else Path(asked.prm).expanduser()
     found = score_files(paths["hypothesis"], paths["reference"], parameters)
@@ -28,7 +28,7 @@ def score_files(
     chosen = COLLINS if parameters is None else read_parameters(parameters)
     gold, test = (_lines(path) for path in (references, hypotheses))
     if not gold:
-        raise DataError(f"{references} is empty: it must hold the gold trees, one per line.")
+        raise DataError(f"{references} is empty: it must contain the gold trees, one per line.")
     return score_lines(gold, test, chosen), chosen
 
 

@@ -15,7 +15,7 @@ from variations.tasks.sequences.stored import packed_counts, packed_texts, read_
 
 
 def lines(folder: RunFolder, name: str) -> list[tuple[str, ...]]:
-    """Predicted and gold trees of a set; none if not stored. Raises DataError if their numbers differ."""
+    """Predicted and gold trees of a set; empty if not stored. Raises DataError if their numbers differ."""
     return side_by_side(folder.hypotheses, name, "hyp", "ref")
 
 

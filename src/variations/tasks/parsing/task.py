@@ -1,4 +1,4 @@
-"""Parsing as a task: what it owns and where it stands. Importing it imports no torch."""
+"""The task parsing. Importing it imports no torch."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from variations.tasks.parsing.module import ParsingData
 
 SAMPLES = 20
-"""Trees of a set that are shown to people."""
+"""Number of trees of a set that are shown."""
 
 
 class Parsing(SequenceTask, Measures):
-    """A sentence becomes its constituency tree (see `tasks/task.py` for each member)."""
+    """From a sentence to its constituency tree (see `tasks/task.py` for each member)."""
 
     name = "parsing"
     schema: type[RunConfig] = ParsingConfig
@@ -42,11 +42,11 @@ class Parsing(SequenceTask, Measures):
     }
 
     def own_text(self, config: Mapping[str, Any]) -> bool:
-        """Whether the trees are those of a folder, which is the whole treebank or its sample."""
+        """Whether the trees come from a folder, which has the whole treebank or its sample."""
         return (config.get("data") or {}).get("kind") in ("treebank", "sample")
 
     def unusable_files(self, configs: Sequence[ParsingConfig]) -> list[Fault]:
-        """Treebanks without a file or with some missing, and further trees that are not there, each once."""
+        """Treebanks with missing files, and missing files of further trees, each reported once."""
         from variations.tasks.parsing.treebank import extra_files, find
 
         found: dict[str, Fault] = {}
@@ -69,20 +69,20 @@ class Parsing(SequenceTask, Measures):
         return ParsingData(config)
 
     def experiment(self, config: ParsingConfig, data: Any, device: str) -> "ParsingExperiment":
-        """The network under maximum likelihood with label smoothing."""
+        """The network, trained by maximum likelihood with label smoothing."""
         from variations.tasks.parsing.experiment import ParsingExperiment
 
         return ParsingExperiment(config, data, device)
 
     def network(self, config: ParsingConfig, folder: RunFolder) -> Any:
-        """The network over the run's own words."""
+        """The network for the run's own vocabularies."""
         from variations.models import build
         from variations.tasks.parsing.module import WORDS
         from variations.tasks.parsing.words import Vocabulary
 
         path = folder.path / WORDS
         if not path.exists():
-            raise UserError(f"{folder.path} has no {WORDS}: the run has not begun to train.")
+            raise UserError(f"{folder.path} has no {WORDS}: the run has not started training.")
         return build(config, Vocabulary.read(path).size)
 
     def changed_inputs(self, config: ParsingConfig, folder: RunFolder) -> list[str]:
@@ -110,7 +110,7 @@ class Parsing(SequenceTask, Measures):
         return drawings(folder, part, line)
 
     def score(self, asked: ToScore) -> Scored:
-        """EVALB's report on bracketed trees, one a line."""
+        """EVALB's report on bracketed trees, one per line."""
         from variations.tasks.parsing.scoring import scored
 
         return scored(asked)
@@ -118,7 +118,7 @@ class Parsing(SequenceTask, Measures):
     lengths = (25, 63)  # the means of the treebank's free sample, EOS included
 
     def testing(self, experiment: Any, folder: RunFolder, place: Place, limit: float) -> tuple[float, float]:
-        """Lines are made to end where the gold trees' do; gold trees stand for those that are scored."""
+        """Outputs are forced to the length of the gold trees, which are also scored in place of predicted ones."""
         from variations.tasks.parsing import scores
         from variations.tasks.sequences.timing import Timing
 

@@ -45,8 +45,8 @@ class Split:
 def find(root: Path, kind: str = "treebank") -> Split:
     """The split of the treebank below `root`: the standard one, or ours if only the free sample is there.
 
-    Files are found by name (see FILE) in any subfolder. Raises DataError for an empty or incomplete folder, for trees
-    that are there twice, and under the kind `sample` for a folder that contains other sections than the sample.
+    Files are found by name (see FILE) in any subfolder. Raises DataError for an empty or incomplete folder, for
+    duplicate trees, and with the kind `sample` for a folder that contains other sections than the sample.
     """
     if not root.is_dir():
         raise DataError(
@@ -55,7 +55,7 @@ def find(root: Path, kind: str = "treebank") -> Split:
     found = _numbered(root)
     if not found:
         raise DataError(
-            f"{root} holds no file wsj_*.mrg: wsj_0203.mrg for a story, wsj_02.mrg for a section, wsj_02-21.mrg for "
+            f"{root} contains no file wsj_*.mrg: wsj_0203.mrg for a story, wsj_02.mrg for a section, wsj_02-21.mrg for "
             "several, or the same with .gz. The Penn Treebank (LDC99T42) is licensed; its free sample of 199 files "
             "comes with NLTK: python -m nltk.downloader treebank"
         )
@@ -63,7 +63,7 @@ def find(root: Path, kind: str = "treebank") -> Split:
     if sections <= {0, 1}:
         return _sample(root, found)
     if kind == "sample":
-        raise DataError(f"{root} holds more than sections 00 and 01, so it is not the free sample: choose data=ptb.")
+        raise DataError(f"{root} contains more than sections 00 and 01, so it is not the free sample: choose data=ptb.")
     missing = sorted({each for wanted in STANDARD.values() for each in wanted} - sections)
     if missing:
         names = f"section{'s' if len(missing) > 1 else ''} {', '.join(f'{each:02d}' for each in missing)}"
@@ -92,7 +92,7 @@ def _numbered(root: Path) -> list[tuple[range, Path]]:
     if twice:
         more = f" and {len(twice) - 1} more pairs" if len(twice) > 1 else ""
         raise DataError(
-            f"The treebank contains the same trees twice: {twice[0]}{more}. Name a folder that has each once."
+            f"The treebank contains the same trees twice: {twice[0]}{more}. Name a folder that has each tree once."
         )
     return found
 
@@ -103,7 +103,7 @@ def _sample(root: Path, found: list[tuple[range, Path]]) -> Split:
     if missing:
         shown = ", ".join(f"wsj_{each:04d}.mrg" for each in missing[:3])
         raise DataError(
-            f"{root} holds only sections 00 and 01, and {len(missing)} of the 199 files of the free sample are "
+            f"{root} contains only sections 00 and 01, and {len(missing)} of the 199 files of the free sample are "
             f"missing: {shown}{', …' if len(missing) > 3 else ''}."
         )
     return Split("sample", **{name: _files(found, wanted) for name, wanted in SAMPLE.items()})
@@ -145,6 +145,6 @@ def extra_files(paths: Sequence[str]) -> list[Path]:
         path = Path(name).expanduser()
         found = files_below(path) if path.is_dir() else [path]
         if not found or not found[0].is_file():
-            raise DataError(f"{path} holds no trees: name a file of trees, or a folder of such files.")
+            raise DataError(f"{path} contains no trees: name a file of trees, or a folder of such files.")
         files.extend(found)
     return files

@@ -16,9 +16,9 @@ ROOTS = frozenset({"", "TOP", "ROOT", "S1"})
 TRACE = "-NONE-"
 """Tag of null elements, which are not words."""
 SHOWN = 10
-"""Faults named in one message; the rest are counted."""
+"""Number of faults listed in one message; the rest are counted."""
 LONGEST_SHOWN = 40
-"""Characters of a misplaced word in a message."""
+"""Largest number of characters of a misplaced word in a message."""
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 
@@ -114,9 +114,9 @@ def parse_trees(text: str, source: str = "text") -> list[Tree]:
     """The trees of a bracketed text, on one line each or on many.
 
     They are cleaned as usual: null elements are removed, with all constituents that have no word left; function tags
-    and indices are cut off labels (NP-SBJ-1 and NP=2 become NP) but not off part-of-speech tags; the root bracket is
-    removed. Unary chains are kept. A tree without any word is left out.
-    Raises DataError at the first fault, with file, line and column.
+    and indices are removed from labels (NP-SBJ-1 and NP=2 become NP) but not from part-of-speech tags; the root bracket
+    is removed. Unary chains are kept. A tree without any word is left out. Raises DataError at the first fault, with
+    file, line and column.
     """
     trees: list[Tree] = []
     open_brackets: list[_Open] = []
@@ -165,7 +165,7 @@ class _Open:
         self.word: str | None = None
         self.children: list[Tree] = []
         self.inner = 0
-        """Brackets inside, those of null elements too."""
+        """Number of brackets inside, including those of null elements."""
 
     def take(self, token: str) -> bool:
         """Take a label, or the word after it; False if neither is possible."""

@@ -70,11 +70,11 @@ class Vocabulary:
 
     @classmethod
     def read(cls, path: Path) -> "Vocabulary":
-        """Read what `write` has written. Raises DataError for anything else."""
+        """Read a file of `write`. Raises DataError for any other file."""
         try:
             names = read_json(path)
         except (OSError, ValueError) as error:
             raise DataError(f"{path} is not a vocabulary: {error}") from error
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise DataError(f"{path} is not a vocabulary: it must hold a list of names.")
+            raise DataError(f"{path} is not a vocabulary: it must contain a list of names.")
         return cls(names)

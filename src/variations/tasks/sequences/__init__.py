@@ -1,1 +1,1 @@
-"""What translation and parsing share: pairs of sequences, a network over them, its loss and its batches."""
+"""Common code of translation and parsing: pairs of sequences, a network for them, its loss and its batches."""

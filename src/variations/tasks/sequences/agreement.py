@@ -1,4 +1,4 @@
-"""Whether a network of another package decodes what it is trained on, checked before an hour is spent on it."""
+"""A check before training that a network of another package decodes consistently with its training."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from variations.models.network import SequenceToSequence
 from variations.system.errors import UserError
 
 TOLERANCE = 1e-3
-"""Largest difference of two logits, relative to the largest logit: float32 sums in another order stay far below it."""
+"""Largest difference of two logits, relative to the largest logit; rounding in float32 stays far below it."""
 SEE = "see the table of members in docs/adding-a-variation.md"
 
 
@@ -24,14 +24,14 @@ def foreign(config: TransformerConfig) -> str | None:
 
 @torch.no_grad()
 def check(network: SequenceToSequence, keys: str) -> None:
-    """Compare `forward` with `decode_step` on two tiny pairs. The random numbers of training stay as they are.
+    """Compare `forward` with `decode_step` on two tiny pairs, without affecting training's random numbers.
 
     Args:
-        network: On its device.
-        keys: What to name in a message.
+        network: The network, on its device.
+        keys: Configuration keys for messages.
 
     Raises:
-        UserError: They disagree in shape or in value.
+        UserError: They differ in shape or in value.
     """
     device, training = network.output.device, network.training
     top = network.vocabulary - 1

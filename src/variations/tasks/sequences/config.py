@@ -1,4 +1,4 @@
-"""How a network that writes sequences decodes."""
+"""Decoding of sequences."""
 
 from dataclasses import dataclass, field
 
@@ -18,8 +18,8 @@ class DecodeConfig:
     batch_tokens: int = number(4096, ge=1)
     """Padded source tokens times beam per batch."""
     nbest: int = number(1, ge=1)
-    """Outputs of each sentence that are kept."""
+    """Number of stored outputs of each sentence."""
     sets: list[str] = field(default_factory=lambda: ["test"])
     """Sets that are decoded and scored after training: `test`, `dev`, and further test sets of the corpus."""
     attention: int = number(3, ge=0, le=5)
-    """Short sentences whose attention maps a tested run stores for the dashboard; 0: none."""
+    """Number of short sentences whose attention maps a tested run stores for the dashboard; 0: none."""

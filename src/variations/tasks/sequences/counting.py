@@ -1,8 +1,8 @@
 """Parameters, work and memory of a network over pairs of sequences, counted without weights and without data.
 
-Parameters are counted on torch's meta device. What the backward pass keeps is counted by letting shapes alone go
-through the network: torch's fake tensors have shapes and no contents, and its hooks name every tensor that is kept; on
-real tensors the same hooks give the same number of bytes.
+Parameters are counted on torch's meta device. The memory kept for the backward pass is counted by running the
+network on torch's fake tensors, which have shapes but no contents, with hooks that report every saved tensor; on real
+tensors the same hooks give the same number of bytes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,17 +30,17 @@ from variations.tasks.counting import kept_bytes
 T2T_ROWS, T2T_TASK_VECTORS = 40_960, 32
 """Embedding rows and task vectors of the code behind Vaswani et al. 2017 (tensor2tensor of June 2017)."""
 T2T_VOCABULARY = 37_000
-"""Its sub-words, padded to T2T_ROWS."""
+"""Its number of sub-words, padded to T2T_ROWS."""
 
 
 def counted(config: Config, vocabulary: int | None, lengths: tuple[int, int], *, memory: bool) -> Size:
-    """Count a run as if batches had no padding, and every pair the same lengths.
+    """Count a run as if batches had no padding and all pairs had the same lengths.
 
     Args:
         config: A complete configuration.
         vocabulary: Rows of the vocabulary; None: `data.vocabulary`.
         lengths: Tokens of a source and of a target.
-        memory: Whether to count what the backward pass keeps, which takes some seconds.
+        memory: Whether to count the memory kept for the backward pass, which takes some seconds.
     """
     size = vocabulary if vocabulary is not None else config.data.vocabulary
     (s, t), tokens = lengths, config.recipe.batch_tokens
@@ -68,7 +68,7 @@ def counted(config: Config, vocabulary: int | None, lengths: tuple[int, int], *,
 
 
 def remarks(tables: Mapping[str, Sequence[Size]]) -> list[str]:
-    """Conventions, and how many printed counts come out."""
+    """Conventions, and how many printed counts are reproduced."""
     said = []
     if any(size.further["parameters_t2t"] for sizes in tables.values() for size in sizes):
         said.append(
@@ -86,14 +86,14 @@ def remarks(tables: Mapping[str, Sequence[Size]]) -> list[str]:
 
 
 def _reproduced(config: Config, parameters: int | None) -> bool | None:
-    """Whether a count rounds to the printed one; None where none is printed, or widths are not the paper's."""
+    """Whether a count rounds to the printed one; None if none is printed, or widths are not the paper's."""
     printed = config.variation.published.get("params_millions")
     whole = config.recipe.scale.width == config.recipe.scale.depth == 1
     return round(parameters / 1e6) == printed if parameters and printed is not None and whole else None
 
 
 def _parameters(config: Config, vocabulary: int) -> tuple[int, int]:
-    """All parameters, and κ and α among them."""
+    """The number of all parameters, and that of κ and α."""
     with torch.device("meta"):
         network = build(config, vocabulary)
     weights = network.parameter_groups().get(BRANCH_WEIGHTS, [])
@@ -101,11 +101,11 @@ def _parameters(config: Config, vocabulary: int) -> tuple[int, int]:
 
 
 SMALL = (2, 3)
-"""Pairs of the batches from which larger ones are extrapolated: kernels cut large ones into many pieces."""
+"""Numbers of pairs from which larger batches are extrapolated; kernels split large batches into many parts."""
 
 
 class _Answers(TorchDispatchMode):
-    """Answers when the network looks at a value: every position is a real token, every number is 1."""
+    """Provides values that the network reads: every position is a real token, every number is 1."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.ops.aten._local_scalar_dense.default:
@@ -114,10 +114,10 @@ class _Answers(TorchDispatchMode):
 
 
 def activation_bytes(config: Config, vocabulary: int, pairs: int, source: int, target: int) -> int | None:
-    """Bytes that a forward pass over one batch keeps for the backward pass; weights are not among them.
+    """Bytes that a forward pass over one batch keeps for the backward pass, without weights.
 
-    It is linear in the number of pairs, so two small batches tell it of any. None for a network whose operations need
-    the values of tensors, such as packed sequences of a recurrent one.
+    They are linear in the number of pairs, so two small batches determine them. None for a network whose operations
+    need tensor values, such as a recurrent one with packed sequences.
 
     Args:
         config: A complete configuration.
@@ -148,7 +148,7 @@ def _kept(network: nn.Module, pairs: int, source: int, target: int) -> int:
 
 
 def _loss_bytes(config: Config, vocabulary: int, tokens: int) -> int:
-    """The loss keeps the gradients of the hidden states and of the output matrix, and two pieces of the logits."""
+    """Bytes of the loss: gradients of the hidden states and of the output matrix, and two chunks of logits."""
     d, piece = config.model.d_model, chunk_elements("cpu" if config.trainer.accelerator == "cpu" else "cuda")
     width = 8 if config.trainer.precision == "64-true" else 4
     return width * (tokens * d + vocabulary * d + 2 * min(piece, tokens * vocabulary))

@@ -1,4 +1,4 @@
-"""Pairs of sequences as Lightning wants them: loaders over token stores."""
+"""Pairs of sequences as a LightningDataModule: loaders over token stores."""
 
 import functools
 import signal
@@ -57,7 +57,7 @@ class PairsData(pl.LightningDataModule):
         at_once = (trainer.tokens_per_batch or -(-update // world)) * world
         self.accumulate = -(-update // at_once)
         """Batches of each device per update (Trainer's `accumulate_grad_batches`)."""
-        # The update keeps the recipe's size whatever the hardware: tokens_per_batch is an upper limit.
+        # The update has the recipe's size on any hardware: tokens_per_batch is an upper limit.
         self.tokens_per_batch = max(1, update // (self.accumulate * world))
         """Budget of one batch on one device, padded tokens per side."""
 
@@ -75,7 +75,7 @@ class PairsData(pl.LightningDataModule):
         return self._sampler
 
     def train_dataloader(self) -> DataLoader[Any]:
-        """Training batches, from the position that follows from the Trainer's counts of epochs and batches."""
+        """Training batches, from the position given by the Trainer's counts of epochs and batches."""
         if isinstance(self.trainer, pl.Trainer):
             loop = self.trainer.fit_loop
             # Checkpoints are written after a batch, never between epochs: the count is always that of this epoch.
@@ -85,7 +85,7 @@ class PairsData(pl.LightningDataModule):
         return TrainingLoader(tokens, batch_sampler=self.sampler, **self._options(self.config.data.workers))
 
     def batches(self) -> int:
-        """Training batches of an epoch on one rank."""
+        """The number of training batches of an epoch on one rank."""
         return len(self.sampler)
 
     def dev_dataloader(self) -> DataLoader[Any]:
@@ -125,8 +125,8 @@ class PairsData(pl.LightningDataModule):
         )
 
     def _options(self, workers: int) -> dict[str, Any]:
-        # A generator of its own: making an iterator would else draw from torch's global state, and a continued run,
-        # which makes one more, would see other dropout masks.
+        # A separate generator: otherwise creating an iterator would draw from torch's global state, and a continued
+        # run, which creates one more, would have other dropout masks.
         gpu = self.config.trainer.accelerator != "cpu" and torch.cuda.is_available()
         generator = torch.Generator().manual_seed(self.config.seed)
         return {
@@ -139,29 +139,30 @@ class PairsData(pl.LightningDataModule):
 
 
 def collated(pairs: Sequence[Item], longest: int) -> Batch:
-    """A batch of the items of a token store, over-long sources cut as in decoding."""
+    """A batch of items of a token store; over-long sources are cut as in decoding."""
     return collate([(number, np.asarray(shortened(source, longest)), target) for number, source, target in pairs])
 
 
 class TrainingLoader(DataLoader[Any]):
-    """A loader that Lightning may continue in mid-epoch: `PairsData.train_dataloader` has seen to it.
+    """A loader that Lightning may continue in mid-epoch, because `PairsData.train_dataloader` restores the position.
 
-    Lightning warns unless a loader has these two; what former versions of this package have stored is not needed.
+    Lightning warns unless a loader has these two methods; state stored by earlier versions of this package is not
+    needed.
     """
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing: the place in the epoch is among the Trainer's own counts."""
+        """Empty: the position in the epoch is given by the Trainer's counts."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""
 
 
 def start_worker(worker: int) -> None:
     """Seed a loader process, and let it outlive the signals that ask a run to stop.
 
     Ctrl-C, a cluster and `timeout` signal all processes of a run at once, but batches are needed until the update is
-    done. A loader process ends when the run tells it to, or has ended itself.
+    done. A loader process ends when the run stops it or has ended.
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""A network over pairs of sequences that learns by maximum likelihood with label smoothing."""
+"""A sequence-to-sequence network trained by maximum likelihood with label smoothing."""
 
 import dataclasses
 import functools
@@ -27,12 +27,12 @@ log = logging.getLogger(__name__)
 
 
 class SequenceExperiment(Experiment):
-    """The network and its loss (see `tasks/base.py` for each member); a task adds how it is tested.
+    """The network and its loss (see `tasks/base.py` for each member); a task adds its tests.
 
     Args:
         config: The run's configuration.
-        data: Its pairs, set up.
-        codec: Text to ids and back.
+        data: Its pairs, after `setup`.
+        codec: Converts text to ids and back.
         vocabulary: Rows of the (source) vocabulary.
         device: `cpu` or `cuda`.
     """
@@ -43,7 +43,7 @@ class SequenceExperiment(Experiment):
         self.config: Any = config
         self.codec = codec
         self.data: Any = data
-        # torch.compile makes kernels of its own from torch's, and cannot look into ours for a CPU.
+        # torch.compile generates kernels from torch's operations, and cannot trace ours for a CPU.
         plain = config.trainer.compile and device == "cpu"
         kernels = dataclasses.replace(config, profile="reference") if plain else config
         self.network: SequenceToSequence = models.build(kernels, vocabulary, device)
@@ -51,16 +51,16 @@ class SequenceExperiment(Experiment):
         self.packs = False
         """Whether training batches go through the network without padding."""
         self.cut: dict[str, list[str]] = {}
-        """What the test has said of over-long sentences, by set."""
+        """Reports of the test on over-long sentences, by set."""
         self.device: torch.device | str = device
 
     def translator(self, **changes: Any) -> Translator:
-        """Beam search with the present weights; `changes` of the configuration's `decode`."""
+        """Beam search with the current weights; `changes` override the configuration's `decode`."""
         decode = dataclasses.replace(self.config.decode, **changes)
         return Translator(self.network, self.codec, decode, device=self.device, **limits(self.config))
 
     def tell_cuts(self, name: str, found: Sequence[Translation]) -> None:
-        """Log, and keep for the result, the sentences of a tested set whose end was left out."""
+        """Log, and record for the result, which sentences of a tested set were cut."""
         cuts = [f"line {number}: {item.cut}" for number, item in enumerate(found, start=1) if item.cut]
         for text in cuts:
             log.warning("%s set, %s", name, text)
@@ -68,11 +68,11 @@ class SequenceExperiment(Experiment):
             self.cut[name] = cuts
 
     def parameter_groups(self) -> list[ParameterGroup]:
-        """The weights under the recipe's schedule, and κ and α under their own (Ahmed et al. 2017, section 3)."""
+        """The weights with the recipe's schedule, and κ and α with their own (Ahmed et al. 2017, section 3)."""
         return parameter_groups(self.network, self.config)
 
     def start(self, place: Place) -> None:
-        """Whether batches may go without padding on this device, and whether another package's network can decode.
+        """Check whether batches can be unpadded on this device, and whether another package's network can decode.
 
         Raises:
             UserError: It cannot.
@@ -94,7 +94,7 @@ class SequenceExperiment(Experiment):
         return cross_entropy(hidden, self.network.output, target, self.smoothing)
 
     def count(self, batch: Batch) -> list[int]:
-        """Pairs, tokens of each side, slots of both, and FLOPs by arithmetic."""
+        """Pairs, tokens of each side, padded tokens of both, and FLOPs by arithmetic."""
         tokens = Tokens(batch.source_tokens, batch.target_tokens, *batch.products)
         flops = training_flops(self.config, tokens, self.network.vocabulary)
         return [len(batch), batch.source_tokens, batch.target_tokens, batch.padded_tokens, flops]
@@ -104,15 +104,15 @@ class SequenceExperiment(Experiment):
         return f"{batch.source.shape[1]} and {batch.target.shape[1]} sub-words"
 
     def halves(self, batch: Batch) -> tuple[Batch, Batch]:
-        """Every other pair."""
+        """Alternate pairs."""
         return halves(batch)
 
     def before_update(self) -> None:
-        """κ and α may have their gradients centred."""
+        """Centre the gradients of κ and α, if configured."""
         self.network.adjust_gradients()
 
     def after_update(self, step: int) -> None:
-        """κ and α return to the simplex, unless they are frozen."""
+        """Project κ and α on the simplex, unless they are frozen."""
         steps = self.config.trainer.max_steps
         self.network.after_update(frozen=step > steps - frozen_steps(self.config.branch, steps))
 

@@ -93,7 +93,7 @@ def _branch_use(config: Any) -> Iterator[Fault]:
     if not b.encoder and b.decoder == "none":
         yield Fault(
             ("branch.encoder", "branch.decoder"),
-            "branch.encoder=false and branch.decoder=none leave nothing branched: use model=transformer, "
+            "branch.encoder=false and branch.decoder=none leave no attention branched: use model=transformer, "
             "or branch.encoder=true.",
         )
     if not b.kappa and not b.alpha and b.train_mode == "learned":
@@ -115,7 +115,7 @@ def _inner_norm(config: Any) -> Iterator[Fault]:
     b = config.branch
     if config.model.kind == "weighted" and b.inner_norm and b.impl != "naive":
         products = f"two products that branch.impl={b.impl} merges: set branch.impl=naive."
-        yield Fault(("branch.inner_norm", "branch.impl"), f"branch.inner_norm=true stands between {products}")
+        yield Fault(("branch.inner_norm", "branch.impl"), f"branch.inner_norm=true is between {products}")
 
 
 @RULES.reads("branch.scope", "branch.encoder", "branch.decoder", "model.kind")
@@ -137,7 +137,7 @@ def _lengths(config: Any) -> Iterator[Fault]:
         yield Fault(
             ("positions.max_length", "data.max_length"),
             f"positions.max_length={p.max_length} is shorter than data.max_length={d.max_length}: learned positions "
-            f"need a row for each place, so set positions.max_length={d.max_length}, or "
+            f"need a row for each position, so set positions.max_length={d.max_length}, or "
             f"data.max_length={p.max_length}.",
         )
 

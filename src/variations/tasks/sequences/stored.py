@@ -1,4 +1,4 @@
-"""Texts of a tested set that a run has stored, `<set>.src`, `.ref` and `.hyp`, and what records hold in their place."""
+"""Stored texts of a tested set, `<set>.src`, `.ref` and `.hyp`, and their replacements in records."""
 
 import gzip
 import hashlib
@@ -15,7 +15,7 @@ from variations.system.errors import DataError
 
 
 def side_by_side(folder: Path, name: str, *sides: str) -> list[tuple[str, ...]]:
-    """Lines of a set's texts that belong together; none where one of the sides is not stored.
+    """Parallel lines of a set's texts; empty if one of the sides is not stored.
 
     Raises DataError if their numbers differ.
     """
@@ -25,12 +25,12 @@ def side_by_side(folder: Path, name: str, *sides: str) -> list[tuple[str, ...]]:
     columns = [read_stored(file).decode("utf-8").removesuffix("\n").split("\n") for file in files]
     if len(set(map(len, columns))) > 1:
         told = " and ".join(f"{file.name} {len(lines)}" for file, lines in zip(files, columns, strict=True))
-        raise DataError(f"Lines of {folder} do not belong together: {told}.")
+        raise DataError(f"The texts in {folder} are not parallel: {told}.")
     return list(zip(*columns, strict=True))
 
 
 def given_digest(folder: Path, name: str) -> str | None:
-    """The hash that replaces references that a record may not hold."""
+    """The hash that replaces references in a record that may not contain them."""
     given = folder / f"{name}.ref.sha256"
     if stored_path(folder / f"{name}.ref") is not None or not given.is_file():
         return None
@@ -56,7 +56,7 @@ def _digest(path: Path, *_: int) -> str:
 
 
 def read_counts(path: Path) -> NDArray[np.int64] | None:
-    """Counts of each sentence that replace text in a record; None where there are none, or the file is damaged."""
+    """Counts of each sentence, which replace text in a record; None if there are none or the file is damaged."""
     try:
         found: NDArray[np.int64] = np.load(io.BytesIO(read_stored(path)), allow_pickle=False).astype(np.int64)
     except (OSError, ValueError, EOFError):
@@ -65,17 +65,17 @@ def read_counts(path: Path) -> NDArray[np.int64] | None:
 
 
 def packed_counts(counts: NDArray[Any]) -> bytes:
-    """The same, as a record holds them."""
+    """The same counts in the format of a record."""
     file = io.BytesIO()
     np.save(file, counts.astype(np.int16), allow_pickle=False)
     return packed(file.getvalue())
 
 
 def packed_texts(folder: Path, name: str, *sides: str) -> dict[str, bytes]:
-    """Texts of a set, by their file names in a record."""
+    """Texts of a set in the format of a record, by file name."""
     return {f"hypotheses/{name}.{side}.gz": packed(read_stored(folder / f"{name}.{side}")) for side in sides}
 
 
 def packed(data: bytes) -> bytes:
-    """With gzip, and without a time stamp: the same text gives the same file."""
+    """Compress with gzip, without a time stamp, so that equal text gives equal files."""
     return gzip.compress(data, 9, mtime=0)

@@ -1,4 +1,4 @@
-"""What translation and parsing say alike of a task. Importing it imports no torch."""
+"""Common members of the tasks translation and parsing. Importing it imports no torch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from variations.tasks.task import Task
 
 
 class SequenceTask(Task):
-    """A sequence becomes another by a network of `models/` (see `tasks/task.py` for each member)."""
+    """From a sequence to a sequence by a network of `models/` (see `tasks/task.py` for each member)."""
 
     test_only: Sequence[str] = ("branch.eval_mode", "branch.eval_seed")
 
@@ -36,7 +36,7 @@ class SequenceTask(Task):
     silent: Sequence[str] = ("branch.eval_seed", "trainer.val_bleu")
 
     def effective(self, flat: dict[str, Any]) -> dict[str, Any]:
-        """Widths left to the default are d_k = d_v = d_model / h, and M = h."""
+        """Defaults are d_k = d_v = d_model / h, and M = h."""
         h, d_model = flat.get("model.h"), flat.get("model.d_model")
         if h and d_model:
             model = ModelConfig(d_model=d_model, h=h, d_k=flat.get("model.d_k"), d_v=flat.get("model.d_v"))
@@ -46,7 +46,7 @@ class SequenceTask(Task):
         return flat
 
     def without_effect(self, flat: Mapping[str, Any]) -> Sequence[str]:
-        """Settings of the branches, where the model has none."""
+        """Settings of branches, if the model has none."""
         return () if flat.get("model.kind") == "weighted" else ("branch",)
 
     def label(self, config: Any) -> list[str]:
@@ -54,7 +54,7 @@ class SequenceTask(Task):
         return [config.model.kind, f"N{config.model.N}", f"d{config.model.d_model}", config.data.name]
 
     def idle(self, typed: Sequence[str], configs: Sequence[Any]) -> list[Fault]:
-        """Settings of the branches for models of which none has branches."""
+        """Typed settings of branches if none of the models has branches."""
         if any(config.model.kind == "weighted" for config in configs):
             return []
         kind = configs[0].model.kind
@@ -70,7 +70,7 @@ class SequenceTask(Task):
     monitor = "dev/nll"
 
     def profile(self, config: Any, device: str) -> Mapping[str, str]:
-        """How attention is computed, and where dropout's masks come from."""
+        """How attention and dropout masks are computed."""
         if device == "cpu":
             return {"attention": "bmm up to 512 x 512, else sdpa", "dropout_masks": "bytes"}
         from variations.models.kernels import varlen
@@ -78,20 +78,20 @@ class SequenceTask(Task):
         return {"attention": varlen.described(config, device)}
 
     def totals(self, counted: Mapping[str, float]) -> dict[str, Any]:
-        """The part of all slots that holds a token."""
+        """The fraction of batch positions that is not padding."""
         tokens = counted["source_tokens"] + counted["target_tokens"]
         return {"padding_efficiency": tokens / max(1, counted["padded_tokens"])}
 
     nearness = "chrF"
 
     def outputs(self, folder: RunFolder, part: str) -> Sequence[tuple[str, ...]]:
-        """As the run has stored them."""
+        """The stored texts of the run."""
         from variations.tasks.sequences.stored import side_by_side
 
         return side_by_side(folder.hypotheses, part, "src", "ref", "hyp")
 
     def near(self, outputs: Sequence[str], references: Sequence[str]) -> list[float]:
-        """chrF2 of each, and not BLEU, since most outputs of a young model share no 4-gram with their reference."""
+        """chrF2 of each; BLEU would often be 0, since early outputs share no 4-gram with their reference."""
         from sacrebleu.metrics.chrf import CHRF
 
         metric = CHRF()
@@ -118,7 +118,7 @@ class SequenceTask(Task):
         "lower trainer.tokens_per_batch (the update stays the same: its batches are accumulated), or the model's size"
     )
     lengths: tuple[int, int] = (30, 30)
-    """Tokens of a source and of a target, where sizes are counted."""
+    """Tokens of a source and of a target, for counting sizes."""
 
     def settings(self, config: Any) -> str:
         """`N 6, d_model 512, d_ff 2048, heads 8, P_drop 0.1, ε_ls 0.1`."""
@@ -133,7 +133,7 @@ class SequenceTask(Task):
         return counted(config, vocabulary, self.lengths, memory=memory)
 
     def size_remarks(self, tables: Mapping[str, Sequence[Size]]) -> list[str]:
-        """Which parameters are counted, how many printed counts come out, and where FLOPs and memory come from."""
+        """Conventions of parameters, FLOPs and memory, and how many printed counts are reproduced."""
         if not any(tables.values()):
             return []
         from variations.tasks.sequences.counting import remarks
@@ -147,7 +147,7 @@ class SequenceTask(Task):
         ]
 
     def one_of(self, config: Any, devices: int) -> Any:
-        """Its share of the update's tokens."""
+        """The configuration with one device's share of the update's tokens."""
         trainer, tokens = config.trainer, max(1, config.recipe.batch_tokens // devices)
         if trainer.tokens_per_batch is not None:
             trainer = replace(trainer, tokens_per_batch=min(trainer.tokens_per_batch, tokens))

@@ -1,7 +1,7 @@
-"""What validation, decoding and scoring of a run cost, measured with an untrained network.
+"""The cost of validation, decoding and scoring of a run, measured with an untrained network.
 
-An untrained network does not know when to stop, so each sentence is made to end where its reference ends; a trained
-one's outputs are about as long. Early in training outputs may be longer.
+An untrained network does not know when to stop, so each output is forced to the length of its reference, which is about
+that of a trained network's outputs. Early in training, outputs may be longer.
 """
 
 import time
@@ -20,9 +20,9 @@ from variations.tasks.sequences.decoding.protocol import EOS
 from variations.tasks.sequences.decoding.translator import batches, pad_sources
 
 SURE = 1e4
-"""Added to the logit of EOS where a sentence must end, and subtracted where it must go on."""
+"""Added to the logit of EOS where a sentence must end, and subtracted where it must continue."""
 LOOKS = 4
-"""Batches of each kind that are timed, at most."""
+"""Largest number of batches of each kind that are timed."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class _Cache:
 
 @dataclass
 class Paced:
-    """A model whose outputs have given lengths."""
+    """A wrapper of a model that forces the lengths of outputs."""
 
     model: Any
     lengths: Sequence[int]
@@ -47,15 +47,15 @@ class Paced:
 
     @property
     def start_id(self) -> int:
-        """The model's own."""
+        """The model's start token."""
         return int(self.model.start_id)
 
     def start_cache(self, source: Tensor) -> _Cache:
-        """The model's own, with the place where each sentence ends."""
+        """The model's cache, with the step at which each sentence ends."""
         return _Cache(self.model.start_cache(source), torch.tensor(self.lengths, device=source.device))
 
     def decode_step(self, tokens: Tensor, cache: _Cache) -> Tensor:
-        """The model's own logits but that of EOS."""
+        """The model's logits with that of EOS changed."""
         logits: Tensor = self.model.decode_step(tokens, cache.inner)
         cache.step += 1
         logits[:, EOS] += torch.where(cache.ends <= cache.step, SURE, -SURE).to(logits.dtype)
@@ -63,10 +63,10 @@ class Paced:
 
 
 class Timing:
-    """Seconds of the parts of a test, each estimated from a few batches.
+    """Seconds for the parts of a test, each estimated from a few batches.
 
     Args:
-        experiment: A `SequenceExperiment` whose task decodes as `config.decode` says.
+        experiment: A `SequenceExperiment` whose task decodes by `config.decode`.
         place: Where it computes.
         limit: Seconds for all parts together, roughly.
     """
@@ -76,10 +76,10 @@ class Timing:
         self.config: Any = experiment.config
 
     def testing(self, sets: Sequence[Pairs], scoring: Callable[[], object]) -> tuple[float, float]:
-        """Seconds of a validation, and of what follows the training.
+        """Seconds of a validation, and of everything after training.
 
         Args:
-            sets: What is decoded and scored in the test.
+            sets: The sets that are decoded and scored in the test.
             scoring: Scores all of them.
         """
         trainer, decode, data = self.config.trainer, self.config.decode, self.experiment.data
@@ -89,10 +89,10 @@ class Timing:
         test += self.loss(data.test_tokens, trainer.limit_test, decode.batch_tokens // decode.beam, None)
         began = time.perf_counter()
         scoring()
-        return validation, test + validation + time.perf_counter() - began  # the dev set is measured once more
+        return validation, test + validation + time.perf_counter() - began  # the dev set is evaluated once more
 
     def loss(self, pairs: Pairs, first: int | None, budget: int, most: int | None) -> float:
-        """To evaluate a set's first pairs, or its first `most` batches."""
+        """Seconds to evaluate a set's first pairs, or its first `most` batches."""
         count, targets = len(pairs) if first is None else min(first, len(pairs)), pairs.target_lengths
         sampler = TokenBatchSampler(pairs.source_lengths[:count], targets[:count], max(1, budget), shuffle=False)
         groups = list(sampler)[:most]
@@ -104,7 +104,7 @@ class Timing:
         return self._whole(groups, sizes, work)
 
     def decoding(self, pairs: Pairs, first: int | None, beam: int) -> float:
-        """To decode a set's first pairs."""
+        """Seconds to decode a set's first pairs."""
         count = len(pairs) if first is None else min(first, len(pairs))
         lengths = [int(n) for n in pairs.source_lengths[:count]]
         decode = self.config.decode
@@ -116,16 +116,16 @@ class Timing:
             padded = pad_sources(sources).to(self.place.device)
             beam_search(paced, padded, beam=beam, alpha=decode.alpha, max_extra=decode.max_extra)
 
-        # Rows matter less than steps while a batch is small, but groups are alike in rows times length.
+        # In small batches, rows matter less than steps, but groups have similar rows times length.
         return self._whole(groups, [len(group) * max(lengths[i] for i in group) for group in groups], work)
 
     def _whole(self, groups: list[Any], sizes: list[int], work: Callable[[Any], object]) -> float:
-        """Seconds of all groups, from some of them."""
+        """Seconds for all groups, extrapolated from some."""
         looks = min(LOOKS, len(groups))
         chosen = [int((i + 0.5) * len(groups) / looks) for i in range(looks)]  # evenly spaced
         seconds = paid = 0.0
         with torch.inference_mode(), self.place.precision():
-            for number, i in enumerate([*chosen[:1], *chosen]):  # the first time warms up
+            for number, i in enumerate([*chosen[:1], *chosen]):  # the first one is a warm-up
                 began = time.perf_counter()
                 work(groups[i])
                 if self.place.device.type == "cuda":

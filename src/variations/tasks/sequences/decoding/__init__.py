@@ -1,1 +1,1 @@
-"""Beam search over anything that can decode one step at a time."""
+"""Beam search for any model that can decode one step at a time."""

@@ -1,13 +1,14 @@
 """Batched beam search with a key/value cache (Wu et al. 2016, section 7, without the coverage term).
 
-The mechanics are those of the code behind Vaswani et al. 2017: from `beam` alive hypotheses the 2·beam best
-continuations are taken; those that end in EOS compete for the finished set, the best `beam` others stay alive, so that
-an EOS never costs an alive place. A sentence is complete when no alive hypothesis can still beat the worst finished one
-that will be returned: log P only falls, so its best hope is log P / lp(longest output). Then it leaves the batch.
+The algorithm is that of the code behind Vaswani et al. 2017: the 2·beam best continuations of `beam` alive hypotheses
+are taken; those that end in EOS compete for the finished set, and the best `beam` others stay alive, so that an EOS
+never reduces the number of alive hypotheses. A sentence is complete when no alive hypothesis can beat the worst
+finished one to be returned: log P only falls, so its bound is log P / lp(longest output). The sentence then leaves the
+batch.
 
-Everything is a tensor over all sentences and beams; the host looks at the device once a step on CPU, once in four
-steps on an accelerator (`step.LOOK_EVERY`), and when a sentence reaches its length limit, which it knows beforehand.
-Sums of log-probabilities are kept in float64. Equal candidates: the better beam first, then the smaller identifier.
+Everything is a tensor over all sentences and beams. The host synchronises once a step on CPU, once in four steps on an
+accelerator (`step.LOOK_EVERY`), and when a sentence reaches its length limit, which is known in advance. Sums of
+log-probabilities are in float64. Among equal candidates, the better beam is first, then the smaller id.
 
 Shapes: B sentences still in the batch, K beams, n hypotheses to return, L longest output, V vocabulary.
 """
@@ -50,11 +51,11 @@ def beam_search(
 ) -> list[list[Hypothesis]]:
     """Translate a batch.
 
-    Padding and BOS are never generated. The result for a sentence does not depend on the others in the batch, as far
-    as the model's own arithmetic does not.
+    Padding and BOS are never generated. The result for a sentence does not depend on the others in the batch, except
+    through the model's own arithmetic.
 
     Args:
-        model: what to decode, in evaluation mode.
+        model: the model, in evaluation mode.
         source: (B, S) int64, padded at the end with `pad`.
         beam: K; 1 is greedy.
         alpha: exponent of the length penalty ((5+|Y|)/6)^alpha, at least 0.
@@ -66,8 +67,8 @@ def beam_search(
         max_length: longest output of any sentence, EOS included (rows of a learned position table).
 
     Returns:
-        For each sentence 1 to `nbest` hypotheses, best score first: finished ones; if there is none within the length
-        limit, the best unfinished ones; if the model gave every output probability 0, one that is empty.
+        For each sentence 1 to `nbest` hypotheses, best score first: finished ones, or if there are none within the
+        length limit the best unfinished ones, or if every output has probability 0 an empty one.
 
     Raises:
         ValueError: beam, alpha, max_extra, nbest or max_length is out of range.
@@ -111,7 +112,7 @@ class _Search:
         self.step = 0
         penalties = [length_penalty(limit, alpha) for limit in limits]
         self.final_penalty = torch.tensor(penalties, dtype=torch.float64, device=device)  # (B,)
-        # Alive: one hypothesis a sentence before the first token, `beam` after it.
+        # Alive: one hypothesis per sentence before the first token, `beam` after it.
         self.alive = torch.zeros(B, 1, dtype=torch.float64, device=device)  # log P
         self.tokens = torch.zeros(B, beam, L, dtype=torch.int64, device=device)
         # Finished: sorted by score; free places have score -inf.
@@ -125,13 +126,13 @@ class _Search:
         return self.tokens[:, :, self.step - 1].flatten()
 
     def advance(self, log_p: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        """Extend every hypothesis by one token and let complete sentences leave.
+        """Extend every hypothesis by one token and remove complete sentences.
 
         Args:
             log_p: (B·width, V), where width is 1 at the first step and K later.
 
         Returns:
-            (B'·K,) the rows of the cache that go on, or None if all stay as they are; (B',) the sentences that do, or
+            (B'·K,) the cache rows that continue, or None if all stay unchanged; (B',) the sentences that continue, or
             None if all do.
         """
         candidates, parents, tokens = self._expand(log_p)
@@ -166,7 +167,7 @@ class _Search:
         return candidates[:, :wanted], parents, tokens.gather(1, order)
 
     def _finish(self, ended: Tensor, parents: Tensor) -> None:
-        """Let the candidates that end, (B, 2K) log P or -inf, compete with those that have finished."""
+        """Merge the candidates that end, (B, 2K) log P or -inf, with the finished hypotheses."""
         if ended.is_cpu and bool(ended.isneginf().all()):
             return
         score = torch.cat([self.score, ended / length_penalty(self.step + 1, self.alpha)], dim=1)
@@ -192,13 +193,13 @@ class _Search:
         return parents
 
     def _look(self, parents: Tensor, width: int) -> tuple[Tensor | None, bool]:
-        """Store complete sentences; which of the B stay (None: all), and whether the cache's rows stay as they are."""
+        """Store complete sentences; return which of the B stay (None: all), and whether cache rows are unchanged."""
         if self.step % self.interval and self.step not in self.limits:
             return None, False
         beams = torch.arange(self.beam, device=parents.device)
         same = (parents == beams).all(dim=1) if width == self.beam else parents.new_zeros(len(parents)).bool()
         complete = self.score[:, -1] >= self.alive[:, 0] / self.final_penalty
-        flags = torch.stack([complete, same]).tolist()  # the one wait for the device
+        flags = torch.stack([complete, same]).tolist()  # the only host synchronisation
         done = [flag or limit <= self.step for flag, limit in zip(flags[0], self.limits, strict=True)]
         if not any(done):
             return None, all(flags[1])
@@ -207,7 +208,7 @@ class _Search:
         return stay.to(parents.device), False
 
     def _store(self, rows: Tensor) -> None:
-        """Write down the hypotheses of the sentences in `rows`: finished ones, else alive ones."""
+        """Store the hypotheses of the sentences in `rows`: finished ones, or else alive ones."""
         none = self.score[rows, :1].isneginf()  # (rows, 1)
         alive = self.alive[rows, : self.nbest]
         score = torch.where(none, alive / length_penalty(self.step, self.alpha), self.score[rows]).tolist()

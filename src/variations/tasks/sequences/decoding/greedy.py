@@ -1,7 +1,7 @@
 """Greedy decoding: beam search with one beam, without the bookkeeping that one beam does not need.
 
-It is a search of its own because the mechanics of beam search would not be greedy at beam 1: they look past an EOS at
-the second-best token. It is also the quick way to measure BLEU during training: no row is ever reordered.
+It is a separate search because beam search with beam 1 would not be greedy: it also continues with the second-best
+token if EOS is best. It is also a fast way to measure BLEU during training, because rows are never reordered.
 
 Shapes: B sentences still in the batch, L longest output, V vocabulary.
 """
@@ -15,7 +15,7 @@ from variations.tasks.sequences.decoding.protocol import Decodable, Hypothesis, 
 from variations.tasks.sequences.decoding.step import best_tokens, log_probabilities, look_interval
 
 LEAVE_SHARE = 8
-"""Ended rows leave once they are an eighth of the batch: leaving copies the cache of all rows that stay."""
+"""Finished rows are removed once they are an eighth of the batch, because removal copies the cache of all others."""
 
 
 def greedy_search(
@@ -24,7 +24,7 @@ def greedy_search(
     """Take the most probable token until EOS or the length limit.
 
     Args:
-        model: what to decode.
+        model: the model.
         source: (B, S) int64, padded.
         limits: longest output of each sentence, EOS included.
         alpha: exponent of the length penalty of the reported score.
@@ -54,13 +54,13 @@ def greedy_search(
 
 
 class _Rows:
-    """One output for each sentence; sentences that have left keep their place in the full-size tensors."""
+    """One output for each sentence; removed sentences keep their place in the full-size tensors."""
 
     def __init__(self, limits: Sequence[int], device: torch.device, eos: int) -> None:
         count, longest = len(limits), max(limits)
         self.eos = eos
         self.step = 0
-        self.place = torch.arange(count, device=device)  # (B,) which sentence a row is
+        self.place = torch.arange(count, device=device)  # (B,) the sentence of each row
         self.limit = torch.tensor(limits, device=device)  # (B,)
         self.done = torch.zeros(count, dtype=torch.bool, device=device)  # (B,)
         self.tokens = torch.zeros(count, longest, dtype=torch.int64, device=device)

@@ -1,7 +1,7 @@
-"""What decoding asks of a model and of its cache; hypotheses, and the length penalty in their scores.
+"""The interface of decoding to a model and its cache; hypotheses, and the length penalty in their scores.
 
-Rows: a cache has R rows, one hypothesis each, and B sentences. The searches keep the rows of a sentence together, best
-first, and equally many for each: what belongs to a sentence alone need not be kept for each of its rows.
+Rows: a cache has R rows, one hypothesis each, and B sentences. The rows of a sentence are consecutive, best first,
+and equally many for each sentence, so data of a sentence need not be stored for each of its rows.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ class Hypothesis:
     """One decoded sequence."""
 
     tokens: list[int]
-    """Without the start symbol and without EOS."""
+    """Ids without the start symbol and EOS."""
     score: float
-    """log P / lp(|Y|), natural logarithm; what hypotheses are ranked by."""
+    """log P / lp(|Y|), natural logarithm; hypotheses are ranked by it."""
     log_probability: float
-    """log P(Y | X), EOS included when `finished`; -inf when the model left no possible output."""
+    """log P(Y | X), including EOS if `finished`; -inf if the model allows no output."""
     finished: bool
     """Whether EOS was generated within the length limit."""
 
@@ -49,20 +49,20 @@ def hypotheses_from_lists(
 
 
 PAD, BOS, EOS = 0, 1, 2
-"""Default identifiers, those of every vocabulary of this project."""
+"""Default ids, those of every vocabulary of this project."""
 
 
 class Cache(Protocol):
-    """Keys and values of all positions so far, and whatever else a model keeps between steps."""
+    """Keys and values of all positions so far, and other state that a model keeps between steps."""
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        """Make row i what row `rows[i]` was, for all i at once, in place.
+        """Replace row i by row `rows[i]`, for all i at once, in place.
 
-        Rows are dropped, reordered and duplicated, such that every sentence has equally many, one after the other.
+        Rows are dropped, reordered and duplicated such that every sentence has equally many consecutive rows.
 
         Args:
             rows: (R',) int64, each in [0, R).
-            sentences: (B',) int64, those of the present sentences to which the rows belong; None: all, in their order.
+            sentences: (B',) int64, the current sentences to which the rows belong; None: all, in order.
         """
         ...
 
@@ -72,7 +72,7 @@ class Decodable(Protocol):
 
     @property
     def start_id(self) -> int:
-        """The token that is fed first."""
+        """The first input token."""
         ...
 
     def start_cache(self, source: Tensor) -> Cache:
@@ -82,16 +82,16 @@ class Decodable(Protocol):
             source: (B, S) int64, padded at the end.
 
         Returns:
-            A cache of B rows, one a sentence, at position 0.
+            A cache of B rows, one per sentence, at position 0.
         """
         ...
 
-    def decode_step(self, tokens: Tensor, cache: Any) -> Tensor:  # each model has a cache of its own kind
+    def decode_step(self, tokens: Tensor, cache: Any) -> Tensor:  # each model has its own kind of cache
         """Append one position to every row of the cache.
 
         Args:
             tokens: (R,) int64, the token at this position of each row. Rows whose hypothesis has ended or is
-                impossible may carry any identifier of the vocabulary; their logits are not used.
+                impossible may have any id of the vocabulary; their logits are not used.
             cache: the cache of those R rows, advanced by one position.
 
         Returns:

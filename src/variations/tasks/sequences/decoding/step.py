@@ -12,13 +12,13 @@ GROUP = 16
 """Columns of one group in `best_tokens` on CPU; measured fastest from 8,000 to 37,000 columns."""
 
 LOOK_EVERY = 4
-"""On an accelerator the host asks only so often whether sentences have finished, so as not to wait at each step."""
+"""Steps between checks for finished sentences on an accelerator, to avoid a host synchronisation at each step."""
 
 
 def output_limits(source: Tensor, *, pad: int, max_extra: int, max_length: int | None) -> list[int]:
     """Longest output of each sentence, EOS included: its own source length + max_extra, at least 1.
 
-    The real length counts, not the padded one, so that a sentence's result does not depend on its batch.
+    The length without padding is used, so that a sentence's result does not depend on its batch.
 
     Args:
         source: (B, S) int64.
@@ -31,14 +31,14 @@ def output_limits(source: Tensor, *, pad: int, max_extra: int, max_length: int |
 
 
 def look_interval(device: torch.device) -> int:
-    """Steps between two looks of the host at the state of the search: 1 on CPU, where looking costs nothing."""
+    """Steps between two checks of the search's state by the host: 1 on CPU, where they cost nothing."""
     return 1 if device.type == "cpu" else LOOK_EVERY
 
 
 def log_probabilities(logits: Tensor, never: Sequence[int]) -> Tensor:
     """(R, V) log P of the next token in at least fp32; -inf for the identifiers in `never`.
 
-    Those keep their share of the probability mass: a score is the model's own log P, not a renormalised one.
+    Their probability mass is not redistributed: a score is the model's own log P.
     """
     dtype = torch.promote_types(logits.dtype, torch.float32)
     log_p = logits.log_softmax(dim=-1, dtype=dtype)
@@ -52,11 +52,11 @@ def best_tokens(log_p: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k largest values of each row, with their columns, in ascending order of the columns.
 
     On CPU the columns are first reduced to maxima of groups of 16: the k largest values are in at most k groups,
-    those with the k largest maxima. That is exact and some three times as fast as `topk` over all columns.
-    Which of several equal values at the k-th place is taken is a function of the row alone.
+    those with the k largest maxima. This is exact and about three times as fast as `topk` over all columns.
+    Among equal values at the k-th place, the choice depends only on the row.
 
     Args:
-        log_p: (R, V); NaN, which a diverged model yields, comes out as -inf.
+        log_p: (R, V); NaN from a diverged model becomes -inf.
         k: at most V.
 
     Returns:

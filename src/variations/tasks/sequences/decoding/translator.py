@@ -1,7 +1,7 @@
 """From lines of text to translations, in input order.
 
-Sentences are sorted by length and cut into batches of a token budget, longest first, so that too big a batch shows at
-once and the estimate of the time left errs on the safe side.
+Sentences are sorted by length and cut into batches by a token budget, longest first, so that a batch that is too large
+fails at once, and the estimate of the time left is conservative.
 """
 
 import sys
@@ -21,22 +21,22 @@ from variations.tasks.sequences.decoding.beam import Hypothesis, beam_search
 from variations.tasks.sequences.decoding.protocol import EOS, PAD, Decodable
 
 LONGEST_SOURCE = 1024
-"""Identifiers of the longest source, EOS included, that is read whole, unless `data.max_length` is more.
+"""Length of the longest source, in ids with EOS, that is not cut, unless `data.max_length` is more.
 
-It is far beyond a sentence. It is there because memory grows with the square of the length, and a line
-from outside may be as long as it likes.
+It is far longer than a sentence. The limit exists because memory grows with the square of the length, and user input
+may have lines of any length.
 """
 
 
 class Codec(Protocol):
-    """Sub-words: lines to identifiers that end in EOS, and back."""
+    """Converts lines to sub-word ids that end in EOS, and back."""
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """One list of identifiers a line, each ending in EOS."""
+        """One list of ids for each line, each ending in EOS."""
         ...
 
     def decode(self, ids: Sequence[Sequence[int]]) -> list[str]:
-        """One line for each list of identifiers."""
+        """One line for each list of ids."""
         ...
 
 
@@ -50,7 +50,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Translation:
-    """All that is known of one line's translation."""
+    """The translation of one line."""
 
     source: str
     outputs: list[Output]
@@ -58,16 +58,16 @@ class Translation:
     source_length: int
     """Sub-words of the line, EOS included."""
     translated_length: int
-    """So many of them were translated; fewer than `source_length` when the line was too long."""
+    """How many of them were translated; fewer than `source_length` if the line was too long."""
 
     @property
     def truncated(self) -> bool:
-        """Whether the end of the line was left out."""
+        """Whether the end of the line was cut off."""
         return self.translated_length < self.source_length
 
     @property
     def cut(self) -> str | None:
-        """That the end of the line was left out, in words; None if the line was read whole."""
+        """A note that the end of the line was cut off; None if it was not."""
         if not self.truncated:
             return None
         return (
@@ -81,7 +81,7 @@ class Translator:
     """Beam search over lines of text.
 
     Args:
-        model: what to decode. A module in training mode is put into evaluation mode for the time of a call.
+        model: the model. A module in training mode is in evaluation mode during a call.
         subwords: the model's own vocabulary.
         decode: beam, length penalty, limits, token budget of a batch, size of the n-best list.
         device: where the model is.
@@ -108,18 +108,18 @@ class Translator:
     def translate(
         self, lines: Sequence[str], *, ids: Sequence[Sequence[int]] | None = None, progress: bool = True
     ) -> list[Translation]:
-        """Translate lines; any line will do.
+        """Translate lines; any text is accepted.
 
-        A line without sub-words (empty, blanks, control characters) becomes one empty translation of log-probability 0,
-        without asking the model. Control characters count as blanks.
+        A line without sub-words (empty, blanks, control characters) gets one empty translation with log-probability 0,
+        without using the model. Control characters count as blanks.
 
         Args:
             lines: without line ends.
-            ids: their identifiers, where they are known.
+            ids: their ids, if known.
             progress: show a bar when standard error is a terminal.
 
         Returns:
-            One translation a line, in the order of the lines.
+            One translation for each line, in order.
         """
         encoded = self._encode(lines, ids)
         sources = [shortened(row, self.max_source) for row in encoded]
@@ -134,10 +134,10 @@ class Translator:
         ]
 
     def search(self, sources: Sequence[Sequence[int]], *, progress: bool = True) -> list[list[Hypothesis]]:
-        """Decode sentences that are sub-words already.
+        """Decode sentences given as sub-words.
 
         Args:
-            sources: identifiers ending in EOS, of any length: nothing is truncated here.
+            sources: ids ending in EOS, of any length; nothing is truncated here.
             progress: show a bar when standard error is a terminal.
 
         Returns:
@@ -162,7 +162,7 @@ class Translator:
         return found
 
     def _encode(self, lines: Sequence[str], ids: Sequence[Sequence[int]] | None) -> list[Sequence[int]]:
-        """Identifiers of the lines: those given, but of lines that `clean` changes, which were encoded as they are."""
+        """Ids of the lines: those given, except for lines that `clean` changes, which are encoded again."""
         cleaned = [clean(line) for line in lines]
         if ids is None:
             return [*self.subwords.encode(cleaned)]
@@ -174,26 +174,26 @@ class Translator:
 
 
 def longest_source(config: TransformerConfig) -> int:
-    """Where a run's sources are cut: one rule for losses, tests, `translate.py` and drawings."""
+    """The length at which a run's sources are cut, in losses, tests, `translate.py` and drawings alike."""
     return max(LONGEST_SOURCE, config.data.max_length)
 
 
 def shortened(ids: Any, longest: int | None) -> Any:
-    """A source, list or array, as it is read: cut to `longest`, EOS included, if it is longer."""
+    """A source, list or array, cut to `longest` ids, EOS included, if it is longer."""
     return ids if longest is None or len(ids) <= longest else [*ids[: longest - 1], EOS]
 
 
 def limits(config: TransformerConfig) -> dict[str, int | None]:
     """The longest source and output of a run, in sub-words with EOS: arguments of `Translator`, for every command.
 
-    A learned table limits outputs; a source beyond its end reads its last row.
+    A learned position table limits outputs; source positions beyond its end use its last row.
     """
     rows = config.positions.max_length if config.positions.kind == "learned" else None
     return {"max_source": longest_source(config), "max_target": rows}
 
 
 def clean(line: str) -> str:
-    """The line with control characters as blanks and without what UTF-8 cannot express (lone surrogates)."""
+    """The line with control characters replaced by blanks, and without lone surrogates, which UTF-8 cannot express."""
     if line.isprintable():
         return line
     line = line.encode("utf-8", "replace").decode("utf-8")
@@ -206,7 +206,7 @@ def batches(lengths: Sequence[int], batch_tokens: int, beam: int) -> Iterator[li
     Args:
         lengths: source tokens of each sentence.
         batch_tokens: largest padded source tokens times beam of a batch; one sentence may exceed it alone.
-        beam: hypotheses a sentence.
+        beam: hypotheses per sentence.
 
     Yields:
         Indices into `lengths`; each once.
@@ -229,7 +229,7 @@ def pad_sources(sources: Sequence[Sequence[int]]) -> Tensor:
 
 @contextmanager
 def _evaluating(model: Decodable) -> Iterator[None]:
-    """Evaluation mode inside, each part's former mode afterwards."""
+    """A context in evaluation mode, which restores each module's mode afterwards."""
     former = {part: part.training for part in model.modules()} if isinstance(model, nn.Module) else {}
     if isinstance(model, nn.Module):
         model.eval()
@@ -242,7 +242,7 @@ def _evaluating(model: Decodable) -> Iterator[None]:
 
 @contextmanager
 def _bar(total: int, wanted: bool) -> Iterator[Callable[[int], None]]:
-    """A progress bar over sentences on standard error, if wanted and if that is a terminal."""
+    """A progress bar over sentences on standard error, if `wanted` and if that is a terminal."""
     if not (wanted and total and sys.stderr.isatty()):
         yield lambda count: None
         return
