@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from variations.store.atomic import _AS_WRITTEN, read_yaml, write_yaml
+from variations.store.atomic import _AS_WRITTEN, read_json, read_yaml, write_yaml
 
 scalars = st.one_of(
     st.none(),
@@ -84,3 +84,11 @@ def test_what_one_reader_changes_no_other_one_sees(tmp_path: Path) -> None:
     assert read_yaml(path) == CONFIGURATION
     write_yaml(path, CONFIGURATION | {"seed": 2})
     assert read_yaml(path) == CONFIGURATION | {"seed": 2}
+
+
+@pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_json_has_not_are_refused(constant: str, tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(f'{{"scores": {{"bleu": {constant}}}}}', encoding="utf-8")
+    with pytest.raises(ValueError, match=f"it contains {constant}, which is not JSON"):
+        read_json(path)

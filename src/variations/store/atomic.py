@@ -201,9 +201,13 @@ def _parsed(text: str) -> Any:
 def read_json(path: Path) -> Any:
     """Contents of a JSON file. Raises OSError, or ValueError for damaged contents, or contents that no run writes."""
     try:
-        return shallow(json.loads(read_regular(path)))
+        return shallow(json.loads(read_regular(path), parse_constant=_refuse))
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"it contains {constant}, which is not JSON")  # runs write null; a NaN would pass for a number
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
