@@ -177,7 +177,7 @@ class Measures(Task):
         """Dev scores need translations at each validation; a test over sentences is of such scores."""
         found = []
         if key not in LOSSES and not key.startswith("dev."):
-            found.append(f": {key} is not known before the end; prune by dev.bleu or dev_ppl.")
+            found.append(f": {key} is known only at the end; prune by dev.bleu or dev_ppl.")
         elif key.startswith("dev.") and config.trainer.val_bleu == 0:
             found.append(": validations measure no BLEU; set trainer.val_bleu=200.")
         if by_item and key in LOSSES:
