@@ -18,7 +18,11 @@ ANSWER_WORDS = torch.tensor([[0, 0], [1, 0], [2, 0], [3, 0], [4, 0], [0, 0], [1,
 
 
 def model(seeds: list[int], **options: bool | float | Tensor) -> MemNN:
-    return MemNN(V, D, FACTS, seeds, **options).double()
+    net = MemNN(V, D, FACTS, seeds, **options).double()
+    with torch.no_grad():  # they start at 0, where no sign could be wrong
+        for time, seed in zip(net.time, seeds, strict=True):
+            time.normal_(generator=torch.Generator().manual_seed(seed))
+    return net
 
 
 class Paper:
