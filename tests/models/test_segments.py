@@ -105,7 +105,7 @@ def test_a_self_test_precedes_the_first_batch(monkeypatch, caplog, works):
         assert varlen.packs(gpu(), torch.device("cpu"), Reference() if works else FusedGPU()) is works
     told = [record.message for record in caplog.records]
     assert len(told) == (not works)
-    assert works or (told[0].startswith("Attention without padding does not run here") and "keep theirs" in told[0])
+    assert works or (told[0].startswith("Attention without padding does not run here") and "stay padded" in told[0])
     assert torch.equal(torch.get_rng_state(), before), "the self-test drew from the run's random numbers"
 
 

@@ -80,7 +80,7 @@ def test_it_is_trained_tested_and_loaded(tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("Unfinished", "Unfinished does not define from_config"),
-        ("NoReader", "their_networks:NoReader: lacks after_update, forward, from_config, loss: define what"),
+        ("NoReader", "their_networks:NoReader: lacks after_update, forward, from_config, loss: define all members of"),
     ],
 )
 def test_a_class_that_is_no_network_is_told(name: str, message: str) -> None:
