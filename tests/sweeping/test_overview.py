@@ -1,8 +1,10 @@
 """What a sweep shows of a row that is still running."""
 
+import time
 from collections.abc import Callable
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from variations.configuration.compose import to_dict
@@ -32,3 +34,24 @@ def test_a_running_row_shows_its_latest_validation_and_the_time_left(rows: Calla
     show.console.print(show.picture(outcomes))
     (line,) = [line for line in written.getvalue().splitlines() if "running" in line and "250/1000" in line]
     assert "dev BLEU 41.2" in line
+
+
+def test_the_time_left_of_a_sweep_counts_this_command_s_speed_and_not_that_of_earlier_runs(
+    rows: Callable[..., list[Outcome]],
+) -> None:
+    before, running, _ = outcomes = rows("a", "b", "c", changes=["trainer.max_steps=1000"])
+    before.state, before.seconds = "skipped", 50_000.0
+    RunFolder(running.folder.path).create(to_dict(running.job.config))
+    running.state = "submitted"
+    show = Overview(Console(file=StringIO()))
+    now = time.monotonic()
+    for moment, step in ((now - 10, 150), (now, 250)):
+        running.folder.set_status("running", step=step)
+        show.pace.look(outcomes, moment)
+    left = show.pace.sweep_left(outcomes)
+    assert left == pytest.approx(
+        75 + 100, abs=5
+    )  # 0.1 s a step: the rest of the running row, the whole of the waiting one
+    before.state, before.seconds = "finished", 200.0  # by this command
+    left = show.pace.sweep_left(outcomes)
+    assert left == pytest.approx(75 + 200, abs=5)

@@ -163,22 +163,35 @@ class Pace:
 
     def left(self, o: Outcome) -> float | None:
         """Return the seconds that a running row still needs; None: unknown."""
+        step_seconds = self._step_seconds(o)
+        if step_seconds is None:
+            return None
+        now, step = self._last[id(o)]
+        steps: int = o.job.config.trainer.max_steps
+        return max(0.0, (steps - step) * step_seconds - (time.monotonic() - now))
+
+    def _step_seconds(self, o: Outcome) -> float | None:
+        """Return the seconds of one step of a running row, validation included; None: unknown."""
         first, last = self._first.get(id(o)), self._last.get(id(o))
         if first is None or last is None or last[1] <= first[1]:
             return None
-        rate = (last[1] - first[1]) / (last[0] - first[0])
-        steps: int = o.job.config.trainer.max_steps
-        return max(0.0, (steps - last[1]) / rate - (time.monotonic() - last[0]))
+        return (last[0] - first[0]) / (last[1] - first[1])
 
     def sweep_left(self, outcomes: Sequence[Outcome]) -> float | None:
-        """Return the seconds left if each waiting run takes as long as the finished ones did; None: unknown."""
+        """Return the seconds that the sweep still needs; None: unknown.
+
+        Each waiting run counts as long as those that this command finished or, before the first, as the running ones at
+        their present speed. Runs of earlier commands do not count: they may have had another machine.
+        """
         at_work = [o for o in outcomes if o.state in ("submitted", "elsewhere")]
         waiting = [o for o in outcomes if o.state == "pending"]
         known = [seconds for o in at_work if (seconds := self.left(o)) is not None]
-        done = [o.seconds for o in outcomes if o.ok and o.seconds]
-        if not at_work or len(known) < len(at_work) or (waiting and not done):
+        if not at_work or len(known) < len(at_work):
             return None
-        each = sum(done) / len(done) if done else 0.0
+        whole = [o.seconds for o in outcomes if o.state == "finished" and o.seconds] or [
+            (self._step_seconds(o) or 0.0) * o.job.config.trainer.max_steps for o in at_work
+        ]
+        each = sum(whole) / len(whole)
         return max(max(known), (sum(known) + each * len(waiting)) / len(at_work))
 
 
