@@ -146,7 +146,7 @@ def test_the_fp32_ceiling_is_that_of_products_that_are_exact(
     import ceiling
 
     reached = {"highest": 180.0, "medium": 210.0}
-    monkeypatch.setattr(ceiling, "gflops", lambda rows, w, dtype: reached[torch.get_float32_matmul_precision()])
+    monkeypatch.setattr(ceiling, "gflops", lambda w, dtype: reached[torch.get_float32_matmul_precision()])
     monkeypatch.setattr(ceiling, "matmul_precision", lambda: torch.set_float32_matmul_precision(passed))
     monkeypatch.setattr(sys, "argv", ["ceiling.py", "W1"])
     before = torch.get_float32_matmul_precision()

@@ -8,15 +8,30 @@ import argparse
 import contextlib
 import ctypes
 import json
+import resource
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import torch
 from torch import Tensor
-from workloads import WORKLOADS, Workload, load
+from workloads import WORKLOADS, Step, Workload, load
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+PRODUCTS = {
+    *(
+        "aten::mm",
+        "aten::addmm",
+        "aten::addmm_",
+        "aten::bmm",
+        "aten::baddbmm",
+        "aten::addmv",
+        "mkldnn::_linear_pointwise",
+    ),
+    *("aten::mkldnn_linear", "aten::_scaled_dot_product_flash_attention_for_cpu"),
+    "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
+}
+"""Operations that are matrix products, or in which a fused attention makes its own."""
 Build = Callable[[Workload], tuple[Loss, Iterable[torch.nn.Parameter]]]
 
 
@@ -28,8 +43,18 @@ def tune() -> None:
     libc.mallopt(-1, (1 << 31) - 1)
 
 
+def product_seconds(step: Callable[[], None]) -> float:
+    """The seconds that the matrix products of one step take, attention's among them, by torch's profiler."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        step()
+    return sum(event.self_cpu_time_total for event in profile.key_averages() if event.key in PRODUCTS) / 1e6
+
+
 def main(build: Build) -> None:
-    """Train and report: seconds of each timed step, its target tokens, the clock after the first step."""
+    """Train and report: seconds of each timed step, its target tokens, the clock after the first step.
+
+    Then the last batch is trained on once more, under the profiler: the seconds of its products.
+    """
     p = argparse.ArgumentParser()
     p.add_argument("workload", choices=WORKLOADS)
     p.add_argument("batches", type=Path)
@@ -43,8 +68,8 @@ def main(build: Build) -> None:
     loss_of, parameters = build(workload)
     optimizer = torch.optim.Adam(parameters, lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=args.tuned or None)
     seconds, tokens, losses, first = [], [], [], 0.0
-    for i, step in enumerate(load(args.batches)[: workload.warmup + workload.steps]):
-        start = time.perf_counter()
+
+    def take(step: Step) -> None:
         source, target = torch.from_numpy(step.source), torch.from_numpy(step.target)
         autocast = torch.autocast("cpu", torch.bfloat16) if args.precision == "bf16" else contextlib.nullcontext()
         with autocast:
@@ -53,8 +78,21 @@ def main(build: Build) -> None:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         losses.append(loss.item())
+
+    batches = load(args.batches)[: workload.warmup + workload.steps]
+    for i, step in enumerate(batches):
+        start = time.perf_counter()
+        take(step)
         first = first or time.time()
         if i >= workload.warmup:
             seconds.append(time.perf_counter() - start)
             tokens.append(step.target_tokens)
-    print(json.dumps({"seconds": seconds, "target_tokens": tokens, "first_step_at": first, "losses": losses}))
+    told = {
+        "seconds": seconds,
+        "target_tokens": tokens,
+        "first_step_at": first,
+        "losses": list(losses),
+        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,  # before the profiler takes its own
+    }
+    products = product_seconds(lambda: take(batches[-1]))
+    print(json.dumps(told | {"product_rate": batches[-1].flops(workload) / products}))
