@@ -134,8 +134,10 @@ def json_text(value: Any, *, indent: int | None = 2) -> str:
 
 def stored_path(path: Path) -> Path | None:
     """`path`, or `<path>.gz` in its place, as records have it; None if neither exists."""
+    if path.is_file():
+        return path
     compressed = path.with_name(f"{path.name}.gz")
-    return next((found for found in (path, compressed) if found.is_file()), None)
+    return compressed if compressed.is_file() else None
 
 
 def read_stored(path: Path) -> bytes:

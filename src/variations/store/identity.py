@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict
 from functools import cache, lru_cache
 from typing import Any
@@ -50,18 +50,25 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def identity(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Flat keys that identify the run, except those with the schema's default value.
+def identity(config: Mapping[str, Any], without: Container[str] = ()) -> dict[str, Any]:
+    """Flat keys that identify the run, except those with the schema's default value, and those of the groups `without`.
 
     Since defaults are left out, an old run keeps its identity when the schema gains a key.
     """
-    task = config.get("task") or DEFAULT
-    usual, own_text = defaults(config), named(task).own_text(config)
+    task, own_text = _kind(config)
+    usual = defaults(config)
+    rest = {key: value for key, value in config.items() if key not in without}
     return {
         key: value
-        for key, value in sorted(flatten(plain(config)).items())
+        for key, value in sorted(flatten(plain(rest)).items())
         if not _left_out(key, task, own_text) and not (key in usual and usual[key] == value)
     }
+
+
+def _kind(config: Mapping[str, Any]) -> tuple[str, bool]:
+    """What else decides whether a key and its value identify a run: the task, and whether the text is the user's."""
+    task = config.get("task") or DEFAULT
+    return task, named(task).own_text(config)
 
 
 @lru_cache(maxsize=4096)
@@ -78,7 +85,10 @@ def config_hash(config: Mapping[str, Any]) -> str:
 
 def changed_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Identifying keys whose values differ: `{key: (old value, new value)}`, sorted by key."""
-    before, after = identity(old), identity(new)
+    alike: set[str] = set()
+    if _kind(old) == _kind(new):  # what is equal then counts alike; of a sweep that is started again, nearly all is
+        alike = {key for key in old.keys() & new.keys() if old[key] == new[key]}
+    before, after = identity(old, alike), identity(new, alike)
     keys = sorted(before.keys() | after.keys())
     first, second = defaults(old), defaults(new)
     pairs = {key: (before.get(key, first.get(key)), after.get(key, second.get(key))) for key in keys}

@@ -192,12 +192,13 @@ def _row_notes(task: Task, row: Row) -> list[str]:
 def _unlike(row: Row) -> list[str]:
     """What the row's seeds differ in besides the seed."""
     groups: dict[str, list[str]] = {}
-    for run in row.finished[1:]:
-        first = row.finished[0].config
+    finished = row.finished
+    for run in finished[1:]:
+        first = finished[0].config
         changed = changes(first, run.config) if {**first, "seed": run.seed} != run.config else {}
         if changed:
             groups.setdefault(in_words(changed, run.config), []).append(str(run.seed))
-    words = [f"{text} from seed {row.finished[0].seed} to {', '.join(seeds)}" for text, seeds in groups.items()]
+    words = [f"{text} from seed {finished[0].seed} to {', '.join(seeds)}" for text, seeds in groups.items()]
     return [f"its seeds were not trained alike: {'; '.join(words)}"] if words else []
 
 

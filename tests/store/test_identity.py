@@ -1,0 +1,45 @@
+"""What identifies a run."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from variations.store.identity import changed_keys
+
+BASE: dict[str, Any] = {
+    "task": "translation",
+    "seed": 1,
+    "runs": "here",
+    "model": {"h": 4, "d_model": 64},
+    "data": {"kind": "toy", "root": "a", "cache": "b"},
+}
+CHANGES: list[tuple[dict[str, Any], set[str]]] = [
+    ({}, set()),
+    ({"runs": "there", "data": {"kind": "toy", "root": "a", "cache": "c"}}, set()),
+    ({"seed": 2}, {"seed"}),
+    ({"model": {"h": 4, "d_model": 32}}, {"model.d_model"}),
+    ({"model": {"h": 4}}, {"model.d_model"}),
+    ({"data": {"kind": "toy", "root": "z", "cache": "b"}}, set()),
+    ({"data": {"kind": "folder", "root": "a", "cache": "b"}}, {"data.kind", "data.root"}),
+]
+
+
+@pytest.mark.parametrize(("change", "keys"), CHANGES)
+def test_only_what_identifies_a_run_counts_as_changed(change: dict[str, Any], keys: set[str]) -> None:
+    """The seed counts; places do not, but for the folder of a user's own text."""
+    found = changed_keys(BASE, deepcopy(BASE) | change)
+    assert found.keys() == keys
+    assert changed_keys(BASE | change, BASE).keys() == keys
+
+
+def test_two_folders_of_own_text_differ_beside_groups_that_are_equal() -> None:
+    own = BASE | {"data": {"kind": "folder", "root": "a"}}
+    assert changed_keys(own, own | {"data": {"kind": "folder", "root": "b"}}) == {"data.root": ("a", "b")}
+
+
+def test_equal_values_differ_where_the_task_does_not_count_them_alike() -> None:
+    """Without its task's group `data`, a configuration of another task has the same folder of own text or none."""
+    other = BASE | {"task": "parsing", "data": {"kind": "treebank", "root": "a"}}
+    same = BASE | {"data": {"kind": "treebank", "root": "a"}}
+    assert changed_keys(same, other)["data.root"] == (None, "a")
