@@ -56,6 +56,7 @@ def test_every_payload_has_the_type_that_was_agreed(client: Any) -> None:
         "importance/q": of_sweeps.Importance,
         f"run/{one}": of_runs.Run,
         f"curves/{one}": of_runs.Curves,
+        f"curves?ids={one},{two}&metrics=dev/bleu&x=flops": of_runs.SomeCurves,
         f"branches/{one}": of_runs.Branches,
         f"branches/{two}": of_runs.Branches,
         f"attention/{one}": of_runs.Attention,
@@ -200,6 +201,37 @@ def test_curves_are_columns_of_what_was_measured(client: Any, run: Maker) -> Non
     assert curves["tokens"][0] == 100 * 210
     places, values = curves["metrics"]["dev/bleu"]
     assert places == [2, 5] and values[1] == pytest.approx(80 * (1 - math.exp(-4)))
+
+
+def test_curves_of_several_runs_have_only_what_was_asked_for(client: Any, run: Maker) -> None:
+    for seed in (1, 2):
+        run("q", "base", seed, points=6, steps=600)
+    bad = run("q", "base", 3, points=6, steps=600)
+    (bad / "metrics.jsonl").unlink()
+    (bad / "metrics.jsonl.gz").write_bytes(b"no gzip")
+    ids = [f"q%2Fbase%2Fseed{seed}" for seed in (2, 1, 3, 9)]
+    found = client.json(f"/api/curves?ids={','.join(ids)}&metrics=dev%2Fbleu,none%2Csuch&x=tokens")
+    assert [curves["id"] for curves in found["runs"]] == ["q/base/seed2", "q/base/seed1"]
+    assert found["runs"][0].keys() == {"id", "step", "tokens", "metrics", "revision"}
+    assert found["runs"][1]["step"] == [300, 600] and found["runs"][1]["tokens"] == [300 * 210, 600 * 210]
+    whole = client.json("/api/curves/q/base/seed1")["metrics"]["dev/bleu"][1]
+    assert found["runs"][1]["metrics"] == {"dev/bleu": [[0, 1], whole]}
+    assert {item["path"]: item["reason"] for item in found["broken"]} == {
+        "q/base/seed3": "cannot be read (BadGzipFile)",
+        "q/base/seed9": "is no longer in the run store",
+    }
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("ids=q/base/seed1", "Name runs and what they measured"),
+        ("metrics=dev/bleu", "Name runs and what they measured"),
+        ("ids=q/base/seed1&metrics=dev/bleu&x=epoch", "x=epoch: must be one of step, seconds"),
+    ],
+)
+def test_curves_of_nothing_are_refused(client: Any, query: str, told: str) -> None:
+    assert told in client.fault(f"/api/curves?{query}", 400)
 
 
 def test_thinned_curves_keep_their_ends(client: Any, run: Maker) -> None:

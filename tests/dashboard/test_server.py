@@ -1,5 +1,6 @@
 """The verb and its server: addresses, following, ports, the end."""
 
+import gc
 import http.client
 import json
 import socket
@@ -13,6 +14,7 @@ import pytest
 from served import served
 
 from variations.commands.dashboard import DashboardConfig, show
+from variations.dashboard import sweeps
 from variations.dashboard.api import Api
 from variations.dashboard.assets import BOKEH, bokeh_file
 from variations.dashboard.server import Server
@@ -49,6 +51,26 @@ def test_one_connection_serves_several_requests(client: Any) -> None:
         answer = connection.getresponse()
         assert (answer.status, bool(json.loads(answer.read()))) == (status, True)
     connection.close()
+
+
+def test_the_collector_of_cycles_rests_only_while_a_payload_is_made(root: Path, run: Callable[..., Path]) -> None:
+    run("q", "base", 1)
+    api, seen = Api(Store(root)), []
+    made = sweeps.sweep
+
+    def spy(*arguments: Any, **options: Any) -> Any:
+        seen.append(gc.isenabled())
+        if len(seen) == 2:
+            raise UserError("no")
+        return made(*arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sweeps, "sweep", spy)
+        api.answer("sweep/q")
+        assert gc.isenabled()
+        with pytest.raises(UserError):
+            api.answer("sweep/q", {"significance": "1"})
+    assert gc.isenabled() and seen == [False, False]
 
 
 def test_a_follower_is_told_of_every_change(client: Any, run: Callable[..., Path]) -> None:

@@ -1,12 +1,15 @@
 """Routes from paths to payloads; expensive payloads are cached until the store changes."""
 
+import gc
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
 from variations.dashboard import sweeps
+from variations.dashboard.metrics import COSTS
 from variations.dashboard.store import Store, revision
 from variations.dashboard.walk import Found
 from variations.store.atomic import plain
@@ -43,6 +46,8 @@ class Api:
         name, *rest = (segment(part) for part in path.split("/"))
         if name == "index" and not rest:
             return document(sweeps.index(self.store, sweep=self.sweep))
+        if name == "curves" and not rest:
+            return self._curves(query)
         if name == "compare" and not rest:
             return self._compare(query.get("ids", ""))
         if name == "sweep" and rest:
@@ -80,6 +85,17 @@ class Api:
             return document(_OF_RUNS[name](self.store, run, int(points) if points else None))
         return document(_OF_RUNS[name](self.store, run))
 
+    def _curves(self, query: Mapping[str, str]) -> bytes:
+        names, metrics = listed(query.get("ids", "")), listed(query.get("metrics", ""))
+        axis = query.get("x", "step")
+        if not names or not metrics:
+            raise UserError("Name runs and what they measured: ids=RUN,RUN&metrics=KEY,KEY.")
+        if axis not in COSTS:
+            raise UserError(f"x={axis}: must be one of {', '.join(COSTS)}.")
+        from variations.dashboard.runs import curves_of
+
+        return document(curves_of(self.store, names, metrics, axis))
+
     def _find(self, identifier: str) -> Found:
         try:
             return self.store.find(identifier)
@@ -87,7 +103,7 @@ class Api:
             raise MissingError(f"The run store has no run {identifier!r}.") from None
 
     def _compare(self, ids: str) -> bytes:
-        names = list(dict.fromkeys(unquote(part) for part in ids.split(",") if part))
+        names = listed(ids)
         if not 2 <= len(names) <= MOST_COMPARED:
             raise UserError(f"Compare 2 to {MOST_COMPARED} runs with ids=RUN,RUN; {len(names)} were given.")
         runs = [self._find(name) for name in names]
@@ -104,8 +120,9 @@ class Api:
             known = self._kept.get(key)
             if known is not None and known[0] == stamp:
                 return known[1]
-            made = make()
-            self.store.keep()
+            with uncollected():
+                made = make()
+                self.store.keep()
             with self._lock:
                 self._kept.pop(key, None)
                 self._kept[key] = (stamp, made)
@@ -115,12 +132,29 @@ class Api:
             return made
 
 
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """No search for cycles of references: the facts of thousands of runs stay, and each search looks at all of them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def segment(text: str) -> str:
     """One decoded part of a path. Raises MissingError if it is empty or dots, or contains slashes or control signs."""
     decoded = unquote(text, errors="replace")
     if decoded in ("", ".", "..") or any(sign in "/\\" or ord(sign) < 32 for sign in decoded):
         raise MissingError("There is no such address.")
     return decoded
+
+
+def listed(text: str) -> list[str]:
+    """What a query lists, separated by commas and still percent-encoded: decoded, each once."""
+    return list(dict.fromkeys(unquote(part) for part in text.split(",") if part))
 
 
 def document(value: Any) -> bytes:

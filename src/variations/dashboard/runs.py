@@ -1,9 +1,11 @@
 """One run: configuration, measurements, branch weights and attention maps."""
 
-from typing import Any
+import zlib
+from collections.abc import Sequence
+from typing import Any, cast
 
 from variations.configuration.tasks import task_of
-from variations.dashboard.metrics import Metrics, rounded, thinned
+from variations.dashboard.metrics import COSTS, Metrics, rounded, thinned
 from variations.dashboard.payload import runs as payload
 from variations.dashboard.store import Store
 from variations.dashboard.sweeps import log_tail
@@ -79,26 +81,50 @@ def _samples(store: Store, found: Found) -> list[payload.Sample]:
     ]
 
 
-def curves(store: Store, found: Found, points: int | None = None) -> payload.Curves:
-    """Measurements of a run during training; if given, at most `points` of each metric, evenly spread."""
+def curves(
+    store: Store,
+    found: Found,
+    points: int | None = None,
+    wanted: Sequence[str] | None = None,
+    columns: Sequence[str] = COSTS,
+) -> payload.Curves:
+    """Measurements of a run during training.
+
+    Args:
+        store: The store.
+        found: The run.
+        points: The most points of each metric, evenly spread; None: all.
+        wanted: The metrics; None: all. One that the run has not measured is left out.
+        columns: Which of COSTS.
+    """
     metrics = store.metrics(found)
-    chosen = {key: _thin(places, values, points) for key, (places, values) in metrics.scalars.items()}
+    known = metrics.scalars
+    chosen = {key: _thin(*known[key], points) for key in (known if wanted is None else wanted) if key in known}
     used = sorted({place for places, _ in chosen.values() for place in places})
     order = {place: i for i, place in enumerate(used)}
     digits = DIGITS if points is None else 5
-    document: payload.Curves = {
+    document = {
         "id": found.id,
-        "step": _column(metrics, "step", used, 12),
-        "seconds": _column(metrics, "seconds", used, digits),
-        "target_tokens": _column(metrics, "target_tokens", used, digits),
-        "tokens": _column(metrics, "tokens", used, digits),
-        "flops": _column(metrics, "flops", used, digits),
+        **{name: _column(metrics, name, used, 12 if name == "step" else digits) for name in columns},
         "metrics": {
-            key: [[order[place] for place in places], [rounded(value, digits) for value in values]]  # type: ignore[misc]
+            key: [[order[place] for place in places], [rounded(value, digits) for value in values]]
             for key, (places, values) in chosen.items()
         },
         "revision": found.stamp,
     }
+    return cast(payload.Curves, document)
+
+
+def curves_of(store: Store, names: Sequence[str], wanted: Sequence[str], axis: str) -> payload.SomeCurves:
+    """The metrics `wanted` of several runs against `axis`, one of COSTS."""
+    document: payload.SomeCurves = {"runs": [], "broken": []}
+    for name in names:
+        try:
+            document["runs"].append(curves(store, store.find(name), None, wanted, list(dict.fromkeys(("step", axis)))))
+        except KeyError:
+            document["broken"].append({"path": name, "reason": "is no longer in the run store"})
+        except (OSError, EOFError, zlib.error) as error:
+            document["broken"].append({"path": name, "reason": f"cannot be read ({type(error).__name__})"})
     return document
 
 

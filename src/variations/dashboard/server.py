@@ -45,6 +45,8 @@ BEAT = 15.0
 HOST = re.compile(r"(\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(:\d{1,5})?")
 """A Host header: a name or an address, optionally with a port."""
 NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+LISTS = ("ids", "metrics")
+"""Keys of a query whose values are lists."""
 
 
 class Server(ThreadingHTTPServer):
@@ -240,11 +242,11 @@ for _method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
 
 
 def parameters(query: str) -> dict[str, str]:
-    """A query's decoded keys and values; `ids` stays encoded, because it is split at commas before it is decoded."""
+    """A query's decoded keys and values; LISTS stay encoded, because they are split at commas before that."""
     found = {}
     for part in query.split("&"):
         key, _, value = part.partition("=")
-        found[unquote_plus(key)] = value if key == "ids" else unquote_plus(value)
+        found[unquote_plus(key)] = value if key in LISTS else unquote_plus(value)
     return found
 
 

@@ -1,7 +1,9 @@
 """Every view in headless Chromium: what it shows, sorting, selecting, hovering, keys, themes."""
 
+import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import browser_store
 import pytest
@@ -89,6 +91,33 @@ def test_curves_keep_what_was_chosen_in_the_address(tab: Any, url: str) -> None:
     assert tab.page.locator("#metric").input_value() == "train/loss"
     assert tab.page.locator("#logy").is_checked() is True
     assert tab.page.locator("#seeds-each").get_attribute("aria-pressed") == "true"
+
+
+def test_curves_ask_only_for_what_is_drawn_and_not_known_yet(tab: Any, url: str) -> None:
+    asked: list[tuple[set[str], list[str], list[str]]] = []
+
+    def listen(request: Any) -> None:
+        if "/api/curves" in request.url:
+            query = parse_qs(urlsplit(request.url).query)
+            rows = {name.split("/")[1] for name in query["ids"][0].split(",")}
+            asked.append((rows, query["metrics"][0].split(","), query["x"]))
+
+    tab.page.on("request", listen)
+    value = tab.page.locator("li:has(#row-weighted) .value")
+    tab.open(url, view="curves", rows=["weighted", "uniform"], metric="dev/bleu")
+    assert asked == [({"weighted", "uniform"}, ["dev/bleu"], ["step"])]
+    tab.page.locator("#row-transformer").check()
+    tab.page.locator("li:has(#row-transformer) .value", has_text=re.compile(r"\d")).wait_for()
+    assert asked[1:] == [({"transformer"}, ["dev/bleu"], ["step"])]
+    before = value.inner_text()
+    tab.page.locator("#metric").select_option("train/loss")
+    tab.page.wait_for_function(
+        "before => document.querySelector('li:has(#row-weighted) .value').innerText !== before", arg=before
+    )
+    assert asked[2:] == [({"transformer", "weighted", "uniform"}, ["train/loss"], ["step"])]
+    tab.page.locator("#metric").select_option("dev/bleu")
+    value.filter(has_text=before).wait_for()
+    assert len(asked) == 3
 
 
 def test_smoothing_moves_by_key_and_hover_tells_the_run(tab: Any, url: str) -> None:

@@ -6,7 +6,8 @@ store, `<sweep>/<row>/seed<k>[-attempt<n>]`; the sweep of runs outside a sweep i
     GET /api/index                        Index
     GET /api/sweep/<name>                 Sweep        ?significance=1: with tests (slow the first time)
     GET /api/run/<id>                     Run
-    GET /api/curves/<id>                  Curves       ?points=N: at most N points of each metric
+    GET /api/curves?ids=…&metrics=…&x=…   SomeCurves   of runs <id>,<id>,… these metrics, against one of the axes
+    GET /api/curves/<id>                  Curves       all of them; ?points=N: at most N points of each metric
     GET /api/compare?ids=<id>,<id>,…      Compare      with the first one; commas inside an id as %2C
     GET /api/branches/<id>                Branches
     GET /api/attention/<id>               Attention    404 if none is stored

@@ -2,6 +2,8 @@
 
 from typing import Any, NotRequired, TypedDict
 
+from variations.dashboard.payload.sweeps import Broken
+
 
 class Setting(TypedDict):
     """A key with one value for each run, where they are not all equal; null where a run has no such key."""
@@ -50,14 +52,21 @@ class Curves(TypedDict):
 
     id: str
     step: list[float | None]
-    seconds: list[float | None]
-    target_tokens: list[float | None]
-    tokens: list[float | None]
+    seconds: NotRequired[list[float | None]]
+    target_tokens: NotRequired[list[float | None]]
+    tokens: NotRequired[list[float | None]]
     """Source and target tokens together."""
-    flops: list[float | None]
+    flops: NotRequired[list[float | None]]
     metrics: dict[str, list[list[float]]]
     """metric: [[i, …], [v, …]], where i counts the lines (from 0) at which it was measured."""
     revision: str
+
+
+class SomeCurves(TypedDict):
+    """Curves of several runs: only the metrics and the x axis that were asked for, beside the steps."""
+
+    runs: list[Curves]
+    broken: list[Broken]
 
 
 class Score(TypedDict):

@@ -111,9 +111,14 @@ V.views = V.views || {};
   /** All columns of data in the order in which `draw` made their sources. */
   const values = (all, factor) => all.flatMap((line) => [data(line, factor), ...(line.raw ? [columns(line.raw, factor)] : []), ...(line.thin ? [] : [columns(V.some(line.points), factor)])]);
 
-  async function load(sweep, rows) {
+  /** The measures of a grid with one chart for each. */
+  const measures = (sweep) => (V.state.get("measures") === "all" ? sweep.metrics : sweep.metrics.slice(0, MEASURES));
+
+  /** The curves that are drawn, and no others: of the rows that are selected, what is chosen. The list shows the chosen measure too. */
+  async function load(sweep, rows, chosen) {
     const wanted = rows.flatMap((row) => row.runs.map((run) => ({ row, run })));
-    const answers = await Promise.allSettled(wanted.map(({ run }) => V.api.get(V.api.path.curves(run.id), run.revision)));
+    const metrics = chosen.panels === "measures" ? [...new Set([chosen.metric, ...measures(sweep)])] : [chosen.metric];
+    const answers = await Promise.allSettled(V.api.curves(wanted.map(({ run }) => run), metrics, chosen.axis));
     const found = wanted.map((item, k) => ({ ...item, answer: answers[k] }));
     return {
       found: found.filter(({ answer }) => answer.status === "fulfilled").map(({ row, run, answer }) => ({ row, run, curves: answer.value })),
@@ -136,8 +141,7 @@ V.views = V.views || {};
   /** The small charts of a grid: {title, all, chosen, rest}. */
   function panels(sweep, parts, chosen, all) {
     if (chosen.panels === "rows") return parts.map((part) => ({ title: part.label, chosen, all: all.filter((line) => line.row === part), rest: all.filter((line) => line.row !== part && !line.thin) })).filter((panel) => panel.all.length);
-    const metrics = V.state.get("measures") === "all" ? sweep.metrics : sweep.metrics.slice(0, MEASURES);
-    return metrics.map((metric) => {
+    return measures(sweep).map((metric) => {
       const own = { ...chosen, metric };
       return { title: V.metricName(metric), chosen: own, all: parts.flatMap((part) => lines(part, own)), rest: [] };
     }).filter((panel) => panel.all.length);
@@ -176,7 +180,7 @@ V.views = V.views || {};
     const chosen = options(sweep);
     const names = V.selected(sweep);
     const rows = names.map((name) => sweep.rows.find((row) => row.name === name));
-    const { found, lost } = await load(sweep, rows);
+    const { found, lost } = await load(sweep, rows, chosen);
     if (!current()) return;
     const parts = series(sweep, rows, found).filter((part) => lines(part, chosen).length || chosen.panels === "measures");
     const all = parts.flatMap((part) => lines(part, chosen));
