@@ -19,16 +19,25 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-GOALS = {
-    "first view: index and the sweep's page": (2.0, "s"),
+FIRST = "first view (index and the sweep's page), first start on this store"
+NEXT = "first view, start after the first"
+DRAWN = "these curves, sent"
+WHOLE = "all measures of these runs, if they were sent"
+GOALS: dict[str, tuple[float | None, str]] = {
+    FIRST: (2.0, "s"),
+    NEXT: (2.0, "s"),
     "an idle viewer, of one core": (2.0, "%"),
     "skip-check of the sweep": (5.0, "s"),
     "significance, nothing counted before": (20.0, "s"),
+    DRAWN: (None, "MB"),
+    WHOLE: (None, "MB"),
 }
+"""Goal, if there is one, and unit; others are in seconds."""
 WATCHED_SECONDS = 60.0
 OTHERS = 40
 """Sweeps beside the large one."""
@@ -156,13 +165,21 @@ def fabricate(store: Path, runs: int, seeds: int, sentences: int) -> None:
 # What is measured: each in a process of its own -----------------------------------------------------------------------
 
 
-def view(store: Path, seeds: int) -> dict[str, float]:
-    """The first page of the dashboard on the sweep."""
+def opened(store: Path) -> Any:
+    """The API, with what an earlier part of this benchmark has kept, as the command `dashboard` has it."""
+    from variations.configuration.schema import default_cache
     from variations.dashboard.api import Api
     from variations.dashboard.store import Store
 
-    api = Api(Store(store))
+    return Api(Store(store, Path(default_cache())))
+
+
+def view(store: Path, seeds: int) -> dict[str, float]:
+    """The first page of the dashboard on the sweep."""
+    import variations.dashboard.sweeps  # noqa: F401 - imports do not count
+
     began = time.process_time()
+    api = opened(store)
     found = json.loads(api.answer("index"))
     listed = time.process_time()
     page = json.loads(api.answer("sweep/quickstart"))
@@ -170,19 +187,31 @@ def view(store: Path, seeds: int) -> dict[str, float]:
     assert len(page["runs"]) == 4 * seeds, len(page["runs"])
     assert page["fault"] is None, page["fault"]
     assert sum(entry["runs"] for entry in found["sweeps"]) >= 4 * seeds
+    return {FIRST: done - began, "of these, the index": listed - began}
+
+
+def curves(store: Path, seeds: int) -> dict[str, float]:
+    """One measure of all rows of the sweep, as the page asks for it; and the size of all that these runs measured."""
+    api = opened(store)
+    names = [quote(run.id, safe="") for run in api.store.sweep("quickstart")]
+    began = time.process_time()
+    blocks = (",".join(names[at : at + 50]) for at in range(0, len(names), 50))
+    drawn = [api.answer("curves", {"ids": block, "metrics": "dev%2Fnll", "x": "step"}) for block in blocks]
+    done = time.process_time()
+    assert sum(len(json.loads(part)["runs"]) for part in drawn) == 4 * seeds
+    whole = sum(len(api.answer(f"curves/{name}".replace("%2F", "/"))) for name in names)
     return {
-        "first view: index and the sweep's page": done - began,
-        "of these, the index": listed - began,
+        "curves of the sweep's runs, one measure": done - began,
+        DRAWN: sum(map(len, drawn)) / 1e6,
+        WHOLE: whole / 1e6,
     }
 
 
 def idle(store: Path, seeds: int) -> dict[str, float]:
     """A page that follows the store, in which nothing happens."""
-    from variations.dashboard.api import Api
     from variations.dashboard.server import Server
-    from variations.dashboard.store import Store
 
-    server = Server(Api(Store(store)))
+    server = Server(opened(store))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     connection = http.client.HTTPConnection(*server.server_address[:2])
     connection.request("GET", "/api/events")
@@ -199,6 +228,8 @@ def idle(store: Path, seeds: int) -> dict[str, float]:
 def skip(store: Path, seeds: int) -> dict[str, float]:
     """What `train.py --multirun` does before it says that all rows are finished."""
     began = time.process_time()
+    jobs(store, 1)
+    once = time.process_time()
     made = jobs(store, seeds)
     composed = time.process_time()
     from variations.sweeping.outcomes import Outcome
@@ -207,7 +238,8 @@ def skip(store: Path, seeds: int) -> dict[str, float]:
     done = time.process_time()
     assert {outcome.state for outcome in outcomes} == {"skipped"}, {outcome.reason for outcome in outcomes}
     return {
-        "compose and check the sweep's configurations": composed - began,
+        "compose of the four rows, one seed each": once - began,
+        "compose of the same rows, all seeds": composed - once,
         "skip-check of the sweep": done - composed,
     }
 
@@ -229,6 +261,7 @@ def significance(store: Path, seeds: int) -> dict[str, float]:
 PARTS: dict[str, Callable[[Path, int], dict[str, float]]] = {
     "view": view,
     "idle": idle,
+    "curves": curves,
     "skip": skip,
     "significance": significance,
 }
@@ -239,7 +272,7 @@ def measured(part: str, store: Path, seeds: int) -> dict[str, float]:
     line = [sys.executable, __file__, "--part", part, "--folder", str(store), "--seeds", str(seeds)]
     done = subprocess.run(
         line, stdout=subprocess.PIPE, text=True, check=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
-    )
+    )  # its cache folder is that of this process: see main
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -260,29 +293,39 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as temporary:
         store = options.folder or Path(temporary) / "runs"
+        os.environ["VARIATIONS_CACHE"] = str(Path(temporary) / "cache")  # empty: the first start is one
         if not store.exists():
             fabricate(store, options.runs, options.seeds, options.sentences)
         found: dict[str, float] = {}
         for part in options.parts:
             found |= measured(part, store, options.seeds)
+            if part == "view":
+                found[NEXT] = measured(part, store, options.seeds)[FIRST]
             if part == "significance":
                 (again,) = measured(part, store, options.seeds).values()
                 found["significance again, in another process"] = again
     report(found, options)
 
 
+def commit() -> str:
+    """The commit that is measured, and whether files differ from it."""
+    told = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--abbrev=7"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return told.stdout.strip() or "unknown"
+
+
 def report(found: dict[str, float], options: argparse.Namespace) -> None:
     """Print the figures beside their goals, and write them if that is asked for."""
-    lines = [
-        "# What a large run store costs",
-        "",
-        f"Command: `python benchmarks/scale.py --runs {options.runs} --seeds {options.seeds} "
-        f"--sentences {options.sentences}`",
-        "",
+    import common
+
+    settings: dict[str, object] = {"commit": commit(), "load average at the end": common.load()}
+    lines = common.header("What a large run store costs", settings)
+    lines += [
         f"A fabricated store of {options.runs:,} runs; one sweep holds {4 * options.seeds:,} of them: four rows, "
-        f"{options.seeds} seeds each, {options.sentences} test sentences. CPU seconds of the part alone, in a fresh "
-        f"process whose imports do not count; one thread; load of the machine {os.getloadavg()[0]:.0f} on "
-        f"{os.cpu_count()} cores. A shared machine makes CPU seconds longer, too.",
+        f"{options.seeds} seeds each, {options.sentences} test sentences. Each line of a run's metrics has all "
+        "measures, more than that of a real run. CPU seconds of the part alone, in a fresh process whose imports do "
+        "not count; one thread. Other work on the machine makes CPU seconds longer, too.",
         "",
         "| what | measured | goal | |",
         "|:---|---:|---:|:---|",
@@ -291,10 +334,7 @@ def report(found: dict[str, float], options: argparse.Namespace) -> None:
         goal, unit = GOALS.get(name, (None, "s"))
         told = ("", "") if goal is None else (f"{goal:g} {unit}", "held" if value <= goal else "**missed**")
         lines.append(f"| {name} | {value:.2f} {unit} | {told[0]} | {told[1]} |")
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if options.output:
-        options.output.write_text(text, encoding="utf-8")
+    common.deliver(lines, options.output)
 
 
 if __name__ == "__main__":

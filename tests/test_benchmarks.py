@@ -186,3 +186,15 @@ def test_the_scaling_benchmark_reports_every_axis_beside_theory(tmp_path: Path) 
     assert "### 4.5M pairs" in written
     assert "Goal: at most 30 minutes" in written
     assert output.with_suffix(".svg").read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_a_large_store_is_measured_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import scale
+
+    monkeypatch.setenv("VARIATIONS_CACHE", str(tmp_path / "cache"))
+    store = tmp_path / "runs"
+    scale.fabricate(store, runs=50, seeds=2, sentences=10)
+    found = {name: scale.PARTS[name](store, 2) for name in ("view", "curves", "skip")}
+    assert set(found["view"]) == {scale.FIRST, "of these, the index"}
+    assert 0 < found["curves"][scale.DRAWN] < found["curves"][scale.WHOLE] / 3
+    assert "skip-check of the sweep" in found["skip"] and "skip-check of the sweep" in scale.GOALS
