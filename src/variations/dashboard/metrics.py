@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from variations.configuration.tasks import named, names
-from variations.figures.traces import is_number
 from variations.store.atomic import read_stored, stored_path
 
 COSTS = ("step", "seconds", "target_tokens", "tokens", "flops")
 """Quantities for the x axis of curves; `tokens` are source and target tokens together."""
 NO_METRICS = frozenset({*COSTS, "source_tokens", "padded_tokens", "epoch"})
-NUMBERS = (int, float)
+NUMBERS = frozenset({int, float})
 """What JSON's numbers become; `is_number` of each would take as long as reading it."""
 PEEK = 32 * 1024
 
@@ -80,14 +79,14 @@ class Metrics:
         for key, value in line.items():
             if key in NO_METRICS:
                 continue
-            if is_number(value):
+            if type(value) in NUMBERS:
                 places, values = self.scalars.setdefault(key, ([], []))
                 places.append(index)
                 values.append(float(value))
-            elif isinstance(value, list) and value and all(map(is_number, value)):
+            elif isinstance(value, list) and value and NUMBERS.issuperset(map(type, value)):
                 places, rows = self.lists.setdefault(key, ([], []))
                 places.append(index)
-                rows.append([float(item) for item in value])
+                rows.append(list(map(float, value)))
 
 
 @dataclass
@@ -168,6 +167,6 @@ def _object(text: bytes) -> dict[str, Any] | None:
 def _cost(line: Mapping[str, Any], name: str) -> float | None:
     if name == "tokens":
         sides = [line.get("source_tokens"), line.get("target_tokens")]
-        return float(sum(sides)) if all(map(is_number, sides)) else None  # type: ignore[arg-type]
+        return float(sum(sides)) if NUMBERS.issuperset(map(type, sides)) else None  # type: ignore[arg-type]
     value = line.get(name)
-    return float(value) if is_number(value) else None  # type: ignore[arg-type]
+    return float(value) if type(value) in NUMBERS else None  # type: ignore[arg-type]
