@@ -1,8 +1,8 @@
 """Translate standard input: `python src/translate.py run=runs/... < input > output`.
 
-Any line is accepted, and there is one answer for each, in order; `nbest=4` gives several with scores, `format=json` one
-JSON document a line, `attention=true` the cross-attention of each translation. On a terminal it asks for lines. What
-had to be cut is said on standard error.
+Any line is accepted, and answers are written in order; `nbest=4` gives several with scores, `format=json` one
+JSON document per line, `attention=true` the cross-attention of each translation. On a terminal it asks for lines. What
+was cut is reported on standard error.
 """
 
 from variations.commands.translate import main

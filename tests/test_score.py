@@ -35,7 +35,7 @@ def test_terminal_output_ends_in_the_remarks_and_leaves_no_files(folder):
     done = score(folder, "hyp=out.txt", "ref=test.de")
     assert done.returncode == 0, done.stderr
     assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp" in done.stdout
-    assert done.stdout.splitlines()[-1] == "Note: 1 of 2 hypotheses empty (line 2); they count as they are."
+    assert done.stdout.splitlines()[-1] == "Note: 1 of 2 hypotheses empty (line 2); they are scored as they are."
     assert sorted(folder.iterdir()) == before
 
 

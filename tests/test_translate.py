@@ -124,7 +124,7 @@ def test_strange_lines_go_through_and_remarks_name_their_number(run):
     out, remarks = run(text)
     assert out.split("\n") == ["caf\ufffd bad", "日本語", "nul  bell", "y" * 39, "A B", "end", ""]
     assert remarks.splitlines() == [
-        "line 1: not valid UTF-8; the bad bytes were replaced.",
+        "line 1: not valid UTF-8; the invalid bytes were replaced.",
         "line 4: too long: of 101 sub-words only the first 40 were read (end of sentence counted).",
     ]
 
@@ -142,7 +142,7 @@ def test_translation_that_does_not_end_is_mentioned(run, monkeypatch):
 
     monkeypatch.setattr(Parrot, "decode_step", endless)
     out, remarks = run(b"abc", decode=BeamConfig(max_extra=0))
-    assert remarks == "line 1: the translation was cut off after 4 sub-words, before it ended.\n"
+    assert remarks == "line 1: the translation was cut off after 4 sub-words, before its end.\n"
 
 
 def test_n_best_text_has_line_rank_score_and_text(run):
@@ -312,7 +312,7 @@ def test_ctrl_c_at_the_prompt_drops_the_line_and_asks_again(monkeypatch, capsys)
 
     monkeypatch.setattr("builtins.input", answer)
     assert [(line.number, line.text) for line in ask()] == [(1, "hello")]
-    assert "Ctrl-D ends." in capsys.readouterr().err
+    assert "Press Ctrl-D to quit." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The verb `translate`, which the task of translation brings."""
+"""The verb `translate`, which belongs to the translation task."""
 
 from variations.commands.cli import command_of
 

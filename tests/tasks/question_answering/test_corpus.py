@@ -52,7 +52,7 @@ def test_every_missing_file_is_named_at_once(tmp_path: Path) -> None:
     assert "Task 2 has no train file" in text
     assert "Task 2 has no test file" in text
     assert "Task 3 has no train file" in text
-    assert "leave it out with task=question_answering data.tasks=[1]." in text
+    assert "leave the task out with task=question_answering data.tasks=[1]." in text
 
 
 def test_unknown_tasks_sizes_and_parts(tmp_path: Path) -> None:

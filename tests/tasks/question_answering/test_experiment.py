@@ -114,7 +114,7 @@ def test_gradients_are_each_networks_own_sum() -> None:
 @pytest.mark.parametrize("facts", [1, 8])
 def test_weak_supervision_has_a_rule_for_two_facts(facts: int) -> None:
     overrides = ["task=question_answering", "model=memnn", "model.supervision=weak"]
-    text = f"model.supervision=weak has a rule for two facts, and model.facts is {facts}: set model.facts=2."
+    text = f"model.supervision=weak guesses exactly two facts, but model.facts={facts}: set model.facts=2."
     assert text in faults(compose_run([*overrides, f"model.facts={facts}"]))
     assert not faults(compose_run([*overrides, "model.facts=2"]))
 

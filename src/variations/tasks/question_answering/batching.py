@@ -1,4 +1,4 @@
-"""Batches for R restarts at once, each drawn by its restart's own generator."""
+"""Batches for R restarts at once, each drawn with its restart's own random generator."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ def gather(data: Encoded, index: Tensor, times: Tensor | None = None) -> Stories
 
     Args:
         data: the questions.
-        index: which of them.
+        index: which questions.
         times: (R, B, at least n) how long ago the sentence in each slot was read; None: the number of the slot.
     """
     count = data.count[index].unsqueeze(-1)  # (R, B, 1)
@@ -37,21 +37,21 @@ def gather(data: Encoded, index: Tensor, times: Tensor | None = None) -> Stories
 def random_times(count: Tensor, slots: int, share: float, generator: torch.Generator) -> Tensor:
     """Times of the slots (Q, slots), with empty memories inserted at random ("random noise", RN; section 4.1).
 
-    A story of c sentences gets 0 to ⌈`share` c⌉ empty memories, each at any position among the present ones; the time
-    of a sentence increases by the number of empty memories that are more recent. Times are at most `slots`, the number
-    of time vectors.
+    A story of c sentences gets 0 to ⌈`share` c⌉ empty memories, each inserted at a random position; the time of a
+    sentence increases by the number of empty memories that are more recent. Times are at most `slots`, the number of
+    time vectors.
 
     Args:
         count: (Q) sentences of each story, at most `slots`.
-        slots: of memory.
-        share: of empty memories, relative to the sentences.
-        generator: the restart's.
+        slots: number of memory slots.
+        share: largest number of empty memories, relative to the number of sentences.
+        generator: the restart's random generator.
     """
     most = int((count * share).ceil().amax())
     blanks = (torch.rand(len(count), generator=generator) * ((count * share).ceil() + 1)).long()  # (Q)
     times = torch.arange(1, slots + 1).repeat(len(count), 1)
     for inserted in range(most):
-        gap = torch.rand(len(count), generator=generator) * (count + inserted + 1)  # after so many
+        gap = torch.rand(len(count), generator=generator) * (count + inserted + 1)  # after this many slots
         gap = torch.where(inserted < blanks, gap.long(), slots + most)
         times += times > gap.unsqueeze(1)
     return times.clamp(max=slots)
@@ -62,9 +62,9 @@ class Draws:
 
     Args:
         data: the questions to draw from.
-        slots: of memory.
-        batches: batches of the epoch.
-        size: questions in a batch.
+        slots: number of memory slots.
+        batches: number of batches in the epoch.
+        size: number of questions in a batch.
         noise: share of empty memories inserted at random (RN); 0: none.
         seeds: one for each restart, for this epoch.
     """

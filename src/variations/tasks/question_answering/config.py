@@ -28,9 +28,9 @@ class DataConfig:
     seed: int = number(1, ge=0)
     """Seed of the held-out part, and of generated stories."""
     memory: int = number(50, ge=1, most=1 << 16)
-    """Most sentences of a story in memory, the last ones."""
+    """Largest number of sentences of a story in memory; the latest ones are kept."""
     ngrams: int = number(1, ge=1, le=3)
-    """Longest n-gram that is used as a word besides the words themselves (NG)."""
+    """Longest n-grams that are used as additional words (NG); 1: words only."""
     cache: str = field(default_factory=default_cache)
     """Where downloads and measurements for plans are stored."""
 
@@ -44,7 +44,7 @@ class ReaderConfig:
     options: dict[str, Any] = field(default_factory=dict)
     """Keys of such a network, as declared by the dataclass `Options` of its class."""
     restarts: int = number(10, ge=1, most=10000)
-    """Networks trained side by side, each from its own initial weights and on its own batches; the one with the least
+    """Networks trained side by side, each from its own initial weights and on its own batches; the one with the lowest
     training error is reported."""
     d: int = number(20, ge=1, most=1 << 16)
     """Dimension of a state."""
@@ -57,15 +57,15 @@ class ReaderConfig:
     empty_slots: str = choice("attended", "attended", "masked")
     """memn2n: whether empty slots take part in the softmax, as in the authors' code."""
     facts: int = number(2, ge=1, most=1000)
-    """memnn: k, the most supporting facts that are retrieved."""
+    """memnn: k, the largest number of supporting facts that are retrieved."""
     adaptive: bool = True
     """memnn: adaptive memory (AM): the retrieval may stop early."""
     nonlinear: bool = False
     """memnn: nonlinear sentence embedding (NL)."""
     ordered: bool = False
-    """memnn: another vector of each word for the fact found in each hop, so that the response knows their order."""
+    """memnn: separate word vectors for each hop's fact, so that the response depends on the order of the facts."""
     supervision: str = choice("strong", "strong", "weak")
-    """memnn: training is told the supporting facts, or guesses them from words shared with question and answer."""
+    """memnn: training uses the labelled supporting facts, or guesses them from words in question and answer."""
     margin: float = number(0.1, gt=0)
     """memnn: margin γ of the ranking loss."""
     d_word: int = number(50, ge=1, most=1 << 16)
@@ -73,13 +73,13 @@ class ReaderConfig:
     passes: int = number(3, ge=1, most=1000)
     """dmn: T_M."""
     episode: str = choice("softmax", "softmax", "gru")
-    """dmn: a pass reads the softmax-weighted sum of the sentences, or a GRU that gates let sentences into."""
+    """dmn: a pass summarises the sentences by a softmax-weighted sum, or by a GRU that the gates control."""
     distance: str = choice("squared", "squared", "absolute")
     """dmn: features (c - q)² or |c - q|."""
     products: str = choice("elementwise", "elementwise", "inner")
     """dmn: features c ∘ q or cᵀq."""
     gate_weight: float = number(1.0, ge=0)
-    """dmn: weight of the gates' loss against the supporting facts; 0: only answers are supervised."""
+    """dmn: weight of the loss of the gates against the labelled supporting facts; 0: only answers are supervised."""
     layers: int = number(2, ge=1, most=1000)
     """transformer: N."""
     h: int = number(4, ge=1, most=1 << 16)
@@ -94,9 +94,9 @@ class ReaderRecipe(RecipeConfig):
     batch_size: int = number(32, ge=1)
     """Questions per network in an update, drawn with replacement; their losses are summed."""
     halve_every: int = number(25, ge=1)
-    """The rate is halved at the beginning of this epoch, counted from 1, and of each multiple of it."""
+    """The rate is halved at the beginning of each epoch whose number, counted from 1, is a multiple of this."""
     norm: float = number(40.0, gt=0)
-    """Largest norm of one network's gradient."""
+    """Largest norm of one network's gradient; larger gradients are scaled down."""
     linear_epochs: int = number(0, ge=0)
     """memn2n: linear start (LS), epochs at `linear_lr` without the softmax over memories; the schedule then starts from
     `linear_lr`, too."""

@@ -48,14 +48,14 @@ class Split:
 
 
 def load(root: Path, tasks: Sequence[int], size: str = "1k", valid: float = 0.1, seed: int = 1) -> list[Split]:
-    """The tasks' questions; a part of the training questions, drawn by `seed`, is held out for validation.
+    """The tasks' questions; a part of the training questions, drawn with `seed`, is held out for validation.
 
     Args:
         root: the folder with `en` and `en-10k`.
         tasks: numbers from 1 to 20.
         size: `1k` or `10k`.
         valid: the share of the training questions that is held out, from 0 to below 1.
-        seed: of the held-out part; the same for each task.
+        seed: of the draw of the held-out part; the same for each task.
 
     Raises:
         UserError: an unknown task or size, or an impossible share.
@@ -80,17 +80,17 @@ def load(root: Path, tasks: Sequence[int], size: str = "1k", valid: float = 0.1,
 
 
 def hold_out(questions: list[Question], part: float, seed: int) -> tuple[list[Question], list[Question]]:
-    """Split off a share of `questions`, drawn by `seed`; both parts keep their order, and the first is never empty."""
+    """Split off a share of `questions`, drawn with `seed`; both keep their order, and the first is never empty."""
     chosen = set(Random(seed).sample(range(len(questions)), int(len(questions) * part)))  # noqa: S311 - no secret
     kept = [question for index, question in enumerate(questions) if index not in chosen]
     return kept, [question for index, question in enumerate(questions) if index in chosen]
 
 
 def path_of(root: Path, task: int, size: str, part: str) -> Path:
-    """The file of a task, packed or not.
+    """The file of a task, compressed or not.
 
     Raises:
-        DataError: there is none; the message says how to leave the task out.
+        DataError: it is missing; the message says how to leave the task out.
     """
     folder = root / FOLDERS[size]
     name = f"qa{task}_{TASKS[task - 1]}_{part}.txt"
@@ -98,14 +98,11 @@ def path_of(root: Path, task: int, size: str, part: str) -> Path:
         if path.is_file():
             return path
     if not folder.is_dir():
-        raise DataError(
-            f"There is no folder {folder}: data.root names the folder that contains en and en-10k of bAbI 1.2."
-        )
+        raise DataError(f"There is no folder {folder}: data.root must be the folder with en and en-10k of bAbI 1.2.")
     there = [str(t) for t in range(1, 21) if any(folder.glob(f"qa{t}_*_{part}.txt*"))]
-    without = f", or leave it out with task=question_answering data.tasks=[{','.join(there)}]" if there else ""
+    without = f", or leave the task out with task=question_answering data.tasks=[{','.join(there)}]" if there else ""
     raise DataError(
-        f"Task {task} has no {part} file: neither {folder / name} nor {name}.gz is there. "
-        f"Take a complete copy{without}."
+        f"Task {task} has no {part} file: neither {folder / name} nor {name}.gz exists. Use a complete copy{without}."
     )
 
 

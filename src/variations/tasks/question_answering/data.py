@@ -63,7 +63,7 @@ class EpochBatches:
         self._position = (0, 0)
 
     def __len__(self) -> int:
-        """Batches of an epoch: as many as the largest group fills."""
+        """Number of batches in an epoch: as many as the largest group fills."""
         return max(1, max(len(group.train) for group in self.groups) // self.config.recipe.batch_size)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -82,7 +82,7 @@ class EpochBatches:
         return Draws(group.train, group.vocabulary.memory, len(self), recipe.batch_size, recipe.noise, seeds)
 
     def state_dict(self) -> dict[str, int]:
-        """Epoch, and batches of it that were yielded."""
+        """The epoch, and the number of its batches that were yielded."""
         return {"epoch": self._position[0], "batches": self._position[1]}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
@@ -92,7 +92,7 @@ class EpochBatches:
 
 
 class QuestionAnsweringData(pl.LightningDataModule):
-    """The questions, by groups.
+    """The questions of all groups.
 
     Attributes (after `setup`):
         groups: one for each network.
@@ -134,7 +134,7 @@ class QuestionAnsweringData(pl.LightningDataModule):
         return self.sampler
 
     def batches(self) -> int:
-        """Training batches of an epoch."""
+        """Number of training batches in an epoch."""
         return len(self.sampler)
 
     def keep_facts(self, folder: RunFolder) -> dict[str, str]:
@@ -178,7 +178,7 @@ def fingerprint(data: DataConfig) -> str:
 
 
 def root_of(data: DataConfig) -> Path:
-    """The folder with `en` and `en-10k`: the one that is named, else the downloaded one."""
+    """The folder with `en` and `en-10k`: `data.root` if it is set, else the downloaded one."""
     if data.root is not None:
         return Path(data.root).expanduser()
     return download(Path(data.cache).expanduser(), data.questions)

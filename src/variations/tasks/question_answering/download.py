@@ -55,7 +55,7 @@ def download(cache: Path, size: str, *, url: str = URL, progress: bool = True) -
     root = folder / TOP
     if (folder / CHECKED).is_file():
         return root
-    manual = f"Without a network: save {url} elsewhere, unpack it, and name its folder {TOP} with data.root=DIR."
+    manual = f"Without a network: download {url} elsewhere, unpack it, and set data.root to its folder {TOP}."
     archive = fetch(url, cache / "downloads" / "babi" / f"{TOP}.tar.gz", manual=manual, progress=progress)
     parts = [f"{TOP}/{name}/qa{task}_{title}_{part}.txt" for task, title in enumerate(TASKS, 1) for part in PARTS]
     extract(archive, folder, parts)
@@ -71,7 +71,7 @@ def download(cache: Path, size: str, *, url: str = URL, progress: bool = True) -
 
 
 def digest(root: Path, task: int, size: str) -> str:
-    """The digest of a task as in `CONTENTS`, independent of line ends."""
+    """The digest of a task as in `CONTENTS`, independent of line endings."""
     found = sha256()
     for part in PARTS:
         if part == "train" and (FOLDERS[size], task) == TEST_ALONE:

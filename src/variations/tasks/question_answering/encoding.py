@@ -25,11 +25,11 @@ class Vocabulary:
 
     words: tuple[str, ...]
     longest: int
-    """Words, n-grams included, of the longest sentence or question."""
+    """Number of words of the longest sentence or question, n-grams included."""
     memory: int
-    """Sentences of the longest story, up to the limit that `build` was given."""
+    """Number of sentences of the longest story, at most the `limit` of `build`."""
     ngrams: int = 1
-    """Longest n-gram that is used as a word besides the words themselves (NG)."""
+    """Longest n-grams that are used as additional words (NG); 1: words only."""
 
     @classmethod
     def build(cls, questions: Iterable[Question], limit: int = 50, ngrams: int = 1) -> "Vocabulary":
@@ -55,7 +55,7 @@ class Vocabulary:
     def answer_words(self) -> Tensor:
         """(words, A) ids of the words that each word consists of as an answer, `NIL` after the last.
 
-        An answer of several words (`apple,milk`) is one class. Those of its words that nobody says have no id.
+        An answer of several words (`apple,milk`) is one class. Words in it that occur in no sentence have no id.
         """
         ids = {word: number for number, word in enumerate(self.words)}
         rows = [[ids[part] for part in word.split(",") if part in ids] for word in self.words]
@@ -92,7 +92,7 @@ def encode(questions: Sequence[Question], vocabulary: Vocabulary) -> Encoded:
     """Tensors of `questions`.
 
     Raises:
-        DataError: a word is not in the vocabulary, or a sentence is longer than its longest.
+        DataError: a word is not in the vocabulary, or a sentence is longer than the vocabulary's longest.
     """
     ids = {word: number for number, word in enumerate(vocabulary.words)}
     rows: list[tuple[str, ...]] = []

@@ -26,7 +26,7 @@ class QuestionAnsweringExperiment(Experiment):
 
     Args:
         config: The run's configuration.
-        data: Its questions, set up.
+        data: Its questions, after `setup`.
     """
 
     def __init__(self, config: QuestionAnsweringConfig, data: QuestionAnsweringData) -> None:
@@ -53,13 +53,13 @@ class QuestionAnsweringExperiment(Experiment):
         return (torch.stack([self.network.reader(name).loss(s).sum() for name, s in batch.stories.items()]).sum(),)
 
     def count(self, batch: Batch) -> list[int]:
-        """Questions, sentences, and FLOPs of the matrix products."""
+        """Numbers of questions and sentences, and FLOPs of the matrix products."""
         sentences = sum(len(stories.place) for stories in batch.stories.values())
         return [len(batch), sentences, self.flops_per_question * len(batch)]
 
     @functools.cached_property
     def flops_per_question(self) -> int:
-        """FLOPs of a training step, counted on the first training questions of each group; no look-ups or sums."""
+        """FLOPs of a training step per question, counted on each group's first questions; no look-ups or sums."""
         size, total = self.config.recipe.batch_size, 0
         for group in self.data.groups:
             index = torch.arange(min(size, len(group.train))).expand(self.restarts, -1)
@@ -81,7 +81,7 @@ class QuestionAnsweringExperiment(Experiment):
         return Batch(first, batch.index), Batch(second, batch.index)
 
     def before_update(self) -> None:
-        """Turn the gradient, a mean over the update's questions, into each network's own sum, and clip its norm."""
+        """Turn the gradient, a mean over the update's questions, into each network's sum, and clip its norm."""
         gradients = [parameter.grad for parameter in self.network.parameters() if parameter.grad is not None]
         torch._foreach_mul_(gradients, self._questions)
         for net in self.network.values():
@@ -117,7 +117,7 @@ class QuestionAnsweringExperiment(Experiment):
         return self._dev_scores
 
     def test(self, folder: RunFolder, place: Place) -> dict[str, Any]:
-        """Errors of each task by the restart with the least training error; the answers of all restarts are stored."""
+        """Errors of each task for the restart with the lowest training error; answers of all restarts are stored."""
         found = [self._test(group) for group in self.data.groups]
         tested = [item for group in found for item in group.pop("tasks")]
         chosen = {group["name"]: group for group in found}
@@ -138,7 +138,7 @@ class QuestionAnsweringExperiment(Experiment):
         }
 
     def _test(self, group: Group) -> dict[str, Any]:
-        """Training errors and losses of a group's restarts, and its mistakes (R, Q) in each test."""
+        """Training errors and losses of a group's restarts, and their mistakes (R, Q) in each test."""
         net = self.network.reader(group.name)
         told, losses = answers(net, group.train, self.restarts)
         errors = (told != group.train.answers).double().mean(1).mul(100).tolist()

@@ -14,7 +14,7 @@ def _tasks(config: QuestionAnsweringConfig) -> list[Fault]:
     valid = ", ".join(map(str, known)) if config.data.kind == "toy" else f"1 to {len(TASKS)}"
     faults = []
     if unknown := sorted(set(config.data.tasks) - set(known)):
-        faults.append(f"data.tasks names {', '.join(map(str, unknown))}, and data={config.data.name} has {valid}.")
+        faults.append(f"data.tasks names {', '.join(map(str, unknown))}, but data={config.data.name} has only {valid}.")
     if not config.data.tasks:
         faults.append(f"data.tasks is empty: name some of {valid}.")
     if len(set(config.data.tasks)) < len(config.data.tasks):
@@ -35,7 +35,7 @@ def _weak(config: QuestionAnsweringConfig) -> list[Fault]:
     model = config.model
     if model.kind != "memnn" or model.supervision != "weak" or model.facts == 2:
         return []
-    text = f"model.supervision=weak has a rule for two facts, and model.facts is {model.facts}: set model.facts=2."
+    text = f"model.supervision=weak guesses exactly two facts, but model.facts={model.facts}: set model.facts=2."
     return [Fault(("model.supervision", "model.facts"), text)]
 
 
@@ -51,4 +51,4 @@ def _linear(config: QuestionAnsweringConfig) -> list[Fault]:
 def _devices(config: QuestionAnsweringConfig) -> list[Fault]:
     if config.trainer.devices * config.trainer.nodes == 1:
         return []
-    return [Fault(("trainer.devices",), "Restarts are trained on one device: set trainer.devices=1, trainer.nodes=1.")]
+    return [Fault(("trainer.devices",), "Restarts are trained on one device: set trainer.devices=1 trainer.nodes=1.")]

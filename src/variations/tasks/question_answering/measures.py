@@ -61,7 +61,7 @@ def keep(folder: RunFolder, arrays: Mapping[str, NDArray[Any]], chosen: Mapping[
 
 
 class Measures(Task):
-    """The members of the task that readers of stored runs ask."""
+    """The members of the task for readers of stored runs."""
 
     scores: Mapping[str, tuple[str, str]] = SCORES
     metrics: Sequence[str] = ("dev_nll", "test.error")
@@ -79,11 +79,11 @@ class Measures(Task):
         return Measure(key, label, higher_is_better=False, convention=convention, items=items, part_of=whole)
 
     def further(self, metric: Measure) -> Sequence[str]:
-        """Failed tasks, the restarts' mean and deviation, and each task."""
+        """Failed tasks, mean and standard deviation over restarts, and the error of each task."""
         return [f"test.{name}" for name in SCORES]
 
     def published(self, key: str) -> Published:
-        """An error on the test questions of bAbI 1.2; an unknown key gets a column of its own."""
+        """An error on the test questions of bAbI 1.2; an unknown key gets its own column."""
         if key not in PUBLISHED:
             return super().published(key)
         score, label = PUBLISHED[key]
@@ -108,14 +108,14 @@ class Measures(Task):
         return None
 
     def caveats(self, published: Published, key: str, config: Mapping[str, Any]) -> list[str]:
-        """Fewer restarts than the papers'."""
+        """Fewer restarts than in the papers."""
         restarts = (config.get("model") or {}).get("restarts", 10)
         return [] if restarts >= 10 else [f"best of {restarts} restarts, not of 10"]
 
     def items(self, run: TestedRun, measure: Measure, *, cache: bool = True) -> NDArray[Any]:
-        """For each test question, 1 or 0 for a wrong answer, and a 1, in the columns of its task: (Q, 2 · tasks).
+        """A row for each test question, (Q, 2 · tasks): in its task's two columns, 1 if the answer is wrong, and 1.
 
-        Raises DataError if the run has not stored its answers, or if the measure has no values by question.
+        Raises DataError if the run has not stored its answers, or if the measure has no values per question.
         """
         wrong = _stored(run.folder, measure)
         return _rows([mistakes[restart] for mistakes, restart in wrong.values()])
@@ -139,14 +139,14 @@ class Measures(Task):
         )
 
     def aggregate(self, measure: Measure, sums: NDArray[Any]) -> NDArray[Any]:
-        """The mean of the tasks' errors, or how many fail, from sums (…, 2 · tasks) to (…)."""
+        """The mean of the tasks' errors, or the number of failed tasks, from sums (…, 2 · tasks) to (…)."""
         sums = np.asarray(sums, dtype=np.float64)
         errors = 100 * sums[..., ::2] / np.maximum(sums[..., 1::2], 1)  # (…, tasks)
         found: NDArray[np.float64] = (errors > FAILED).sum(-1) if measure.key == "test.failed" else errors.mean(-1)
         return np.asarray(found, dtype=np.float64)
 
     def record(self, run: TestedRun) -> Mapping[str, Any]:
-        """Which questions each restart answered wrong: numbers, and nothing of the stories."""
+        """Which questions each restart answered wrong: numbers only, no text of the stories."""
         path = run.folder.hypotheses / ANSWERS
         return {f"hypotheses/{ANSWERS}": path.read_bytes()} if path.is_file() else {}
 
@@ -154,7 +154,7 @@ class Measures(Task):
 def _stored(folder: RunFolder, chosen: Measure) -> dict[int, tuple[NDArray[Any], int]]:
     """Mistakes (R, Q) in the tasks of a measure, and the restart chosen for each."""
     if not chosen.items:
-        raise DataError(f"{chosen.label} has no values by question.")
+        raise DataError(f"{chosen.label} has no values per question.")
     name = chosen.key.partition(".")[2]
     path = folder.hypotheses / ANSWERS
     if not path.is_file():
@@ -171,7 +171,7 @@ def _stored(folder: RunFolder, chosen: Measure) -> dict[int, tuple[NDArray[Any],
 
 
 def _rows(wrong: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
-    """Mistakes (…, Q_t) in each task t as (…, Q, 2 · tasks): in the columns of the task, followed by a 1."""
+    """Mistakes (…, Q_t) in each task t as (…, Q, 2 · tasks): in the task's two columns, the mistake and a 1."""
     counts = [mistakes.shape[-1] for mistakes in wrong]
     rows = np.zeros((*wrong[0].shape[:-1], sum(counts), 2 * len(wrong)))
     at = 0

@@ -26,7 +26,7 @@ def build(model: ReaderConfig, vocabulary: Vocabulary, seeds: list[int]) -> Read
     """The restarts of a network for a vocabulary, one for each seed.
 
     Raises:
-        UserError: `model.kind` names a class that is not there, or is no `Reader`.
+        UserError: `model.kind` names a class that does not exist or is not a `Reader`.
     """
     words, memory, longest = len(vocabulary), vocabulary.memory, vocabulary.longest
     match model.kind:

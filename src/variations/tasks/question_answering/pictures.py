@@ -1,4 +1,4 @@
-"""How much each hop reads of each sentence, as in Figure 2 of the MemN2N paper and the tables of the DMN paper."""
+"""The weight of each sentence in each hop, as in Figure 2 of the MemN2N paper and the tables of the DMN paper."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,22 +7,22 @@ from typing import Any
 from variations.system.errors import UserError
 
 LONGEST = 12
-"""Most sentences of a story that is drawn by default."""
+"""Largest number of sentences of a story that is drawn by default."""
 SHOWN = 0.005
-"""Shares below this are not printed in their cells."""
+"""Weights below this are not printed in their cells."""
 WORDS = {
     "source": "question",
     "target": "answer",
     "looking": "sentences of the story, the oldest first",
-    "looked_at": "how much each hop reads of them",
+    "looked_at": "weight of each sentence in each hop",
 }
 """The dashboard's names for the two texts of an item and for the two axes."""
-NOTE = "A dot marks supporting facts. Columns sum to 1 at most; those of a DMN with model.episode=gru need not."
+NOTE = "Dots mark supporting facts. The weights of a hop sum to at most 1, except in a DMN with model.episode=gru."
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A test question, its answers, and what each hop read for it."""
+    """A test question, its answers, and the weights of each hop."""
 
     sentences: Sequence[str]
     """The memory, oldest first."""
@@ -39,7 +39,7 @@ class Reading:
 def readings(
     network: Any, groups: Sequence[Any], chosen: Mapping[str, int], asked: Sequence[str] = (), each: int = 3
 ) -> Iterator[tuple[str, Reading]]:
-    """What the reported restarts read for test questions, by task and question: `2-17`, counted from 1.
+    """Readings of test questions by the reported restarts, by task and question: `2-17`, counted from 1.
 
     Args:
         network: the run's networks.
@@ -71,7 +71,7 @@ def readings(
 
 
 def reading(net: Any, vocabulary: Any, data: Any, question: int, restart: int) -> Reading:
-    """What a restart of `net` reads for a question of `data`.
+    """The reading of a question of `data` by a restart of `net`.
 
     Raises:
         UserError: there is no such question.
@@ -102,7 +102,7 @@ def reading(net: Any, vocabulary: Any, data: Any, question: int, restart: int) -
 
 
 def heat_map(found: Reading) -> Any:
-    """A figure of the story's sentences by hops, within `canvas.style`; supporting facts have a dot."""
+    """A figure of weights, sentences by hops, to be drawn within `canvas.style`; dots mark supporting facts."""
     from variations.figures.canvas import new
 
     hops, sentences = len(found.reads), len(found.sentences)
@@ -119,7 +119,7 @@ def heat_map(found: Reading) -> Any:
                 axes.text(hop, at, f"{share:.2f}", ha="center", va="center", fontsize=8, color=ink)
     verdict = "" if found.told == found.answer else f" (answered: {found.told})"
     figure.suptitle(f"{found.question} {found.answer}{verdict}", fontsize=10)
-    figure.colorbar(image, ax=axes, label="how much is read")
+    figure.colorbar(image, ax=axes, label="weight")
     return figure
 
 
@@ -133,7 +133,7 @@ def stored(readings: Mapping[str, Reading]) -> dict[str, Any]:
         sentences.append(
             {
                 "source": found.question,
-                "target": found.told if found.told == found.answer else f"{found.told} (right: {found.answer})",
+                "target": found.told if found.told == found.answer else f"{found.told} (correct: {found.answer})",
                 "source_tokens": [
                     f"● {sentence}" if at in found.supports else sentence for at, sentence in enumerate(found.sentences)
                 ],

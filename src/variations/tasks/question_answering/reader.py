@@ -16,15 +16,15 @@ from variations.system.errors import DataError
 LINE = re.compile(r"([1-9][0-9]*) (\S.*)")
 WORDS = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*", re.UNICODE)
 MOST_FAULTS = 20
-"""Malformed lines of a file that are named; the rest are counted."""
+"""Largest number of malformed lines that are listed for a file; the rest are counted."""
 
 
 @dataclass(frozen=True)
 class Question:
     """A question, its answer, and the story so far.
 
-    `story` holds the sentences before the question, oldest first, as tuples of lower-case words; the story of a later
-    question begins with that of an earlier one. `supports` are indices into `story`, in the order of the file.
+    `story` contains the sentences before the question, oldest first, as tuples of lower-case words; the story of a
+    later question begins with that of an earlier one. `supports` are indices into `story`, in the order of the file.
     """
 
     story: tuple[tuple[str, ...], ...]
@@ -34,7 +34,7 @@ class Question:
     supports: tuple[int, ...]
 
 
-class _Malformed(Exception):  # noqa: N818 - a fault of one line, gathered with the others
+class _Malformed(Exception):  # noqa: N818 - a fault of one line, collected with the others
     """What is wrong with a line."""
 
 
@@ -55,19 +55,19 @@ class _Story:
         parts = text.split("\t")
         if len(parts) != 3:
             raise _Malformed(
-                f"a question has a tab before its answer and one before its supporting facts, this line has "
-                f"{len(parts) - 1} in all"
+                f"a question has a tab before its answer and one before its supporting facts, but this "
+                f"line has {len(parts) - 1} in all"
             )
         asked, answer, facts = (part.strip(" ") for part in parts)
         if not asked.endswith("?"):
             raise _Malformed("the text before the first tab does not end with a question mark")
         if not answer or " " in answer:
-            raise _Malformed(f'the answer "{answer}" is not one word, or several with commas between them')
+            raise _Malformed(f'the answer "{answer}" is not one word or several separated by commas')
         return Question(tuple(self.sentences), _words(asked[:-1]), answer.lower(), self._supports(facts))
 
     def _supports(self, facts: str) -> tuple[int, ...]:
         if not facts:
-            raise _Malformed("no supporting facts are named")
+            raise _Malformed("no supporting facts are listed")
         supports = []
         for fact in facts.split():
             if not fact.isascii() or not fact.isdigit() or int(fact) not in self.index:
@@ -130,6 +130,6 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def lines(path: Path) -> Iterator[str]:
-    """The lines of a file without line ends. Raises DataError as `read_text`."""
+    """The lines of a file without line endings. Raises DataError as `read_text`."""
     text = read_text(path)
     return (line for line in text.removesuffix("\n").split("\n") if text)

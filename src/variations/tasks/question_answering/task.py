@@ -1,4 +1,4 @@
-"""Question answering as a task: what it owns and where it stands. Importing it imports no torch."""
+"""The task question answering. Importing it imports no torch."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ OWN_KEYS = {
 
 
 class QuestionAnswering(Measures):
-    """A question about a story gets an answer (see `tasks/task.py` for each member)."""
+    """From a question about a story to its answer (see `tasks/task.py` for each member)."""
 
     name = "question_answering"
     schema: type[RunConfig] = QuestionAnsweringConfig
@@ -56,7 +56,7 @@ class QuestionAnswering(Measures):
     shown: Mapping[str, str] = {"dev/loss": "dev loss {:.3f}", "dev/error": "dev error {:.1f} %"}
 
     def without_effect(self, flat: Mapping[str, Any]) -> Sequence[str]:
-        """Keys of other kinds of networks, and of the stories that are not read."""
+        """Keys of other kinds of networks, and of the kind of stories that is not read."""
         own = OWN_KEYS.get(str(flat.get("model.kind")), ())
         others = [f"model.{key}" for key in sorted({k for keys in OWN_KEYS.values() for k in keys} - set(own))]
         stories = ["data.toy_questions"] if flat.get("data.kind") == "babi" else ["data.questions", "data.root"]
@@ -68,7 +68,7 @@ class QuestionAnswering(Measures):
         return [config.model.kind, *([f"d{config.model.d}"] if ":" not in config.model.kind else []), config.data.name]
 
     def idle(self, typed: Sequence[str], configs: Sequence[QuestionAnsweringConfig]) -> list[Fault]:
-        """Keys of a kind of network that no run has."""
+        """Keys of a kind of network that no run uses."""
         kinds = {config.model.kind for config in configs}
         used = {key for kind in kinds for key in OWN_KEYS.get(kind, ())}
         faults = []
@@ -83,7 +83,7 @@ class QuestionAnswering(Measures):
         return faults
 
     def unusable_files(self, configs: Sequence[QuestionAnsweringConfig]) -> list[Fault]:
-        """Files of bAbI that a run needs and that are not there, each once."""
+        """Files of bAbI that a run needs and that are missing, each reported once."""
         from variations.tasks.question_answering.corpus import path_of
 
         found: dict[str, Fault] = {}
@@ -111,7 +111,7 @@ class QuestionAnswering(Measures):
         return QuestionAnsweringExperiment(config, data)
 
     def network(self, config: QuestionAnsweringConfig, folder: RunFolder) -> Any:
-        """The networks over the run's own words."""
+        """The networks for the run's own vocabularies."""
         from variations.tasks.question_answering.data import vocabulary_of
         from variations.tasks.question_answering.networks import Networks, build
 
@@ -129,14 +129,16 @@ class QuestionAnswering(Measures):
             same = fingerprint(config.data) == _card(folder)["fingerprint"]
         except DataError as error:
             return [str(error)]
-        return [] if same else [f"The stories in data.root={config.data.root} are not those the run learned from."]
+        return (
+            [] if same else [f"The stories in data.root={config.data.root} are not those that the run was trained on."]
+        )
 
     def totals(self, counted: Mapping[str, float]) -> dict[str, Any]:
-        """Sentences of a question's memory, in the mean."""
+        """Mean number of sentences in a question's memory."""
         return {"sentences_per_question": counted["sentences"] / max(1, counted["questions"])}
 
     def pictures(self, folder: RunFolder, experiment: Any) -> Mapping[str, Path]:
-        """What each hop reads for the first test question of each task that has a short story."""
+        """The weights of each hop for the first test question of each task that has a short story."""
         from variations.figures.canvas import save, style
         from variations.tasks.question_answering.pictures import heat_map, readings
 
@@ -150,7 +152,7 @@ class QuestionAnswering(Measures):
     def attended(
         self, folder: RunFolder, config: QuestionAnsweringConfig, network: Any, asked: Asked
     ) -> Iterator[tuple[str, Any]]:
-        """What each hop reads, story by hop; items are task and question, `2-17`."""
+        """The weights of each hop, sentences by hops; items are named by task and question, such as `2-17`."""
         from variations.tasks.question_answering.pictures import heat_map, readings
 
         data = self.data(config)
@@ -161,7 +163,7 @@ class QuestionAnswering(Measures):
             count += 1
             yield f"reading-{name}", heat_map(found)
         if not count:
-            raise UserError(f"There is nothing to draw: model={config.model.kind} reads no sentence more than another.")
+            raise UserError(f"There is nothing to draw: model={config.model.kind} gives sentences no weights.")
 
     untimed: Sequence[str] = (
         "recipe.halve_every",
@@ -174,7 +176,7 @@ class QuestionAnswering(Measures):
 
     def size_remarks(self, tables: Mapping[str, Sequence[Size]]) -> list[str]:
         """Restarts, and where the FLOPs come from."""
-        parameters = "Parameters: of all tasks' networks and all their restarts together."
+        parameters = "Parameters: the sum over all networks and restarts."
         return [parameters, *super().size_remarks(tables)] if any(tables.values()) else []
 
 
@@ -183,7 +185,7 @@ def _card(folder: RunFolder) -> dict[str, Any]:
 
     path = folder.path / CARD
     if not path.exists():
-        raise UserError(f"{folder.path} has no {CARD}: the run has not begun to train.")
+        raise UserError(f"{folder.path} has no {CARD}: the run has not started training.")
     card: dict[str, Any] = read_json(path)
     return card
 

@@ -1,7 +1,7 @@
 """Generated stories about actors, places and objects, similar to bAbI tasks 1, 2, 6 and 15.
 
-They serve tests and demonstrations without a download. Words and sentences differ from bAbI's, so that the two cannot
-be confused, and results on them are never compared with published figures.
+They are for tests and demonstrations without a download. Words and sentences differ from bAbI's, so that the two
+cannot be confused, and results on them are never compared with published figures.
 """
 
 from collections.abc import Callable
@@ -34,11 +34,11 @@ class _World:
         self.draw = draw
         self.story: list[Sentence] = []
         self.place: dict[str, tuple[str, int]] = {}
-        """The place of an actor, and the sentence that says so."""
+        """The place of an actor, and the index of the sentence that says so."""
         self.holder: dict[str, tuple[str, int]] = {}
-        """The holder of a thing, and the sentence in which it was taken."""
+        """The holder of a thing, and the index of the sentence in which it was taken."""
         self.left: dict[str, tuple[str, tuple[int, int]]] = {}
-        """The place of a thing, and the sentences that say that it was put down, and where."""
+        """The place of a thing, and the indices of the sentences that say that it was put down, and where."""
 
     def tell(self, text: str) -> int:
         self.story.append(_words(text))
@@ -69,7 +69,7 @@ class _World:
 
 
 def single_supporting_fact(draw: Random) -> list[Question]:
-    """Task 1: where somebody is, by the last sentence that moved them."""
+    """Task 1: where somebody is, from the last sentence about their movements."""
     world, questions = _World(draw), []
     for _ in range(5):
         world.move()
@@ -81,7 +81,7 @@ def single_supporting_fact(draw: Random) -> list[Question]:
 
 
 def two_supporting_facts(draw: Random) -> list[Question]:
-    """Task 2: where a thing is, by who took or left it and where they were."""
+    """Task 2: where a thing is, from who took or left it and where they were."""
     world, questions = _World(draw), list[Question]()
     while len(questions) < 5:
         for _ in range(2):
@@ -116,7 +116,7 @@ def yes_no_questions(draw: Random) -> list[Question]:
 
 
 def basic_deduction(draw: Random) -> list[Question]:
-    """Task 15: what somebody fears, by what they are and what such animals fear."""
+    """Task 15: what somebody fears, from what they are and what such animals fear."""
     world = _World(draw)
     kinds = list(KINDS)
     feared = dict(zip(kinds, [*kinds[1:], kinds[0]], strict=True))
@@ -152,7 +152,7 @@ def generate(task: int, train: int, test: int, valid: float = 0.1, seed: int = 1
         seed: of the stories and of the held-out part.
 
     Raises:
-        UserError: another task.
+        UserError: stories of this task cannot be generated.
     """
     if task not in STORIES:
         known = ", ".join(map(str, STORIES))

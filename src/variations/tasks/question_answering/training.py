@@ -12,7 +12,7 @@ from variations.tasks.question_answering.encoding import Encoded
 
 
 def rate(step: int, batches: int, recipe: ReaderRecipe) -> float:
-    """Learning rate of update `step`, counted from 1, with `batches` in an epoch.
+    """Learning rate of update `step`, counted from 1, with `batches` batches in an epoch.
 
     After a linear start the whole schedule follows, beginning with the rate of the linear start.
     """
@@ -24,7 +24,7 @@ def rate(step: int, batches: int, recipe: ReaderRecipe) -> float:
 
 
 def is_linear(done: int, batches: int, recipe: ReaderRecipe) -> bool:
-    """Whether the update after `done` updates is without the softmax over memories."""
+    """Whether the update after `done` updates omits the softmax over memories."""
     return done < recipe.linear_epochs * batches
 
 
@@ -51,5 +51,5 @@ def answers(net: Reader, data: Encoded, restarts: int, size: int = 250) -> tuple
 
 
 def best(errors: Sequence[float], losses: Sequence[float]) -> int:
-    """The restart with the least training error; among equals, the one with the least training loss."""
+    """The restart with the lowest training error; among equals, the one with the lowest training loss."""
     return min(range(len(errors)), key=lambda restart: (errors[restart], losses[restart]))

@@ -1,1 +1,1 @@
-"""Translation: corpora, sub-words, decoding, scores; everything that knows of languages."""
+"""Translation: corpora, sub-words, scores, and everything else that depends on languages."""

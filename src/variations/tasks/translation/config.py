@@ -1,4 +1,4 @@
-"""The configuration of a translation run: its corpus, its network and how it decodes."""
+"""The configuration of a translation run: corpus, network and decoding."""
 
 from dataclasses import dataclass, field
 
@@ -12,15 +12,15 @@ class DataConfig(SequenceData):
     """A corpus and its sub-words."""
 
     name: str = "toy"
-    """The corpus's name, in labels."""
+    """Name of the corpus in labels."""
     kind: str = choice("toy", "toy", "folder", "multi30k", "wmt14")
     """Which loader reads it."""
     source: str = "en"
-    """Language that is read; ending of its files."""
+    """Source language, and suffix of its files."""
     target: str = "de"
-    """Language that is written; ending of its files."""
+    """Target language, and suffix of its files."""
     root: str | None = None
-    """Folder with a local copy (plain or .gz); null: download into `cache` (or unpack, for toy)."""
+    """Folder with a local copy (plain or .gz); null: downloaded to `cache` (toy: unpacked there)."""
     cache: str = field(default_factory=default_cache)
     """Downloads, sub-word models and token files, shared by all runs."""
     train: str = "train"
@@ -32,16 +32,16 @@ class DataConfig(SequenceData):
     lowercase: bool = False
     """Lower-case all text."""
     seed: int = number(1, ge=0)
-    """Seed that the toy corpus was made with; `tools/make_toy_corpus.py` makes others, for `data=files`."""
+    """Seed of the toy corpus; `tools/make_toy_corpus.py` writes corpora with other seeds, for `data=files`."""
     train_pairs: int | None = number(None, ge=1)
     """Use only this many training pairs; null: all."""
     workers: int = number(0, ge=0, most=1024)
-    """Loader processes."""
+    """Processes that load batches."""
 
 
 @dataclass
 class TranslationConfig(TransformerConfig):
-    """One translation run, complete."""
+    """The complete configuration of one translation run."""
 
     data: DataConfig = field(default_factory=DataConfig)
     decode: DecodeConfig = field(default_factory=DecodeConfig)

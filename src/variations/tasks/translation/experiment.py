@@ -23,7 +23,7 @@ class TranslationExperiment(SequenceExperiment):
 
     Args:
         config: The run's configuration.
-        data: Its corpus, set up.
+        data: Its corpus, after `setup`.
         device: `cpu` or `cuda`.
     """
 
@@ -36,12 +36,12 @@ class TranslationExperiment(SequenceExperiment):
         """Translations of the latest validation, and their references."""
 
     def validate(self, place: Place) -> dict[str, float]:
-        """`dev/nll` (nats per sub-word, unsmoothed, EOS counted), `dev/ppl`, and `dev/bleu` of greedy translations.
+        """`dev/nll` (nats per sub-word with EOS, no label smoothing), `dev/ppl`, and `dev/bleu` of greedy translations.
 
         It draws no random numbers.
         """
         metrics, limit = self.dev_loss(place), self.config.trainer.val_bleu
-        if limit and place.rank == 0:  # metrics are written there
+        if limit and place.rank == 0:  # which writes the metrics
             dev = self.data.encoded("dev").first(limit)
             with place.precision():
                 found = self.translator(beam=1, nbest=1).translate(dev.sources, ids=dev.ids, progress=False)
@@ -50,13 +50,13 @@ class TranslationExperiment(SequenceExperiment):
         return metrics
 
     def dev_scores(self) -> list[float]:
-        """GLEU of each dev sentence that the latest validation has translated, Moses-tokenised, in percent."""
+        """GLEU of each dev sentence translated in the latest validation, Moses-tokenised, in percent."""
         tokenise = moses(self.config.data.target)
         pairs = [(tokenise(hyp).split(), tokenise(ref).split()) for hyp, ref in zip(*self.translated, strict=True)]
         return [100 * sentence_gleu(hypothesis, reference) for hypothesis, reference in pairs]
 
     def test(self, folder: RunFolder, place: Place) -> dict[str, Any]:
-        """Translate and score the sets of `decode.sets`, keep the text, and take the losses of dev and test set."""
+        """Translate and score the sets of `decode.sets`, store the text, and measure the losses of dev and test set."""
         data = self.data
         began = time.monotonic()
         scores = {name: self._translate_and_score(folder, place, name) for name in self.config.decode.sets}

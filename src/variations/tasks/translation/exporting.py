@@ -1,7 +1,7 @@
-"""A trained Transformer in the form of CTranslate2, a library of fast inference (`translate.py decoder=ctranslate2`).
+"""Export of a trained Transformer to CTranslate2, a library for fast inference (`translate.py decoder=ctranslate2`).
 
-That library knows the layers of the plain Transformer. A Weighted Transformer has none of its form: its branches each
-have a non-linearity of their own between head and sum, even with κ and α folded into the weights.
+The library supports the layers of the plain Transformer. A Weighted Transformer cannot be written in these layers: each
+branch has its own non-linearity between head and sum, even with κ and α folded into the weights.
 """
 
 import math
@@ -24,22 +24,22 @@ from variations.tasks.sequences.decoding.step import output_limits
 from variations.tasks.sequences.decoding.translator import Translator, pad_sources
 
 LONGEST = 1024
-"""Positions of an exported model with sinusoids, unless more are asked for."""
+"""Number of positions of an exported model with sinusoids, unless more are needed."""
 
 
 def export(model: Transformer, folder: Path, positions: int = LONGEST) -> None:
-    """Write `model` to `folder`, whose tokens are the identifiers as text (`"17"`).
+    """Write `model` to `folder`; its tokens are the ids as text (`"17"`).
 
     Args:
-        model: What to export.
-        folder: Where to.
-        positions: So many does it know on either side, or as many as its learned table has rows, if that is more.
+        model: The trained network.
+        folder: The folder for its files.
+        positions: Number of positions on either side, or of rows of its learned table, if that is larger.
 
     Raises:
-        UserError: The library has no such model.
+        UserError: The library does not support the model.
     """
     if reasons := obstacles(model):
-        raise UserError(f"decoder=ctranslate2 cannot take this model: {'; '.join(reasons)}. Use decoder=torch.")
+        raise UserError(f"decoder=ctranslate2 does not support this model: {'; '.join(reasons)}. Use decoder=torch.")
     from ctranslate2.specs import transformer_spec
 
     config = model.config
@@ -69,12 +69,12 @@ def export(model: Transformer, folder: Path, positions: int = LONGEST) -> None:
 
 
 def obstacles(model: Transformer) -> list[str]:
-    """Why the library cannot take a model; empty if it can."""
+    """Why the library does not support a model; empty if it does."""
     config, found = model.config, []
     if config.kind == "weighted":
-        found.append("it has branched attention (model=weighted), the library only the plain Transformer")
+        found.append("it has branched attention (model=weighted), not that of the plain Transformer")
     elif type(model) is not Transformer:
-        found.append(f"it is a {type(model).__name__} (model.kind={config.kind}), the library knows the Transformer")
+        found.append(f"it is a {type(model).__name__} (model.kind={config.kind}), not a Transformer")
     if config.attention != "dot_product":
         found.append(f"its attention is {config.attention}")
     width = config.d_model // config.h
@@ -103,7 +103,7 @@ def _embed(spec: Any, model: Transformer, table: Tensor, positions: nn.Module, c
 
 
 def _linear(spec: Any, *layers: tuple[Tensor, Tensor | None]) -> None:
-    """One matrix of several, one below the other."""
+    """Several matrices as one, stacked by rows."""
     spec.weight = _array(torch.cat([weight for weight, _ in layers]))
     biases = [torch.zeros(len(weight)) if bias is None else bias.detach().cpu() for weight, bias in layers]
     spec.bias = _array(torch.cat(biases))
@@ -151,17 +151,17 @@ def _feed_forward(spec: Any, layer: Any) -> None:
 class ExportedTranslator(Translator):
     """As `Translator`, with CTranslate2's beam search on the CPU in float32.
 
-    It ranks hypotheses by log P / |Y|^α, and may generate padding and BOS, which no trained model finds likely. The
-    scores that are reported are log P / lp(|Y|), as everywhere here.
+    It ranks hypotheses by log P / |Y|^α, and may generate padding and BOS, to which trained models give little
+    probability. The reported scores are log P / lp(|Y|), as in `Translator`.
 
     Raises:
-        UserError: The library has no such model.
+        UserError: The library does not support the model.
     """
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.model, Transformer):
-            raise UserError("decoder=ctranslate2 takes a Transformer.")
+            raise UserError("decoder=ctranslate2 needs a Transformer.")
         import ctranslate2
 
         positions = max(LONGEST, (self.max_source or 0) + self.decode.max_extra)
@@ -171,7 +171,7 @@ class ExportedTranslator(Translator):
             self._engine = ctranslate2.Translator(folder, device="cpu", intra_threads=threads, compute_type="float32")
 
     def search(self, sources: Sequence[Sequence[int]], *, progress: bool = True) -> list[list[Hypothesis]]:
-        """See `Translator.search`. The library has one limit a call, so sentences are grouped by theirs."""
+        """See `Translator.search`. The library takes one length limit per call, so sentences are grouped by limit."""
         if not sources:
             return []
         padded, room = pad_sources(sources), self.decode.batch_tokens // self.decode.beam

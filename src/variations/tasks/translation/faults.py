@@ -1,4 +1,4 @@
-"""Combinations of a translation run's keys that cannot work, beside those of its network."""
+"""Combinations of a translation run's keys that cannot work, in addition to those of its network."""
 
 from variations.configuration.rules import Fault, Rules
 from variations.tasks.sequences.faults import RULES as NETWORK
@@ -33,15 +33,15 @@ def _data(config: TranslationConfig) -> list[Fault]:
 
 
 def toy_faults(data: DataConfig) -> list[Fault]:
-    """What the stored corpus does not have."""
+    """Settings that the stored corpus cannot satisfy."""
     found = []
     if {data.source, data.target} != {"en", "de"}:
         text = f"data=toy has no pair {data.source}-{data.target}: data.source and data.target must be en and de."
         found.append(Fault(("data.source", "data.target"), text))
     if data.seed != 1 or (data.train_pairs or 1) > TOY_PAIRS:
         text = (
-            f"data=toy holds {TOY_PAIRS:,} training pairs, made with data.seed=1: for others, write them with "
-            "`python tools/make_toy_corpus.py FOLDER --seed 2 --train 40000` and use data=files data.root=FOLDER."
+            f"data=toy has {TOY_PAIRS:,} training pairs, generated with data.seed=1: for others, run "
+            "`python tools/make_toy_corpus.py FOLDER --seed 2 --train 40000` and set data=files data.root=FOLDER."
         )
         found.append(Fault(("data.seed", "data.train_pairs"), text))
     return found

@@ -32,7 +32,7 @@ SCORES = tuple(_SCORES)
 """Scores of a translated set."""
 LOSSES = ("dev_ppl", "dev_nll")
 STEEP = 0.05
-"""Largest fall of the dev perplexity in the last fifth of the steps of a trained row, as a share of it."""
+"""Largest relative fall of the dev perplexity in the last fifth of its steps for a row to count as trained."""
 _LOSS_LABELS = {"ppl_per_word": "PPL per word", "ppl": "PPL", "nll": "loss"}
 _CONVENTIONS = {
     "dev_nll": "nats per sub-word, end of sentence included, without label smoothing",
@@ -42,7 +42,7 @@ _CONVENTIONS = {
 
 @cache
 def measure(key: str) -> Measure:
-    """`SET.SCORE`, or a loss as `SET_ppl`; of any set, since a result may hold what today's runs no longer measure."""
+    """`SET.SCORE`, or a loss as `SET_ppl`; of any set: a stored result may contain sets that are no longer used."""
     part, _, score = key.partition(".")
     if score:
         of_bleu = score.startswith("bleu")
@@ -62,15 +62,15 @@ def score_of(measure: Measure) -> str:
 
 @dataclass(frozen=True)
 class PublishedScore(Published):
-    """A published figure, and the data that it was taken on."""
+    """A published figure, and the data that it was measured on."""
 
     corpus: str = ""
     """Loader that reads the same corpus (`data.kind`), or empty."""
     languages: tuple[str, str] = ("", "")
     vocabulary: int | None = None
-    """Rows of the vocabulary a figure per sub-word depends on."""
+    """Size of the vocabulary, on which a figure per sub-word depends."""
     test: str | None = None
-    """Our test set must be this one (`data.test`)."""
+    """The test set that a comparison requires (`data.test`)."""
 
 
 _COST = "training time × GPUs × their sustained TFLOPS"
@@ -136,7 +136,7 @@ _KINDS = {
 
 
 class Measures(Task):
-    """The members of a task that readers of stored runs ask."""
+    """The members of the task for readers of stored runs."""
 
     untrained_when = (
         f"scores no better than a copy or a dictionary, or whose dev perplexity fell by more than {100 * STEEP:g} % in "
@@ -149,7 +149,7 @@ class Measures(Task):
         return measure(key)
 
     def unknown_metric(self, name: str, others: Sequence[str] | None = None) -> str | None:
-        """Scores of any set may be named as SET.SCORE; those of the test set by their bare names in a sweep."""
+        """Scores of any set may be named as SET.SCORE; in a sweep, those of the test set by their bare names."""
         others = SCORES if others is None else others
         part, _, score = name.partition(".")
         if name in (*LOSSES, *others) or (part and score in SCORES):
@@ -161,7 +161,7 @@ class Measures(Task):
         )
 
     def unmeasured(self, keys: Sequence[str], config: Any) -> list[str]:
-        """Sets whose scores are asked for, and that a run does not translate (`decode.sets`)."""
+        """Sets whose scores are requested, but which a run does not translate (`decode.sets`)."""
         sets = config.decode.sets
         wanted = {key.partition(".")[0] for key in keys if "." in key}
         return [
@@ -170,18 +170,18 @@ class Measures(Task):
         ]
 
     def watched(self, key: str) -> str | None:
-        """All scores go with the validations' BLEU."""
+        """All scores are watched by the BLEU of validations."""
         return key.replace("_", "/", 1) if key in LOSSES else "dev/bleu"
 
     def unprunable(self, key: str, config: Any, *, by_item: bool) -> list[str]:
-        """Dev scores need translations at each validation; a test over sentences is of such scores."""
+        """Dev scores need translations at each validation, and so does a test over sentences."""
         found = []
         if key not in LOSSES and not key.startswith("dev."):
             found.append(f": {key} is known only at the end; prune by dev.bleu or dev_ppl.")
         elif key.startswith("dev.") and config.trainer.val_bleu == 0:
             found.append(": validations measure no BLEU; set trainer.val_bleu=200.")
         if by_item and key in LOSSES:
-            found.append(" compares translated sentences: its metric is dev.bleu or the like.")
+            found.append(" compares translated sentences: choose a metric such as dev.bleu.")
         return found
 
     def further(self, metric: Measure) -> Sequence[str]:
@@ -189,7 +189,7 @@ class Measures(Task):
         return ("dev.bleu", "dev_ppl", "test.exact_match")
 
     def published(self, key: str) -> PublishedScore:
-        """A figure of a paper's table; an unknown key gets a column of its own and is never compared."""
+        """A figure of a paper's table; an unknown key gets its own column and is never compared."""
         return _KINDS.get(key) or _kind(key, key.replace("_", " "), "", ("", ""), "", "")
 
     def data_name(self, config: Mapping[str, Any]) -> str:
@@ -198,7 +198,7 @@ class Measures(Task):
         return f"{data.get('name', 'unknown data')} {data.get('source', '?')}-{data.get('target', '?')}"
 
     def conditions(self, config: Mapping[str, Any], *, scaled: bool) -> str:
-        """Data, recipe, batch, vocabulary and beam; with `scaled`, the share of the papers' sizes too."""
+        """Data, recipe, batch, vocabulary and beam; with `scaled`, also the fraction of the papers' sizes."""
         recipe, data = config.get("recipe") or {}, config.get("data") or {}
         scale = f" ({scale_name(config)})" if scaled else ""
         return (
@@ -208,7 +208,7 @@ class Measures(Task):
         )
 
     def incomparable(self, published: Published, config: Mapping[str, Any]) -> str | None:
-        """Why a published and a measured figure cannot be compared; None when they were taken on the same text."""
+        """Why a published and a measured figure cannot be compared; None if they were measured on the same text."""
         kind, data = self.published(published.key), config.get("data") or {}
         where = f"published on {kind.text}" if kind.text else f"published as {kind.key}"
         if kind.is_cost:
@@ -238,17 +238,17 @@ class Measures(Task):
         return found
 
     def references(self, folder: RunFolder, part: str) -> str | None:
-        """SHA-256 of the references that a run kept."""
+        """SHA-256 of the references that a run stored."""
         return reference_digest(folder.hypotheses, part)
 
     def items(self, run: TestedRun, measure: Measure, *, cache: bool = True) -> "NDArray[Any]":
-        """BLEU's sums for each sentence, (S, 10)."""
+        """BLEU's counts for each sentence, (S, 10)."""
         from variations.tasks.translation.scoring.ladder import BLEUS
         from variations.tasks.translation.scoring.stored_text import StoredText
 
         score = score_of(measure)
         if score not in BLEUS:
-            raise DataError(f"{measure.label} is no sum over sentences")
+            raise DataError(f"{measure.label} is not computed from sums over sentences")
         language = (run.config.get("data") or {}).get("target") or "de"
         return StoredText(run.folder.hypotheses, measure.set).counts(score, language, cache=cache)
 

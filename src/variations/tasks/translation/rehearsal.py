@@ -22,7 +22,7 @@ SAMPLE = 50_000
 INVENTED = 20_000
 """Training pairs of invented lengths."""
 MEAN, SPREAD = 3.2, 0.55
-"""Of the logarithm of the invented lengths: 28 sub-words on average, half of them between 17 and 36."""
+"""Of the logarithm of the invented lengths: 28 sub-words on average, half of the sentences between 17 and 36."""
 
 
 def rehearsal(config: Config) -> Rehearsal:
@@ -78,10 +78,10 @@ class InventedPairs:
 
 
 class InventedData(TranslationData):
-    """Data of invented lengths, for a corpus that is not here."""
+    """Data of invented lengths, for a corpus that is not on this machine."""
 
     def setup(self, stage: str | None = None) -> None:
-        """Make the lengths up."""
+        """Draw the lengths."""
         stores: list[Any] = [InventedPairs(n, self.config, i) for i, n in enumerate((INVENTED, 3_000, 3_000))]
         self.train_tokens, self.dev_tokens, self.test_tokens = stores
         size: Any = SimpleNamespace(size=self.config.data.vocabulary)

@@ -1,4 +1,4 @@
-"""What a tested run did with some sentences, for people to read: translations, and pictures of attention."""
+"""Samples of a tested run for people to look at: translations, and pictures of attention."""
 
 from pathlib import Path
 from typing import Any
@@ -7,9 +7,9 @@ from variations.store.ledger import RunFolder
 from variations.tasks.base import Samples
 
 SAMPLES = 50
-"""Translations shown of each set."""
+"""Number of translations that are shown of each set."""
 LONGEST = 25
-"""Words of a sentence whose attention is drawn."""
+"""Largest number of words of a sentence whose attention is drawn."""
 
 
 def samples(folder: RunFolder) -> dict[str, Samples]:
@@ -35,7 +35,7 @@ def samples(folder: RunFolder) -> dict[str, Samples]:
 
 
 def attention_pictures(folder: RunFolder, model: Any, subwords: Any) -> dict[str, Path]:
-    """Draw every layer and head for one test sentence as tested, one PNG a part, in `figures/` of the run.
+    """Draw every layer and head for one test sentence, one PNG for each part, in `figures/` of the run.
 
     Args:
         folder: A tested run.
@@ -61,7 +61,7 @@ def attention_pictures(folder: RunFolder, model: Any, subwords: Any) -> dict[str
 
 
 def _short_sentence(folder: RunFolder) -> tuple[str, str] | None:
-    """The first sentence that is not long, with its translation, or its reference where that is empty or long."""
+    """The first short sentence with its translation, or with its reference if the translation is empty or long."""
     from variations.tasks.sequences.stored import side_by_side
 
     for path in sorted(folder.hypotheses.glob("*.hyp")):

@@ -1,4 +1,4 @@
-"""Translation as a task: what it owns, and where to find it. Importing it imports no torch."""
+"""The task translation. Importing it imports no torch."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Translation(SequenceTask, Measures):
-    """Text in one language becomes text in another (see `tasks/task.py` for each member)."""
+    """From text in one language to text in another (see `tasks/task.py` for each member)."""
 
     name = "translation"
     schema: type[RunConfig] = TranslationConfig
@@ -35,11 +35,11 @@ class Translation(SequenceTask, Measures):
     }
 
     def own_text(self, config: Mapping[str, Any]) -> bool:
-        """Whether the corpus is a folder of the user's."""
+        """Whether the corpus is the user's own folder."""
         return (config.get("data") or {}).get("kind") == "folder"
 
     def unusable_files(self, configs: Sequence[TranslationConfig]) -> list[Fault]:
-        """Files of a user's own corpus whose numbers of lines differ, each pair once."""
+        """Files of a user's own corpus whose numbers of lines differ, each pair reported once."""
         from variations.tasks.translation.data.textfiles import unequal_files
 
         corpora = dict.fromkeys(
@@ -60,20 +60,20 @@ class Translation(SequenceTask, Measures):
         return TranslationData(config)
 
     def experiment(self, config: TranslationConfig, data: Any, device: str) -> "TranslationExperiment":
-        """The network under maximum likelihood with label smoothing."""
+        """The network, trained by maximum likelihood with label smoothing."""
         from variations.tasks.translation.experiment import TranslationExperiment
 
         return TranslationExperiment(config, data, device)
 
     def network(self, config: TranslationConfig, folder: RunFolder) -> Any:
-        """The network over the run's own vocabulary."""
+        """The network for the run's own vocabulary."""
         from variations.models import build
         from variations.tasks.translation.data.subwords import subwords_of
 
         return build(config, subwords_of(config, folder).size)
 
     def changed_inputs(self, config: TranslationConfig, folder: RunFolder) -> list[str]:
-        """Texts that are no longer those of the run."""
+        """Texts that have changed since the run."""
         from variations.tasks.translation.data.fingerprints import changed_texts
 
         return changed_texts(config, folder)
@@ -110,7 +110,7 @@ class Translation(SequenceTask, Measures):
     def answering(
         self, folder: RunFolder, config: TranslationConfig, network: Any, **search: Any
     ) -> Callable[[Sequence[str]], list[str]]:
-        """Translations by beam search, with what `search` changes in the run's `decode`."""
+        """Translations by beam search; `search` overrides keys of the run's `decode`."""
         import torch
 
         from variations.tasks.translation.data.subwords import subwords_of
@@ -126,13 +126,13 @@ class Translation(SequenceTask, Measures):
         return best
 
     def rehearsal(self, config: TranslationConfig) -> Rehearsal:
-        """The corpus, its first pairs, or invented lengths where it is not here."""
+        """The corpus, its first pairs, or invented lengths if it is not on this machine."""
         from variations.tasks.translation.rehearsal import rehearsal
 
         return rehearsal(config)
 
     def testing(self, experiment: Any, folder: RunFolder, place: Place, limit: float) -> tuple[float, float]:
-        """Outputs are made to end where the references do; references stand for translations that are scored."""
+        """Outputs are forced to the length of the references, which are also scored in place of translations."""
         from variations.tasks.sequences.timing import Timing
         from variations.tasks.translation.scoring.ladder import score_all
 
@@ -149,13 +149,13 @@ class Translation(SequenceTask, Measures):
         return Timing(experiment, place, limit).testing(sets, scoring)
 
     def untrained(self, runs: Sequence[TestedRun], part: str) -> str | None:
-        """By the dev loss at the end, and by the BLEU of what needs no training."""
+        """By the fall of the dev loss at the end, and by the BLEU of baselines that need no training."""
         from variations.tasks.translation.trained import why_untrained
 
         return why_untrained(runs, part)
 
     def record(self, run: TestedRun) -> Mapping[str, Any]:
-        """Texts, or sums over sentences where the text is not ours to publish, and the BLEU of baselines."""
+        """Texts, or BLEU's counts if the text may not be published, and the BLEU of baselines."""
         from variations.tasks.translation.trained import record
 
         return record(run.folder, run.config)

@@ -1,8 +1,8 @@
-"""Was a row trained? A row that was not is printed as such, and takes part in no comparison.
+"""Whether a row was trained. A row that was not is marked as such, and is not compared.
 
-It was not trained if it scores no better than what needs no training (a copy of the source, a word-by-word dictionary),
-or if its dev perplexity was still falling steeply when it ended: by more than STEEP between four fifths of its steps
-and the last one, in the mean over its seeds. Such a row says how far it got, not what it can do.
+It was not trained if it scores no better than a baseline that needs no training (a copy of the source, a word-by-word
+dictionary), or if its dev perplexity was still falling steeply when it ended: by more than STEEP between four fifths of
+its steps and the last one, on average over its seeds. Such a row shows how far training got, not what the model can do.
 """
 
 import gzip
@@ -25,7 +25,7 @@ from variations.tasks.translation.scoring.ladder import BLEUS
 from variations.tasks.translation.scoring.stored_text import StoredText
 
 DICTIONARY = Path(__file__).parent / "data" / "toy" / "dictionary.tsv.gz"
-"""English and German words of the toy corpus' grammar, written by `tools/make_toy_corpus.py`."""
+"""English and German words of the toy corpus's grammar, written by `tools/make_toy_corpus.py`."""
 
 
 def copy_baseline(sources: Sequence[str]) -> list[str]:
@@ -65,7 +65,7 @@ def record(folder: RunFolder, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _texts(folder: RunFolder, name: str, *, own: bool, language: str) -> dict[str, bytes]:
-    """The texts of a set, or the substitute for sentences that we may not publish."""
+    """The texts of a set, or their substitutes if the sentences may not be published."""
     place = folder.hypotheses
     if own:
         return packed_texts(place, name, "hyp", "src", "ref")
@@ -79,17 +79,17 @@ def _texts(folder: RunFolder, name: str, *, own: bool, language: str) -> dict[st
 
 LAST = 0.2
 BASELINES = "baselines.json"
-"""File of a record: BLEU of the baselines on each set, for texts that the record may not hold."""
+"""File of a record: BLEU of the baselines on each set, for texts that the record may not contain."""
 
 Curve = Sequence[tuple[float, float]]
 """(step, dev loss in nats) of each validation, in order."""
 
 
 def last_fall(curve: Curve) -> float | None:
-    """By what share the dev perplexity fell in the last fifth of the steps; below 0 where it rose.
+    """The relative fall of the dev perplexity in the last fifth of the steps; negative if it rose.
 
-    Between validations the loss is interpolated linearly. None where the curve does not reach back to four fifths of
-    its last step, so that nothing can be said.
+    Between validations the loss is interpolated linearly. None if the curve does not reach back to four fifths of
+    its last step.
     """
     if len(curve) < 2:
         return None
@@ -103,12 +103,12 @@ def last_fall(curve: Curve) -> float | None:
 
 
 def untrained(curves: Sequence[Curve], scores: Sequence[float], baselines: Mapping[str, float]) -> str | None:
-    """Why a row counts as not trained, in words; None if it counts as trained, or if nothing can be said.
+    """Why a row counts as not trained, in words; None if it counts as trained, or if there is no evidence.
 
     Args:
-        curves: Of each seed.
+        curves: One for each seed.
         scores: BLEU of each seed.
-        baselines: BLEU on the same text of what needs no training, by name.
+        baselines: BLEU of baselines that need no training, on the same text, by name.
     """
     beaten = {name: value for name, value in baselines.items() if scores and fmean(scores) <= value}
     if beaten:
@@ -132,7 +132,7 @@ def why_untrained(runs: Sequence[TestedRun], part: str) -> str | None:
 
 
 def baselines(folder: Path, config: Mapping[str, Any], part: str) -> dict[str, float]:
-    """BLEU, by name, of what needs no training, on the sentences that a run translated; empty where it kept none.
+    """BLEU, by name, of baselines on the sentences that a run translated; empty if it stored none.
 
     Args:
         folder: A run, or the record of one.

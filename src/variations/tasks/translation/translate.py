@@ -1,7 +1,7 @@
-"""What `translate.py` does: standard input to standard output, line by line, as they come.
+"""The verb `translate`: from standard input to standard output, line by line, as lines arrive.
 
-Lines are translated in groups: a group is closed when it is full, or when no further line has arrived for a moment, so
-that a file goes through quickly and a slow pipe is still answered at once. On a terminal each line is answered alone.
+Lines are translated in groups: a group is closed when it is full, or when no further line arrives for a moment, so
+that a file is translated quickly and a slow pipe without delay. On a terminal, each line is translated alone.
 """
 
 import dataclasses
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from variations.tasks.translation.inspection.sentences import Alignment
 
 PATIENCE = 0.05
-"""Seconds without a new line after which a group that is not full is translated."""
+"""Seconds that a group waits for further lines, counted from its first line."""
 
 PROMPT = "> "
 
 Load = Callable[[Path], "tuple[nn.Module, Any]"]
-"""What loads the tested network of a run's folder, with its configuration."""
+"""Loads the tested network of a run's folder, with its configuration."""
 
 
 @dataclass
 class BeamConfig:
-    """Beam search; null: as the run was tested."""
+    """Beam search; null: as in the run's test."""
 
     beam: int | None = number(None, ge=1)
     alpha: float | None = number(None, ge=0)
@@ -57,23 +57,23 @@ class TranslateConfig:
     """Keys of `translate.py`."""
 
     run: str | None = None
-    """Folder of a run, as training printed it last."""
+    """Folder of a run, which is the last line that training prints."""
     decode: BeamConfig = field(default_factory=BeamConfig)
     nbest: int = number(1, ge=1)
-    """Translations a line, at most decode.beam."""
+    """Number of translations of each line, at most decode.beam."""
     format: str = choice("text", "text", "json")
     """`text`: the translation, or, with nbest above 1, line number, rank, score and translation between tabs.
-    `json`: one JSON document a line."""
+    `json`: one JSON document per line."""
     batch: int = number(512, ge=1)
-    """Lines of a group; sorted by length inside."""
+    """Largest number of lines that are translated together, sorted by length."""
     accelerator: str = choice("auto", "auto", "cpu", "gpu")
-    """`auto`: a GPU where there is one."""
+    """`auto`: a GPU if there is one."""
     decoder: str = choice("torch", "torch", "ctranslate2")
-    """`ctranslate2`: that library's beam search on the CPU, for the plain Transformer."""
+    """`ctranslate2`: beam search by CTranslate2 on the CPU, for the plain Transformer."""
     attention: bool = False
-    """Write the cross-attention of each translation: into its JSON document (format=json), and into out=DIR."""
+    """Write the cross-attention of each translation to its JSON document (format=json), and drawings to out=DIR."""
     attention_layer: int | None = number(None, ge=1)
-    """Which layer's, mean over its heads; null: the mean over all layers."""
+    """Layer whose cross-attention is written, averaged over its heads; null: the average over all layers."""
     out: str | None = None
     """Folder for a drawing of each line's best translation, line-000001.svg and so on."""
 
@@ -85,16 +85,16 @@ class InputLine:
     number: int
     text: str
     damaged: bool = False
-    """Whether it held bytes that are not UTF-8; each was replaced by U+FFFD."""
+    """Whether it contained bytes that are not UTF-8; each was replaced by U+FFFD."""
 
 
 def translate(config: TranslateConfig, load_network: Load) -> None:
     """Translate standard input line by line with a trained run, to standard output.
 
-    Any line is accepted and answered by one line, in order; what had to be cut is said on standard error.
+    Any line is accepted, and answers are written in order; what was cut is reported on standard error.
 
     Raises:
-        UserError: There is no such run, or keys do not fit together.
+        UserError: There is no such run, or keys contradict each other.
     """
     check_attention(config)
     if config.attention and config.out is not None:
@@ -108,7 +108,7 @@ def translate(config: TranslateConfig, load_network: Load) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="replace")
     asking = sys.stdin.isatty()
-    # A stream of our own: at exit Python locks its own one, which the reading thread may hold.
+    # Our own stream: at exit Python locks sys.stdin, which the reading thread may still hold.
     lines = ask() if asking else read(os.fdopen(sys.stdin.fileno(), "rb", closefd=False))
     with torch.inference_mode():
         for group in ([line] for line in lines) if asking else groups(lines, config.batch):
@@ -121,22 +121,22 @@ def translate(config: TranslateConfig, load_network: Load) -> None:
 
 
 def check_attention(config: TranslateConfig) -> None:
-    """Raise a UserError where the keys about attention do not fit together."""
+    """Raise a UserError if the keys about attention contradict each other."""
     if config.attention and config.format != "json" and config.out is None:
-        raise UserError("attention=true has no place to go: add format=json, or out=DIR for a drawing of each line.")
+        raise UserError("attention=true has no output: add format=json, or out=DIR for a drawing of each line.")
     if not config.attention and (config.out is not None or config.attention_layer is not None):
         key = "out" if config.out is not None else "attention_layer"
-        raise UserError(f"{key} is for attention maps: add attention=true, or leave {key} out.")
+        raise UserError(f"{key} is for attention maps: add attention=true, or remove {key}.")
 
 
 def load(config: TranslateConfig, load_network: Load) -> "Translator":
     """The run's model and sub-words, with the search that `config` asks for.
 
     Raises:
-        UserError: `run` is missing or no folder, or as `translator_of`.
+        UserError: `run` is missing or is not a folder, or as `translator_of`.
     """
     if config.run is None:
-        raise UserError("Nothing to translate with: give run=FOLDER, the folder that training printed last.")
+        raise UserError("There is no run to translate with: give run=FOLDER, the folder that training printed last.")
     folder = Path(config.run).expanduser()
     if not folder.is_dir():
         raise UserError(f"The run folder {config.run} does not exist: give the folder that training printed last.")
@@ -173,7 +173,7 @@ def load_model(path: Path, load_network: Load) -> "tuple[nn.Module, Subwords, Tr
     """The network of a run as it was tested, its vocabulary and its configuration.
 
     Raises:
-        UserError: There is no such run, it is none of translation, it has no checkpoint, or its vocabulary is gone.
+        UserError: There is no such run, it is not of translation, or it has no checkpoint or no vocabulary.
     """
     from variations.tasks.translation.data.subwords import subwords_of
 
@@ -184,7 +184,7 @@ def load_model(path: Path, load_network: Load) -> "tuple[nn.Module, Subwords, Tr
 
 
 def search_config(config: TranslateConfig, run: TranslationConfig) -> DecodeConfig:
-    """The run's own search with what the user changed.
+    """The run's own search with the user's changes.
 
     Raises:
         UserError: nbest is more than the beam.
@@ -200,7 +200,7 @@ def search_config(config: TranslateConfig, run: TranslationConfig) -> DecodeConf
 
 
 def read(stream: Iterable[bytes]) -> Iterator[InputLine]:
-    """Lines of a byte stream. Only a newline ends a line: other separators of Unicode are text."""
+    """Lines of a byte stream. Only a newline ends a line: Unicode's other separators are text."""
     for count, raw in enumerate(stream, start=1):
         raw = raw.removesuffix(b"\n").removesuffix(b"\r")
         if count == 1:
@@ -228,7 +228,7 @@ def ask() -> Iterator[InputLine]:
             print(file=sys.stderr)
             return
         except KeyboardInterrupt:  # as in a shell: what was typed is dropped
-            print("\nCtrl-D ends.", file=sys.stderr)
+            print("\nPress Ctrl-D to quit.", file=sys.stderr)
             count -= 1
             continue
         except UnicodeDecodeError:
@@ -238,7 +238,7 @@ def ask() -> Iterator[InputLine]:
 
 
 def groups(lines: Iterable[InputLine], size: int, patience: float = PATIENCE) -> Iterator[list[InputLine]]:
-    """Groups of at most `size` lines in their order; none waits for a line that is not there yet.
+    """Groups of at most `size` lines in their order; each waits at most `patience` seconds for further lines.
 
     Raises:
         OSError: reading failed; the lines before have been yielded.
@@ -276,7 +276,7 @@ def groups(lines: Iterable[InputLine], size: int, patience: float = PATIENCE) ->
 
 
 def answer(translator: "Translator", group: list[InputLine], config: TranslateConfig, out: TextIO) -> None:
-    """Translate a group, write it to `out`, and say on standard error what was cut or replaced."""
+    """Translate a group, write it to `out`, and report on standard error what was cut or replaced."""
     progress = not sys.stdout.isatty()  # on the terminal the translations themselves show it
     for line, found in zip(group, translator.translate([line.text for line in group], progress=progress), strict=True):
         maps = attention(translator, line, found, config) if config.attention else None
@@ -289,7 +289,7 @@ def answer(translator: "Translator", group: list[InputLine], config: TranslateCo
 def attention(
     translator: "Translator", line: InputLine, found: "Translation", config: TranslateConfig
 ) -> "list[Alignment | None]":
-    """Cross-attention of a line's translations; the best one's is also drawn where `out` says so.
+    """Cross-attention of a line's translations; that of the best one is also drawn if `config.out` is set.
 
     Raises:
         UserError: There is no such layer, or the drawing cannot be written.
@@ -313,12 +313,12 @@ def as_text(line: InputLine, found: "Translation", nbest: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text without tabs and without anything that a reader could take for the end of a line."""
+    """The text without tabs and without any separator that a program could take for the end of a line."""
     return " ".join(text.replace("\t", " ").splitlines())
 
 
 def as_json(line: InputLine, found: "Translation", maps: "Sequence[Alignment | None] | None" = None) -> str:
-    """A JSON document on one line; a score that is not finite is null. `maps` adds one attention map a translation."""
+    """A JSON document on one line; a score that is not finite is null. `maps` adds attention maps."""
     document: dict[str, Any] = {
         "line": line.number,
         "source": line.text,
@@ -347,14 +347,14 @@ def _finite(value: float) -> float | None:
 
 
 def remarks(line: InputLine, found: "Translation") -> Iterator[str]:
-    """What the user should know about a line that did not go through whole."""
+    """Messages about a line that was cut or damaged."""
     if line.damaged:
-        yield "not valid UTF-8; the bad bytes were replaced."
+        yield "not valid UTF-8; the invalid bytes were replaced."
     if found.cut:
         yield found.cut
     best = found.outputs[0].hypothesis
     if not best.finished:
-        yield f"the translation was cut off after {len(best.tokens)} sub-words, before it ended."
+        yield f"the translation was cut off after {len(best.tokens)} sub-words, before its end."
 
 
 VERB = Verb(

@@ -143,7 +143,8 @@ def test_files_of_different_length_are_named_with_both_counts(tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["train.en", "valid.de", "test.en"])
 def test_empty_file_is_named(name: str, tmp_path: Path) -> None:
-    assert fault(tmp_path, {name: ""}) == f"{tmp_path / 'text' / name} is empty: give a file with one sentence a line."
+    path = tmp_path / "text" / name
+    assert fault(tmp_path, {name: ""}) == f"{path} is empty: give a file with one sentence per line."
 
 
 def test_both_files_empty(tmp_path: Path) -> None:
@@ -186,15 +187,15 @@ def test_missing_files_are_all_named_with_what_is_there(tmp_path: Path) -> None:
         f"{tmp_path / 'text'} lacks train.fr (data.train=train, data.target=fr), "
         "dev.en (data.dev=dev, data.source=en), dev.fr (data.dev=dev, data.target=fr), "
         "test.fr (data.test=test, data.target=fr), plain or with .gz. "
-        "The folder has test.de, test.en, train.de, train.en, valid.de, valid.en. "
+        "The folder contains test.de, test.en, train.de, train.en, valid.de, valid.en. "
         "Set data.root, data.source, data.target, data.train, data.dev or data.test to match."
     )
 
 
 def test_missing_root_is_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"data\.root=None is no folder"):
+    with pytest.raises(DataError, match=r"data\.root=None is not a folder"):
         load(folder(tmp_path, root=None), progress=False)
-    with pytest.raises(DataError, match=r"data\.root=nowhere is no folder \(.*/nowhere\)"):
+    with pytest.raises(DataError, match=r"data\.root=nowhere is not a folder \(.*/nowhere\)"):
         load(folder(tmp_path, root="nowhere"), progress=False)
 
 
@@ -257,10 +258,10 @@ def test_the_built_in_corpus_is_cut_to_the_wanted_pairs_and_read_in_both_directi
     ("changes", "message"),
     [
         ({"target": "fr"}, "data=toy has no pair en-fr"),
-        ({"seed": 2}, "data=toy holds 20,000 training pairs, made with data.seed=1: for others"),
+        ({"seed": 2}, "data=toy has 20,000 training pairs, generated with data.seed=1: for others"),
         (
             {"train_pairs": 20_001},
-            "data=toy holds 20,000 training pairs, made with data.seed=1: for others",
+            "data=toy has 20,000 training pairs, generated with data.seed=1: for others",
         ),
     ],
 )
@@ -482,5 +483,5 @@ def test_a_plain_and_a_packed_file_that_differ_are_refused(tmp_path: Path) -> No
     packed.write_bytes(gzip.compress(b"one\n"))
     assert find(tmp_path, "train", "en") == plain
     packed.write_bytes(gzip.compress(b"two\n"))
-    with pytest.raises(DataError, match=r"train\.en and .*train\.en\.gz are two different texts"):
+    with pytest.raises(DataError, match=r"train\.en and .*train\.en\.gz contain different texts"):
         find(tmp_path, "train", "en")

@@ -172,7 +172,7 @@ def test_too_small_a_vocabulary_names_the_smallest(tmp_path: Path) -> None:
 
 
 def test_text_without_words_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"train\.en and .*train\.de hold no text"):
+    with pytest.raises(DataError, match=r"train\.en and .*train\.de contain no text"):
         subwords_for(corpus(tmp_path / "text", ["", " "], ["", ""]), settings(tmp_path))
 
 
@@ -191,7 +191,7 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:
     (tmp_path / "subwords.model").write_text("no model")
-    with pytest.raises(UserError, match="no readable SentencePiece model"):
+    with pytest.raises(UserError, match="not a readable SentencePiece model"):
         Subwords(tmp_path / "subwords.model")
 
 

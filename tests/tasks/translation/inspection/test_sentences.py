@@ -105,10 +105,10 @@ def test_without_a_layer_there_is_an_overview_of_each_part(run, capsys):
     [
         ({"layer": 3}, "layer=3: the model has layers 1 to 2"),
         ({"heads": [5]}, "has heads 1 to 4"),
-        ({"words": ["law"], "part": "encoder"}, "none of them attends here; valid words are encoder: ab c ⟨end⟩"),
+        ({"words": ["law"], "part": "encoder"}, "these maps have no such words; valid words are encoder: ab c ⟨end⟩"),
         ({"line": 3}, "has 2 lines"),
-        ({"sentence": " "}, "holds no sub-words"),
-        ({"sentence": "abcdefghijklmnop"}, "has 17 sub-words, and the run takes 12"),
+        ({"sentence": " "}, "contains no sub-words"),
+        ({"sentence": "abcdefghijklmnop"}, "has 17 sub-words; the run accepts 12"),
     ],
 )
 def test_faults_say_what_is_there(run, keys, message):

@@ -49,7 +49,7 @@ def test_json_is_one_document_with_every_score(files, capsys):
     assert found["scores"]["exact_match"]["value"] == 50
     assert found["scores"]["bleu"]["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a")
     assert (found["lines"], found["empty_hypotheses"], found["language"]) == (2, 1, "de")
-    assert found["notes"] == ["1 of 2 hypotheses empty (line 2); they count as they are."]
+    assert found["notes"] == ["1 of 2 hypotheses empty (line 2); they are scored as they are."]
 
 
 def test_terminal_shows_names_values_and_conventions(files, capsys):
@@ -124,7 +124,7 @@ def test_references_too_short_for_bleu_are_mentioned(tmp_path, capsys):
     (tmp_path / "out.txt").write_text("a b\n", encoding="utf-8")
     (tmp_path / "test.de").write_text("a b\n", encoding="utf-8")
     found = document(capsys, config(tmp_path))
-    assert found["notes"] == ["No reference has 4 words, so BLEU says nothing here: look at `exact_match`."]
+    assert found["notes"] == ["No reference has 4 words, so BLEU is meaningless here: use `exact_match`."]
 
 
 def test_a_set_without_a_run_is_refused(files):
@@ -133,7 +133,7 @@ def test_a_set_without_a_run_is_refused(files):
 
 
 def test_a_language_that_moses_does_not_know_is_said_and_a_word_is_refused(files, capsys):
-    assert any("no abbreviations of 'xx'" in note for note in document(capsys, config(files, lang="xx"))["notes"])
+    assert any("no list of abbreviations for" in note for note in document(capsys, config(files, lang="xx"))["notes"])
     assert not any("abbreviations" in note for note in document(capsys, config(files, lang="fr"))["notes"])
-    with pytest.raises(UserError, match="lang=German is no language code"):
+    with pytest.raises(UserError, match="lang=German is not a language code"):
         score(config(files, lang="German"))

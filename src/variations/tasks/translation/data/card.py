@@ -2,7 +2,7 @@
 
     {"name", "languages", "url", "licence", "fingerprint",
      "sets": {NAME: {"files", "pairs", "blank", "blank_lines", "duplicates", "overlap" (train),
-                     "dropped", "too_long" and "used" (where token stores are given),
+                     "dropped", "too_long" and "used" (if token stores are given),
                      "lengths": {"unit", "edges", "source", "target"}}},
      "subwords": {"size", "sha256"}, "origins": [downloads with checksums]}
 
@@ -30,16 +30,16 @@ EDGES = (0, 1, 5, 10, 15, 20, 30, 40, 60, 80, 100, 150, 250)
 def data_card(
     corpus: Corpus, subwords: "Subwords | None" = None, tokens: "Mapping[str, TokenPairs] | None" = None
 ) -> dict[str, Any]:
-    """Describe a corpus as it is used (see the module for the document's form).
+    """Describe a corpus as it is used (format: see the module's docstring).
 
     Args:
-        corpus: as `corpora.load` returns it; one made otherwise is surveyed now.
-        subwords: the vocabulary, where there is one.
+        corpus: as returned by `corpora.load`; any other is surveyed now.
+        subwords: the vocabulary, if there is one.
         tokens: token stores by "train", "dev", "test" or the name of a further test set; lengths of these sets are
             counted in sub-words, those of the others in words.
 
     Raises:
-        DataError: the corpus was not surveyed before, and its files have a fault.
+        DataError: the corpus was not surveyed before, and its files are faulty.
     """
     found = corpus.surveys or surveys(corpus)
     stores = tokens or {}

@@ -1,4 +1,4 @@
-"""The inputs of a translation run: its texts, and what the preparation has made of them."""
+"""Fingerprints of the inputs of a translation run: its texts, and the ids prepared from them."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ DOWNLOADED = ("multi30k", "wmt14")
 def texts(corpus: Corpus, further: Sequence[str]) -> dict[str, str]:
     """SHA-256 of each text of train, dev, test and `further` sets, by its file's name without .gz.
 
-    A packed copy is the same text.
+    A compressed copy has the same fingerprint.
     """
     found = {}
     for name in dict.fromkeys(["train", "dev", "test", *further]):
@@ -29,14 +29,14 @@ def texts(corpus: Corpus, further: Sequence[str]) -> dict[str, str]:
 
 
 def prepared(train: TokenPairs) -> dict[str, str]:
-    """What the preparation has made of the training text, by whichever version of its code."""
+    """The fingerprint of the training text's ids, which also depends on the code that prepared them."""
     return {"the sub-word ids of the training text": key_of(train.sha256)}
 
 
 def present(config: TranslationConfig) -> dict[str, str]:
     """The fingerprints of texts on this machine; empty where one is missing or faulty, or would be downloaded.
 
-    Whoever needs the text will meet that fault; of downloads the checksums are known.
+    The fault is reported when the text is needed; downloads are checked against known checksums.
     """
     if config.data.root is None and config.data.kind in DOWNLOADED:
         return {}
@@ -47,14 +47,14 @@ def present(config: TranslationConfig) -> dict[str, str]:
 
 
 def changed_texts(config: TranslationConfig, folder: RunFolder) -> list[str]:
-    """A sentence if the texts are no longer those that a run was begun with."""
-    if not inputs.remembered(folder):  # nothing to compare: no text is read, or made, for that
+    """A sentence if the texts have changed since a run was started; else empty."""
+    if not inputs.remembered(folder):  # nothing to compare, so no text is read or prepared
         return []
     names = inputs.changed(folder, present(config))
     if not names:
         return []
     where = f" in {config.data.root}" if config.data.root else ""
     return [
-        f"{', '.join(names)}{where} changed after this run was begun: what it has made is from the former text. "
-        "force=true makes a new attempt with the present one; name=… keeps both apart."
+        f"{', '.join(names)}{where} changed after this run was started: its results are from the former text. "
+        "force=true starts a new attempt with the present text; name=… keeps both apart."
     ]

@@ -1,4 +1,4 @@
-"""A configuration's data as Lightning wants it: corpus, sub-words, token stores, loaders."""
+"""A configuration's data as a Lightning data module: corpus, sub-words, token stores, loaders."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Encoded:
-    """A set line by line, as text and in ids: what loss and decoding share."""
+    """A set line by line, as text and as ids, for loss and decoding."""
 
     sources: list[str]
     references: list[str]
     pairs: TokenPairs
 
     def first(self, number: int | None) -> "Encoded":
-        """The first lines of the text; `pairs` stays whole."""
+        """The first lines of the text; `pairs` remains complete."""
         return Encoded(self.sources[:number], self.references[:number], self.pairs)
 
     @property
     def ids(self) -> list[list[int]]:
-        """Of the sources."""
+        """Ids of the sources."""
         return [self.pairs.pair(index)[0].tolist() for index in range(len(self.sources))]
 
 
@@ -56,7 +56,7 @@ class TranslationData(PairsData):
         self._encoded: dict[str, Encoded] = {}
 
     def setup(self, stage: str | None = None) -> None:
-        """Open corpus, vocabulary and token stores, and make what is not yet in the cache; `stage` does not matter."""
+        """Open corpus, vocabulary and token stores, and make what is not yet in the cache; `stage` is not used."""
         if self._ready:
             return
         data, progress = self.config.data, self._progress
@@ -71,7 +71,7 @@ class TranslationData(PairsData):
         self._ready = True
 
     def tokens(self, name: str) -> TokenPairs:
-        """The whole token store of `dev`, `test` or a further test set of the corpus, line by line."""
+        """The complete token store of `dev`, `test` or a further test set of the corpus, line by line."""
         return tokens_for(
             self.corpus.sets()[name], self.subwords, self.config.data, drop_long=False, progress=self._progress
         )
@@ -83,7 +83,7 @@ class TranslationData(PairsData):
         return self._encoded[name]
 
     def keep_facts(self, folder: RunFolder) -> dict[str, str]:
-        """Keep with the run its vocabulary and a card of its corpus; return SHA-256 of texts, vocabulary and ids."""
+        """Store the vocabulary and the data card with the run; return SHA-256 of texts, vocabulary and ids."""
         kept = inputs.keep(folder, self.subwords.path)
         stores = {"train": self.train_tokens, "dev": self.dev_tokens, "test": self.test_tokens}
         write_json(folder.path / "data_card.json", data_card(self.corpus, self.subwords, stores))

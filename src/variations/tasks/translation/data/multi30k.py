@@ -39,11 +39,11 @@ def remote(stem: str, language: str) -> Remote:
 
 
 def prepare(folder: Path, stems: list[str], languages: tuple[str, str], *, progress: bool = True) -> list[Path]:
-    """Have the files of `stems` in `folder`, downloading what is missing.
+    """Make sure that the files of `stems` are in `folder`, downloading those that are missing.
 
     Raises:
         DataError: an unknown language or stem.
-        UserError: see `download.fetch`; without a network the message lists what to save where.
+        UserError: see `download.fetch`; without a network, the message lists the files to save, and the folder.
     """
     if unknown := [language for language in languages if language not in LANGUAGES]:
         raise DataError(f"Multi30k has no language {unknown[0]!r}: choose data.source and data.target from en, de, fr.")

@@ -1,7 +1,7 @@
 """Sub-words: one SentencePiece BPE vocabulary for both languages (Vaswani et al. 2017, section 5.1).
 
-Text is normalised by SentencePiece's `nmt_nfkc` (Unicode NFKC, blanks and control characters folded into one blank),
-so decoding gives detokenised text with single blanks. With `data.lowercase` a line is lower-cased first (Python's
+Text is normalised by SentencePiece's `nmt_nfkc` (Unicode NFKC, white space and control characters become one space), so
+decoding gives detokenised text with single spaces. With `data.lowercase` a line is lower-cased first (Python's
 `str.lower`, which keeps ß). A character that never occurred in training becomes UNK; no line fails.
 """
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 MODEL_FILE = "subwords.model"
 TRAINED_ON = 2_000_000
-"""The most pairs that train the vocabulary, evenly spaced over the corpus; more change next to nothing."""
+"""Most pairs on which the vocabulary is trained, evenly spaced over the corpus; more make hardly any difference."""
 SMALL = 1_000_000
 """Up to this number of training pairs, every character becomes a sub-word; beyond it, all but the rarest 0.01 %."""
 LONGEST_LINE = 1 << 20
-"""Bytes; SentencePiece would leave out lines beyond 4,192 when it trains."""
+"""In bytes; by default, SentencePiece ignores training lines of more than 4,192 bytes."""
 
 
 class Subwords:
@@ -52,7 +52,9 @@ class Subwords:
             self.sha256 = file_sha256(path)
             self._processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
         except (OSError, RuntimeError) as error:
-            raise UserError(f"{path} is no readable SentencePiece model; delete it to have it made again.") from error
+            raise UserError(
+                f"{path} is not a readable SentencePiece model; delete it, and it is made again."
+            ) from error
         self.size = int(self._processor.get_piece_size())
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
@@ -70,20 +72,20 @@ class Subwords:
         return decoded
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """The sub-words themselves, as attention maps label them; ▁ marks the start of a word."""
+        """The sub-words themselves, the labels of attention maps; ▁ marks the start of a word."""
         return [str(self._processor.id_to_piece(int(i))) for i in ids]
 
 
 def subwords_of(config: TranslationConfig, folder: RunFolder) -> Subwords:
-    """The vocabulary of a stored run. Raises UserError if it is not there, or not what it was."""
+    """The vocabulary of a stored run. Raises UserError if it is missing or has changed."""
     return Subwords(inputs.kept(folder, MODEL_FILE), lowercase=config.data.lowercase)
 
 
 def subwords_for(corpus: "Corpus", data: DataConfig, *, progress: bool = True) -> Subwords:
-    """The corpus's vocabulary, trained on the training text of both languages when it is not yet in the cache.
+    """The corpus's vocabulary, trained on the training text of both languages if it is not yet in the cache.
 
     The cache entry's name is the hash of the training text, the settings and SentencePiece's version; any number of
-    processes may ask at once.
+    processes may call this at once.
 
     Raises:
         UserError: `data.vocabulary` is too large or too small for this text.
@@ -169,7 +171,7 @@ def _train(pair: "TextPair", data: DataConfig, pairs: int) -> bytes:
 
 
 def _explained(message: str, pair: "TextPair", data: DataConfig) -> UserError:
-    """What SentencePiece's complaint means in terms of the user's configuration."""
+    """SentencePiece's error message in terms of the user's configuration."""
     if largest := re.search(r"too high \(\d+\).*<= (\d+)", message):
         return UserError(
             f"data.vocabulary={data.vocabulary} is too large for the training text {pair.source}: "
@@ -181,5 +183,5 @@ def _explained(message: str, pair: "TextPair", data: DataConfig) -> UserError:
             f"its characters alone need at least {smallest[1]}."
         )
     if "sentences_.empty()" in message:
-        return DataError(f"{pair.source} and {pair.target} hold no text to learn sub-words from.")
+        return DataError(f"{pair.source} and {pair.target} contain no text to learn sub-words from.")
     return UserError(f"SentencePiece could not learn sub-words from {pair.source}: {message}")

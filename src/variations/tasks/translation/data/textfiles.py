@@ -1,4 +1,4 @@
-"""Parallel text in files: found, read, and checked, with faults named by file and line.
+"""Parallel text files: finding, reading and checking them; errors name file and line.
 
 A line ends at a newline and nowhere else: Unicode's line separators, form feeds and lone carriage returns occur inside
 sentences, and splitting there would shift every later pair. A carriage return before the newline and a byte order
@@ -21,10 +21,10 @@ from variations.system.errors import DataError
 
 BLOCK = 1 << 20
 QUICK = 200 << 20
-"""Bytes of a file whose lines are counted in a fraction of a second."""
+"""Largest file, in bytes, whose lines are counted before any work: it takes a fraction of a second."""
 BOM = b"\xef\xbb\xbf"
 NAMED_LINES = 10
-"""So many blank lines are named by number."""
+"""Number of blank lines that are listed by number."""
 
 
 @dataclass
@@ -34,12 +34,12 @@ class Side:
     sha256: str
     text_sha256: str
     words: dict[int, int] = field(default_factory=dict)
-    """Lines by their number of words (divided by white space)."""
+    """Number of lines by their number of words (separated by white space)."""
 
 
 @dataclass
 class Survey:
-    """What one reading of a pair of files yields.
+    """What is found when a pair of files is read once.
 
     Attributes:
         pairs: lines of each file.
@@ -69,9 +69,9 @@ class Survey:
 
 
 def unequal_files(root: Path, stems: Sequence[str], source: str, target: str) -> list[str]:
-    """What is wrong with the lengths of plain files, for a first look before any work.
+    """Messages about files of different lengths, for a first check before any work.
 
-    Only newlines are counted, and only in files that take no noticeable time; the rest is checked when they are read.
+    Only newlines are counted, in uncompressed files up to QUICK bytes; all else is checked when the files are read.
     """
     found = []
     for stem in dict.fromkeys(stems):
@@ -95,12 +95,12 @@ def find(root: Path, stem: str, language: str) -> Path | None:
     """`<root>/<stem>.<language>`, else the same with `.gz`, else None.
 
     Raises:
-        DataError: both are there, and are not the same text.
+        DataError: both exist, and their texts differ.
     """
     plain = root / f"{stem}.{language}"
     there = [path for path in (plain, plain.with_name(plain.name + ".gz")) if path.is_file()]
     if len(there) == 2 and len({_text_sha256(path) for path in there}) == 2:
-        raise DataError(f"{there[0]} and {there[1]} are two different texts: remove one of them.")
+        raise DataError(f"{there[0]} and {there[1]} contain different texts: remove one of them.")
     return there[0] if there else None
 
 
@@ -115,7 +115,7 @@ def read_lines(path: Path) -> list[str]:
     """All lines of a file, plain or .gz. Raises DataError: missing, empty, damaged, or not UTF-8 (with the line)."""
     lines = list(iterate(path))
     if not lines:
-        raise DataError(f"{path} is empty: give a file with one sentence a line.")
+        raise DataError(f"{path} is empty: give a file with one sentence per line.")
     return lines
 
 
@@ -133,9 +133,9 @@ def iterate_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
 
 
 def iterate(path: Path, *, update: Callable[[bytes], object] | None = None, bad: str | None = None) -> Iterator[str]:
-    """The lines of a file one by one; `update` sees its bytes (.gz unpacked).
+    """The lines of a file one by one; `update` is called with its bytes (.gz unpacked).
 
-    A line that is not UTF-8 is a fault, or is replaced by `bad` where one is given.
+    A line that is not UTF-8 raises DataError, or is replaced by `bad` if that is given.
     """
     number = 0
     for block in _blocks(path, update):
@@ -143,7 +143,7 @@ def iterate(path: Path, *, update: Callable[[bytes], object] | None = None, bad:
             block = block.removeprefix(BOM)
         try:
             lines = block.decode("utf-8").split("\n")
-        except UnicodeDecodeError:  # only now line by line: a block at a time is several times as quick
+        except UnicodeDecodeError:  # line by line only now: decoding whole blocks is several times faster
             lines = list(_decoded(block.split(b"\n"), path, number, bad))
         number += len(lines)
         yield from (line.removesuffix("\r") for line in lines) if b"\r" in block else lines
@@ -184,7 +184,7 @@ def survey(
         if key in wanted:
             seen.add(key)
     if not pairs:
-        raise DataError(f"{source} and {target} are empty: give files with one sentence a line.")
+        raise DataError(f"{source} and {target} are empty: give files with one sentence per line.")
     overlap = {name: sum(key in seen for key in set_keys) for name, set_keys in (others or {}).items()}
     made = [
         Side(file_sha256(path), digest.hexdigest(), dict(sorted(counts.items())))
@@ -200,10 +200,10 @@ def pair_keys(source: Path, target: Path) -> list[int]:
 
 
 def zipped(source: Path, target: Path, *sides: Iterator[str]) -> Iterator[tuple[str, str]]:
-    """Both sides together; names both lengths when they differ."""
+    """Pairs of lines. Raises DataError with both lengths if they differ."""
     for number, (source_line, target_line) in enumerate(zip_longest(*sides)):
         if source_line is None or target_line is None:
-            longer = number + 1 + sum(1 for side in sides for _ in side)  # the shorter side has nothing left
+            longer = number + 1 + sum(1 for side in sides for _ in side)  # the shorter side is exhausted
             lengths = (number, longer) if source_line is None else (longer, number)
             raise _unequal(source, lengths[0], target, lengths[1])
         yield source_line, target_line
@@ -211,7 +211,7 @@ def zipped(source: Path, target: Path, *sides: Iterator[str]) -> Iterator[tuple[
 
 def _unequal(source: Path, sources: int, target: Path, targets: int) -> DataError:
     if not sources or not targets:
-        return DataError(f"{target if sources else source} is empty: give a file with one sentence a line.")
+        return DataError(f"{target if sources else source} is empty: give a file with one sentence per line.")
     return DataError(
         f"The files differ in length: {source} has {sources:,} lines, {target} has {targets:,}; "
         "each line needs its translation at the same line of the other file."
@@ -235,7 +235,7 @@ def _blocks(path: Path, update: Callable[[bytes], object] | None) -> Iterator[by
     except FileNotFoundError:
         raise DataError(f"{path} does not exist: check the path.") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path} is not a complete gzip file ({error}): replace it by an intact copy.") from None
+        raise DataError(f"{path} is not a complete gzip file ({error}): replace it with an intact copy.") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
     if rest:

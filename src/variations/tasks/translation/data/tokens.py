@@ -3,9 +3,9 @@
 A store is built once per text and vocabulary, in chunks, so that memory does not grow with the corpus (4.5M pairs of
 WMT take some 0.6 GB of disk), and shared by all runs and loader processes through the page cache.
 
-Layout of the cache entry: `source.bin` and `target.bin` hold the ids of all kept sentences one after the other
-(uint16, or int32 from 65,536 sub-words on), `source.npy` and `target.npy` where each sentence starts (int64, one more
-than sentences), `kept.npy` the line (from 0) that each pair came from.
+Layout of the cache entry: `source.bin` and `target.bin` contain the ids of all kept sentences one after the other
+(uint16, or int32 for more than 65,536 sub-words), `source.npy` and `target.npy` the index where each sentence starts,
+and the end of the last one (int64), `kept.npy` the line (from 0) that each pair came from.
 """
 
 from array import array
@@ -41,7 +41,7 @@ class TokenPairs:
         kept_index: line (from 0) of the text files that each pair came from, shape (pairs,).
         too_long: training pairs left out because a side exceeds `data.max_length`.
         blank: training pairs left out because a side is blank.
-        dropped: both together; 0 for dev and test text, which is kept whole.
+        dropped: both together; 0 for dev and test text, of which every line is kept.
         sha256: of the files of ids.
     """
 
@@ -61,7 +61,7 @@ class TokenPairs:
         self._ids = [_mapped(self.folder / f"{side}.bin", self._dtype) for side in SIDES]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is mapped: a loader process opens the files itself and shares their pages."""
+        """Without the memory maps: a loader process maps the files itself and shares their pages."""
         return {name: value for name, value in self.__dict__.items() if name not in ("_ids", "_starts", "kept_index")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -83,12 +83,12 @@ class TokenPairs:
 def tokens_for(
     pair: "TextPair", subwords: Subwords, data: DataConfig, *, drop_long: bool, progress: bool = True
 ) -> TokenPairs:
-    """The store of `pair` under `subwords`, built when it is not yet in the cache; safe under concurrent runs.
+    """The store of `pair` with `subwords`, built if it is not yet in the cache; safe for concurrent runs.
 
     Args:
         pair: the text.
         subwords: the vocabulary.
-        data: `max_length`, `train_pairs` and `cache` count here.
+        data: `max_length`, `train_pairs` and `cache` are used.
         drop_long: True for training text: at most `data.train_pairs` lines are read, and over-long and blank pairs
             are left out and counted. Dev and test text is kept line by line.
         progress: show a bar when stderr is a terminal.
@@ -123,7 +123,7 @@ def tokens_for(
 
 
 def _write(folder: Path, pairs: Iterator[tuple[str, str]], subwords: Subwords, longest: int | None) -> dict[str, Any]:
-    """Encode chunk by chunk into `folder`; `longest` None keeps every pair."""
+    """Encode chunk by chunk into `folder`; if `longest` is None, every pair is kept."""
     dtype = "uint16" if subwords.size <= 1 << 16 else "int32"
     starts, kept = [array("q", [0]), array("q", [0])], array("q")
     too_long = blank = line = 0
@@ -166,7 +166,7 @@ def _mapped_array(path: Path) -> Ids:
 
 
 def _reported(pairs: Iterable[tuple[str, str]], text: str, progress: bool) -> Iterator[tuple[str, str]]:
-    """The same pairs, counted on the terminal while they pass; silent where stderr is a file."""
+    """The same pairs, counted on stderr as they are read, if it is a terminal."""
     from rich.console import Console
     from rich.progress import Progress, TextColumn, TimeElapsedColumn
 

@@ -2,7 +2,7 @@
 
 Training text as in Vaswani et al. 2017, section 5.1 (4.5M and 36M pairs): Europarl v7, Common Crawl and News
 Commentary v9, for French also the United Nations corpus and the 10^9 corpus; dev newstest2013, test newstest2014 (all
-3,003 sentences). Nothing is filtered, except pairs with a side that is not UTF-8, which are left out and counted.
+3,003 sentences). Nothing is filtered out except pairs with a side that is not UTF-8; they are counted.
 
 Checksums. SHA-256 and sizes of Europarl, Common Crawl, News Commentary and dev.tgz are those of TensorFlow Datasets,
 the MD5 of test-full.tgz is sacreBLEU's. For the two archives that only French needs, no checksum is published: they
@@ -32,12 +32,12 @@ SOURCES_FILE = "sources.json"
 
 @dataclass(frozen=True)
 class Part:
-    """A member of an archive for each language; in `member`, {p} is the pair (de-en) and {l} the language."""
+    """A member of an archive for each language; {p} is the pair (de-en), {l} the language, {o} the non-English one."""
 
     archive: Remote
     member: str
     target_member: str | None = None
-    """The target side's, where it is named otherwise."""
+    """The target side's member, if its name differs."""
 
 
 EUROPARL = Part(
@@ -68,7 +68,7 @@ UNITED_NATIONS = Part(Remote(STATMT + "wmt13/training-parallel-un.tgz"), "un/und
 GIGA = Part(Remote(STATMT + "wmt10/training-giga-fren.tar"), "giga-fren.release2.fixed.{l}.gz")
 NEWSTEST2013 = Part(
     Remote(
-        "http://data.statmt.org/wmt19/translation-task/dev.tgz",  # holds the dev sets of all years
+        "http://data.statmt.org/wmt19/translation-task/dev.tgz",  # contains the dev sets of all years
         "7a7deccf82ebb05ba508dba5eb21356492224e8f630ec4f992132b029b4b25e7",
         38_654_961,
     ),
@@ -85,16 +85,16 @@ TRAIN = {
 }
 SEGMENT, TAG = re.compile(r"<seg\b[^>]*>(.*?)</seg>", re.DOTALL | re.IGNORECASE), re.compile(r"</?[A-Za-z][^>]*>")
 BAD = "\udc80"
-"""Stands for a line that is not UTF-8: a lone surrogate, which no UTF-8 text can contain."""
+"""Replaces a line that is not UTF-8: a lone surrogate, which no UTF-8 text can contain."""
 SPACE = {"de": 6_000_000_000, "fr": 40_000_000_000}
-"""Bytes: archives, unpacked parts and the joined text, rounded up."""
+"""Disk space in bytes for archives, unpacked parts and the whole text, rounded up."""
 
 
 def prepare(cache: Path, source: str, target: str, *, progress: bool = True) -> Path:
-    """Have train, newstest2013 and newstest2014 as plain text in the folder that is returned.
+    """Prepare train, newstest2013 and newstest2014 as plain text, unless this is done; return their folder.
 
-    Archives stay in `<cache>/downloads/wmt14` (delete them freely afterwards); each is unpacked, joined to the text
-    and its parts deleted before the next.
+    Archives stay in `<cache>/downloads/wmt14` and may be deleted afterwards; each is unpacked, appended to the text,
+    and its parts are deleted before the next.
 
     Raises:
         DataError: other languages, or parts of different length.
@@ -112,7 +112,7 @@ def prepare(cache: Path, source: str, target: str, *, progress: bool = True) -> 
         with FileLock(folder.parent / f"{folder.name}.lock"):
             if not (folder / SOURCES_FILE).is_file():
                 made = folder.parent / f".{folder.name}.tmp"
-                for remnant in (made, folder):  # a dead process's: this one holds the lock
+                for remnant in (made, folder):  # left by a process that died: this one holds the lock
                     shutil.rmtree(remnant, ignore_errors=True)
                 made.mkdir()
                 try:
@@ -124,7 +124,7 @@ def prepare(cache: Path, source: str, target: str, *, progress: bool = True) -> 
 
 
 def other_language(source: str, target: str) -> str:
-    """The language beside English. Raises DataError where WMT 2014 lacks the pair."""
+    """The language beside English. Raises DataError if WMT 2014 lacks the pair."""
     other = target if source == "en" else source
     if "en" not in (source, target) or other not in TRAIN:
         raise DataError(
@@ -141,9 +141,9 @@ def sources(folder: Path) -> list[dict[str, Any]]:
 
 
 def read_sgm(path: Path) -> list[str]:
-    """The segments of an SGM file in their order, without tags, entities resolved, white space folded.
+    """The segments of an SGM file in their order, without tags, with entities resolved and single spaces.
 
-    SGM is no XML: the files have unescaped & and no closing tags here and there.
+    SGM is not XML: the files contain unescaped &, and some closing tags are missing.
     """
     segments = SEGMENT.findall("\n".join(iterate(path)))
     if not segments:
@@ -161,7 +161,7 @@ def _build(made: Path, downloads: Path, source: str, target: str, progress: bool
         archive = _fetched(part, downloads, [entry for _, entry in sets], progress)
         unpacked = made / "parts"
         names = [_member(part, language, other, side) for side, language in enumerate((source, target))]
-        with status_line(f"Unpacking {archive.name} and joining it to {stem}", progress):
+        with status_line(f"Unpacking {archive.name} and appending it to {stem}", progress):
             extract(archive, unpacked, names)
             written, left_out = _append(
                 [unpacked / name for name in names], [made / f"{stem}.{language}" for language in (source, target)]

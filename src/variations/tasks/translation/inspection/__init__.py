@@ -1,1 +1,1 @@
-"""Looks into trained networks without changing how they compute."""
+"""Attention maps of trained networks, recorded without changing what they compute."""

@@ -18,18 +18,18 @@ class Weights:
     part: str
     """`encoder`, `decoder` (self-attention) or `cross`."""
     layer: int
-    """From 1."""
+    """Counted from 1."""
     values: Tensor
     """(B, h, T, S)."""
 
 
 @contextmanager
 def recording(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
-    """While open, every call of a module of attention heads also stores its weights (B, h, T, S) under its name.
+    """In this context, each call of a module of attention heads also stores its weights (B, h, T, S) under its name.
 
-    The network computes as before: each `attend` is wrapped on the object, and the weights are what the same `attend`
-    makes of one-hot values, so that a variant's mask and scores need no second description. Use it in evaluation mode;
-    under attention dropout the stored weights would be another draw.
+    The network computes as before: each object's `attend` is wrapped, and the weights are what the same `attend`
+    returns for one-hot values, so that a variant's mask and scores are not implemented twice. Use it in evaluation
+    mode: with attention dropout, the stored weights would be another draw.
     """
     found: dict[str, list[Tensor]] = {}
     heads = {name: module for name, module in model.named_modules() if isinstance(module, Heads)}
@@ -58,12 +58,12 @@ def _wrap(module: Heads, store: list[Tensor]) -> None:
 
 @torch.no_grad()
 def attention_weights(model: SequenceToSequence, source: Sequence[int], target: Sequence[int]) -> list[Weights]:
-    """Weights of every attention of `model` while it reads `source` and predicts `target`, in order of computation.
+    """Weights of every attention sub-layer of `model` while it reads `source` and predicts `target`.
 
     Args:
-        model: In evaluation mode or not; it is put back as it was.
+        model: In training or evaluation mode, which is restored.
         source: S sub-words, the end of sentence included.
-        target: T sub-words; position t reads what stands before target[t].
+        target: T sub-words; position t reads the sub-words before target[t].
 
     Returns:
         Encoder self-attention (1, h, S, S), then by layer decoder self-attention (1, h, T, T) and cross-attention

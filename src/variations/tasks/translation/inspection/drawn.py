@@ -1,4 +1,4 @@
-"""Figures of a trained run's attention for one sentence: what `figures.py figure=attention` was asked for."""
+"""Figures of a trained run's attention for one sentence, for `figures.py figure=attention`."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -25,9 +25,9 @@ from variations.tasks.translation.inspection.sentences import run_maps
 def attention_figures(
     folder: RunFolder, model: Any, subwords: Subwords, config: TranslationConfig, asked: Asked
 ) -> Iterator[tuple[str, Any]]:
-    """An overview of each part; of one layer, heat maps and lines between words; each with a name for its file.
+    """An overview of each part; for one layer, heat maps and lines between words; each with a file name.
 
-    The sentence and its translation are told on standard error.
+    The sentence and its translation are written to standard error.
 
     Raises:
         UserError: There is no such sentence, layer, head or word, or the network has no attention.
@@ -63,13 +63,13 @@ def attention_figures(
 def _no_such_words(words: Sequence[str], maps: Sequence[AttentionMap]) -> str:
     sides = {item.part: " ".join(query_words(item)) for item in maps}
     shown = "; ".join(f"{part}: {text}" for part, text in sides.items())
-    return f"words={list(words)}: none of them attends here; valid words are {shown}."
+    return f"words={list(words)}: these maps have no such words; valid words are {shown}."
 
 
 def _test_line(folder: RunFolder, line: int) -> str:
     stored = side_by_side(folder.hypotheses, "test", "src")
     if not stored:
-        raise UserError(f"{folder.path} holds no test sentences yet: give sentence='SOME WORDS'.")
+        raise UserError(f"{folder.path} contains no test sentences yet: give sentence='SOME WORDS'.")
     if line > len(stored):
         raise UserError(f"line={line}: {folder.hypotheses / 'test.src'} has {len(stored)} lines.")
     return stored[line - 1][0]

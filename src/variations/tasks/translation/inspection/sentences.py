@@ -1,4 +1,4 @@
-"""Attention maps of sentences: through a run's own sub-words and search, to what the figures draw."""
+"""Attention maps of sentences, made with a run's own sub-words and search."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from variations.tasks.translation.inspection.attention import attention_weights
 
 @dataclass(frozen=True)
 class Alignment:
-    """Cross-attention of one translation, averaged."""
+    """Cross-attention of one translation, averaged over heads."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -28,19 +28,19 @@ class Alignment:
     """(T, S): rows sum to 1."""
 
     def document(self) -> dict[str, Any]:
-        """As JSON: sub-words of both sides, and one row of weights, to four decimals, for each target sub-word."""
+        """For JSON: sub-words of both sides, and for each target sub-word one row of weights with four decimals."""
         rows = [[round(float(value), 4) for value in row] for row in self.weights]
         return {"source": list(self.source), "target": list(self.target), "weights": rows}
 
 
 def maps(model: SequenceToSequence, pieces: Any, source: Sequence[int], target: Sequence[int]) -> list[AttentionMap]:
-    """Every attention of one sentence and its translation.
+    """The maps of all attention sub-layers for one sentence and its translation.
 
     Args:
         model: The network.
-        pieces: Gives the sub-words of identifiers, as `Subwords.pieces`.
-        source: Identifiers ending in EOS.
-        target: Identifiers, with EOS if the translation ended.
+        pieces: Returns the sub-words of ids, as `Subwords.pieces` does.
+        source: Ids ending in EOS.
+        target: Ids, with EOS if the translation ended.
     """
     read = readable(pieces(source))
     predicted, before = readable(pieces(target)), ("⟨start⟩", *readable(pieces(target[:-1])))
@@ -54,14 +54,14 @@ def maps(model: SequenceToSequence, pieces: Any, source: Sequence[int], target: 
 def run_maps(
     model: SequenceToSequence, subwords: Subwords, config: TranslationConfig, sentence: str, target: str | None
 ) -> tuple[list[AttentionMap], str]:
-    """All maps of one sentence under a trained run, and the text of the translation they belong to.
+    """All maps of a trained run for one sentence, and the text of the translation that they show.
 
     Args:
         model: The network of the run as it was tested.
         subwords: Its vocabulary.
         config: Its configuration.
         sentence: A source sentence.
-        target: Its translation; None: the run's own, by its own search.
+        target: Its translation; None: the run's own, from its own search.
 
     Raises:
         UserError: The sentence has no sub-words, or too many.
@@ -70,9 +70,9 @@ def run_maps(
     longest, rows = translator.max_source or 0, translator.max_target
     source = subwords.encode([clean(sentence)])[0]
     if len(source) == 1:
-        raise UserError("The sentence holds no sub-words: give sentence='SOME WORDS'.")
+        raise UserError("The sentence contains no sub-words: give sentence='SOME WORDS'.")
     if len(source) > longest:
-        raise UserError(f"The sentence has {len(source)} sub-words, and the run takes {longest}: shorten it.")
+        raise UserError(f"The sentence has {len(source)} sub-words; the run accepts {longest}: shorten it.")
     if target is None:
         found = translator.translate([sentence], progress=False)[0].outputs[0]
         ids = _identifiers(found.hypothesis.tokens, finished=found.hypothesis.finished)
@@ -80,20 +80,20 @@ def run_maps(
     else:
         ids = subwords.encode([clean(target)])[0]
         if rows is not None and len(ids) > rows:
-            raise UserError(f"target has {len(ids)} sub-words, and the run takes {rows}: shorten it.")
+            raise UserError(f"target has {len(ids)} sub-words; the run accepts {rows}: shorten it.")
     return maps(model, subwords.pieces, source, ids), target
 
 
 def alignments(translator: Translator, found: Translation, layer: int | None) -> list[Alignment | None]:
-    """For each translation of a line its cross-attention, mean over heads, and over layers unless one is named.
+    """The cross-attention of each translation of a line, averaged over heads, and over layers unless one is given.
 
     Args:
         translator: The search that made `found`.
         found: A line's translations.
-        layer: From 1; None: the mean over all layers.
+        layer: Counted from 1; None: the mean over all layers.
 
     Returns:
-        None in the place of a translation of nothing, or by a network whose attention is none of `Heads`.
+        None for an empty source or translation, and for a network without attention of type `Heads`.
 
     Raises:
         UserError: The model has no such layer.
@@ -125,7 +125,7 @@ def _identifiers(tokens: Sequence[int], *, finished: bool) -> list[int]:
 
 
 def draw_alignment(alignment: Alignment, path: Path, layer: int | None) -> None:
-    """Write an alignment as a heat map. Raises UserError where `path` cannot be written."""
+    """Write an alignment as a heat map. Raises UserError if `path` cannot be written."""
     from variations.figures.attention import alignment_map
     from variations.figures.canvas import save, style
 

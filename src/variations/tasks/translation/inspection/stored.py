@@ -1,7 +1,7 @@
-"""Attention maps that a tested run leaves in its folder, for the dashboard: attention.json.
+"""Attention maps that a tested run stores in its folder, for the dashboard: attention.json.
 
-A few short sentences with the run's own translations, every layer and head, weights to three decimals. A run that has
-learned little may have no short translation: its attention is stored with references.
+They are of a few short sentences with the run's own translations, every layer and head, weights with three decimals. A
+run that has learned little may have no short translations: references are then used instead.
 """
 
 from collections.abc import Sequence
@@ -16,31 +16,31 @@ from variations.tasks.sequences.stored import side_by_side
 from variations.tasks.translation.inspection.sentences import maps
 
 SHORTEST, LONGEST = 4, 16
-"""Sub-words of a sentence on either side, its end counted: what can be read in a drawing."""
+"""Sub-words of a sentence on either side, EOS included, so that a drawing is legible."""
 MOST = 200_000
-"""Weights in all, some 1 MB: a sentence that would pass it is left out, so that deep networks store fewer."""
+"""Largest number of weights, about 1 MB: further sentences are left out, so that deep networks store fewer."""
 AXES = {"encoder": ("source", "source"), "decoder": ("target", "before"), "cross": ("target", "source")}
 SETS = ("dev", "test")
-"""Whose sentences are taken: the first that was translated."""
+"""Sets from which sentences may be taken: the first that was translated."""
 REFERENCES = "The targets are references: no stored translation of this run is short enough to be drawn."
 
 
 def store_maps(folder: RunFolder, model: SequenceToSequence, subwords: Any, count: int) -> None:
-    """Write attention.json of a tested run; nothing where `count` is 0, no stored sentence is short enough, or
-    the network has no attention.
+    """Write attention.json of a tested run; nothing if `count` is 0, no stored sentence is short enough, or the
+    network has no attention.
 
     Args:
         folder: A run with `hypotheses/`.
         model: The network with the tested weights.
         subwords: Its vocabulary.
-        count: Sentences, at most.
+        count: Largest number of sentences.
     """
     for side, note in (("hyp", None), ("ref", REFERENCES)) if count else ():
         texts = (side_by_side(folder.hypotheses, name, "src", side) for name in SETS)
         sentences = _sentences(next(filter(None, texts), []), model, subwords, count)
         if sentences:
             if note is None and len(sentences) < count:
-                note = f"{len(sentences)} of {count} sentences: the others were too long, or would need too much room."
+                note = f"{len(sentences)} of {count} sentences: the others were too long, or would take too much space."
             document = {"schema": 1, "sentences": sentences} | ({"note": note} if note else {})
             write_text(folder.path / "attention.json", json_text(document, indent=None) + "\n")
             return
@@ -49,7 +49,7 @@ def store_maps(folder: RunFolder, model: SequenceToSequence, subwords: Any, coun
 def _sentences(
     pairs: Sequence[tuple[str, ...]], model: SequenceToSequence, subwords: Any, count: int
 ) -> list[dict[str, Any]]:
-    """At most `count` of the pairs that are short, with their maps, as long as there is room."""
+    """The first pairs that are short, at most `count`, with their maps, as long as there is space."""
     sentences: list[dict[str, Any]] = []
     room = MOST
     for source, target in pairs:

@@ -17,7 +17,7 @@ class Score:
     name: str
     """Key in `result.json`, such as `bleu`."""
     value: float
-    """Percent for all but perplexities."""
+    """In percent, except perplexities."""
     convention: str
     """One plain sentence: which text, which tokenisation, which case."""
     signature: str | None = None
@@ -68,9 +68,9 @@ Tokenise = Callable[[str], str]
 
 @lru_cache(maxsize=8)
 def moses(language: str) -> Tokenise:
-    """Moses' `tokenizer.perl -l language` as a function from a line to its tokens joined by blanks.
+    """Moses' `tokenizer.perl -l language` as a function from a line to its tokens joined by spaces.
 
-    A language without a list of abbreviations of its own gets the English one, as in Moses.
+    A language without its own list of abbreviations gets the English one, as in Moses.
     """
     from sacremoses import MosesTokenizer
 
@@ -121,7 +121,7 @@ def sacre_bleu(hypotheses: Sequence[str], references: Sequence[str], *, lowercas
 
 
 def multi_bleu(hypotheses: Sequence[str], references: Sequence[str], *, name: str, convention: str) -> Score:
-    """BLEU of text that is tokenised already, as `multi-bleu.perl` gives it: not smoothed, 0 without 4-gram matches."""
+    """BLEU of tokenised text, as `multi-bleu.perl` computes it: not smoothed, 0 without 4-gram matches."""
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU(tokenize="none", smooth_method="none", force=True)

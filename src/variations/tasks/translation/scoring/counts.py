@@ -16,13 +16,13 @@ from variations.tasks.translation.scoring.gleu import MAX_ORDER
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 UNKNOWN = -1
-"""A word that the references do not have."""
+"""The number of all words that do not occur in the references."""
 
 
 def bleu_counts(hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a") -> Counts:
     """Sufficient statistics of BLEU, (S, 10): a row for each sentence, columns as in the module's docstring.
 
-    `tokenize` is `13a` (sacreBLEU's), or `none` for text that is tokenised already.
+    `tokenize` is `13a` (sacreBLEU's), or `none` for tokenised text.
     Raises DataError when the sides differ in length or are empty.
     """
     if len(hypotheses) != len(references) or not references:
@@ -42,7 +42,7 @@ def _references(lines: tuple[str, ...], tokenize: str) -> "_References":
 class _Words(dict[str, list[int]]):
     """The numbers of the words in a piece of text without spaces, by sacreBLEU's tokenisation.
 
-    Neither of its two joins or splits across a space, so that a line is tokenised piece by piece, and each piece once.
+    Neither tokenisation looks across a space, so a line is tokenised piece by piece, and each distinct piece once.
     """
 
     def __init__(self, tokenize: str) -> None:
@@ -51,7 +51,7 @@ class _Words(dict[str, list[int]]):
         super().__init__()
         self.numbers: dict[str, int] = {}
         self.complete = False
-        """Whether words that are new are UNKNOWN from now on."""
+        """Whether new words are UNKNOWN from now on."""
         self._tokens = {"13a": BLEU(tokenize="13a").tokenizer, "none": str}[tokenize]
 
     def __missing__(self, piece: str) -> list[int]:
@@ -76,8 +76,8 @@ class _Words(dict[str, list[int]]):
 class _References:
     """References, and how often each of their n-grams occurs in its sentence.
 
-    For each order, `ngrams` has a sorted key for each different n-gram of each sentence: the place of its first n - 1
-    words among those of the order below (of the order 0: the sentence), times the number of words, plus the last word.
+    For each order, `ngrams` has a sorted key for each different n-gram of each sentence: the index of its first n - 1
+    words among the keys of the order below (for n = 1: the sentence), times the number of words, plus the last word.
     """
 
     def __init__(self, lines: Sequence[str], tokenize: str) -> None:
@@ -98,7 +98,7 @@ class _References:
     def _keys(
         self, words: Counts, sentences: Counts, starts: Counts, places: Counts, order: int
     ) -> tuple[Counts, Counts]:
-        """Of the n-grams at `starts`, at `places` of their order, those that go on: their starts, and longer keys."""
+        """Starts and keys of the n-grams at `starts`, with the indices `places`, that can be extended by one word."""
         inside = starts + order < len(words)
         starts, places = starts[inside], places[inside]
         last = starts + order
@@ -126,7 +126,7 @@ def bleu(sums: NDArray[np.number]) -> Floats:
     """BLEU in percent of summed counts (..., 10) -> (...), with sacreBLEU's default smoothing `exp`.
 
     An order without matches counts as 1 / 2^k matches, k the number of such orders so far (NIST's rule). BLEU is 0
-    where nothing matches at all, or where some order has no n-grams.
+    if nothing matches at all, or if some order has no n-grams.
     """
     counts = np.asarray(sums, dtype=np.float64)
     ours, theirs, matches, totals = counts[..., 0], counts[..., 1], counts[..., 2:6], counts[..., 6:10]

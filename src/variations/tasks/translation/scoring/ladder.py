@@ -1,7 +1,8 @@
-"""All scores of one set of hypotheses, from the most comparable to the most forgiving.
+"""The ladder: all scores of one set of hypotheses, each with its convention.
 
 Published figures are of different kinds: the papers' EN-DE BLEU is tokenised and compound-split, Multi30k's is
-tokenised and lower-cased, today's custom is sacreBLEU. Each score here states which it is, so that like meets like.
+tokenised and lower-cased, today's standard is sacreBLEU. Each score states its convention, so that like is compared
+with like.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from variations.tasks.translation.scoring.bleu import (
 from variations.tasks.translation.scoring.gleu import corpus_gleu
 
 BLEUS = ("bleu", "bleu_lc", "bleu_tok", "bleu_tok_lc", "bleu_split")
-"""The forms of BLEU, which differ in what is done to the text before n-grams are counted."""
+"""The forms of BLEU, which differ in how the text is prepared before n-grams are counted."""
 
 
 def score_all(hypotheses: Sequence[str], references: Sequence[str], target_language: str) -> list[Score]:
@@ -76,7 +77,7 @@ def _multi_bleu(hypotheses: Sequence[str], references: Sequence[str], name: str,
 
 
 def preparation(name: str, language: str) -> tuple[Tokenise, Tokenise, str]:
-    """What a form of BLEU does to a hypothesis and to a reference line, and sacreBLEU's tokenisation of the rest.
+    """How a form of BLEU prepares a hypothesis line and a reference line, and sacreBLEU's tokenisation of the result.
 
     `name` is one of BLEUS; KeyError for others.
     """
@@ -110,7 +111,7 @@ def gleu(hypotheses: Sequence[str], references: Sequence[str], language: str) ->
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Percent of lines that equal their reference, blanks at the ends aside."""
+    """Percentage of lines that equal their reference, apart from leading and trailing white space."""
     hits = sum(ours.strip() == theirs.strip() for ours, theirs in zip(hypotheses, references, strict=True))
     convention = "Percent of lines equal to their reference, case-sensitive."
     return Score(
@@ -119,18 +120,18 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
 
 
 def remarks(hypotheses: Sequence[str], references: Sequence[str]) -> list[str]:
-    """What a reader of the scores should know about the text: one sentence each, none when all is usual."""
+    """Remarks about the text that matter for the scores, one sentence each; usually empty."""
     found = []
     for side, lines in (("hypotheses", hypotheses), ("references", references)):
         if empty := [str(number) for number, line in enumerate(lines, start=1) if not line.strip()]:
             where = ", ".join(empty[:5]) + (", …" if len(empty) > 5 else "")
             noun = "line" if len(empty) == 1 else "lines"
-            found.append(f"{len(empty)} of {len(lines)} {side} empty ({noun} {where}); they count as they are.")
+            found.append(f"{len(empty)} of {len(lines)} {side} empty ({noun} {where}); they are scored as they are.")
         if lines and sum(line.endswith(" .") for line in lines) > len(lines) / 4:
             found.append(
                 f"The {side} look tokenised already (lines end in ' .'): `bleu`, `bleu_lc` and `chrf` are meant for "
                 "detokenised text."
             )
     if not any(len(line.split()) >= LONGEST_NGRAM for line in references):
-        found.append(f"No reference has {LONGEST_NGRAM} words, so BLEU says nothing here: look at `exact_match`.")
+        found.append(f"No reference has {LONGEST_NGRAM} words, so BLEU is meaningless here: use `exact_match`.")
     return found

@@ -1,4 +1,4 @@
-"""What `score.py` says of translations: every score of the ladder, each with its convention."""
+"""The report of `score.py` on translations: every score of the ladder, each with its convention."""
 
 import re
 import sys
@@ -28,7 +28,7 @@ class Texts:
 
 
 def scored(asked: ToScore) -> Scored:
-    """Every score of the texts that are meant, and a run's own perplexities."""
+    """Every score of the chosen texts, and a run's own perplexities."""
     texts = read_texts(asked)
     scores = score_all(texts.hypotheses, texts.references, texts.language)
     if asked.run is not None:
@@ -40,10 +40,10 @@ def scored(asked: ToScore) -> Scored:
 
 
 def read_texts(asked: ToScore) -> Texts:
-    """Find and read the files that `asked` means, all of equal length."""
+    """Find and read the files that `asked` names. Raises DataError if their lengths differ."""
     paths = files(asked)
     if asked.lang is not None and not re.fullmatch("[a-z]{2,3}", asked.lang):
-        raise UserError(f"lang={asked.lang} is no language code: give two or three small letters, such as lang=de.")
+        raise UserError(f"lang={asked.lang} is not a language code: give two or three small letters, such as lang=de.")
     lines = {what: read_lines(path) for what, path in paths.items()}
     for what, others in lines.items():
         if len(others) != len(lines["reference"]):
@@ -56,7 +56,7 @@ def read_texts(asked: ToScore) -> Texts:
 
 
 def _file_language(path: Path) -> str | None:
-    """The language a file name ends in, as in `test.de` or `test.de.gz`."""
+    """The language that a file name ends in, as in `test.de` or `test.de.gz`."""
     ending = path.name.removesuffix(".gz").rpartition(".")[2]
     return ending if re.fullmatch("[a-z]{2}", ending) and "." in path.name else None
 
@@ -73,12 +73,12 @@ def stored_perplexities(run: Path, name: str) -> list[Score]:
 
 
 def stored_cuts(run: Path, name: str) -> list[str]:
-    """What the test of the run said of over-long sentences of the set `name`."""
+    """The messages of the run's test about over-long sentences of the set `name`."""
     return list(((RunFolder(run.expanduser()).result() or {}).get("cut") or {}).get(name, []))
 
 
 def copied(texts: Texts) -> list[str]:
-    """A remark when hypotheses repeat their source sentence unchanged."""
+    """A remark if hypotheses repeat their source sentence unchanged."""
     if texts.source is None:
         return []
     pairs = zip(texts.hypotheses, texts.source, strict=True)
@@ -87,13 +87,13 @@ def copied(texts: Texts) -> list[str]:
 
 
 def unlisted(language: str) -> list[str]:
-    """A remark when Moses has no rules of its own for the language, as for a mistyped one."""
+    """A remark if Moses has no rules for the language, which may be mistyped."""
     known = moses_languages()
     if language in known:
         return []
     return [
-        f"Moses has no abbreviations of {language!r}, so tokenised scores use the English ones; "
-        f"it has those of {', '.join(known)}."
+        f"Moses has no list of abbreviations for {language!r}, so tokenised scores use the English one; "
+        f"it has lists for {', '.join(known)}."
     ]
 
 
@@ -120,7 +120,7 @@ def show(texts: Texts, scores: list[Score], notes: list[str]) -> None:
     table = Table(title=None, box=None, pad_edge=False)
     table.add_column("score", no_wrap=True)
     table.add_column("value", justify="right", no_wrap=True)
-    table.add_column("what it is", overflow="fold")  # a signature is never cut
+    table.add_column("convention", overflow="fold")  # a signature is never cut
     for item in scores:
         meaning = Text(item.convention)
         if item.signature:

@@ -1,4 +1,4 @@
-"""The text that a run left, and its sums for BLEU, kept beside it so that a table is quick the second time."""
+"""The text that a run stored, and its counts for BLEU, cached beside it so that a table is fast the second time."""
 
 import hashlib
 from contextlib import suppress
@@ -15,7 +15,7 @@ from variations.tasks.translation.scoring.counts import Counts, bleu_counts
 from variations.tasks.translation.scoring.ladder import preparation
 
 _COUNTS_VERSION = "1"
-"""To be raised when the counting of n-grams changes, so that old files are passed over."""
+"""Raise it when the counting of n-grams changes, so that old files are ignored."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class StoredText:
     set: str
 
     def counts(self, score: str, language: str, *, cache: bool = True) -> Counts:
-        """BLEU's sums for each sentence, (S, 10), under the convention of `score` (one of the ladder's BLEUS).
+        """BLEU's counts for each sentence, (S, 10), with the convention of `score` (one of the ladder's BLEUS).
 
-        With `cache` they are looked for, and kept, in `<set>.<score>-<hash>.npy` beside the text; where that cannot be
-        written, as on a medium that is read only, they are counted each time. Nothing is kept in a record. One whose
-        references are not ours to publish holds the sums instead, in `<set>.<score>.counts.npy.gz`.
+        With `cache`, they are read from and written to `<set>.<score>-<hash>.npy` beside the text; if it cannot be
+        written, as on a read-only file system, they are counted each time. Nothing is written to a record. A record
+        whose references may not be published contains the counts instead, in `<set>.<score>.counts.npy.gz`.
 
         Raises:
             DataError: The text is missing, is not UTF-8, or its sides differ in length.
@@ -38,7 +38,7 @@ class StoredText:
         if given_digest(self.folder, self.set):
             path = self.folder / f"{self.set}.{score}.counts.npy"
             if (counts := read_counts(path)) is None:
-                raise DataError(f"the record holds neither references nor sums for {score} ({path.name}.gz)")
+                raise DataError(f"the record contains neither references nor counts for {score} ({path.name}.gz)")
             return counts
         hypotheses, references = self._bytes("hyp"), self._bytes("ref")
         path = self.folder / f"{self.set}.{score}-{_key(hypotheses, references, score, language)}.npy"
@@ -80,7 +80,7 @@ def _version(package: str) -> str:
 
 
 def _read(path: Path) -> Counts | None:
-    """Kept counts; None where there are none or the file is damaged."""
+    """Cached counts; None if there are none or the file is damaged."""
     try:
         found = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError):
@@ -89,6 +89,6 @@ def _read(path: Path) -> Counts | None:
 
 
 def _write(path: Path, counts: Counts) -> None:
-    """Keep counts if the place allows it: they can always be counted again."""
+    """Write counts if the folder allows it: they can always be counted again."""
     with suppress(OSError), replaced(path) as temporary, temporary.open("xb") as file:
         np.save(file, counts, allow_pickle=False)
