@@ -1,12 +1,12 @@
 "use strict";
-/* Where payloads come from: the server, or this very file.
+/* Where payloads come from: the server, or the exported file itself.
 
    Agreement with export.py and server.py
    - Scripts are classic ones, in the order of index.html, and share the global `V`: served from /static/ and /bokeh/, or
      written into one file as <script>…</script> in the same order and place (end of body, without src and defer).
-   - An export holds each payload as <script type="application/json" class="payload" data-path="/api/…">…</script>, with
-     `<` written as \u003c. Where one such element exists nothing is ever fetched; a path without an element is "not in
-     this file". data-path is exactly what `V.api.path` makes, without `compare` (see views/compare.js)
+   - An export contains each payload as <script type="application/json" class="payload" data-path="/api/…">…</script>, with
+     `<` written as \u003c. If there is one such element, nothing is ever fetched; a path without an element is "not in
+     this file". data-path is exactly what `V.api.path` returns, without `compare` (see views/compare.js)
      and `curvesOf` (a file has all curves of a run).
    - Bokeh puts <style> into its shadow roots: the policy needs style-src 'self' 'unsafe-inline', img-src 'self' data: blob:,
      connect-src 'self', script-src 'self' (no eval). */
@@ -31,12 +31,12 @@ window.V = window.V || {};
     try {
       reason = (await answer.json()).error || reason;
     } catch {
-      // no JSON: the status line is what we have
+      // no JSON: only the status line is known
     }
     throw answer.status === 404 ? new V.Missing(path, reason) : new Error(reason);
   }
 
-  /** There is no such payload: not measured, or not part of an exported file. */
+  /** Thrown if there is no such payload: not measured, or not part of an exported file. */
   V.Missing = class extends Error {
     constructor(path, reason) {
       super(reason || "This is not included in the exported file.");
@@ -96,7 +96,7 @@ window.V = window.V || {};
       return runs.map((run) => cache.get(own(run)).promise);
     },
 
-    /** Calls `changed` whenever the run store has changed, and `alive` with whether the server answers. */
+    /** Calls `changed` whenever the run store has changed, and `alive` with true or false as the server starts or stops answering. */
     follow: (changed, alive) => {
       if (embedded()) return;
       const source = new EventSource("/api/events");

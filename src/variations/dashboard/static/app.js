@@ -6,7 +6,7 @@ window.V = window.V || {};
   const ORDER = ["table", "curves", "compare", "branches", "attention", "sweep", "scatter", "keys", "drawings"];
   const node = (id) => document.getElementById(id);
 
-  const done = new Map(); // tests that have arrived, and of which version
+  const done = new Map(); // path of payloads with tests that have arrived → their version
   let index = null;
   let first = null;
   let revision = "";
@@ -42,7 +42,7 @@ window.V = window.V || {};
     return V.el("a", { id: "export", class: "button", href: V.api.path.export(sweep.name), download: `${sweep.name}.html`, text: "Export" });
   }
 
-  /** A state with its sign: never by colour alone. */
+  /** A state with its symbol, so that colour is never needed to recognise it. */
   V.stateMark = (state, count) => {
     const signs = { finished: "✓", running: "▶", failed: "✕", interrupted: "‖", pruned: "⊘", broken: "!", missing: "○", absent: "○" };
     const text = state === "absent" ? "missing" : state;
@@ -95,7 +95,7 @@ window.V = window.V || {};
     }
   }
 
-  /** The sweep, at once without tests of significance where these take time; the page is drawn again when they are done. */
+  /** The sweep. If tests of significance take time, it comes without them first, and the page is drawn again when they are done. */
   async function payload(name) {
     const entry = index.sweeps.find((item) => item.name === name);
     const version = entry ? entry.revision : revision;
@@ -110,7 +110,7 @@ window.V = window.V || {};
           done.set(tested, version);
           render();
         },
-        () => {}, // the table stands without tests; what is wrong shows when it is asked for again
+        () => {}, // the table stays without tests; the next request shows the error
       );
     }
     return structuredClone(first);
@@ -119,7 +119,7 @@ window.V = window.V || {};
   function nothing() {
     return V.empty(
       "No runs yet",
-      `There is no run below ${index.root || "runs"}. Train the small table that comes with the project (some minutes on two cores); this page updates by itself as runs start.`,
+      `There is no run below ${index.root || "runs"}. Train the small table that comes with the project (some minutes on two cores); this page updates automatically when runs start.`,
       "python src/train.py --multirun sweep=quickstart",
     );
   }
@@ -136,7 +136,7 @@ window.V = window.V || {};
   }
 
   async function changed(next) {
-    await first; // the stream speaks at once, perhaps before the page has read what it speaks of
+    await first; // the stream's first event may arrive before the page has loaded the index
     if (index && next === index.revision) return;
     revision = next;
     index = null;

@@ -1,6 +1,6 @@
 "use strict";
-/* Bokeh figures in the page's colours. Every chart has labelled axes with units, and a text that stands for the picture
-   where it cannot be seen. */
+/* Bokeh figures in the page's colours. Every chart has labelled axes with units, and a text for readers who cannot see
+   it. */
 window.V = window.V || {};
 
 (() => {
@@ -42,7 +42,7 @@ window.V = window.V || {};
         outline_line_color: null,
       });
       fig.toolbar.logo = null;
-      if (tools === "" || window.innerWidth < 640) fig.toolbar_location = null; // on a phone it takes the room of the chart
+      if (tools === "" || window.innerWidth < 640) fig.toolbar_location = null; // on a phone it would take the chart's space
       for (const wheel of fig.toolbar.tools.filter((tool) => tool.type === "WheelZoomTool")) {
         wheel.modifiers = { ctrl: true }; // the wheel alone scrolls the page
         fig.toolbar.active_scroll = wheel;
@@ -65,7 +65,7 @@ window.V = window.V || {};
       fig.add_tools(new Bokeh.HoverTool({ renderers, tooltips, ...options }));
     },
 
-    /** Draws `fig` in `node`; what stood there before is freed. */
+    /** Draws `fig` in `node`, and frees the chart that was there. */
     show: async (fig, node, text) => {
       V.chart.free();
       node.setAttribute("role", "img");
@@ -85,7 +85,7 @@ window.V = window.V || {};
       }
     },
 
-    /** A scale of cividis from `low` to `high` with its bar at the right of `fig`. */
+    /** A cividis colour scale from `low` to `high`, with its colour bar at the right of `fig`. */
     colours: (fig, low, high, title) => {
       const ink = V.ink();
       const mapper = new Bokeh.LinearColorMapper({ palette: cividis(64), low, high });
@@ -113,7 +113,7 @@ window.V = window.V || {};
     font: FONT,
   };
 
-  /** Differences with their intervals around zero: marks {name, look, value, ci}. Null of none. */
+  /** Differences with their intervals around zero: marks {name, look, value, ci}. Null if there are none. */
   V.forest = (marks, x) => {
     if (!marks.length) return null;
     const wrapped = (name) => V.wrap(name, 34).join("\n");

@@ -1,19 +1,19 @@
 "use strict";
-/* Elements made through the DOM API alone: text always arrives as textContent, so nothing in a run's names, sentences
+/* Elements are made only through the DOM API: text always arrives as textContent, so nothing in a run's names, sentences
    or logs is ever read as HTML. Every file adds to the one global `V`, because classic scripts also run from file://. */
 window.V = window.V || {};
 
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
 
-  /* Signs that turn the direction of all that follows: a name with one would turn the words around it. */
+  /* Characters that change the direction of all following text: in a name, they would reverse the words around it. */
   const TURNS = /[\u202a-\u202e\u2066-\u2069]/g;
   const plain = (text) => String(text).replace(TURNS, "\ufffd");
 
-  /** Text of at most `length` signs, for choices in a list whose whole text stands elsewhere. */
+  /** Text of at most `length` characters, for choices in a list whose full text is shown elsewhere. */
   V.clip = (text, length) => (text.length > length ? `${plain(text).slice(0, length - 1)}…` : plain(text));
 
-  /** Lines of `text` of at most `width` signs where it can be broken: after a blank or a comma. For labels that must not be cut. */
+  /** `text` in lines of at most `width` characters, broken after spaces and commas only. For labels that must not be cut. */
   V.wrap = (text, width) => {
     const lines = [""];
     for (const part of plain(text).split(/(?<=[\s,])/)) {
@@ -39,13 +39,13 @@ window.V = window.V || {};
     return node;
   }
 
-  /** An HTML element; `on` holds its listeners, `text` its text. */
+  /** An HTML element; `on` contains its listeners, `text` its text. */
   V.el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 
   /** An SVG element. */
   V.svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
-  /** Puts `nodes` into `parent` in the place of what was there; focus and scroll position survive by `id`. */
+  /** Replaces the contents of `parent` by `nodes`; focus and scroll positions are kept by `id`. */
   V.replace = (parent, ...nodes) => {
     const focused = parent.contains(document.activeElement) ? document.activeElement : null;
     const id = focused && focused.id;
@@ -83,7 +83,7 @@ window.V = window.V || {};
       ),
     );
 
-  /** A labelled slider; it says its value while it is drawn, and calls `change` when it is let go or a key moved it. */
+  /** A labelled slider; it shows its value while it is dragged, and calls `change` when it is released or moved by a key. */
   V.slider = (id, label, { min, max, step, value, text }, change) => {
     const output = V.el("output", { for: id, text: text(value) });
     const input = V.el("input", {
@@ -126,7 +126,7 @@ window.V = window.V || {};
       ),
     );
 
-  /** Up and down arrows, Home and End walk through the elements of `selector` inside `parent`. */
+  /** Makes the up and down arrows, Home and End move through the elements of `selector` inside `parent`. */
   V.arrows = (parent, selector) => {
     parent.addEventListener("keydown", (event) => {
       const step = { ArrowDown: 1, ArrowUp: -1, Home: -Infinity, End: Infinity }[event.key];
@@ -139,7 +139,7 @@ window.V = window.V || {};
     return parent;
   };
 
-  /** What a view shows where it has nothing to show: what is missing, and what to do about it. */
+  /** The contents of a view that has nothing to show: what is missing, and what to do about it. */
   V.empty = (title, text, command) =>
     V.el(
       "div",

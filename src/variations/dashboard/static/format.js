@@ -1,5 +1,5 @@
 "use strict";
-/* Numbers for the eye. */
+/* Numbers as text. */
 window.V = window.V || {};
 
 (() => {
@@ -49,16 +49,16 @@ window.V = window.V || {};
     return `${Math.floor(hours / 24)} d ${hours % 24} h`;
   };
 
-  /** A p-value, as tables print it: 0.004; < 0.001 where three places would show none but zeros. */
+  /** A p-value, as tables print it: 0.004; < 0.001 if three decimals would all be 0. */
   V.p = (value) => (known(value) ? (value < 0.0005 ? "< 0.001" : value.toFixed(3)) : NONE);
 
-  /** Text that ends as a sentence does. */
+  /** Text with a full stop at its end. */
   V.sentence = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
 
   /** One or many. */
   V.count = (number, one, many = `${one}s`) => `${V.whole(number)} ${number === 1 ? one : many}`;
 
-  /** What a measure of runs is called, with its unit. */
+  /** The name of a measure of runs, with its unit. */
   V.metricName = (key) => {
     const names = {
       "dev/bleu": "dev BLEU",
@@ -73,10 +73,10 @@ window.V = window.V || {};
     return names[key] || key.replace(/[/_]/g, " ");
   };
 
-  /** Is less of it better? */
+  /** Whether lower is better. */
   V.lowerIsBetter = (key) => /ppl|nll|loss|perplexity|ter\b/.test(key);
 
-  /** Quantities that runs are drawn against: their name, and what one of them is. */
+  /** Quantities that runs are drawn against: their names and units. */
   V.AXES = {
     step: ["updates", "steps"],
     target_tokens: ["target tokens read", "tokens"],

@@ -22,7 +22,7 @@ window.V = window.V || {};
       dialog,
       V.el("h2", { id: "help-title", text: "Keyboard" }),
       V.el("dl", {}, KEYS.map(([key, text]) => [V.el("dt", {}, V.el("kbd", { text: key })), V.el("dd", { text })])),
-      V.el("p", { class: "hint", text: "The address holds the view and the selection: copy it to share this view, and use the browser's back button." }),
+      V.el("p", { class: "hint", text: "The address contains the view and the selection: copy it to share this view. The browser's back button returns to the previous one." }),
       V.el("form", { method: "dialog" }, V.el("button", { text: "Close" })),
     );
     if (!dialog.open) dialog.showModal();

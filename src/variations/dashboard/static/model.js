@@ -58,7 +58,7 @@ window.V = window.V || {};
     };
   }
 
-  /** How many of a row's seeds are in which state. A seed without a run is missing. */
+  /** The number of a row's seeds in each state. A seed without a run is missing. */
   function counts(mine, raw) {
     const found = {};
     for (const run of mine.filter((item) => item.latest)) {
@@ -71,7 +71,7 @@ window.V = window.V || {};
     return found;
   }
 
-  /** A row of the store that the table does not name: taken out of the sweep, or there is no table. */
+  /** A row of the store that is not in the table: it was removed from the sweep, or there is no table. */
   function stranger(run, rows, runs, primary) {
     const mine = runs.filter((item) => item.row === run.row);
     const scores = mine.filter((item) => item.latest && V.known(item.score)).map((item) => item.score);
@@ -123,13 +123,13 @@ window.V = window.V || {};
   /** The configuration key by which rows are grouped, from the address. */
   V.groupKey = (sweep) => sweep.keys.find((item) => item.key === V.state.get("group")) || null;
 
-  /** The control that chooses it; `none`: what it says where there are no groups. Nothing where no key differs. */
+  /** The control that chooses it; `none`: its text for no grouping. Null if no key differs. */
   V.groupBy = (sweep, none) =>
     sweep.keys.length
       ? V.select("group", "Group by", [["", none], ...sweep.keys.map((item) => [item.key, item.symbol === item.key ? item.key : `${item.symbol} (${item.key})`])], V.groupKey(sweep)?.key ?? "", (value) => V.state.set({ group: value || null }))
       : null;
 
-  /** `rows` by their value of that key: [{title, rows}]; null where no key is chosen. */
+  /** `rows` by their value of that key: [{title, rows}]; null if no key is chosen. */
   V.grouped = (sweep, rows) => {
     const key = V.groupKey(sweep);
     if (!key) return null;
@@ -138,6 +138,6 @@ window.V = window.V || {};
     return groups;
   };
 
-  /** What a published figure is called. */
+  /** The name of a published figure. */
   V.publishedName = (sweep, key) => sweep.publishedTitles[key] || key.replace(/_/g, " ");
 })();

@@ -1,5 +1,5 @@
 "use strict";
-/* Colours after Okabe and Ito, safe for colour-blind readers, with dashes and markers that tell series apart without
+/* Colours after Okabe and Ito, safe for colour-blind readers, with dashes and markers that distinguish series without
    colour; and the light and dark themes. */
 window.V = window.V || {};
 
@@ -10,7 +10,7 @@ window.V = window.V || {};
   const MARKERS = ["circle", "square", "triangle", "diamond", "inverted_triangle", "hex", "plus", "star"];
   const STORE = "variations-theme";
 
-  /** light or dark: what the reader chose, else what the system says. */
+  /** light or dark: the reader's choice, else the system's setting. */
   V.theme = () => document.documentElement.dataset.theme;
 
   const system = window.matchMedia("(prefers-color-scheme: dark)");
@@ -49,7 +49,7 @@ window.V = window.V || {};
     return { page: read("--panel"), ink: read("--ink"), soft: read("--soft"), grid: read("--rule"), accent: read("--accent") };
   };
 
-  /** How the series of number `index` looks. */
+  /** Colour, dashes and marker of series number `index`. */
   V.look = (index) => {
     const colours = V.theme() === "dark" ? DARK : LIGHT;
     return {
@@ -59,7 +59,7 @@ window.V = window.V || {};
     };
   };
 
-  /** A colour of the light palette in the present theme; any other colour is kept. */
+  /** A colour of the light palette in the current theme; any other colour is kept. */
   V.themed = (colour) => (V.theme() === "dark" && LIGHT.includes(colour) ? DARK[LIGHT.indexOf(colour)] : colour);
 
   const SHAPES = {
@@ -91,6 +91,6 @@ window.V = window.V || {};
     return V.svg("svg", { class: "swatch", viewBox: "0 0 28 12", width: 28, height: 12, "aria-hidden": "true" }, V.svg("line", { x1: 0, y1: 6, x2: 28, y2: 6, stroke: colour, "stroke-width": 2.4, "stroke-dasharray": dash.join(" ") || null }));
   };
 
-  /** cividis, from little to much: even in lightness for every kind of sight. */
+  /** cividis, from low to high: its lightness rises evenly for all kinds of colour vision. */
   V.CIVIDIS = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
 })();

@@ -5,8 +5,8 @@ window.V = window.V || {};
 (() => {
   const TOP = 46;
   const HEIGHT = 340;
-  const CONTINUOUS = 8; // numbers that take more values than this have a scale; fewer stand evenly spaced
-  const FORK = 11; // px by which lines through one value are spread, so that they can be told apart
+  const CONTINUOUS = 8; // keys with more numeric values than this get a scale; fewer values are evenly spaced
+  const FORK = 11; // px by which lines through one value are spread, so that they can be distinguished
 
   /** A value of a configuration as text. */
   V.value = (value) => (value === null || value === undefined ? "none" : typeof value === "boolean" ? (value ? "on" : "off") : typeof value === "number" ? String(Number(value.toPrecision(6))) : typeof value === "string" ? value : JSON.stringify(value));
@@ -55,13 +55,13 @@ window.V = window.V || {};
     return score || (levels.length > CONTINUOUS && levels.every(V.known)) ? continuous(title, values) : discrete(title, levels);
   };
 
-  /** Colour of a score: cividis without the end that the page's ground swallows. */
+  /** Colour of a score: cividis without the end that is too close to the page's background. */
   V.ramp = (share) => V.cividisAt(V.theme() === "dark" ? 0.36 + 0.64 * share : 0.86 * share);
 
   const path = (points) => points.map(([x, y], k) => (k ? `C${(points[k - 1][0] + x) / 2},${points[k - 1][1]} ${(points[k - 1][0] + x) / 2},${y} ${x},${y}` : `M${x},${y}`)).join("");
 
   /** Draws `lines` {name, text, values, score} across `axes`; the last axis is the score's. `brushes` by axis: [low, high] as
-      shares of its height; a line outside one of them fades. `change` is told the brushes, `point` the line under the pointer. */
+      shares of its height; a line outside one of them fades. `change` gets the brushes, `point` the line under the pointer. */
   V.parallel = (axes, lines, { brushes, change, point, wide }) => {
     const SIDE = wide < 500 ? 48 : 70;
     const gap = Math.max(wide < 500 ? 88 : 128, (wide - 2 * SIDE) / Math.max(1, axes.length - 1));

@@ -1,5 +1,5 @@
 "use strict";
-/* The list of rows beside a chart: a filter box, top-k, and one checkbox a row with the look of its line. */
+/* The list of rows beside a chart: a filter box, top-k, and one checkbox for each row, with the style of its line. */
 window.V = window.V || {};
 
 (() => {
@@ -24,7 +24,7 @@ window.V = window.V || {};
     return V.groupKey(sweep) ? known.slice(0, LIMIT) : known.slice(0, FIRST); // the mean of a group is that of all its rows
   };
 
-  /** `values`: what stands beside each row that is drawn, by its name; another measure would be taken for the same.
+  /** `values`: the values shown beside the rows that are drawn, by name; they must be of the measure that is drawn.
       `look`: the number of the line that a row is drawn by. */
   V.picker = (sweep, values, look) => {
     const selected = new Set(V.selected(sweep));

@@ -42,7 +42,7 @@ window.V = window.V || {};
 
   const average = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-  /** At most `count` of `points`, evenly, the last among them: where markers stand. */
+  /** At most `count` of `points`, evenly spaced, with the last one: the positions of markers. */
   V.some = (points, count = 12) => {
     if (points.length <= count) return points;
     const step = (points.length - 1) / (count - 1);

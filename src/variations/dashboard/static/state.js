@@ -1,5 +1,5 @@
 "use strict";
-/* What is shown is in the URL after #, so that a view can be sent to a colleague and the back button works. */
+/* The state of the page is in the URL after #, so that a view can be sent to a colleague and the back button works. */
 window.V = window.V || {};
 
 (() => {
@@ -9,7 +9,7 @@ window.V = window.V || {};
     /** The value of `key`, or `fallback`. */
     get: (key, fallback = null) => read().get(key) ?? fallback,
 
-    /** A list of values; null where none was chosen yet. */
+    /** A list of values; null if none has been chosen yet. */
     list: (key) => (read().has(key) ? (read().getAll(key).length === 1 && read().get(key) === "" ? [] : read().getAll(key)) : null),
 
     /** The hash after `patch`: a value of null is left out, a list is repeated. */
@@ -25,7 +25,7 @@ window.V = window.V || {};
       return `#${next}`;
     },
 
-    /** Takes `patch` up and shows it; `quiet` makes no new entry for the back button. */
+    /** Applies `patch` and shows the result; with `quiet`, there is no new entry for the back button. */
     set: (patch, quiet = false) => {
       const hash = V.state.after(patch);
       if (hash === window.location.hash) return;

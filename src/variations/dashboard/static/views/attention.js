@@ -1,5 +1,5 @@
 "use strict";
-/* Attention of one sentence: a heat map, and lines between words with one colour a head. */
+/* Attention of one sentence: a heat map, and lines between words, with one colour for each head. */
 window.V = window.V || {};
 V.views = V.views || {};
 

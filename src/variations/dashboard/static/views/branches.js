@@ -7,14 +7,14 @@ V.views = V.views || {};
   const WEIGHTS = { kappa: "κ", alpha: "α" };
   const MEANING = { kappa: "κ: scales a branch before its feed-forward layer", alpha: "α: weight of a branch in the layer's sum" };
 
-  /** Runs with something to show, and the one that is shown. Shared with the view of attention. */
+  /** Runs with something to show, and the one that is shown. The attention view uses it too. */
   V.oneRun = (sweep, has) => {
     const runs = sweep.runs.filter(has);
     const wanted = V.state.get("run");
     return { runs, run: runs.find((item) => item.id === wanted) || runs.find((item) => item.state === "finished") || runs[0] };
   };
 
-  /** The largest κ or α of a run: one scale of colours for both maps at every step. */
+  /** The largest κ or α of a run: one colour scale for both maps and all steps. */
   const largest = (found) => Math.max(1e-9, ...found.layers.flatMap((layer) => Object.keys(WEIGHTS).flatMap((name) => layer[name].flatMap((values) => values || []))));
 
   /** `high`: end of the scale; `wide`: width of the chart in px. */

@@ -42,7 +42,7 @@ V.views = V.views || {};
     );
   }
 
-  /** In an exported file no pair is stored: configuration, environment and scores are compared from the runs themselves. */
+  /** An exported file contains no pairs: configuration, environment and scores are compared from the runs themselves. */
   async function fromRuns(ids) {
     const runs = await Promise.all(ids.map((id) => V.api.get(V.api.path.run(id))));
     const differing = (part) => {
@@ -100,7 +100,7 @@ V.views = V.views || {};
     ];
   }
 
-  const AGREE = 0.1; // points within which variants of a score say the same
+  const AGREE = 0.1; // largest difference, in points, of score variants that are folded into one line
 
   /** Scores with the variants that agree with them for all runs, such as lower-cased BLEU, folded into `same`. */
   function folded(rows) {

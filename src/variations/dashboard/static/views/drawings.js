@@ -1,10 +1,10 @@
 "use strict";
-/* Tested items as their task draws them, such as a predicted tree over its gold tree. Only tasks that draw have this view. */
+/* Tested items as drawn by their task, such as a predicted tree over its gold tree. Only tasks with drawings have this view. */
 window.V = window.V || {};
 V.views = V.views || {};
 
 (() => {
-  /* What is taken over of a drawing: anything else in it, scripts and addresses above all, stays behind. */
+  /* What may be copied from a drawing: anything else, above all scripts and addresses, is left out. */
   const SHAPE = ["x", "y", "x1", "y1", "x2", "y2", "width", "height", "rx", "fill", "stroke", "stroke-width", "stroke-opacity", "font-weight", "text-anchor"];
   const ALLOWED = { svg: [...SHAPE, "viewBox", "role", "font-family", "font-size"], title: [], text: SHAPE, line: SHAPE, rect: SHAPE };
   const LINK = /url\s*\(/i;
@@ -26,7 +26,7 @@ V.views = V.views || {};
   async function render(root, { sweep, current }) {
     const { runs, run } = V.oneRun(sweep, (item) => item.drawings);
     if (!run) {
-      V.replace(root, V.empty("Nothing to draw", "This view draws test items of tested runs, such as predicted trees (task=parsing). Records that hold no sentences have none."));
+      V.replace(root, V.empty("Nothing to draw", "This view draws test items of tested runs, such as predicted trees (task=parsing). Records without sentences have none."));
       return;
     }
     const found = await V.api.get(V.api.path.drawings(run.id), run.revision);

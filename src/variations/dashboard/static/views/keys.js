@@ -4,7 +4,7 @@ window.V = window.V || {};
 V.views = V.views || {};
 
 (() => {
-  const MOST = 8; // axes of keys: more fit on no screen
+  const MOST = 8; // axes of keys: more do not fit on a screen
   const LINES = 1000;
 
   /** Rows with a score, and their values of the keys. */
@@ -24,7 +24,7 @@ V.views = V.views || {};
     return found;
   }
 
-  /** Keys that differ between `rows`, most important first; of keys that always changed together only one, unless all are wanted. */
+  /** Keys that differ between `rows`, most important first; of keys that always changed together only one, unless keys=all is chosen. */
   function chosen(sweep, rows, effects) {
     const order = effects.flatMap((effect) => effect.keys);
     const rank = (key) => (order.includes(key.key) ? order.indexOf(key.key) : order.length);

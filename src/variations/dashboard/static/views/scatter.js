@@ -1,5 +1,5 @@
 "use strict";
-/* Scores against what they cost, with the Pareto front: rows that nothing beats at less cost. */
+/* Scores against their cost, with the Pareto front: the rows that no other row beats at the same or lower cost. */
 window.V = window.V || {};
 V.views = V.views || {};
 
@@ -20,7 +20,7 @@ V.views = V.views || {};
     return front;
   };
 
-  /** Ends of both axes: costs from 0 or as they are, scores with room for labels. */
+  /** Ranges of both axes: costs from 0 or from the lowest one, scores with space for labels. */
   function ranges(points, factor, { logX, zero }) {
     const xs = points.map((point) => point.x / factor);
     const [low, high] = [Math.min(...xs), Math.max(...xs)];
@@ -62,7 +62,7 @@ V.views = V.views || {};
     return fig;
   }
 
-  /** The Pareto front as stairs to the right edge, and what lies behind it shaded. */
+  /** The Pareto front as a staircase to the right edge, with the area behind it shaded. */
   function stairs(fig, front, factor, ends, measure, ink, wide) {
     const corners = front.flatMap((point, k) => [...(k ? [[point.x / factor, front[k - 1].y]] : []), [point.x / factor, point.y]]);
     corners.push([ends.x.end, front[front.length - 1].y]);
@@ -70,7 +70,7 @@ V.views = V.views || {};
     const worst = measure.higher_is_better ? ends.y.start : ends.y.end;
     fig.varea(xs, ys, ys.map(() => worst), { fill_color: ink.ink, fill_alpha: 0.05 });
     fig.line(xs, ys, { line_color: ink.ink, line_width: 1.5, line_dash: [6, 4] });
-    if (wide < 500) return; // the text below the chart says it
+    if (wide < 500) return; // the text below the chart says so
     const last = ys[ys.length - 1];
     fig.add_layout(new Bokeh.Label({ x: ends.x.end, y: last, x_offset: -8, y_offset: measure.higher_is_better ? 4 : -4, text: "Pareto front", text_align: "right", text_baseline: measure.higher_is_better ? "bottom" : "top", text_color: ink.soft, text_font: V.chart.font, text_font_size: "12px" }));
     fig.add_layout(new Bokeh.Label({
@@ -79,7 +79,7 @@ V.views = V.views || {};
     }));
   }
 
-  /** Names beside the points, those of the front first; none where it would stand upon another, or nearer to another point. */
+  /** Names beside the points, those of the front first; none if it would overlap another, or be closer to another point. */
   function label(fig, points, front, ink, { logX, factor, ends, wide }) {
     const f = logX ? Math.log : (value) => value;
     const across = (point) => ((f(point.x / factor) - f(ends.x.start)) / (f(ends.x.end) - f(ends.x.start))) * wide;
@@ -136,5 +136,5 @@ V.views = V.views || {};
     await V.chart.show(draw(points, front, chosen, node.clientWidth - (window.innerWidth < 640 ? 70 : 130)), node, `${title}. Pareto front: ${front.map((point) => `${point.row.label} ${V.fixed(point.y)} at ${V.short(point.x)}`).join("; ")}`);
   }
 
-  V.views.scatter = { title: "Scatter", hint: "Scores against what they cost", render };
+  V.views.scatter = { title: "Scatter", hint: "Scores against their cost", render };
 })();

@@ -1,11 +1,11 @@
 "use strict";
-/* A sweep under way: runs by state, failures with their log, what is left and what it has cost. */
+/* The progress of a sweep: runs by state, failures with their logs, remaining time and total cost. */
 window.V = window.V || {};
 V.views = V.views || {};
 
 (() => {
   const ORDER = ["failed", "broken", "interrupted", "running", "missing", "finished", "pruned"];
-  const TITLES = { failed: "Failed", broken: "Cannot be read", interrupted: "Interrupted: they continue when the sweep is started again", running: "Running", missing: "Not begun", pruned: "Pruned: stopped early by a search", finished: "Finished" };
+  const TITLES = { failed: "Failed", broken: "Cannot be read", interrupted: "Interrupted: they continue when the sweep is started again", running: "Running", missing: "Not started", pruned: "Pruned: stopped early by a search", finished: "Finished" };
 
   const state = (run) => (run.state === "absent" ? "missing" : run.state);
 
@@ -25,7 +25,7 @@ V.views = V.views || {};
       "div",
       { class: "tiles" },
       tile("finished", `${sweep.states.finished || 0} of ${wanted}`, V.count(sweep.rows.filter((row) => !row.quoted).length, "row")),
-      tile("running", V.whole(running.length), etas.length ? `the last is done in about ${V.duration(Math.max(...etas))}` : ""),
+      tile("running", V.whole(running.length), etas.length ? `the last ends in about ${V.duration(Math.max(...etas))}` : ""),
       tile("still to start or continue", V.whole(Math.max(left - trouble, 0))),
       tile("failed", V.whole(trouble)),
       tile("training time", V.duration(sum("seconds")), "all runs together"),
@@ -49,7 +49,7 @@ V.views = V.views || {};
   }
 
   function line(run) {
-    const log = run.log_tail[0] === run.reason ? run.log_tail.slice(1) : run.log_tail; // the reason stands above it
+    const log = run.log_tail[0] === run.reason ? run.log_tail.slice(1) : run.log_tail; // the reason is shown above it
     const open = log.length > 0;
     return [
       V.el(
@@ -75,7 +75,7 @@ V.views = V.views || {};
 
   function missing(sweep) {
     const texts = sweep.rows.filter((row) => row.counts.missing && !row.runs.some((run) => run.state === "absent")).map((row) => `${row.label} (${V.count(row.counts.missing, "seed")})`);
-    return texts.length ? V.el("section", {}, V.el("h3", { text: "Not begun" }), V.el("p", { text: texts.join(", ") })) : null;
+    return texts.length ? V.el("section", {}, V.el("h3", { text: "Not started" }), V.el("p", { text: texts.join(", ") })) : null;
   }
 
   function group(name, runs, sweep) {

@@ -1,5 +1,5 @@
 "use strict";
-/* Published beside measured, sortable; a row opens to what it changes. */
+/* The table, sortable; a click on a row shows what it changes. */
 window.V = window.V || {};
 V.views = V.views || {};
 
@@ -47,7 +47,7 @@ V.views = V.views || {};
     const found = row.delta[measure.key];
     if (!found) return row.not_tested ? V.el("span", { class: "soft", title: row.not_tested, text: "not tested" }) : row.isBase && !row.base ? V.el("span", { class: "soft", text: "base" }) : "";
     const better = V.better(measure, found.mean, 0);
-    const chance = V.known(row.p) ? `p ${V.p(row.p)}` : "one seed, chance in sentences only";
+    const chance = V.known(row.p) ? `p ${V.p(row.p)}` : "one seed, chance in test items only";
     const title = row.ci ? `${chance}, interval ${V.signed(row.ci[0])} to ${V.signed(row.ci[1])}` : row.not_tested;
     return V.el(
       "span",
