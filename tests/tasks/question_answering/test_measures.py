@@ -33,6 +33,13 @@ def test_scores_by_hand() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("key", "score"), [("mean_error", "test.error"), ("failed", "test.failed"), ("task_7", "test.task_7")]
+)
+def test_a_published_figure_has_the_convention_of_the_score_that_it_is_compared_with(key: str, score: str) -> None:
+    assert TASK.published(key).convention == TASK.measure(score).convention
+
+
 def test_a_task_fails_above_5_percent() -> None:
     at, above = np.zeros((1, 1000), dtype=bool), np.zeros((1, 1000), dtype=bool)
     at[0, :50], above[0, :51] = True, True

@@ -16,9 +16,9 @@ from variations.tasks.task import Task
 
 FAILED = 5.0
 """A task with a larger error, in percent, counts as failed (Weston et al. 2016)."""
-CONVENTION = "test questions answered wrong; the restart with the least training error"
+CONVENTION = "percentage of test questions answered incorrectly by the restart with the lowest training error"
 SCORES = {
-    "error": ("mean error %", "mean over tasks of the part of " + CONVENTION),
+    "error": ("mean error %", "mean over tasks of the " + CONVENTION),
     "failed": ("failed tasks", f"tasks with an error above {FAILED:g} %"),
     "error_of_restarts": ("mean error % of all restarts", "mean over tasks and restarts"),
     "error_sd": ("sd of restarts", "standard deviation over restarts of their mean error over tasks"),
@@ -87,7 +87,7 @@ class Measures(Task):
         if key not in PUBLISHED:
             return super().published(key)
         score, label = PUBLISHED[key]
-        return Published(key, label, "the test questions of bAbI 1.2", CONVENTION, (f"test.{score}",))
+        return Published(key, label, "the test questions of bAbI 1.2", SCORES[score][1], (f"test.{score}",))
 
     def data_name(self, config: Mapping[str, Any]) -> str:
         """`babi 1k`, `babi_toy`."""
