@@ -21,8 +21,8 @@ def score(config: ScoreConfig) -> None:
     """Print every score of stored hypotheses, each with its convention.
 
     The ladder: sacreBLEU with its signature, tokenised and compound-split BLEU, chrF, GLEU, exact match, and a run's
-    own perplexity. Text is detokenised, one sentence a line. Faulty keys or files are named, with exit code 2.
-    With task=parsing: EVALB's report on bracketed trees, one a line.
+    own perplexity. Text is detokenised, one sentence per line. Faulty keys or files are named, with exit code 2.
+    With task=parsing: EVALB's report on bracketed trees, one per line.
     """
     found = named(config.kind or of_run(config, "task") or DEFAULT).score(config)
     if config.format == "json":
@@ -39,7 +39,7 @@ main = command(
     examples={
         "run=runs/quickstart/transformer/seed1": "the test set of a run",
         "run=runs/quickstart/transformer/seed1 set=dev": "another of its sets",
-        "hyp=out.txt ref=test.de src=test.en": "files, one sentence a line",
+        "hyp=out.txt ref=test.de src=test.en": "files, one sentence per line",
         "hyp=out.txt ref=test.fr lang=fr format=json": "one JSON document",
         "task=parsing hyp=parsed.txt ref=gold.txt": "trees, scored as EVALB does",
     },

@@ -30,6 +30,6 @@ main = command(
         "--multirun sweep=quickstart": "a whole table",
         "--multirun sweep=quickstart rows=[uniform] seeds=[1,2]": "",
         "--multirun model=transformer,weighted size=tiny,small": "",
-        "model=weighted debug=limit": "the whole path in twenty steps",
+        "model=weighted debug=limit": "a complete run in twenty steps",
     },
 )

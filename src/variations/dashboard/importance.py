@@ -157,7 +157,7 @@ def _method(runs: int, table: payload.Table) -> str:
         return text
     return (
         f"{text} Numbers with more than {MANY} values are grouped into thirds. A search chooses values by earlier "
-        "scores, so its trials are not an even sample of the space."
+        "scores, so its trials are not a uniform sample of the space."
     )
 
 

@@ -1,8 +1,8 @@
-"""What was read of a run store, kept in the user's cache folder from one start of the dashboard to the next.
+"""A cache of what was read from a run store, in the user's cache folder, for the next start of the dashboard.
 
-Values stand by their names in an SQLite file, each with a checksum and a mark of the code that made it: one that is
-damaged, or was made by other code, is not there. Whether a value is that of the files as they are now is for the reader
-to check. The file may be deleted at any time: a damaged one is, and where none can be, nothing is kept.
+Values are stored by name in an SQLite file, each with a checksum and a mark of the code that made it: a value that is
+damaged, or was made by other code, counts as missing. The reader must check whether a value is still that of the files.
+The file may be deleted at any time: a damaged one is deleted, and if it cannot be written, nothing is cached.
 """
 
 import json
@@ -28,14 +28,14 @@ FOR_NOW = (
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_READONLY,
 )
-"""Refusals after which the file is left as it is; after any other it is deleted."""
+"""Errors after which the file is left as it is; after any other error it is deleted."""
 
 
 class Memory:
     """Values by name. Several processes may use one file."""
 
     def __init__(self, path: Path | None) -> None:
-        """Keep values in the file `path`; with None nothing is kept."""
+        """Store values in the file `path`; with None, nothing is stored."""
         self.path = path
 
     @classmethod
@@ -53,7 +53,7 @@ class Memory:
         return {name[len(start) :]: kept for name, value in values if (kept := _unpacked(name, value)) is not None}
 
     def save(self, values: Mapping[str, Any], gone: Iterable[str] = ()) -> bool:
-        """Keep `values`, as far as JSON can say them, and forget those named in `gone`; False if that cannot be now."""
+        """Store those of `values` that JSON can represent, and delete those named in `gone`; False if that failed."""
 
         def write(file: sqlite3.Connection) -> bool:
             packed = [(os.fsencode(name), data) for name, value in values.items() if (data := _packed(name, value))]
@@ -64,12 +64,12 @@ class Memory:
         return self._with(write, False)
 
     def _with(self, work: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
-        """What `work` returns, in one transaction; `otherwise` where the file cannot be used."""
+        """The result of `work`, in one transaction; `otherwise` if the file cannot be used."""
         if self.path is None:
             return otherwise
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # configurations may hold what is private
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # configurations may contain private data
             with closing(sqlite3.connect(self.path, timeout=PATIENCE)) as file, file:
                 file.execute("PRAGMA synchronous=OFF")  # what a power cut damages is read again
                 file.execute("CREATE TABLE IF NOT EXISTS known (name BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID")
@@ -85,7 +85,7 @@ class Memory:
 
 
 def _packed(name: str, value: Any) -> bytes | None:
-    """A value in JSON; None where that would say something else."""
+    """A value in JSON; None if JSON cannot represent it exactly."""
     try:
         text = json.dumps([code(), name, value])
         return zlib.compress(text.encode(), 1) if json.loads(text)[2] == value else None  # with a checksum

@@ -1,10 +1,10 @@
 """The dashboard's view of the run store: found by walking, known by identifier, reread only if a file has changed.
 
 A page asks for runs by identifier, and an identifier is looked up among those that the walk has found. No path is ever
-made of what a page sent, and the walk follows no links, so nothing outside the store can be reached.
+built from what a page sent, and the walk follows no links, so nothing outside the store can be reached.
 
-What was read of a run that has ended is kept for as long as its files keep their times, also from one start to the
-next (`memory.py`). Whether a run is alive is asked anew each time.
+What was read from a run that has ended is cached until the times of its files change, also for later starts
+(`memory.py`). Whether a run is alive is always checked.
 """
 
 import hashlib
@@ -24,9 +24,9 @@ from variations.system.errors import UserError
 from variations.tables.collect import NO_RESULT, Stored, misfit
 
 FRESH = 0.5
-"""Seconds for which a look is reused."""
+"""Seconds for which a scan is reused."""
 SEEN = "seen"
-"""Name under which `memory` has what the walk saw."""
+"""Name under which `memory` stores what the walk saw."""
 SHARE = 0.005
 """The share of a core for thorough scans, and again for quick ones. In a large store they become less frequent."""
 
@@ -87,7 +87,7 @@ class Store:
 
     Args:
         root: The run store.
-        cache_folder: Where what was read is kept for the next start; None: nowhere.
+        cache_folder: Folder of the cache for later starts; None: no cache.
     """
 
     def __init__(self, root: Path | str, cache_folder: Path | None = None) -> None:
@@ -120,7 +120,7 @@ class Store:
         return known[identifier] if identifier in known else self.snapshot(fresh=True).runs[identifier]
 
     def sweep(self, name: str) -> list[Found]:
-        """The runs of a sweep. Raises KeyError where there are none."""
+        """The runs of a sweep. Raises KeyError if there are none."""
         known = self.snapshot().sweeps
         return known[name] if name in known else self.snapshot(fresh=True).sweeps[name]
 
@@ -151,7 +151,7 @@ class Store:
             return list(zip(steps, values, strict=True))
 
     def keep(self) -> None:
-        """Let `memory` have what was read of runs that have ended."""
+        """Store in `memory` what was read from runs that have ended."""
         with self._lock:
             new = [(run, facts) for run, facts in self._facts.values() if facts.new and run.ended and run.settled]
             if new and self.memory.save({_name(run.id): [run.stamp, facts.plain()] for run, facts in new}):
@@ -159,7 +159,7 @@ class Store:
                     facts.new = False
 
     def _of(self, run: Found) -> Facts:
-        """The facts of a run, for as long as none of its files changes."""
+        """The facts of a run, read again if one of its files has changed."""
         known = self._facts.get(run.id)
         if known is None or known[0] != run:
             if run.sweep not in self._recalled:

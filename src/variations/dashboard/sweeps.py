@@ -163,7 +163,7 @@ def _frozen(store: Store, name: str, runs: list[Found]) -> SweepConfig | None:
 
 
 def _table(definition: SweepDefinition, store: Store, settings: SignificanceConfig) -> Table:
-    """The table; of runs outside a sweep, seeds that were never asked for are no gaps."""
+    """The table; for runs outside a sweep, seeds that were never requested do not count as missing."""
     table = build(definition, store.root, settings, _reader(store, definition.name))
     if definition.name == SINGLE:
         for line in table.lines:
@@ -172,7 +172,7 @@ def _table(definition: SweepDefinition, store: Store, settings: SignificanceConf
 
 
 def _reader(store: Store, name: str) -> Reader:
-    """Knows the runs of a sweep as they were found; asks the disk where a row has none, or what is none."""
+    """Reads the runs of a sweep as the walk found them; other rows, and folders with a fault, from the disk."""
     known = {run.path: run for run in store.sweep(name)}
     families: dict[str, list[Found]] = {}
     for run in sorted(known.values(), key=lambda run: run.folder.attempt):

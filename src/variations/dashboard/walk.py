@@ -1,9 +1,9 @@
 """Repeated scans of a store for its runs, which do not reread what has not changed since the last scan.
 
-A folder in which nothing was made, replaced or removed keeps its time of modification. So a quick look asks each folder
-of folders for its time, and looks into the runs that are not finished: a finished run changes no more. A thorough look
-also asks each file of the finished runs, and so sees what was added or edited by hand. The first look is thorough; it
-may begin with what an earlier walk had found.
+A folder in which nothing was created, replaced or removed keeps its modification time. A quick scan therefore checks
+the times of folders that contain folders, and the files of unfinished runs: a finished run no longer changes. A
+thorough scan also checks each file of the finished runs, and so finds what was added or edited by hand. The first scan
+is thorough; it may start from what an earlier walk has found.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ class Found:
     changed: float = 0.0
     """Time at which status.json was written, in seconds."""
     settled: bool = False
-    """Whether whatever changes in a watched file will show in its times: none has changed just now."""
+    """Whether any further change of a watched file will change its times: none was changed just now."""
 
     @cached_property
     def folder(self) -> RunFolder:
@@ -81,14 +81,14 @@ def sweep_of(run: str) -> str:
 
 
 Times = tuple[Any, ...]
-"""Of each watched file of a run its name, times of modification and of change (in nanoseconds), size and inode."""
+"""For each watched file of a run: name, mtime and ctime in nanoseconds, size, inode."""
 EACH = 5
 """Entries of Times for a file."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A folder as it was found by a scan."""
+    """A folder as found by a scan."""
 
     modified: int
     """Its modification time in nanoseconds; 0: too recent to be reliable."""
@@ -97,14 +97,14 @@ class Seen:
     run: Found | None = None
     times: Times = ()
     broken: tuple[tuple[str, str], ...] = ()
-    """Folders that look like runs but are not, each as path below the root and reason."""
+    """Folders that look like runs but are not: path below the root, and the reason."""
 
 
 class Walk:
     """The runs below a root. No link is followed."""
 
     def __init__(self, root: Path, kept: Mapping[str, Any] | None = None) -> None:
-        """Begin with what `keep` gave after an earlier walk, by run; each is checked in the first look."""
+        """Start with what `keep` returned after an earlier walk, by run; each is checked in the first scan."""
         self.root = root
         self._seen: dict[str, Seen] = {}
         for name, (modified, state, *times) in (kept or {}).items():
@@ -114,7 +114,7 @@ class Walk:
             )
 
     def keep(self) -> dict[str, Any]:
-        """Of each run whose state follows from its files alone, what was seen of it, as plain data."""
+        """What was seen of each run whose state follows from its files alone, as plain data."""
         return {
             name: [seen.modified, seen.run.state, *seen.times]
             for name, seen in self._seen.items()
@@ -221,7 +221,7 @@ def _seen(run: Found, modified: int, times: Times) -> Seen:
 
 
 def _times(path: str, names: Sequence[str]) -> Times:
-    """The times of each file that is there and regular."""
+    """The times of each existing regular file."""
     found: list[Any] = []
     for name in names:
         try:

@@ -6,7 +6,7 @@ from variations.dashboard.payload.sweeps import Broken
 
 
 class Setting(TypedDict):
-    """A key with one value for each run, where they are not all equal; null where a run has no such key."""
+    """A key with one value for each run, if they are not all equal; null for a run without this key."""
 
     key: str
     values: list[Any]
@@ -16,7 +16,7 @@ class Sample(TypedDict):
     """A sentence of the test set; `score` is its chrF."""
 
     index: int
-    """From 0."""
+    """Counted from 0."""
     source: str
     reference: str
     hypothesis: str
@@ -24,7 +24,7 @@ class Sample(TypedDict):
 
 
 class Run(TypedDict):
-    """All that is known of a run."""
+    """Everything known about a run."""
 
     id: str
     sweep: str
@@ -78,13 +78,13 @@ class Score(TypedDict):
     values: list[float | None]
     difference: list[float | None]
     ci: list[list[float] | None]
-    """[low, high] at 95 %, paired bootstrap over sentences; null where the score is not tested (only BLEU is)."""
+    """[low, high] at 95 %, paired bootstrap over sentences; null if the score is not tested (only BLEU is)."""
     p: list[float | None]
     higher_is_better: bool
 
 
 class ComparedRun(TypedDict):
-    """A run that is compared, in the order asked for."""
+    """A run that is compared, in the requested order."""
 
     id: str
     label: str
@@ -94,7 +94,7 @@ class ComparedRun(TypedDict):
 
 
 class Sentence(TypedDict):
-    """A sentence of the test set under all runs; `scores` are its chrF. null for a run that cannot be compared."""
+    """A test sentence with the outputs of all runs and their chrF; null for a run that cannot be compared."""
 
     index: int
     source: str
@@ -102,7 +102,7 @@ class Sentence(TypedDict):
     hypotheses: list[str | None]
     scores: list[float | None]
     difference: float
-    """Of the score that is farthest from the first run's: positive where the other is better."""
+    """The largest difference from the first run's score; positive if the other run is better."""
 
 
 class Compare(TypedDict):
@@ -110,7 +110,7 @@ class Compare(TypedDict):
 
     runs: list[ComparedRun]
     config: list[Setting]
-    """Only keys whose values differ; places and names left out."""
+    """Only keys whose values differ, without paths and names."""
     environment: list[Setting]
     scores: list[Score]
     sentences: list[Sentence]
@@ -137,7 +137,7 @@ class DeadBranch(TypedDict):
 
     layer: str
     branch: int
-    """From 0."""
+    """Counted from 0."""
     weight: str
     """`kappa`, `alpha`, or `both`."""
 
@@ -173,7 +173,7 @@ class AttentionLayer(TypedDict):
 
 
 class AttentionSentence(TypedDict):
-    """Attention maps of one dev sentence and the run's translation of it."""
+    """Attention maps of one sentence and the run's output for it."""
 
     source: str
     target: str
@@ -185,7 +185,7 @@ class AttentionSentence(TypedDict):
 
 
 class AttentionWords(TypedDict):
-    """What another task than translation calls the two texts of an item and the two axes of its heat map."""
+    """Names of the two texts of an item and the two axes of its heat map, for tasks other than translation."""
 
     source: str
     target: str
@@ -208,14 +208,14 @@ class Drawing(TypedDict):
     """A tested item, drawn."""
 
     line: int
-    """In its set, from 1."""
+    """Number in its set, counted from 1."""
     title: str
     svg: str
-    """The page treats it as hostile: it takes over only known elements and attributes."""
+    """The page does not trust it: it copies only known elements and attributes."""
 
 
 class Drawings(TypedDict):
-    """Tested items of a run: at most 20 that tell much."""
+    """Tested items of a run: at most 20 informative ones."""
 
     id: str
     drawn: str

@@ -28,7 +28,7 @@ class SweepEntry(TypedDict):
     """Rows that have runs."""
     runs: int
     states: dict[str, int]
-    """How many runs are running, finished, failed, interrupted, absent (made, not begun) or broken."""
+    """How many runs are running, finished, failed, interrupted, absent (created, not started) or broken."""
     revision: str
     """Changes when a run of this sweep has changed."""
 
@@ -45,7 +45,7 @@ class Index(TypedDict):
     live: bool
     """False in an exported file."""
     sweep: str | None
-    """The sweep to open first, where the command named one."""
+    """The sweep to open first, if the command named one."""
 
 
 class Cell(TypedDict):
@@ -65,12 +65,12 @@ class Column(TypedDict):
     """`group`, `row`, `parameters`, `published.<key>`, `published_delta.<key>`, a measure, `delta`, `ci`, `p`, …"""
     title: str
     right: bool
-    """Whether cells are set to the right, as numbers are."""
+    """Whether cells are right-aligned, as numbers are."""
     marks: list[str]
     rank: int
     """On a narrow screen, leave out the columns of the highest rank first; never those of rank 0."""
     higher_is_better: bool | None
-    """null where neither is better."""
+    """null if neither is better."""
 
 
 class Figure(TypedDict):
@@ -95,7 +95,7 @@ class Mean(TypedDict):
 
 
 class Change(TypedDict):
-    """A key that a row changes in its base row."""
+    """A key in which a row differs from its base row."""
 
     key: str
     symbol: str
@@ -119,17 +119,17 @@ class Row(TypedDict):
     cells: list[Cell]
     """One for each of `Table.columns`."""
     changes: list[str]
-    """`heads 8→16`, …; empty for a base row and where there is no run to read it from."""
+    """`heads 8→16`, …; empty for a base row, and for a row without a run to read it from."""
     changed_keys: list[Change]
     published: dict[Key, Figure]
     measured: dict[Key, Mean]
     delta: dict[Key, Mean]
     """Difference from the base row over the seeds both have."""
     ci: list[float] | None
-    """[low, high] of the difference in the sweep's metric; null where not tested (yet)."""
+    """[low, high] of the difference in the sweep's metric; null if not tested (yet)."""
     p: float | None
     significant: bool | None
-    """null where not tested (yet)."""
+    """null if not tested (yet)."""
     marks: list[str]
     """`*`: significant, chance in seeds and in sentences; else empty."""
     not_tested: str | None
@@ -150,7 +150,7 @@ class Row(TypedDict):
 
 
 class Note(TypedDict):
-    """What a mark says."""
+    """The meaning of a mark."""
 
     mark: str
     text: str
@@ -173,7 +173,7 @@ class VariedKey(TypedDict):
     symbol: str
     """`heads`, as in the papers' tables."""
     values: list[Any]
-    """One for each of `Table.rows`; null where a row has no run, or the key has no effect on it."""
+    """One for each of `Table.rows`; null if the row has no run, or the key has no effect on it."""
 
 
 class Table(TypedDict):
@@ -192,9 +192,9 @@ class Table(TypedDict):
     """Data, recipe, conventions, tests: one sentence each."""
     missing: list[str]
     level: float
-    """Of the confidence intervals: 0.95."""
+    """Confidence level of the intervals: 0.95."""
     tested: bool
-    """Whether significance is in this answer; if not, ask again with ?significance=1."""
+    """Whether this answer contains the tests of significance; if not, request it with ?significance=1."""
 
 
 class RunEntry(TypedDict):
@@ -208,13 +208,13 @@ class RunEntry(TypedDict):
     latest: bool
     """Whether the table reads this attempt of its seed."""
     state: str
-    """running, finished, failed, interrupted, absent (made, not begun) or broken (cannot be read)."""
+    """running, finished, failed, interrupted, absent (created, not started) or broken (cannot be read)."""
     reason: str | None
     """Why it failed or cannot be read."""
     step: int | None
     max_steps: int | None
     eta_seconds: float | None
-    """Training time left at the pace so far; null unless running."""
+    """Remaining training time at the current pace; null unless running."""
     seconds: float | None
     """Training time so far."""
     score: float | None
@@ -228,10 +228,10 @@ class RunEntry(TypedDict):
     updated: str | None
     host: str | None
     log_tail: list[str]
-    """Last lines of what went wrong; empty unless failed, interrupted or broken."""
+    """Last lines of the error; empty unless failed, interrupted or broken."""
     color_index: int
     branched: bool
-    """Whether κ and α were recorded: the view of branches has something to show."""
+    """Whether κ and α were recorded: the branches view has something to show."""
     attention: bool
     """Whether attention maps are stored."""
     drawings: bool
@@ -242,7 +242,7 @@ class RunEntry(TypedDict):
 
 
 class Agreement(TypedDict):
-    """Do published and measured differences rank the rows alike? Spearman's ρ, null where it is not defined."""
+    """Do published and measured differences rank the rows alike? Spearman's ρ, null if it is not defined."""
 
     published: Key
     measure: Key
@@ -258,7 +258,7 @@ class Sweep(TypedDict):
     title: str
     revision: str
     table: Table | None
-    """null where no row could be read."""
+    """null if no row could be read."""
     fault: str | None
     """Why there is no table."""
     runs: list[RunEntry]
@@ -270,14 +270,14 @@ class Sweep(TypedDict):
 
 
 class Effect(TypedDict):
-    """How much one key matters; several where they always changed together."""
+    """The importance of one key, or of several that always changed together."""
 
     keys: list[str]
     share: float | None
     """ω²: its share of the variance of the scores, from 0 to 1; null where other keys decide its values."""
     p: float | None
     groups: int
-    """Values that were compared, or thirds where it has many."""
+    """The values that were compared, or thirds if there are many."""
 
 
 class Importance(TypedDict):
