@@ -5,7 +5,7 @@
 #   docker run --rm --entrypoint python --volume "$PWD/runs:/app/runs" variations src/table.py sweep=quickstart
 FROM python:3.11-slim-bookworm
 
-# torch.compile builds small C files when a model first runs; git is asked for the state of a mounted checkout.
+# torch.compile compiles small C files when a model first runs; git records the state of a mounted checkout.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends gcc libc6-dev git \
     && rm -rf /var/lib/apt/lists/*
@@ -21,7 +21,7 @@ ENV PATH="/app/.venv/bin:$PATH" \
     NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
 
-# What is installed changes seldom and the code often: the packages are a layer of their own, with an empty package in place of the code.
+# Dependencies change rarely and the code often, so they are a separate layer, built with an empty package in place of the code.
 RUN python -m venv .venv
 COPY --chown=variations:variations pyproject.toml constraints.txt README.md LICENSE ./
 RUN mkdir -p src/variations && touch src/variations/__init__.py

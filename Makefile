@@ -1,4 +1,4 @@
-# What one types: `make help`. Every target works from elsewhere too: `make -C path/to/here demo`.
+# `make help` lists the targets. They also work from other folders: `make -C path/to/here demo`.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -6,12 +6,12 @@ SHELL := /bin/bash
 
 VENV := .venv
 PY := $(VENV)/bin/python
-# The interpreter that the environment is made with: the first of these that will do, or `make setup PYTHON=/path/to/python`.
+# The interpreter for the environment: the first suitable one of these, or `make setup PYTHON=/path/to/python`.
 PYTHON :=
 PYTHONS := $(or $(PYTHON),python3.11 python3.12 python3)
 SUITABLE := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))
 INSTALL := $(PY) -m pip install --no-input --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-# Processes of the test suite, and further arguments for it: `make test WORKERS=8 ARGS='tests/models -k causal'`.
+# Number of processes of the test suite, and further arguments for it: `make test WORKERS=8 ARGS='tests/models -k causal'`.
 WORKERS := 2
 ARGS :=
 
@@ -20,9 +20,9 @@ ARGS :=
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
-# The stamp holds what was installed, so that a touched file, another branch and back, or a second `make` costs nothing, and
-# a changed pin or a moved checkout is noticed. The stamp is the last thing written. `.unfinished` survives an interrupted
-# installation, whose packages may be there by halves: the next `make setup` then starts afresh (from pip's cache).
+# The stamp records what was installed, so that a touched file, a switch of branches and back, or a second `make` costs
+# nothing, and a changed pin or a moved checkout is noticed. It is written last. `.unfinished` remains after an interrupted
+# installation, whose packages may be incomplete: the next `make setup` then starts over (from pip's cache).
 setup:  ## make .venv and install everything, if pyproject.toml or constraints.txt changed
 	@set -euo pipefail; \
 	wanted="$$(pwd) $$(cat pyproject.toml constraints.txt | cksum)"; \
@@ -42,7 +42,7 @@ setup:  ## make .venv and install everything, if pyproject.toml or constraints.t
 	fi; \
 	rm -f $(VENV)/.installed; \
 	touch $(VENV)/.unfinished; \
-	echo "Installing variations and its dependencies into $(VENV); the first time this takes some minutes"; \
+	echo "Installing variations and its dependencies into $(VENV); the first time, this takes some minutes"; \
 	if [ "$$(uname)" = Linux ] && ! command -v nvidia-smi >/dev/null && [ -z "$${PIP_EXTRA_INDEX_URL:-}$${PIP_INDEX_URL:-}" ]; then \
 	  echo "No GPU was found here. To save gigabytes, install torch's CPU build: stop this with Ctrl-C, set PIP_EXTRA_INDEX_URL"; \
 	  echo "to the CPU index that https://pytorch.org/get-started/locally names, and type the same command again."; \
@@ -56,7 +56,7 @@ docs: setup  ## build the documentation as a site in build/site
 	@NO_MKDOCS_2_WARNING=true $(PY) -m mkdocs build --quiet --strict
 	@echo "build/site/index.html"
 
-demo: setup  ## train two models that differ in one thing, print their table, write the HTML report (some 5 minutes on 2 cores)
+demo: setup  ## train two models that differ in one thing, print their table, write its HTML report (some 5 minutes on 2 cores)
 	@echo "Does a Transformer need sinusoidal positions, or may it learn them? Two models of 1M parameters are trained side by"
 	@echo "side on 20,000 English-German sentence pairs. Ctrl-C is safe: the same command continues."
 	@$(PY) src/train.py --multirun sweep=demo
@@ -71,8 +71,8 @@ demo: setup  ## train two models that differ in one thing, print their table, wr
 	@echo "  $(PY) src/dashboard.py sweep=demo"
 	@echo "  $(PY) src/new.py heads one_head"
 
-# A file's tests stay in one process (loadfile), so that a model trained once for a file is trained once; tests/conftest.py
-# says which file comes first.
+# A file's tests stay in one process (loadfile), so that a model that they share is trained only once; tests/conftest.py
+# decides which file comes first.
 PYTEST = $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 test: setup  ## the whole test suite
 	@$(PYTEST) -m 'not exhaustive' $(ARGS)
@@ -84,14 +84,14 @@ torture: setup  ## kill runs and preparation, cut the power, fail each write, si
 	@$(PY) tests/torture.py --kills 50
 	@VARIATIONS_TEST_FORK=0 $(PYTEST) -m exhaustive $(ARGS)
 
-bench: setup  ## time training and decoding beside the peers, in turn (some 25 minutes on a machine that does nothing else)
+bench: setup  ## time training and decoding, in turn with other tools (some 25 minutes on an otherwise idle machine)
 	@test -e build/peers/.installed || { \
 	  $(PY) -m venv --clear build/peers && \
 	  build/peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/speed/requirements.txt && \
 	  touch build/peers/.installed; }
 	@$(PY) benchmarks/bench.py --peers build/peers/bin/python --output docs/results/bench.md $(ARGS)
 
-results: setup  ## write docs/claims.md, the tables of docs/results and the README's table again from the run records
+results: setup  ## rebuild docs/claims.md, the tables of docs/results and the README's table from the run records
 	@$(PY) src/claims.py out=docs/claims.md
 	@for sweep in $$(ls records 2>/dev/null); do \
 	  $(PY) src/table.py sweep=$$sweep runs=records format=markdown out=docs/results/$$sweep.md; \
@@ -105,12 +105,12 @@ lint: setup  ## style, formatting, types, and which package may import which
 	@$(PY) -m mypy
 	@$(VENV)/bin/lint-imports
 
-format: setup  ## let ruff format the code and mend what it can
+format: setup  ## let ruff format the code and fix what it can
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
 
-# In an environment of its own, without the present pins: the newest versions that pyproject.toml allows.
-constraints: setup  ## write constraints.txt anew
+# In a separate environment without the current pins: the newest versions that pyproject.toml allows.
+constraints: setup  ## update constraints.txt
 	@rm -rf build/constraints
 	@$(PY) -m venv build/constraints
 	@build/constraints/bin/python -m pip install --no-input --disable-pip-version-check --quiet --editable '.[dev]'
@@ -120,7 +120,7 @@ constraints: setup  ## write constraints.txt anew
 	  echo "# torch's CUDA build brings packages of its own, which are not repeated here."; \
 	  build/constraints/bin/python -m pip freeze --all --exclude-editable | grep -v "^pip==" | sed -E 's/^([^ ]+==[^+ ]+)\+[^ ]+$$/\1/' | LC_ALL=C sort -f; \
 	} >build/constraints.txt
-	@if grep -vE '^(#.*|[A-Za-z0-9._-]+==[A-Za-z0-9.]+)$$' build/constraints.txt; then echo "The lines above are no plain pins; constraints.txt is unchanged." >&2; exit 1; fi
+	@if grep -vE '^(#.*|[A-Za-z0-9._-]+==[A-Za-z0-9.]+)$$' build/constraints.txt; then echo "The lines above are not plain pins; constraints.txt is unchanged." >&2; exit 1; fi
 	@mv -f build/constraints.txt constraints.txt
 	@rm -rf build/constraints
 
