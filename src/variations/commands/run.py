@@ -116,7 +116,7 @@ def _refuse_what_has_changed(config: RunConfig, folder: RunFolder, *, told: bool
     """Check that a run continues with its own inputs and checkpoints; writes nothing, unless a sweep is `told`."""
     try:
         if folder.begun() and (changed := named(config.task).changed_inputs(config, folder)):
-            raise UserError(f"{folder.path} cannot go on: {' '.join(changed)}")
+            raise UserError(f"{folder.path} cannot continue: {' '.join(changed)}")
         folder.refuse_lost_checkpoints()
     except UserError as error:
         if told:

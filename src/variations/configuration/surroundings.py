@@ -28,7 +28,7 @@ def _devices(config: RunConfig) -> list[str]:
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if count == 0:
         return [
-            "trainer.accelerator=gpu: torch finds no GPU on this machine. Use trainer=cpu, or add to trainer=ddp "
+            "trainer.accelerator=gpu: torch finds no GPU on this machine. Use trainer=cpu, or with trainer=ddp add "
             "trainer.accelerator=cpu."
         ]
     if config.trainer.devices > count:

@@ -186,7 +186,7 @@ class Step(pl.LightningModule):
         if state["shares"] != self._shares():
             raise UserError(
                 f"the checkpoint was written with {_words(state['shares'])}, now there are {_words(self._shares())}: "
-                "places in the data cannot be carried over, so continue with the former trainer.devices, "
+                "positions in the data cannot be carried over, so continue with the former trainer.devices, "
                 "trainer.nodes, batch size and data, or train under another name."
             )
         self.budget.load(state["budget"])
