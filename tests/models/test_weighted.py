@@ -15,6 +15,7 @@ from variations.models.transformer.branch_weights import BranchWeights
 from variations.models.transformer.branched import ComposedBranches, ComposedOwnBranches, LiteralBranches
 from variations.models.transformer.branched import build as build_branched
 from variations.models.transformer.feed_forward import FeedForward
+from variations.models.transformer.weighted import Branched
 from variations.tasks.translation.config import TranslationConfig
 
 D, F_WIDTH, M, TOKENS = 24, 32, 4, 11
@@ -272,6 +273,21 @@ def test_rescale_multiplies_the_sum(rescale, factor):
     plain, scaled = sub_layer(BranchConfig()), sub_layer(BranchConfig(rescale=rescale))
     heads, x, _ = inputs(torch.float64)
     torch.testing.assert_close(scaled(heads, x), factor * plain(heads, x), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("residual", RESIDUALS)
+def test_a_residual_around_the_sum_is_only_where_the_choice_says_outer(residual):
+    """LN(x + drop(sum over branches)), or LN(drop(sum)) where each branch has its own residual or there is none."""
+    torch.manual_seed(6)
+    config = ModelConfig(d_model=D, d_ff=F_WIDTH, h=4)
+    branch = BranchConfig(residual=residual)
+    layer = Branched(config, branch, Reference(), BranchWeights(branch, M)).double().eval()
+    perturb(layer)
+    x, heads = torch.randn(3, TOKENS, D).double(), torch.randn(3, M, TOKENS, D // 4).double()
+    total = layer.feed_forward(heads, x) + (x if residual.startswith("outer") else 0)
+    norm = layer.residual.norm
+    expected = F.layer_norm(total, (D,), norm.weight, norm.bias, config.norm_eps)
+    torch.testing.assert_close(layer(x, lambda _: heads), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_inner_norm_stands_between_the_projection_and_the_ffn():

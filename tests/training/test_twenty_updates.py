@@ -6,6 +6,7 @@ and the new weights.
 
 import math
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from variations.tasks.translation.data.module import TranslationData
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
 from variations.training.step import Step
@@ -141,3 +143,26 @@ def test_twenty_updates_are_those_of_plain_torch(small: Any, made: Any, monkeypa
         copied(trained.step.model).named_parameters(), plain.named_parameters(), strict=True
     ):
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def test_the_last_batch_of_an_epoch_makes_an_update_although_the_update_is_not_full(small: Any, made: Any) -> None:
+    words = ("trainer.tokens_per_batch=100", "model.N=1", "trainer.val_every=1000")
+    data = TranslationData(small(*words))
+    data.setup()
+    updates, rest = divmod(data.batches(), data.accumulate)
+    assert rest, "the epoch must end amid an update"
+    folder = made(config := small(*words, f"trainer.max_steps={updates + 2}"), "epoch")
+    fit(config, folder, Interrupt())
+    assert [line["epoch"] for line in folder.read_metrics() if "train/loss" in line] == [0] * (updates + 1) + [1]
+
+
+@pytest.mark.parametrize("devices", [2, 3])
+def test_devices_draw_the_random_numbers_that_one_device_draws_for_the_same_batches(devices: int) -> None:
+    def seed(place: int, rank: int, world: int) -> int:
+        trainer, config = SimpleNamespace(world_size=world), SimpleNamespace(seed=1)
+        step = SimpleNamespace(trainer=trainer, global_rank=rank, config=config, current_epoch=2)
+        return Step.seed(step, place)  # type: ignore[arg-type]
+
+    alone = [seed(place, 0, 1) for place in range(12)]
+    assert len(set(alone)) == 12
+    assert [seed(place // devices, place % devices, devices) for place in range(12)] == alone
