@@ -1,8 +1,8 @@
-"""`make bench`: our training and decoding beside the peers', in turn, from one run.
+"""`make bench`: our training and decoding compared with the peers', in turn, in one run.
 
-Each round starts every contestant once, as a process of its own, on the same batches; a busy or throttled machine so
-slows all of them, and what counts is the ratio within a round. Ours is the real `train.py`: its clock is read from
-the run's own `metrics.jsonl`, and it is ended when the last timed step is there.
+Each round starts every contestant once, in its own process, on the same batches, so that a busy or throttled machine
+slows all of them; what counts is the ratio within a round. Ours is the real `train.py`: its times are read from the
+run's own `metrics.jsonl`, and it is stopped after the last timed step.
 """
 
 import argparse
@@ -31,14 +31,14 @@ from workloads import load as load_batches
 
 SPEED = ROOT / "benchmarks" / "speed"
 VALIDATING = ("trainer.val_every=4", "trainer.val_bleu=0", "trainer.checkpoint_every=4")
-"""Far more often than anyone would: shows what one validation of 500 pairs and one checkpoint cost."""
+"""Far more often than usual, to show the cost of one validation of 500 pairs and one checkpoint."""
 PATIENCE = 900.0
-"""Seconds after which a contestant is given up."""
+"""Seconds after which a contestant is stopped."""
 
 
 @dataclass
 class Outcome:
-    """What one process of a training contestant did."""
+    """The result of one process of a training contestant."""
 
     seconds: list[float]
     target_tokens: list[int]
@@ -51,7 +51,7 @@ class Outcome:
 
     @property
     def rate(self) -> float:
-        """Target tokens a second."""
+        """Target tokens per second."""
         return sum(self.target_tokens) / sum(self.seconds)
 
 
@@ -63,9 +63,9 @@ class Contestant:
     precision: str
     run: Callable[[Workload, Path], Outcome]
     unmodified: bool = False
-    """A peer as its users have it: what ours is compared with."""
+    """A peer without our changes: ours is compared with it."""
     only: tuple[str, ...] = ()
-    """Workloads it takes part in; none: all."""
+    """Its workloads; empty: all."""
     found: dict[str, list[Outcome]] = field(default_factory=dict)
 
 
@@ -90,7 +90,7 @@ def script(python: Path, name: str, *arguments: str) -> Callable[[Workload, Path
 
 
 def finished(command: Sequence[str], env: dict[str, str]) -> tuple[dict[str, Any], int]:
-    """Run a process to its end: the JSON of its last line, and its peak resident bytes.
+    """Run a process to its end: returns the JSON of its last line, and its peak resident bytes.
 
     Raises:
         SystemExit: It failed; its last lines are shown.
@@ -140,7 +140,7 @@ def trained(precision: str, logger: str, *more: str, preload: str = "") -> Calla
 
 
 def watched(process: "subprocess.Popen[bytes]", path: Path, last: int, start: float) -> tuple[float, list[Any]]:
-    """Wait for the line of step `last`: seconds until the first step was done, and all lines; none if it died."""
+    """Wait for the line of step `last`: returns seconds to the first step's end, and all lines; none if it died."""
     first = 0.0
     while process.poll() is None and time.monotonic() - start < PATIENCE:
         text = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -153,7 +153,7 @@ def watched(process: "subprocess.Popen[bytes]", path: Path, last: int, start: fl
 
 
 def contestants(peers: Path | None) -> list[Contestant]:
-    """Who takes part: ours, and the peers if their environment is there."""
+    """The contestants: ours, and the peers if their environment exists."""
     ours = Path(sys.executable)
     found = [
         Contestant("ours: train.py", "fp32", trained("32-true", "wandb")),
@@ -215,7 +215,7 @@ def training_table(w: Workload, players: Sequence[Contestant], ceiling: dict[str
 
 
 def decoders(peers: Path | None) -> dict[str, list[str]]:
-    """Who translates W3."""
+    """The contestants of W3."""
     found = {
         "ours": [sys.executable, str(SPEED / "decode_ours.py")],
         "CTranslate2, fp32": [sys.executable, str(SPEED / "decode_ctranslate2.py")],

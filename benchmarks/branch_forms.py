@@ -1,4 +1,4 @@
-"""How large the blocks of `branch_sum` should be: time of W_O and FFN, plain and composed, against the block's size.
+"""How large the blocks of `branch_sum` should be: time of W_O and FFN, plain and composed, by block size.
 
 Block sizes take turns within a round; ratios are to the plain layer's time in the same round.
 """
@@ -86,7 +86,7 @@ def main() -> None:
     """Measure and report."""
     args = parser().parse_args()
     if args.rounds < 3:
-        parser().error("--rounds must be at least 3: a ratio without a spread says nothing")
+        parser().error("--rounds must be at least 3: a ratio without a spread is meaningless")
     before, default, console = load(), branch_sum.BLOCK_BYTES // KIB, Console(stderr=True)
     chosen = performance.apply("auto", "cpu", args.threads, {})
     tables = [line for dtype in args.dtype for line in measure(args, dtype, console)]

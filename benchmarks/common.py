@@ -1,4 +1,4 @@
-"""What the benchmarks share: sizes, forms, training steps, and a header that says what was measured on what."""
+"""Shared by the benchmarks: sizes, forms, training steps, and a header with command, machine and settings."""
 
 import os
 import platform
@@ -37,7 +37,7 @@ def configuration(form: str, size: str, profile: str) -> TranslationConfig:
 
 
 def sizes() -> list[str]:
-    """Sizes of `conf/size/` that stand for themselves (tables' rows are scaled by their recipe)."""
+    """Sizes of `conf/size/` that need no recipe (the rows of tables are scaled by theirs)."""
     return sorted(path.stem for path in (ROOT / "conf" / "size").glob("*.yaml") if not path.stem.startswith("table_"))
 
 
@@ -94,7 +94,7 @@ def timed(step: Callable[[], None], device: str = "cpu") -> float:
 def resident(which: str) -> int:
     """Bytes of this process in memory now (VmRSS), or at most so far (VmHWM).
 
-    Not `resource.getrusage`: its peak of a child begins with what the parent held when it started the child.
+    Not `resource.getrusage`: its peak of a child starts with the parent's memory at the start of the child.
     """
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(which))
@@ -123,7 +123,7 @@ def header(title: str, settings: dict[str, object]) -> list[str]:
 
 
 def load() -> str:
-    """Load average of the last minute, which says whether others used the machine."""
+    """Load average of the last minute, which shows whether other processes used the machine."""
     return f"{os.getloadavg()[0]:.1f}"
 
 

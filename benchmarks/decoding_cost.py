@@ -1,7 +1,7 @@
-"""What a step of decoding costs: the plain Transformer and the forms of the Weighted one, random weights.
+"""The cost of a decoding step: the plain Transformer and the forms of the Weighted one, random weights.
 
 All models decode the same sources for the same number of steps, one after another within a round; ratios are to the
-plain model's time of the same round. FLOPs are those that torch counts in the matrix products of one step.
+plain model's time in the same round. FLOPs are those that torch counts in the matrix products of one step.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def decoder(form: str, rows: int, args: argparse.Namespace) -> Callable[[], tuple[float, int]]:
-    """A function that decodes once; returns milliseconds a step (the encoder apart) and the FLOPs of the last step."""
+    """A function that decodes once; returns ms per step (without the encoder) and the FLOPs of the last step."""
     torch.manual_seed(1)
     model = models.build(configuration(form, args.size, args.profile), args.vocabulary, args.device)
     model = model.to(args.device).eval()
@@ -47,7 +47,7 @@ def decoder(form: str, rows: int, args: argparse.Namespace) -> Callable[[], tupl
     def run() -> tuple[float, int]:
         with torch.inference_mode():
             cache = model.start_cache(source.to(args.device))
-            model.decode_step(tokens, cache)  # composes the matrices, once for all that follows
+            model.decode_step(tokens, cache)  # composes the matrices, once for all following calls
             began = _now(args.device)
             for _ in range(args.length - 2):
                 model.decode_step(tokens, cache)

@@ -1,7 +1,7 @@
-"""Do rows that share a machine get done sooner? The same sweep of short, equal rows, one at a time and packed.
+"""Do rows finish sooner if they share a machine? The same sweep of short, equal rows, one at a time and packed.
 
-Each sweep is the real `train.py --multirun`: one at a time a row has all threads; packed, as many run at once as there
-are cores, each with one thread (or, on a GPU, as many as --at-once says share it). Sweeps take turns within a round.
+Each sweep is the real `train.py --multirun`. One at a time, a row has all threads; packed, there are as many rows at
+once as cores, each with one thread (or, on a GPU, --at-once rows). Sweeps take turns within a round.
 """
 
 import argparse
@@ -19,14 +19,14 @@ from common import ROOT, deliver, header, load
 from rich.console import Console
 
 STEPS = {"tiny": 200, "small": 40}
-"""Updates of a row, so that the whole takes some minutes on two cores."""
+"""Updates of a row, so that the benchmark takes some minutes on two cores."""
 SHORT = ["logger=none", "trainer.progress=false", "trainer.val_bleu=0", "trainer.limit_test=100"]
 GOALS = {"cpu": 1.3, "gpu": 3.0}
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What one sweep of equal rows did."""
+    """The result of one sweep of equal rows."""
 
     hours: float
     """From the start of its process to its end."""
@@ -35,18 +35,18 @@ class Sweep:
     steps: int
     """Of all rows."""
     seconds: float
-    """Of training, added over rows."""
+    """Of training, summed over rows."""
     threads: int
     """CPU threads of each row."""
 
     @property
     def rate(self) -> float:
-        """Rows an hour."""
+        """Rows per hour."""
         return self.rows / self.hours
 
     @property
     def step_rate(self) -> float:
-        """Updates a minute of all rows at work together: what long rows, which hardly start and end, come to."""
+        """Updates per minute of all concurrent rows: the rate that long rows approach."""
         return 60 * self.at_once * self.steps / self.seconds
 
 
@@ -73,7 +73,7 @@ def sweep(words: list[str], place: Path, rows: int, at_once: int, device: str) -
     """Run a sweep in an empty store.
 
     Raises:
-        SystemExit: A row failed; what the sweep printed is shown.
+        SystemExit: A row failed; the sweep's output is shown.
     """
     with tempfile.TemporaryDirectory(dir=place) as store:
         packing = f"sweep.at_once={at_once}" if device == "cpu" else f"hydra.launcher.per_gpu={at_once}"
@@ -100,7 +100,7 @@ def spread(values: list[float], digits: int) -> str:
 
 
 def table(size: str, steps: int, found: dict[int, list[Sweep]]) -> list[str]:
-    """One size: each way's rates, and packed ÷ one at a time within each round."""
+    """One size: the rates of both ways, and packed ÷ one at a time within each round."""
     single, packed = found.values()
     ratios = [b.rate / a.rate for a, b in zip(single, packed, strict=True)]
     step_ratios = [b.step_rate / a.step_rate for a, b in zip(single, packed, strict=True)]
@@ -144,11 +144,11 @@ def main() -> None:
         "device": "cuda" if args.device == "gpu" else "cpu",
         "load average": f"{before} before, {load()} after",
     }
-    head = header("Rows an hour, one at a time and packed", settings)
+    head = header("Rows per hour, one at a time and packed", settings)
     about = (
         "A sweep of equal rows that differ in their seeds, from the start of its process to its end: rows/h counts "
         "imports, training, one validation, the test of 100 sentences and scores. Updates/min counts training alone, "
-        f"which is what long rows come to. Goal: {GOALS[args.device]} times the rows/h of one at a time."
+        f"which is the rate that long rows approach. Goal: {GOALS[args.device]} times the rows/h of one at a time."
     )
     deliver([*head, about, "", *lines], args.output)
 

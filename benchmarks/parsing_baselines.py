@@ -1,11 +1,11 @@
-"""What a parser must beat: right-branching trees and a PCFG of the same training trees, scored as EVALB does.
+"""The baselines of parsers: right-branching trees and a PCFG of the same training trees, scored as EVALB does.
 
     python benchmarks/parsing_baselines.py FOLDER --output DIR [--set dev] [--trees RUN/hypotheses/test.hyp …]
     python benchmarks/parsing_baselines.py FOLDER --output DIR --record records/parsing_small/baselines.json
 
-FOLDER holds the Penn Treebank or its free sample. DIR gets each baseline's trees, one on a line, and the gold trees
-(`score.py task=parsing hyp=DIR/pcfg.hyp ref=DIR/test.ref`); the table is printed, and what a paired bootstrap over the
-sentences says of each difference from the PCFG. `--record` keeps figures and counts by sentence, without words, for
+FOLDER contains the Penn Treebank or its free sample. DIR gets each baseline's trees, one per line, and the gold trees
+(`score.py task=parsing hyp=DIR/pcfg.hyp ref=DIR/test.ref`); the table is printed, with a paired bootstrap over
+sentences for each difference from the PCFG. `--record` stores figures and counts per sentence, without words, for
 docs/results/parsing.md.
 """
 
@@ -34,7 +34,7 @@ COLUMNS = ("sentences", "f1", "recall", "precision", "exact", "tags")
 
 @dataclass
 class Baselines:
-    """Both baselines, made of the same training trees."""
+    """Both baselines, built from the same training trees."""
 
     training: Sequence[Tree]
     no_tree: int = 0
@@ -104,7 +104,7 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="where the files wsj_*.mrg lie")
+    parser.add_argument("folder", type=Path, help="folder with the files wsj_*.mrg")
     parser.add_argument("--output", type=Path, required=True, help="folder for the trees")
     parser.add_argument("--set", choices=("dev", "test"), default="test")
     parser.add_argument("--trees", type=Path, nargs="*", default=[], help="other parsers' trees of that set")

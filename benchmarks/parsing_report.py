@@ -55,7 +55,7 @@ make results
 
 @dataclass
 class Parser:
-    """What one parser made of the test set, a run for each seed; a baseline has no seed."""
+    """The results of a parser on the test set, one run for each seed; a baseline has no seed."""
 
     label: str
     figures: list[dict[str, dict[str, float]]] = field(default_factory=list)
@@ -95,7 +95,7 @@ def main() -> int:
 
 
 def page(records: Path) -> str:
-    """The page of these records. Raises DataError where there are no baselines, or runs were judged by other trees."""
+    """The page of these records. Raises DataError without baselines, or if runs were scored against other trees."""
     known, baselines = _baselines(records)
     trained = _trained(records, known["gold_sha256"])
     parsers = [*baselines, *trained]
@@ -104,8 +104,8 @@ def page(records: Path) -> str:
     grammar = known["parsers"]["pcfg"]
     parts.append(
         f"The PCFG has {grammar['symbols']} symbols and {grammar['rules']:,} binary rules. It has no tree for "
-        f"{grammar['no_tree']} sentences, of which the right-branching one counts. Right-branching is given the gold "
-        "tags, which say what is punctuation; all others read words alone.\n"
+        f"{grammar['no_tree']} sentences, for which the right-branching tree counts. The right-branching parser gets "
+        "the gold tags, which identify punctuation; all other parsers read only words.\n"
     )
     return "\n".join(parts)
 
@@ -120,7 +120,7 @@ def _baselines(records: Path) -> tuple[dict[str, Any], list[Parser]]:
             for name, label in labels.items()
         ]
     except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"{path} cannot be read ({error}): make it with benchmarks/parsing_baselines.py.") from error
+        raise DataError(f"{path} cannot be read ({error}): write it with benchmarks/parsing_baselines.py.") from error
     return known, found
 
 
@@ -178,8 +178,8 @@ def _differences(pcfg: Parser, branching: Parser, trained: Sequence[Parser]) -> 
     pairs += [(each, trained[0]) for each in trained[1:]]
     rows = [_difference(ours, base) for ours, base in pairs if ours.counts and base.counts]
     text = (
-        "Paired bootstrap over the counts of sentences (1,000 resamples), with the chance in seeds where there are "
-        "several. From a single seed there is no p, and the interval leaves out the chance between seeds.\n"
+        "Paired bootstrap over the counts of sentences (1,000 resamples), which includes chance in seeds if there "
+        "are several. With a single seed, there is no p, and the interval ignores chance between seeds.\n"
     )
     return f"## Differences in F1\n\n{_table(['parsers', 'difference', '95 % interval', 'p'], rows)}\n{text}"
 

@@ -1,6 +1,6 @@
-"""How wrong is `plan.py`? Each configuration is planned, then really run, and both are set side by side.
+"""How accurate is `plan.py`? Each configuration is planned, then run, and both results are compared.
 
-The goal is an error of at most 20 % of the training time on a quiet machine. Nothing is kept but the report.
+The goal is an error of at most 20 % of the training time on an idle machine. Only the report is kept.
 """
 
 import argparse
@@ -22,7 +22,7 @@ RUNS = {
     "tiny Transformer": ["model=transformer", "size=tiny"],
     "tiny Weighted Transformer": ["model=weighted", "size=tiny"],
     "small Transformer, larger batches": ["model=transformer", "size=small", "recipe.batch_tokens=2048"],
-    "tiny, two batches an update": ["model=weighted", "branch=split", "size=tiny", "trainer.tokens_per_batch=512"],
+    "tiny, two batches per update": ["model=weighted", "branch=split", "size=tiny", "trainer.tokens_per_batch=512"],
 }
 
 
@@ -52,7 +52,7 @@ def planned(words: list[str], limit: float) -> dict[str, Any]:
 
 
 def run(words: list[str]) -> dict[str, float]:
-    """The same run, done: what its result says, the seconds of its process, and its memory."""
+    """The same run, executed: its result, the seconds of its process, and its memory."""
     began = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, str(ROOT / "src" / "train.py"), *words],
@@ -71,7 +71,7 @@ def run(words: list[str]) -> dict[str, float]:
 
 
 def error(predicted: float, measured: float) -> str:
-    """`+12 %`: so much more was predicted than measured."""
+    """`+12 %`: the prediction was 12 % above the measurement."""
     return f"{100 * (predicted / measured - 1):+.0f} %"
 
 

@@ -1,19 +1,19 @@
-"""What an update costs with one restart and with ten side by side, in CPU seconds of one thread, on invented stories.
+"""The cost of an update with one restart and with ten side by side, in CPU seconds of one thread, on generated stories.
 
-`python benchmarks/restarts.py` prints a table; `--root FOLDER` takes bAbI's tasks 1, 2 and 15 instead. Those who are
-compared take turns, so that other work on the machine meets them alike; CPU seconds leave out what other processes
-took.
+`python benchmarks/restarts.py` prints a table; `--root FOLDER` takes bAbI's tasks 1, 2 and 15 instead. The candidates
+take turns, so that other work on the machine affects all of them equally; CPU seconds exclude the time of other
+processes.
 
-`--rows` adds the nine MemN2N rows of `sweep=babi_memn2n_1k`: the CPU time of an update of all their networks, and from
-it that of the whole training.
+`--rows` adds the nine MemN2N rows of `sweep=babi_memn2n_1k`: the CPU time of an update of all their networks, and an
+estimate for the whole training.
 
 `--peer FOLDER` adds an epoch of a public PyTorch implementation, FOLDER being a checkout of
 https://github.com/nmhkahn/MemN2N-pytorch. Both sides have d = 20, three hops, adjacent tying, position weights, SGD
 with gradients clipped at 40, and take 31 full batches of 32 from the 1,000 training questions of the same task, with
-the same memory of at most 50 sentences; drawing the batches counts. The peer trains one network with its own code for
-data and training. It has its own form of some things: a time word at the end of each sentence where ours has vectors of
-time, noise on its gradients, no reset of the empty word. So this compares times, not results. For today's torch and
-Python, `peer_trainer` replaces four small things at run time.
+the same memory of at most 50 sentences; the time to draw batches is included. The peer trains one network with its own
+code for data and training. It differs in some points: a time word at the end of each sentence instead of time vectors,
+noise on its gradients, no reset of the empty word. This is therefore a comparison of times, not of results. For
+today's torch and Python, `peer_trainer` replaces four small parts at run time.
 """
 
 import argparse
@@ -78,7 +78,7 @@ def peer_trainer(folder: Path, root: Path, task: int) -> tuple[Callable[[], floa
 
     Replaced at run time: `six.moves`, which need not be installed; the splitting of a line into words, which does not
     work with Python 3.7 and newer; the shape of the loss, from which the trainer takes element 0; and the loader, which
-    now works in this process, where its time is counted, and leaves out what does not fill a batch.
+    now works in this process, so that its time is counted, and omits incomplete batches.
     """
     from torch.utils.data import DataLoader
 
@@ -110,14 +110,14 @@ def peer_trainer(folder: Path, root: Path, task: int) -> tuple[Callable[[], floa
 
 
 def in_turns(epochs: list[Callable[[], float]], rounds: int = ROUNDS) -> list[tuple[float, ...]]:
-    """What each tells, round by round, after a first round that does not count, since it sets things up."""
+    """The values of each, round by round, after a first round for warm-up, which is not counted."""
     for epoch in epochs:
         epoch()
     return [tuple(epoch() for epoch in epochs) for _ in range(rounds)]
 
 
 def ratio(rounds: list[tuple[float, ...]], above: int, below: int) -> float:
-    """The median ratio of two that took turns."""
+    """The median ratio of two candidates that took turns."""
     return median(told[above] / told[below] for told in rounds)
 
 
@@ -182,7 +182,7 @@ def main() -> None:
 
     from variations.training import performance
 
-    performance.apply("auto", "cpu", 1, {})  # as in a run, and for all that are compared
+    performance.apply("auto", "cpu", 1, {})  # as in a run, for all candidates
     data = ["data=babi", f"data.root={options.root}"] if options.root else []
     name = "bAbI 1.2" if options.root else "invented stories"
     print(

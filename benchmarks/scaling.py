@@ -1,8 +1,8 @@
-"""How time and memory grow with n, d_model, N, V and M, and with the pairs of a corpus; fitted exponents beside theory.
+"""How time and memory grow with n, d_model, N, V and M, and with a corpus; fitted exponents compared with theory.
 
 A training step is our model, loss and optimiser as `train.py` uses them. The points of an axis take turns within a
-round; memory is the peak of a fresh process for each point. Theory is what is counted without running anything: FLOPs
-for time, bytes of weights, gradients, moments and kept activations for memory. Exponents are least squares of
+round; memory is the peak of a fresh process for each point. Theory means counts without running anything: FLOPs
+for time, bytes of weights, gradients, moments and kept activations for memory. Exponents are least-squares fits of
 logarithms over the upper half of an axis.
 """
 
@@ -37,11 +37,11 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--data", type=Path, help="folder with train, valid and test in two languages; the built-in grammar without it"
     )
-    p.add_argument("--languages", nargs=2, default=["en", "de"], help="endings of the files in --data")
+    p.add_argument("--languages", nargs=2, default=["en", "de"], help="suffixes of the files in --data")
     p.add_argument("--pairs", type=int, default=217_135, help="of the training text, at most")
     p.add_argument("--vocabulary", type=int, default=37_000, help="sub-words trained on the text of --data")
-    p.add_argument("--quick", action="store_true", help="a few tiny points, to see that everything works")
-    p.add_argument("--output", type=Path, help="write the report to this Markdown file, the picture beside it as .svg")
+    p.add_argument("--quick", action="store_true", help="a few tiny points, to check that everything works")
+    p.add_argument("--output", type=Path, help="write the report to this Markdown file, with a figure as .svg")
     return p
 
 
@@ -77,7 +77,7 @@ def main() -> None:
     """Measure and report."""
     args = parser().parse_args()
     if args.rounds < 3:
-        parser().error("--rounds must be at least 3: a median without a spread says nothing")
+        parser().error("--rounds must be at least 3: a median without a spread is meaningless")
     before, console = load(), Console(stderr=True)
     chosen = performance.apply(args.profile, "cpu", args.threads, {})
     axes, forecast = models(args, console), []
@@ -90,9 +90,7 @@ def main() -> None:
         **{key.replace("_", " "): value for key, value in chosen.items()},
     }
     lines = header("How time and memory grow", settings)
-    lines += (
-        ["A few tiny points, to see that everything works: **the numbers mean nothing**.", ""] if args.quick else []
-    )
+    lines += ["A few tiny points, to check that all works: **the numbers are meaningless**.", ""] if args.quick else []
     lines += summary(axes)
     if args.output is not None:
         plot = args.output.with_suffix(".svg")

@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     p.add_argument("--threads", type=int, default=torch.get_num_threads())
     p.add_argument("--rounds", type=int, default=7, help="steps of every form, at least 3")
-    p.add_argument("--warmup", type=int, default=2, help="rounds before, not counted")
+    p.add_argument("--warmup", type=int, default=2, help="warm-up rounds, not counted")
     p.add_argument("--sentences", type=int, default=64, help="per batch")
     p.add_argument("--length", type=int, default=32, help="sub-words per sentence, on both sides")
     p.add_argument("--vocabulary", type=int, default=37_000)
@@ -60,7 +60,7 @@ def rounds(args: argparse.Namespace, precision: str, console: Console) -> list[s
     times: dict[str, list[float]] = {form: [] for form in forms}
     total = args.warmup + args.rounds
     for r in track(range(total), f"{args.size}, {precision}", console=console, disable=not console.is_terminal):
-        # Each round begins with another form, so that none always follows the same one.
+        # Each round starts with another form, so that the order varies.
         for form in forms[r % len(forms) :] + forms[: r % len(forms)]:
             ms = timed(built[form][0], args.device)
             if r >= args.warmup:
@@ -120,14 +120,14 @@ def memory(args: argparse.Namespace, console: Console) -> list[str]:
         "## Memory of the sub-layer",
         "",
         f"Peak of one forward and backward pass of W_O and FFN, or of what replaces them, over {MEMORY_TOKENS:,} "
-        f"tokens (d_model {MEMORY_D}, d_ff {MEMORY_FF}, heads of width {MEMORY_D}/M, float32), above what the process "
-        "held before it, in units of one activation of width d_ff "
+        f"tokens (d_model {MEMORY_D}, d_ff {MEMORY_FF}, heads of width {MEMORY_D}/M, float32), above the memory of "
+        "the process before it, in units of one activation of width d_ff "
         f"({MEMORY_TOKENS * MEMORY_FF * 4 / 2**20:.0f} MiB). All branches' activations together are M units.",
         "",
         "| form | " + " | ".join(f"M = {M}" for M in args.branches) + " |",
         "|---|" + "---:|" * len(args.branches),
     ]
-    # Freed blocks go back to the system at once, so that the peak is what was held and not what was kept for later.
+    # Freed blocks are returned to the system at once, so that the peak does not include memory kept for later.
     environment = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
     cells: dict[str, list[str]] = {form: [] for form in forms}
     jobs = [(form, M) for form in forms for M in args.branches]
@@ -145,7 +145,7 @@ def main() -> None:
         measure_memory(args.measure_memory[0], int(args.measure_memory[1]))
         return
     if args.rounds < 3:
-        parser().error("--rounds must be at least 3: a ratio without a spread says nothing")
+        parser().error("--rounds must be at least 3: a ratio without a spread is meaningless")
     before, console = load(), Console(stderr=True)
     chosen = performance.apply(args.profile, args.device, args.threads, {})
     tables = [line for precision in args.precision for line in rounds(args, precision, console)]

@@ -80,13 +80,13 @@ class Sweep:
     forms: Sequence[str] = field(default=("baseline",))
 
     def what(self) -> str:
-        """What else there is to know of the shape."""
+        """The rest of the shape, in words."""
         b = self.base
         others = {"n": f"n = {b.n}", "d_model": f"d_model = {b.d_model}", "N": f"N = {b.N}", "V": f"V = {b.V:,}"}
         told = ", ".join(text for name, text in others.items() if name != self.name)
         heads = "heads of width d_model/M" if self.name == "M" else "heads of width 64"
         text = f"One training step over {b.tokens:,} + {b.tokens:,} sub-words: {told}, d_ff = 4 d_model, {heads}."
-        step = " The curves have a step where attention's kernel changes (above), as another keeps other tensors."
+        step = " The curves have a step where attention's kernel changes (above): each kernel keeps other tensors."
         return text + step if self.name == "n" else text
 
 
@@ -109,8 +109,8 @@ QUICK_LENGTHS = [4, 8]
 
 
 def apart(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What `function` returns in a process of its own, forked from one that has imported and done nothing else."""
-    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)  # of the process that is forked
+    """The result of `function` in its own process, forked from one that has only imported modules."""
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)  # of the forked process
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["networks", "preparation"])
     with ProcessPoolExecutor(1, mp_context=context) as pool:
@@ -118,7 +118,7 @@ def apart(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def grown(work: Callable[[], object]) -> tuple[float, int]:
-    """Seconds that `work` takes, and bytes by which it raises this process's peak above what it holds before."""
+    """Seconds that `work` takes, and bytes by which it raises the peak of this process above its memory before."""
     gc.collect()
     before, began = resident("VmRSS"), time.perf_counter()
     work()
@@ -126,12 +126,12 @@ def grown(work: Callable[[], object]) -> tuple[float, int]:
 
 
 def training_memory(shape: Shape, threads: int | None) -> int:
-    """Bytes of two steps, the model and its optimiser, under the shape's profile; for a fresh process."""
+    """Bytes of two steps, the model and its optimiser, with the shape's profile; for a fresh process."""
     performance.apply(shape.profile, "cpu", threads, {})
 
     def work(of: Shape) -> None:
         step, _, _ = of.step()
-        for _ in range(2):  # Adam's moments are there from the first step's end
+        for _ in range(2):  # Adam's moments exist after the first step
             step()
 
     work(shape.smallest())  # loads the libraries
@@ -161,10 +161,10 @@ def in_turn(
     console: Console,
     warmup: int = 2,
 ) -> None:
-    """Append the seconds of each in every round after the warm-up."""
+    """Append each one's seconds in every round after the warm-up."""
     keys = list(work)
     for r in track(range(warmup + rounds), title, console=console, disable=not console.is_terminal):
-        # Each round begins with another one, so that none always follows the same.
+        # Each round starts with another one, so that the order varies.
         for key in keys[r % len(keys) :] + keys[: r % len(keys)]:
             seconds = timed(work[key]) / 1e3
             if r >= warmup:
@@ -182,7 +182,7 @@ def decoder(shape: Shape) -> tuple[Callable[[], None], int]:
             paced = Paced(model, [shape.n] * SENTENCES)
             found = beam_search(paced, source, beam=BEAM, alpha=0.6, max_extra=0)
         if {len(nbest[0].tokens) for nbest in found} != {shape.n - 1}:  # EOS is the last one
-            raise AssertionError("the outputs have not the length they should have")
+            raise AssertionError("the outputs do not have the requested length")
 
     return run, models.count_parameters(model)
 
@@ -195,7 +195,7 @@ def decoding_memory(shape: Shape, threads: int | None) -> int:
 
 
 def decoding_flops(shape: Shape) -> float:
-    """Counted FLOPs: keys and values of each position are computed once, each step looks at those there are."""
+    """Counted FLOPs: keys and values of each position are computed once; each step attends to the earlier ones."""
     n, rows = shape.n, SENTENCES * BEAM
     counted = Tokens(SENTENCES * n, rows * n, SENTENCES * n**2, rows * n * (n + 1) // 2, rows * n**2)
     return 2.0 * forward_macs(shape.config, counted, shape.V)

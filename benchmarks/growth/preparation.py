@@ -1,4 +1,4 @@
-"""Preparing a corpus, part by part, at an eighth to the whole of it; and what 4.5M pairs would take."""
+"""Preparing a corpus, part by part, at an eighth to the whole of it; and an estimate for 4.5M pairs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ EUROPARL_WORDS = 47_236_849 / 2_176_537 + 53_974_751 / 2_218_201
 """Words of a German and an English sentence of Europarl v7, by the sizes stated on statmt.org/europarl."""
 GOAL_MINUTES = 30
 BUDGET = 4096
-"""Padded tokens a batch."""
+"""Padded tokens per batch."""
 PARTS = {
     "check": "reads, hashes and checks the text",
     "sub-words": "trains the vocabulary",
     "encode": "writes the memory-mapped token store",
     "batches": f"plans two epochs of batches of {BUDGET:,} sub-words",
-    "open again": "what a later run does, when all is in the cache",
+    "open again": "what a later run does, with everything in the cache",
 }
 FIRST = ("check", "sub-words", "encode", "batches")
 """What the first run on a corpus does."""
@@ -46,7 +46,7 @@ class Text:
     stems: tuple[str, str, str] = ("train", "valid", "test")
 
     def pairs(self, stem: str) -> Iterator[tuple[str, str]]:
-        """The pairs of one of its sets. Raises SystemExit where the files are missing."""
+        """The pairs of one of its sets. Raises SystemExit if files are missing."""
         paths = [find(self.root, stem, language) for language in (self.source, self.target)]
         if paths[0] is None or paths[1] is None:
             raise SystemExit(f"{self.root} lacks {stem}.{self.source} or {stem}.{self.target}, plain or with .gz")
@@ -67,7 +67,7 @@ class Text:
 
 
 def invented(folder: Path, pairs: int) -> Text:
-    """The built-in grammar's sentences, for those who have no corpus at hand."""
+    """Sentences of the built-in grammar, if there is no corpus."""
     from toy_corpus import generate
 
     folder.mkdir(parents=True)
@@ -78,7 +78,7 @@ def invented(folder: Path, pairs: int) -> Text:
 
 
 def part(name: str, data: DataConfig) -> tuple[float, int]:
-    """Seconds and bytes of one part of the preparation, for a fresh process; what comes before it is in the cache."""
+    """Seconds and bytes of one part of the preparation, for a fresh process; earlier parts are in the cache."""
     return grown(_work(name, data))
 
 
@@ -114,7 +114,7 @@ def epochs(source: Lengths, target: Lengths) -> None:
 
 
 def random_lengths(pairs: int) -> tuple[Lengths, Lengths]:
-    """Log-normal, some 26 sub-words a side, 256 at most; the sides correlate."""
+    """Log-normal, some 26 sub-words per side, at most 256; the sides correlate."""
     rng = np.random.default_rng(1)
     source = rng.lognormal(np.log(22), 0.6, pairs)
     target = source * rng.lognormal(0, 0.2, pairs)
@@ -129,7 +129,9 @@ def random_epochs(pairs: int) -> tuple[float, int]:
 
 def batches(sizes: Sequence[int]) -> Axis:
     """Measure the plan of epochs alone, up to all of WMT's pairs."""
-    what = f"Batches of two epochs planned from random lengths, {BUDGET:,} sub-words a batch; nothing extrapolated."
+    what = (
+        f"Batches of two epochs planned from random lengths, {BUDGET:,} sub-words per batch; nothing is extrapolated."
+    )
     axis = Axis("pairs", "pairs, epoch plans", what, ("pairs", 1.0), [line := Line("")])
     for pairs in sizes:
         _put(line, pairs, apart(random_epochs, pairs))
@@ -137,7 +139,7 @@ def batches(sizes: Sequence[int]) -> Axis:
 
 
 def preparation(text: Text, pairs: int, vocabulary: int, folder: Path, console: Console) -> tuple[Axis, float]:
-    """Measure every part at an eighth, a quarter, a half and the whole of `pairs`; words of an average pair, too."""
+    """Measure every part at an eighth, a quarter, a half and all of `pairs`; also returns words per pair."""
     lines = {name: Line(name) for name in PARTS}
     sizes = [pairs // 8, pairs // 4, pairs // 2, pairs]
     for size in track(sizes, "preparing data", console=console, disable=not console.is_terminal):
@@ -148,7 +150,7 @@ def preparation(text: Text, pairs: int, vocabulary: int, folder: Path, console: 
         for name, line in lines.items():
             _put(line, size, apart(part, name, data))
     what = (
-        f"The first pairs of the corpus, {words / pairs:.1f} words a pair on both sides together, {vocabulary:,} "
+        f"The first pairs of the corpus, {words / pairs:.1f} words per pair (both sides), {vocabulary:,} "
         f"sub-words. {'; '.join(f'*{name}* {does}' for name, does in PARTS.items())}. Each part once, in a new process."
     )
     axis = Axis("pairs", "pairs, data preparation", what, ("pairs", 1.0), list(lines.values()))
@@ -183,10 +185,10 @@ def outlook(axis: Axis, plan: Axis, words: float) -> list[str]:
     text = [
         f"### {WMT_PAIRS / 1e6:.1f}M pairs",
         "",
-        "Time by the fitted exponent, 1 at least; memory by the slope between the two largest sizes. Sub-words are "
-        f"trained on at most {TRAINED_ON:,} pairs, the rest is only read. The plan of epochs is "
+        "Time by the fitted exponent, at least 1; memory by the slope between the two largest sizes. Sub-words are "
+        f"trained on at most {TRAINED_ON:,} pairs; the rest is only read. The plan of epochs is "
         + ("measured" if most >= WMT_PAIRS else f"extrapolated from {most:,} pairs")
-        + f" with random lengths. Sentences as long as Europarl v7's ({EUROPARL_WORDS:.0f} words a pair) count as "
+        + f" with random lengths. Sentences as long as Europarl v7's ({EUROPARL_WORDS:.0f} words per pair) count as "
         f"{EUROPARL_WORDS / words:.2f} of those measured.",
         "",
         "| part | pairs like these, minutes | MB | as long as Europarl's, minutes | MB |",

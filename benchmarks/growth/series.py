@@ -1,4 +1,4 @@
-"""Measurements along an axis: their exponents beside those of what was counted, tables, and the picture."""
+"""Measurements along an axis: fitted and counted exponents, tables, and the figure."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -23,11 +23,11 @@ class Line:
     """One thing measured at each value x of an axis.
 
     Attributes:
-        name: form of the model or part of the preparation; empty where an axis has one line.
-        seconds: at each x, one sample a round.
+        name: form of the model or part of the preparation; empty if an axis has one line.
+        seconds: at each x, one sample per round.
         peak: at each x, the bytes by which a fresh process grew.
         work: at each x, what time should be proportional to (FLOPs, pairs).
-        held: at each x, the bytes that are counted without running anything; empty where nothing counts them.
+        held: at each x, the bytes that are counted without running anything; empty if they cannot be counted.
     """
 
     name: str
@@ -49,8 +49,8 @@ class Axis:
     Attributes:
         name: the symbol in tables.
         title: above the panels.
-        what: one sentence: what was timed.
-        unit: of the work, and how much of it is one: `("GFLOP", 1e9)`.
+        what: one sentence on what was timed.
+        unit: the unit of the work, and its size: `("GFLOP", 1e9)`.
     """
 
     name: str
@@ -155,18 +155,18 @@ def _draw(
         label = f"{line.name} {_rounded(p)}".strip() + ("" if math.isnan(q) else f" ({_rounded(q)})")
         look = {"color": colour(number), "marker": "o", "ms": 3.5, "lw": 0.8}
         panel.plot(xs, [values[x] * scale for x in xs], label=label, **look)
-        if theory:  # only the slope is compared: the line goes through the last point
+        if theory:  # only the slope is compared, so the line goes through the last point
             factor = values[xs[-1]] / theory[xs[-1]] * scale
             panel.plot(xs, [theory[x] * factor for x in xs], color=colour(number), ls=(0, (4, 3)), lw=1.2)
     values = sorted({x for line in axis.lines for x in measured(line)})
     panel.set(xscale="log", yscale="log")
-    shown = values[(len(values) - 1) % 2 :: 2] if len(values) > 4 else values  # every other, the largest among them
+    shown = values[(len(values) - 1) % 2 :: 2] if len(values) > 4 else values  # every other one, including the largest
     panel.set_xticks(shown, [_short(x) for x in shown], minor=False)
     panel.set_xticks([], minor=True)
     panel.yaxis.set_major_formatter(LogFormatter())
     panel.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.5, 0.5)))
     low, high = panel.get_ylim()
-    panel.set_ylim(low, high * (high / low) ** (0.14 * len(axis.lines)))  # room for the legend
+    panel.set_ylim(low, high * (high / low) ** (0.14 * len(axis.lines)))  # space for the legend
     panel.legend(fontsize=7, loc="upper left", handlelength=1.2, borderaxespad=0.1, labelspacing=0.2)
     dress(panel)
 

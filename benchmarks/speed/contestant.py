@@ -1,7 +1,7 @@
-"""What every training contestant shares: take the steps of a workload, and print one line of JSON.
+"""Shared by all training contestants: run the steps of a workload, and print one line of JSON.
 
-Needs torch and NumPy only. The contestant gives `build(workload)`, which returns a function from (source, target) ids
-to the mean label-smoothed loss of the batch, and the parameters.
+Needs only torch and NumPy. The contestant provides `build(workload)`, which returns a function from (source, target)
+ids to the mean label-smoothed loss of the batch, and the parameters.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What every decoding contestant shares: W3, 200 sentences in batches of 32, beam 4, 35 tokens out."""
+"""Shared by all decoding contestants: W3, 200 sentences in batches of 32, beam 4, 35 tokens out."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""Our beam search, with the end of a sentence forbidden before its last place and forced there."""
+"""Our beam search, with EOS forbidden before the last position and forced there."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ class Forced:
         return self.net.start_cache(source)
 
     def decode_step(self, tokens: Tensor, cache: object) -> Tensor:
-        """The model's logits, with EOS alone or without it."""
+        """The model's logits, with only EOS or without it."""
         logits = self.net.decode_step(tokens, cache)
         self.step += 1
         if self.step < LENGTH:

@@ -1,4 +1,4 @@
-"""Write the corpus, cut it into subwords, and keep the first batches of the first epoch: the ones `train.py` takes."""
+"""Write the corpus, split it into sub-words, and store the first batches of the first epoch in `train.py`'s order."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ def overrides(name: str, text: Path, cache: Path) -> list[str]:
 
 
 def main() -> None:
-    """`prepare.py FOLDER`: FOLDER/text, FOLDER/cache, FOLDER/W1.npz, …; prints what the batches hold."""
+    """`prepare.py FOLDER`: FOLDER/text, FOLDER/cache, FOLDER/W1.npz, …; prints the contents of the batches."""
     folder = Path(sys.argv[1])
     text, cache = folder / "text", folder / "cache"
     if not (text / "test.b").exists():

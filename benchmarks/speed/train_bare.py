@@ -1,4 +1,4 @@
-"""Our model, loss and optimiser in the plainest loop: what Lightning, logging and validation are compared with."""
+"""Our model, loss and optimiser in a plain loop, the reference for the cost of Lightning, logging and validation."""
 
 from contestant import Loss, main
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from variations.training import performance
 
 
 def build(w: Workload) -> tuple[Loss, list[nn.Parameter]]:
-    """The plain Transformer under the performance profile of this machine."""
+    """The plain Transformer with the performance profile of this machine."""
     performance.apply("auto", "cpu", None, {})
     config = TranslationConfig(model=ModelConfig(N=w.N, d_model=w.d_model, d_ff=w.d_ff, h=w.h, dropout=0.1))
     net = models.build(config, VOCABULARY).train()

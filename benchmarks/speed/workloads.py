@@ -1,8 +1,8 @@
-"""The workloads that all contestants share: a synthetic corpus, and the very same batches of token ids for each.
+"""The workloads that all contestants share: a synthetic corpus, and the same batches of token ids for each.
 
-W1: N=6, d_model=512, d_ff=2048, h=8, about 2,000 target tokens a batch. W2: N=3, d_model=256, d_ff=1024, h=8, about
+W1: N=6, d_model=512, d_ff=2048, h=8, about 2,000 target tokens per batch. W2: N=3, d_model=256, d_ff=1024, h=8, about
 3,800. Both: dropout 0.1, label smoothing 0.1, one vocabulary of 8,000 rows shared by embeddings and output, Adam.
-This module needs NumPy only, as each contestant brings its own environment.
+This module needs only NumPy, because each contestant has its own environment.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ PAD, BOS, EOS = 0, 1, 2
 VOCABULARY = 8000
 PAIRS, DEV_PAIRS = 20_000, 500
 MEAN_WORDS, SPREAD, LONGEST = 19.6, 0.5, 70
-"""Words a sentence (log-normal); the subwords cut them so that a side has some 25 tokens on average, 100 at most."""
+"""Words per sentence (log-normal); with sub-words, a side has some 25 tokens on average, at most 100."""
 WORDS = 12_000
 
 
@@ -28,11 +28,11 @@ class Workload:
     d_ff: int
     h: int
     batch_tokens: int
-    """Padded tokens a side."""
+    """Padded tokens per side."""
     warmup: int
     """Steps that are not timed."""
     steps: int
-    """Steps that are."""
+    """Steps that are timed."""
 
 
 WORKLOADS = {
@@ -81,7 +81,7 @@ def write_text(folder: Path, seed: int = 1) -> None:
 
 
 def save(path: Path, batches: list[Step]) -> None:
-    """Keep batches for the contestants."""
+    """Store batches for the contestants."""
     np.savez(path, **{f"{side}{i}": getattr(b, side) for i, b in enumerate(batches) for side in ("source", "target")})
 
 
