@@ -1,7 +1,7 @@
-"""What MkDocs calls while it builds the site (`make docs`): pages from the code, and links that lead out of docs/.
+"""Hooks for MkDocs, which builds the site (`make docs`): pages from the code, and links that lead out of docs/.
 
-Two pages hold a marker that is replaced here: commands.md by the help texts, configuration.md by the schema. A link
-from a page to a file outside docs/, such as ../src/train.py, works where the repository is browsed; in the site it
+Two pages contain a marker that is replaced here: in commands.md by the help texts, in configuration.md by the schema. A
+link from a page to a file outside docs/, such as ../src/train.py, works when the repository is browsed; in the site it
 leads to a copy of that file under source/.
 """
 
@@ -29,7 +29,7 @@ LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml", 
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page under source/ for each file or folder outside docs/ to which a page links, and so on from there."""
+    """Add a page under source/ for each file or folder outside docs/ to which a page links, recursively."""
     waiting = [
         target
         for file in files.documentation_pages()
@@ -39,7 +39,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     while waiting:
         path = waiting.pop()
         if path in seen or not (ROOT / path).exists():
-            continue  # a link that leads nowhere stays as it is, and MkDocs reports it
+            continue  # a broken link stays as it is, and MkDocs reports it
         seen.add(path)
         content = source_page(ROOT / path)
         files.append(File.generated(config, source_uri(path), content=content))
@@ -49,7 +49,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Fill in what comes from the code, and send links that lead out of docs/ to the pages under source/."""
+    """Fill in the generated parts, and rewrite links that lead out of docs/ to the pages under source/."""
     del config, files
     uri = page.file.src_uri
     for name, make in GENERATED.items():
@@ -60,12 +60,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def source_uri(path: str) -> str:
-    """Where the site keeps a file of the repository."""
+    """The place of a file of the repository in the site."""
     return f"source/{path.rstrip('/')}.md"
 
 
 def outside(markdown: str, folder: str) -> list[str]:
-    """Paths from the repository's root of the links that do not stay in docs/."""
+    """The targets of links that lead out of docs/, as paths from the repository's root."""
     found = [
         posixpath.normpath(posixpath.join(folder, link))
         for part in CODE.split(markdown)[::2]
@@ -75,7 +75,7 @@ def outside(markdown: str, folder: str) -> list[str]:
 
 
 def redirected(markdown: str, folder: str, page_folder: str) -> str:
-    """The page with its links written for the site.
+    """The page with its links rewritten for the site.
 
     Args:
         markdown: The page.
@@ -96,7 +96,7 @@ def redirected(markdown: str, folder: str, page_folder: str) -> str:
 
 
 def source_page(path: Path) -> str:
-    """A file as a page: Markdown as it is, code in a frame, a folder as the list of what it holds."""
+    """A file as a page: Markdown as it is, code in a code block, a folder as the list of its contents."""
     name = path.relative_to(ROOT).as_posix()
     head = f"---\ntitle: {name}\nsearch:\n  exclude: true\n---\n\n"
     if path.is_dir():
@@ -134,7 +134,7 @@ def commands() -> Iterator[str]:
 
 
 def help_of(verb: str) -> str:
-    """What `python src/VERB.py --help` prints."""
+    """The output of `python src/VERB.py --help`."""
     module = importlib.import_module(f"variations.commands.{verb}")
     printed = io.StringIO()
     with (
@@ -147,7 +147,7 @@ def help_of(verb: str) -> str:
 
 
 def configuration() -> Iterator[str]:
-    """Every key of a run: those that all tasks have, then those of each task."""
+    """Every key of a run: those of all tasks, then those of each task."""
     from variations.configuration.schema import RunConfig
     from variations.configuration.tasks import BUILT_IN, schema_of
 
@@ -155,7 +155,7 @@ def configuration() -> Iterator[str]:
     common = set(keys(RunConfig))
     for task in sorted(BUILT_IN, key=lambda name: name != "translation"):
         own = [row for row in keys(schema_of(task)) if row not in common]
-        yield from [f"## task={task}", "", "Beside the keys of every run:", "", *key_table(own), ""]
+        yield from [f"## task={task}", "", "In addition to the keys of every run:", "", *key_table(own), ""]
 
 
 def key_table(rows: Iterable[tuple[str, str, str, str]]) -> list[str]:
@@ -165,7 +165,7 @@ def key_table(rows: Iterable[tuple[str, str, str, str]]) -> list[str]:
 
 
 def keys(schema: type[Any], prefix: str = "") -> Iterator[tuple[str, str, str, str]]:
-    """(key, default, values, meaning) of every field of a schema, those of its parts after its own."""
+    """(key, default, values, meaning) of every field of a schema, followed by those of its parts."""
     from variations.commands.help import descriptions
 
     parts: list[tuple[str, type[Any]]] = []
@@ -183,7 +183,7 @@ def keys(schema: type[Any], prefix: str = "") -> Iterator[tuple[str, str, str, s
 
 
 def values(item: dataclasses.Field[Any]) -> str:
-    """What a key takes: its choices, or its type and bounds."""
+    """The values of a key: its choices, or its type and bounds."""
     signs = {"ge": "≥", "gt": ">", "lt": "<", "le": "≤"}
     if choices := item.metadata.get("choices"):
         classes = ["package.module:Class"] if item.metadata.get("classes") else []
@@ -194,11 +194,11 @@ def values(item: dataclasses.Field[Any]) -> str:
 
 
 def plain(value: object) -> str:
-    """A default as one types it."""
+    """A default value as it is typed."""
     if value is None:
         return "null"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 GENERATED = {"commands": commands, "configuration": configuration}
-"""What stands between `<!-- generated: ` and ` -->`, and what takes its place."""
+"""The text between `<!-- generated: ` and ` -->`, and its replacement."""

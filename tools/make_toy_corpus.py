@@ -1,7 +1,7 @@
 """Write sentence pairs of the toy grammar to a folder: `python tools/make_toy_corpus.py FOLDER --seed 2 --train 40000`.
 
 `train`, `valid` and `test`, each with `.en` and `.de`, as `data=files data.root=FOLDER` reads them, and a dictionary.
-The package's own copy, `src/variations/tasks/translation/data/toy`, was written with `--gzip`; tests hold it against
+The package's own copy, `src/variations/tasks/translation/data/toy`, was written with `--gzip`; tests compare it with
 the grammar.
 """
 
@@ -28,7 +28,9 @@ def main() -> None:
     """Write the files."""
     parser = argparse.ArgumentParser(description="Write sentence pairs of the toy grammar to a folder.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--train", type=int, default=20_000, help="training pairs (beside 500 for each other split)")
+    parser.add_argument(
+        "--train", type=int, default=20_000, help="training pairs (the other splits have 500 pairs each)"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--gzip", action="store_true", help="compress the files; the same text gives the same bytes")
     args = parser.parse_args()

@@ -3,8 +3,8 @@
     python tools/mutations.py --output docs/results/mutations.md     # some 15 minutes; progress on standard error
     python tools/mutations.py --only "a lease is never renewed"
 
-A bug is caught if a named test fails; one that makes the tests hang is caught by the time limit that they have. Tests
-run in processes that are forked from this one, which has imported what takes long, but nothing of ours.
+A bug is caught if a named test fails; one that makes the tests hang is caught by their time limit. Tests run in
+processes forked from this one, which has imported the packages that take long to import, but none of ours.
 """
 
 import argparse
@@ -28,13 +28,13 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 BUGS = Path(__file__).with_name("mutations.yaml")
 LIMIT = 1800.0
-"""Seconds after which tests hang."""
+"""Seconds after which tests count as hanging."""
 HEAVY = ("torch", "pytorch_lightning", "hydra", "sacrebleu", "scipy.stats", "hypothesis", "pytest", "sentencepiece")
 
 
 @dataclass(frozen=True)
 class Bug:
-    """A text that is replaced by another one."""
+    """A text and its replacement."""
 
     what: str
     file: str
@@ -44,15 +44,15 @@ class Bug:
 
     @property
     def area(self) -> str:
-        """The part of the package that it is in: `training`, or `tasks/translation`."""
+        """The part of the package that contains it: `training`, or `tasks/translation`."""
         parts = Path(self.file).parts[2:-1]
         return "/".join(parts[:2] if parts[0] == "tasks" else parts[:1])
 
 
 def main() -> int:
-    """Run all bugs, or those that are asked for; exit code 1 if one survives."""
+    """Run all bugs, or the requested ones; exit code 1 if one survives."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", metavar="WHAT", help="bugs by what they are")
+    parser.add_argument("--only", nargs="+", metavar="WHAT", help="bugs by their descriptions")
     parser.add_argument("--output", type=Path, help="file for the table")
     arguments = parser.parse_args()
     bugs = [Bug(**entry) for entry in yaml.safe_load(BUGS.read_text(encoding="utf-8"))]
@@ -69,7 +69,7 @@ def main() -> int:
             if new := [test for test in bug.tests if test not in passing]:
                 code, told, _ = tested(tree, new)
                 if code:
-                    sys.exit(f"Tests fail without any bug:\n{told[-4000:]}")
+                    sys.exit(f"Tests fail even without a bug:\n{told[-4000:]}")
                 passing.update(new)
             rows.append(_row(bug, *with_bug(tree, bug)))
     survived = sum(row.endswith("**survived** |") for row in rows)
@@ -90,7 +90,7 @@ them are caught.
 
 
 def faults(bugs: Sequence[Bug]) -> Iterator[str]:
-    """Bugs whose place is no longer found exactly once, or whose tests are gone."""
+    """Bugs whose place is not found exactly once, or whose tests no longer exist."""
     for bug in bugs:
         count = (ROOT / bug.file).read_text(encoding="utf-8").count(bug.old)
         if count != 1:
@@ -102,7 +102,7 @@ def faults(bugs: Sequence[Bug]) -> Iterator[str]:
 
 
 def copy(tree: Path) -> None:
-    """Copy what git knows or would take, compiled so that a changed file is always noticed."""
+    """Copy the files that git tracks or would add, compiled so that a changed file is always noticed."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT, capture_output=True, text=True, check=True,
@@ -128,7 +128,7 @@ def with_bug(tree: Path, bug: Bug) -> tuple[int, str, float]:
 
 
 def tested(tree: Path, tests: Sequence[str]) -> tuple[int, str, float]:
-    """Run tests in a process of their own: pytest's exit code, what it said, and the seconds."""
+    """Run tests in their own process: pytest's exit code, its output, and the seconds."""
     began, log = time.monotonic(), tree / "mutations.log"
     child = os.fork()
     if child == 0:
@@ -143,7 +143,7 @@ def tested(tree: Path, tests: Sequence[str]) -> tuple[int, str, float]:
             sys.path = [str(tree / "src"), *(path for path in sys.path if path != str(ROOT / "src"))]
             import pytest
 
-            options = ["-m", "not exhaustive", "-o", "timeout=900"]  # sound tests must pass on a busy machine, too
+            options = ["-m", "not exhaustive", "-o", "timeout=900"]  # correct code must pass on a busy machine, too
             code = int(pytest.main(["-x", "-q", "--no-header", "-p", "no:cacheprovider", *options, *tests]))
         finally:
             sys.stdout.flush()

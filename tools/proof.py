@@ -1,4 +1,4 @@
-"""Prove that a change of the code changes nothing that is computed: the same runs before and after, bit for bit.
+"""Prove that a change of the code changes no result: the same runs before and after, bit for bit.
 
     git worktree add ../before COMMIT                                          # the code before
     python tools/proof.py record before.json --checkout ../before
@@ -8,10 +8,10 @@
 `record` trains the tiny runs of RUNS (float32 on one CPU thread unless they say otherwise) by `python src/train.py`, on
 a corpus that it writes itself, some four minutes in all. It reads from their folders: metrics of each update, SHA-256
 of each tensor of the last checkpoint, of the best weights and of those to be averaged, hypotheses, scores. A checkout
-is reached by command lines and run folders alone, so that its modules may move; `packed` is the exception (see
-FORCE_PACKING). Tensors are compared by value and by name: a renamed parameter is reported, and is no difference.
+is used only through command lines and run folders, so its modules may move; `packed` is the exception (see
+FORCE_PACKING). Tensors are compared by value and by name: a renamed parameter is reported, but is not a difference.
 Records of two processors or of two versions of torch may differ in the last bits, so make both on one machine.
-`--only NAME` (several times) takes a part; `--work DIR` keeps the runs to look at.
+`--only NAME` (may be repeated) selects runs; `--work DIR` keeps the runs for inspection.
 """
 
 import argparse
@@ -43,7 +43,7 @@ WORDS = {
 SECONDS = 3600
 """Longest time of one command: seconds on an idle core, many minutes on a crowded machine."""
 TIMED = {"seconds", "decoding_seconds", "hardware", "deterministic"}
-"""What metrics and results say of the machine and the clock rather than of the computation."""
+"""Metrics and results that depend on the machine and the clock instead of the computation."""
 
 COMMON = (
     "data=files", "data.root=corpus", "data.cache=cache", "data.source=en", "data.target=de", "data.vocabulary=120",
@@ -56,7 +56,7 @@ WEIGHTED = ("model=weighted", "branch.freeze_last=4", "branch.warmup=4")
 LONG = (
     "trainer.max_steps=240", "trainer.val_every=120", "trainer.log_every=4", "recipe.warmup=60", "decode.alpha=0.6",
 )  # fmt: skip
-"""Until the translations are sentences, so that decoding is put to the test."""
+"""Enough for translations that are sentences, so that decoding is tested."""
 RUNS: dict[str, tuple[str, ...]] = {
     "transformer": ("model.N=2",),
     "toy": (
@@ -95,7 +95,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "weighted_long": (*WEIGHTED, *LONG),
 }  # fmt: skip
 TWIN = {"resume": "weighted"}
-"""Runs that must be, bit for bit, another one."""
+"""Runs that must equal another one, bit for bit."""
 STOP_AT = 5
 """`resume` gets SIGTERM after this number of updates, and the same command again."""
 
@@ -107,18 +107,18 @@ importlib.import_module(module).packs = lambda *given, **named: not asked.append
 sys.argv, sys.path[0] = sys.argv[2:], str(pathlib.Path(script).parent)
 runpy.run_path(script, run_name="__main__")
 if not asked:
-    sys.exit("nobody asked packs() whether to pack: FORCE_PACKING of tools/proof.py no longer fits this checkout")
+    sys.exit("packs() was never called: FORCE_PACKING of tools/proof.py no longer fits this checkout")
 """
 """On a CPU no configuration trains without padding, so this answers for `packs()`, wherever the checkout keeps it."""
 
 
 def say(text: str) -> None:
-    """Tell of progress."""
+    """Report progress."""
     print(text, file=sys.stderr, flush=True)
 
 
 def write_corpus(folder: Path) -> None:
-    """Write made-up English and its word-by-word, backward German: the same text on every machine."""
+    """Write generated English and its word-by-word German in reverse order: the same text on every machine."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(14)  # noqa: S311 - for text, not for secrets
     for name, size in SIZES.items():
@@ -130,7 +130,7 @@ def write_corpus(folder: Path) -> None:
 
 @dataclass
 class Checkout:
-    """Code under examination, and the folder in which its runs are made."""
+    """The code under test, and the folder of its runs."""
 
     root: Path
     work: Path
@@ -161,7 +161,7 @@ class Checkout:
         return subprocess.Popen(command, cwd=self.work, env=environment, stdout=pipe, stderr=pipe, text=True)
 
     def run(self, name: str) -> Path:
-        """Make a run to its end; returns its folder."""
+        """Run to the end; returns the run's folder."""
         if name == "resume":
             with self.start(name) as process:
                 stop_after(process, self.work / "runs" / "single" / name / "seed1" / "metrics.jsonl")
@@ -184,7 +184,7 @@ def finish(process: "subprocess.Popen[str]", code: int) -> str:
     try:
         output, errors = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
-        process.kill()  # its ranks die with it
+        process.kill()  # its ranks end with it
         raise
     if process.returncode != code:
         raise RuntimeError(f"exit code {process.returncode}, not {code}:\n{errors[-2000:]}")
@@ -208,7 +208,7 @@ def tensors(content: Any, name: str = "") -> Iterator[tuple[str, str]]:
 
 
 def read_weights(folder: Path) -> dict[str, dict[str, str]]:
-    """Tensors of the newest checkpoint of each kind, and of all weights to be averaged: `file: part` to digests."""
+    """Tensors of the newest checkpoint of each kind, and of all weights to be averaged: digests by `file: part`."""
     import torch
 
     numbered: dict[str, list[tuple[int, Path]]] = {}
@@ -235,7 +235,7 @@ def flat(content: Any, name: str = "") -> dict[str, Any]:
 
 
 def read_run(folder: Path) -> dict[str, Any]:
-    """What a finished run has computed."""
+    """The results of a finished run."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     texts = {path.name: path.read_text(encoding="utf-8") for path in sorted((folder / "hypotheses").iterdir())}
     weights = read_weights(folder / "checkpoints")
@@ -246,7 +246,7 @@ def read_run(folder: Path) -> dict[str, Any]:
             name: {"sha256": hashlib.sha256(text.encode()).hexdigest(), "text": text.splitlines()}
             for name, text in texts.items()
         },
-        # without names and order: what a renamed or reordered network leaves as it was
+        # without names and order, which a renamed or reordered network does not change
         "weights_sha256": {part: summed(digests.values()) for part, digests in weights.items()},
         "weights": weights,
     }
@@ -258,7 +258,7 @@ def summed(digests: Any) -> str:
 
 
 def machine() -> dict[str, str]:
-    """On what else the last bits depend."""
+    """Other things on which the last bits depend."""
     import torch
 
     return {
@@ -269,7 +269,7 @@ def machine() -> dict[str, str]:
 
 
 def record(out: Path, root: Path, only: list[str], work: Path | None) -> int:
-    """Make the runs in a checkout and write what they computed to `out`; returns the exit code."""
+    """Make the runs in a checkout and write their results to `out`; returns the exit code."""
     names, runs = only or list(RUNS), dict[str, Any]()
     git = ["git", "-C", str(root)]
     commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
@@ -297,7 +297,7 @@ def record(out: Path, root: Path, only: list[str], work: Path | None) -> int:
 
 
 def differences(one: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:
-    """Tell what differs between two runs, in words; one line for each kind of thing."""
+    """The differences between two runs in words, one line for each kind."""
     if one["metrics"].keys() != other["metrics"].keys():
         yield f"metrics: {len(one['metrics'])} lines, {len(other['metrics'])} lines"
     first: dict[str, str] = {}
@@ -320,7 +320,7 @@ def differences(one: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:
 
 
 def renamed(one: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:
-    """Tell which tensors have the same values under other names."""
+    """The tensors that have the same values under other names."""
     for part, (here, there) in both(one["weights"], other["weights"]):
         if here and there and here != there and Counter(here.values()) == Counter(there.values()):
             names = [name for name, _ in unequal(here, there)]
@@ -328,7 +328,7 @@ def renamed(one: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:
 
 
 def both(one: dict[str, Any], other: dict[str, Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """Pairs of values under the same key; None where one has no such key."""
+    """Pairs of values under the same key; None if a side has no such key."""
     for key in dict.fromkeys([*one, *other]):
         yield key, (one.get(key), other.get(key))
 
@@ -388,7 +388,7 @@ def main() -> int:
     if given.verb == "compare":
         return compare(given.one, given.other, given.only)
     if given.work and given.work.exists() and any(given.work.iterdir()):
-        parser.error(f"{given.work} is not empty: runs that are finished would not be made again.")
+        parser.error(f"{given.work} is not empty: finished runs would not be repeated.")
     return record(given.out, given.checkout, given.only, given.work)
 
 

@@ -8,13 +8,13 @@ sys.path.insert(0, str(ROOT / "src"))
 
 SWEEP = "babi_memn2n_1k"
 ROWS = ["pe", "bow", "pe_ls", "pe_ls_rn"]
-"""Those that differ in one part of the network or its training."""
+"""Rows that differ in one part of the network or its training."""
 COLUMNS = ("row", "published.mean_error", "test.error", "published_delta.mean_error", "delta", "ci", "p")
 START, END = "<!-- table: tools/readme_table.py -->\n", "<!-- end of table -->\n"
 
 
 def text() -> str:
-    """The rows as a table in Markdown: published, ours, and how far chance reaches."""
+    """The rows as a Markdown table: published and measured figures, differences and intervals."""
     from variations.configuration.compose import compose_run
     from variations.store.rows import define
     from variations.tables.grid import lay_out
@@ -32,7 +32,7 @@ def text() -> str:
 
 
 def filled(readme: str) -> str:
-    """The README with the table as the records give it."""
+    """The README with the table made from the records."""
     before, _, rest = readme.partition(START)
     _, _, after = rest.partition(END)
     return f"{before}{START}{text()}{END}{after}"
