@@ -371,12 +371,13 @@ def test_compared_sentences_are_those_with_the_largest_differences(client: Any) 
 
 def test_runs_with_other_references_are_said_to_be_incomparable(client: Any, run: Maker) -> None:
     run("q", "base", 1, sentences=40)
-    run("q", "other", 1, sentences=30)
+    run("q", "other", 1, sentences=30, config={"debug": {"name": "limit"}})
     run("q", "started", 1, state="running", step=300)
     found = client.json("/api/compare?ids=q/base/seed1,q/other/seed1,q/started/seed1")
     assert found["sentences"] == []
     assert any("q/other/seed1 was tested with other references" in note for note in found["notes"])
     assert any("q/started/seed1 has no stored outputs" in note for note in found["notes"])
+    assert "q/other/seed1: debug=limit: a trial run, not a result" in found["notes"]
 
 
 def test_compare_wants_known_runs_and_at_least_two(client: Any, run: Maker) -> None:

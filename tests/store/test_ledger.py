@@ -79,6 +79,22 @@ def test_allowed_keys_may_differ_and_the_former_configuration_is_kept(
     assert "max_steps: 100000" in kept.read_text()
 
 
+def test_what_changed_after_a_checkpoint_is_listed_for_good(folder: RunFolder, configuration: Configure) -> None:
+    allow = ["trainer", "recipe.lr"]
+    folder.create(configuration(recipe__lr=3.0, resume__allow=allow))  # nothing was trained before
+    assert folder.config()["resume"]["changed"] == []
+    (folder.checkpoints / "step40.ckpt").write_text("")
+    folder.set_status("interrupted", checkpoint=40)
+    folder.create(configuration(recipe__lr=2.0, resume__allow=allow))
+    folder.create(configuration(recipe__lr=2.0, trainer__progress=False))
+    assert folder.config()["resume"]["changed"] == ["recipe.lr 3.0 → 2.0 at step 40"]
+    (folder.checkpoints / "step1200.ckpt").write_text("")
+    folder.set_status("interrupted", checkpoint=1200)
+    folder.create(configuration(recipe__lr=3.0, resume__allow=allow))
+    changed = ["recipe.lr 3.0 → 2.0 at step 40", "recipe.lr 2.0 → 3.0 at step 1,200"]
+    assert folder.config()["resume"]["changed"] == changed
+
+
 def test_a_finished_run_is_not_changed_even_by_allowed_keys(folder: RunFolder, configuration: Configure) -> None:
     folder.write_result({"steps": 100000})
     folder.set_status("finished")

@@ -259,6 +259,37 @@ def test_a_run_that_was_copied_to_the_folder_of_another_seed_does_not_count(
     assert "has seed 1" in str(faults["seed2-attempt2"])
 
 
+def test_a_folder_of_another_row_is_refused(
+    make_run: Any, configuration: Configure, read: Callable[..., Table], store: Path
+) -> None:
+    other = configuration(sweep__name="papers", variation__row="A_h16", model__h=16)
+    make_run("papers", "base", 1, 31.0, config=other)
+    make_run("papers", "A_h16", 1, 31.0, config=other)
+    table = read(seeds=[1])
+    assert [len(line.row.finished) for line in table.lines] == [0, 1]
+    assert "config.yaml has row 'A_h16', so this folder is a copy of another row's or was renamed" in table.gaps[0]
+    known = Store(store)
+    assert {run.row for run in known.sweep("papers") if known.summary(run).fault} == {"base"}
+
+
+def test_training_that_ended_early_or_was_changed_is_marked(
+    make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    config = configuration(trainer__max_steps=1200)
+    make_run("papers", "base", 1, 30.0, config=config, steps=310, stopped="max_minutes")
+    make_run("papers", "base", 2, 30.0, config=config, steps=1200, stopped=None)
+    for seed in (1, 2):
+        changed = ["trainer.max_steps 600 → 1200 at step 60"]
+        make_run("papers", "A_h16", seed, 31.0, config=config, stopped="callback", changed=changed)
+    base, row = read(seeds=[1, 2]).lines
+    assert "training was ended at step 310 of 1,200 by trainer.max_minutes (seed 1)" in base.notes
+    assert "training was ended at step 1,200 of 1,200 by a callback" in row.notes
+    changed_note = "not the result of one configuration (resume.allow): trainer.max_steps 600 → 1200 at step 60"
+    assert changed_note in row.notes
+    grid = lay_out(read(seeds=[1, 2]))
+    assert {changed_note} <= {text for _, text in grid.notes}
+
+
 def test_quick_looks_are_marked(make_run: Any, configuration: Configure, read: Callable[..., Table]) -> None:
     make_run("papers", "base", 1, 30.0, config=configuration(debug__name="limit"))
     assert read(seeds=[1]).lines[0].notes == ("debug=limit: a trial run, not a result",)

@@ -280,6 +280,7 @@ def test_a_changed_configuration_is_refused_with_the_list_of_differences(small: 
     run.execute(small("trainer.max_steps=13", "resume.allow=[trainer.max_steps]"))
     assert [line["step"] for line in folder.read_metrics()] == list(range(1, 14))
     assert folder.config()["trainer"]["max_steps"] == 13
+    assert (folder.result() or {})["changed"] == ["trainer.max_steps 12 → 13 at step 5"]
     assert (folder.path / "config-1.yaml").exists()
 
 

@@ -9,11 +9,12 @@ from variations.configuration.schema import SweepConfig
 from variations.configuration.tasks import task_of
 from variations.dashboard.payload import runs as payload
 from variations.dashboard.runs import flat
-from variations.dashboard.store import Store
+from variations.dashboard.store import Store, Summary
 from variations.dashboard.walk import Found
 from variations.store.hidden import clean
 from variations.store.identity import covered, is_incidental
 from variations.system.errors import DataError, UserError
+from variations.tables.departures import of_run
 from variations.tables.significance import Items, paired_bootstrap
 from variations.tasks.base import Measure, TestedRun
 from variations.tasks.task import Task
@@ -29,6 +30,7 @@ def compare(store: Store, runs: Sequence[Found]) -> payload.Compare:
     """Two or more runs; the others are compared with the first."""
     known = [store.summary(run) for run in runs]
     notes = [f"{run.id} cannot be read: {clean(one.fault)}" for run, one in zip(runs, known, strict=True) if one.fault]
+    notes += [f"{run.id}: {text}" for run, one in zip(runs, known, strict=True) for text in _departures(run, one)]
     task = task_of(known[0].config)
     sentences, more = _sentences(store, runs, task)
     tested = [TestedRun(run.folder, one.config, one.result) for run, one in zip(runs, known, strict=True)]
@@ -55,6 +57,10 @@ def compare(store: Store, runs: Sequence[Found]) -> payload.Compare:
         "sentence_score": task.nearness,
         "notes": [*notes, *more],
     }
+
+
+def _departures(run: Found, known: Summary) -> list[str]:
+    return of_run(known.config, known.result) if run.state == "finished" and not known.fault else []
 
 
 def _settings(documents: Sequence[dict[str, Any]]) -> list[payload.Setting]:

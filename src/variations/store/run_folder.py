@@ -147,7 +147,8 @@ class RunFolder:
 
         A finished run with the same configuration is left unchanged; an unfinished one takes new values of keys that do
         not identify the run (paths, names, loggers). In an unfinished run, keys named in `resume.allow` may differ;
-        in one that ended before its first measurement, all may. The former configuration is kept as config-<n>.yaml.
+        in one that ended before its first measurement, all may. The former configuration is kept as config-<n>.yaml,
+        and what changed after a checkpoint is listed in `resume.changed`.
 
         Raises:
             UserError: the folder belongs to another configuration (the message lists the keys that differ), has lost
@@ -166,7 +167,9 @@ class RunFolder:
                     make_folder(folder)
                 write_yaml(self.path / "config.yaml", config)
             return self
-        changes = changed_keys(self.config(), config)
+        stored = self.config()
+        config = _with_history(config, (stored.get("resume") or {}).get("changed") or [])
+        changes = changed_keys(stored, config)
         if changes:
             self._change(config, changes)
         elif not self.finished() and (state := self.state()) != "running":
@@ -193,12 +196,21 @@ class RunFolder:
             former = self.path / f"config-{1 + len(list(self.path.glob('config-*.yaml')))}.yaml"
             with lease.writing(self.path):
                 write_yaml(former, self.config())
-                write_yaml(self.path / "config.yaml", config)
+                write_yaml(self.path / "config.yaml", _with_history(config, self._changed(changes)))
                 if any(covered(key, ["data"]) for key in changes):  # as the user has allowed
                     (self.path / "inputs.json").unlink(missing_ok=True)
                 if forbidden:
                     # The new configuration may have another vocabulary.
                     (self.path / "subwords.model").unlink(missing_ok=True)
+
+    def _changed(self, changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
+        """`resume.changed` after `changes`: without a checkpoint, the run has trained nothing that it will keep."""
+        step = (self._read_json("status.json", tolerant=True) or {}).get("checkpoint")
+        if not any(self.checkpoints.glob("step*.ckpt")):
+            return []
+        at = "in mid-training" if step is None else f"at step {step:,}"
+        known = (self.config().get("resume") or {}).get("changed") or []
+        return [*known, *(f"{key} {plain(old)} → {plain(new)} {at}" for key, (old, new) in changes.items())]
 
     def config(self) -> dict[str, Any]:
         """The frozen configuration. Raises UserError if the file is missing or broken."""
@@ -416,6 +428,10 @@ def _write_lines(file: FileIO, lines: Sequence[Mapping[str, Any]]) -> None:
     text = "".join(json_text(dict(line), indent=None) + "\n" for line in lines).encode()
     while text:  # on a nearly full disk, the system may write only a part before it refuses
         text = text[file.write(text) :]
+
+
+def _with_history(config: Mapping[str, Any], changed: Sequence[str]) -> dict[str, Any]:
+    return {**config, "resume": {**(config.get("resume") or {}), "changed": [*changed]}}
 
 
 def _advice(name: str) -> str:

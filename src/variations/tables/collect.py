@@ -194,11 +194,23 @@ def misfit(folder: RunFolder, config: Mapping[str, Any], result: Mapping[str, An
             f"config.yaml has seed {config['seed']}, so this folder is a copy of another run or was renamed: train the "
             "missing seed"
         )
+    if (row := own_row(config)) not in (None, folder.row) and SEED_FOLDER.fullmatch(folder.path.name):
+        return (
+            f"config.yaml has row {row!r}, so this folder is a copy of another row's or was renamed: train the missing "
+            "row, or if the row has been renamed, put its new name into variation.row of that file"
+        )
     for name, content, keys in (("config.yaml", config, GROUPS), ("result.json", result or {}, ("scores", "loss"))):
         for key in keys:
             if not isinstance(content.get(key) or {}, Mapping):
                 return f"{name}: {key} does not contain keys and values"
     return None
+
+
+def own_row(config: Mapping[str, Any]) -> str | None:
+    """The row of a table in whose folder a run was made; None if its folder has another name."""
+    sweep, variation = config.get("sweep") or {}, config.get("variation") or {}
+    named_otherwise = config.get("name") is not None or not (isinstance(sweep, Mapping) and sweep.get("name"))
+    return None if named_otherwise or not isinstance(variation, Mapping) else variation.get("row")
 
 
 def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path, reader: Reader) -> Row:

@@ -11,6 +11,7 @@ from typing import Any
 from variations.store.rows import SweepDefinition, changes, edited, in_words
 from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
 from variations.tables.collect import DISK, Reader, Row, collect, paired, row_hours, summary, table_task
+from variations.tables.departures import departures
 from variations.tables.footnotes import convention, remarks
 from variations.tables.line import COSTS, NOT_TRAINED, Agreement, Figure, Line, Table
 from variations.tables.significance import spearman
@@ -174,9 +175,7 @@ def _other_text(task: Task, row: Row, base: Row, measure: Measure) -> str | None
 
 
 def _row_notes(task: Task, row: Row) -> list[str]:
-    notes = []
-    if name := (row.config.get("debug") or {}).get("name"):
-        notes.append(f"debug={name}: a trial run, not a result")
+    notes = departures(row.runs)
     extra, callbacks = (row.config.get("trainer") or {}).get("extra") or {}, row.config.get("callbacks") or {}
     if given := [*(f"{key}={value}" for key, value in extra.items()), *(f"callbacks={name}" for name in callbacks)]:
         notes.append(f"departs from its recipe: Lightning was given {', '.join(given)}")

@@ -9,6 +9,7 @@ from variations.configuration.tasks import named
 from variations.models import count_parameters
 from variations.store.environment import cpu_model
 from variations.store.ledger import RunFolder
+from variations.store.reuse import trained_in
 from variations.training.budget import paper_cost
 from variations.training.fit import Trained
 from variations.training.tracking.final import Final
@@ -28,6 +29,7 @@ def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str,
         "parameters": count_parameters(step.model),
         "steps": trained.steps,
         "stopped": trained.stopped,
+        "changed": (trained_in(folder, config.variation.source).config().get("resume") or {}).get("changed") or [],
         "reused": config.variation.source,
         "hardware": _hardware(config, trained),
         "deterministic": determinism(config),

@@ -70,6 +70,19 @@ def test_a_row_that_was_not_trained_concludes_nothing(put: Put, outcome: Callabl
     assert found.note == "softmax is not trained: dev perplexity fell by 33 % in the last fifth of its steps"
 
 
+def test_a_row_that_was_not_trained_as_a_whole_concludes_nothing(
+    put: Put, outcome: Callable[..., Outcome], configuration: Any
+) -> None:
+    put("weighted", 0.1)
+    put("softmax", 0.9, steps=310, stopped="max_minutes", config=configuration(trainer__max_steps=1200))
+    for row, base in (("softmax", "weighted"), ("weighted", "softmax")):
+        for expect in ("worse", "sooner"):
+            found = outcome(row=row, base=base, expect=expect)
+            assert (found.bearing, found.finding) == ("open", None)
+            reason = "training was ended at step 310 of 1,200 by trainer.max_minutes"
+            assert found.note == f"softmax was not trained as a whole: {reason}"
+
+
 def test_of_a_loss_the_lower_one_is_better(put: Put, outcome: Callable[..., Outcome], make_run: Any) -> None:
     put("weighted", 0.1, loss={"dev_nll": 0.4})
     put("softmax", 0.1, loss={"dev_nll": 0.5})
@@ -118,6 +131,10 @@ def test_the_order_of_rows(put: Put, store: Path) -> None:
     assert found.finding is not None
     assert found.finding.effect == pytest.approx(1.0)  # the published order of these rows is that of `losses`
     assert (found.bearing, found.note) == ("supports", "5 rows")
+    put("C_N2", 0.1, sweep=sweep, loss={"dev_nll": 0.1}, stopped="callback")
+    found = Evidence(store).outcome(test, TOY)
+    assert found is not None
+    assert found.note == "4 rows; not trained, or not as a whole: C_N2"
 
 
 def test_the_page_holds_every_claim_and_its_verdict(put: Put, store: Path) -> None:

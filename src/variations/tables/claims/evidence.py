@@ -23,6 +23,7 @@ from variations.tables.claims.rule import (
     verdict,
 )
 from variations.tables.collect import Row, SeedRun, collect, device_hours, table_task
+from variations.tables.departures import departures
 from variations.tables.line import FEW
 from variations.tables.significance import spearman
 from variations.tables.table import why_untrained
@@ -96,10 +97,9 @@ class Evidence:
         row, base = rows.get(test.row or ""), rows.get(test.base or "")
         if row is None or base is None or not row.finished or not base.finished:
             return None
-        sides = (base,) if test.expect == "sooner" else (row, base)
-        for side in sides:
-            if why := self._why_untrained(name, side):
-                return Outcome(test, scale, "open", None, f"{side.definition.row} is not trained: {why}")
+        for side in (row, base):
+            if why := self._unfit(name, side, trained=test.expect != "sooner" or side is base):
+                return Outcome(test, scale, "open", None, f"{side.definition.row} {why}")
         if test.expect == "sooner":
             return _sooner(test, scale, row, base)
         found = self._difference(test, row, base)
@@ -136,6 +136,13 @@ class Evidence:
             self._untrained[key] = why_untrained(table_task([row]), row, "test")
         return self._untrained[key]
 
+    def _unfit(self, sweep: str, row: Row, *, trained: bool = True) -> str | None:
+        """Why nothing is concluded from a row, as a clause; unless it must be `trained`, it may be untrained."""
+        if trained and (why := self._why_untrained(sweep, row)):
+            return f"is not trained: {why}"
+        found = departures(row.runs)
+        return f"was not trained as a whole: {'; '.join(found)}" if found else None
+
     def _difference(self, test: Contrast, row: Row, base: Row) -> Finding | str:
         """The row's advantage over its base row, or the reason why there is none."""
         task, measure = table_task([row]), _measure(row, test.measure)
@@ -154,7 +161,7 @@ class Evidence:
         return gain if measure.higher_is_better else _turned(gain)
 
     def _order(self, test: Contrast, scale: Scale, name: str) -> Outcome | None:
-        """Spearman's ρ of published and measured differences from the base rows, over the rows that were trained."""
+        """Spearman's ρ of published and measured differences from the base rows, over the rows that are not unfit."""
         sweep, rows = self._sweep(name)
         theirs, ours, counts, left_out = [], [], [], []
         for row in rows.values():
@@ -162,7 +169,7 @@ class Evidence:
             base = rows.get(base_definition.row) if base_definition else None
             if base is None or not row.finished or not base.finished:
                 continue
-            if self._why_untrained(name, row) or self._why_untrained(name, base):
+            if self._unfit(name, row) or self._unfit(name, base):
                 left_out.append(row.definition.row)
                 continue
             printed = [side.definition.published.get(test.published) for side in (row, base)]
@@ -172,7 +179,7 @@ class Evidence:
             theirs.append(float(printed[0]) - float(printed[1]))  # type: ignore[arg-type]
             ours.append(fmean(measured[0]) - fmean(measured[1]))
             counts.append(min(len(side) for side in measured))
-        note = f"not trained: {', '.join(left_out)}" if left_out else None
+        note = f"not trained, or not as a whole: {', '.join(left_out)}" if left_out else None
         rho = spearman(theirs, ours) if len(ours) >= FEW else None
         if rho is None:
             return Outcome(test, scale, "open", None, note) if note else None

@@ -27,9 +27,10 @@ correlation of 0.5.
 - A claim is *reproduced* if all its comparisons support it, *partly* if some do, and *not reproduced* if none does and
   at least half contradict it. Otherwise it is *undecided*.
 
-A row that {named(DEFAULT).untrained_when}, is not trained, and nothing is concluded from it. Only signs are judged,
-because the size of a difference on the papers' corpus cannot be seen on another corpus. The rule in code:
-[rule.py](../src/variations/tables/claims/rule.py).
+A row that {named(DEFAULT).untrained_when}, is not trained, and nothing is concluded from it, nor from a row
+with trial runs (`debug=…`), with a configuration that was changed in mid-training, or with training that ended early.
+Only signs are judged, because the size of a difference on the papers' corpus cannot be seen on another corpus.
+The rule in code: [rule.py](../src/variations/tables/claims/rule.py).
 
 **How to read a comparison.** `+1.20 [+0.40, +2.00]` is the advantage of the row before "v." over the row after it. It
 is positive if the first row is better, whether the measure should be high or low. "power" is the smallest true

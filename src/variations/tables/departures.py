@@ -1,0 +1,39 @@
+"""What makes the result of a run not that of its configuration's whole training; said in the same words everywhere."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from variations.tables.collect import SeedRun
+
+STOPPED_BY = {"max_minutes": "trainer.max_minutes", "callback": "a callback"}
+"""What ended a training, by `stopped` in result.json."""
+
+
+def departures(runs: Sequence[SeedRun]) -> list[str]:
+    """One sentence for each reason among the finished `runs`, with the seeds that it concerns unless all are alike."""
+    finished = [run for run in runs if run.finished]
+    seeds: dict[str, list[int]] = {}
+    for run in finished:
+        for text in of_run(run.config, run.result):
+            seeds.setdefault(text, []).append(run.seed)
+    return [_with_seeds(text, found, len(finished)) for text, found in seeds.items()]
+
+
+def of_run(config: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
+    """The same for one finished run: it was a trial run, its configuration was changed, or its training ended early."""
+    found = []
+    if name := (config.get("debug") or {}).get("name"):
+        found.append(f"debug={name}: a trial run, not a result")
+    if changed := result.get("changed"):
+        found.append(f"not the result of one configuration (resume.allow): {', '.join(map(str, changed))}")
+    if stopped := result.get("stopped"):
+        steps, planned = result.get("steps"), (config.get("trainer") or {}).get("max_steps")
+        extent = f" at step {steps:,} of {planned:,}" if isinstance(steps, int) and isinstance(planned, int) else ""
+        found.append(f"training was ended{extent} by {STOPPED_BY.get(str(stopped), stopped)}")
+    return found
+
+
+def _with_seeds(text: str, seeds: Sequence[int], of: int) -> str:
+    if len(seeds) == of:
+        return text
+    return f"{text} (seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))})"
