@@ -39,9 +39,13 @@ class Translation(SequenceTask, Measures):
         return (config.get("data") or {}).get("kind") == "folder"
 
     def unusable_files(self, configs: Sequence[TranslationConfig]) -> list[Fault]:
-        """Files of a user's own corpus whose numbers of lines differ, each pair reported once."""
+        """Files that a folder lacks, and pairs of a user's own corpus whose numbers of lines differ, each reported once."""
+        from variations.tasks.translation.data.corpora import missing_files
         from variations.tasks.translation.data.textfiles import unequal_files
 
+        keys = ("data.root", "data.train", "data.dev", "data.test", "data.source", "data.target")
+        if missing := dict.fromkeys(text for config in configs if (text := missing_files(config.data))):
+            return [Fault(keys, text) for text in missing]
         corpora = dict.fromkeys(
             (c.data.root, (c.data.train, c.data.dev, c.data.test), c.data.source, c.data.target)
             for c in configs

@@ -271,6 +271,18 @@ def _corpus(data: DataConfig, root: Path, stems: dict[str, str], licence: str = 
     return Corpus(data.name, data.source, data.target, found["train"], found["dev"], found["test"], licence=licence)
 
 
+def missing_files(data: DataConfig) -> str | None:
+    """What the folder `data.root` lacks; None if nothing, or if there is no such folder. Reads no text."""
+    root = Path(data.root or "").expanduser().absolute()
+    if data.root is None or not root.is_dir():
+        return None
+    stems = {"train": data.train, "dev": data.dev, "test": data.test}
+    paths = [root / f"{stem}.{language}" for stem in stems.values() for language in (data.source, data.target)]
+    if all(path.is_file() or path.with_name(f"{path.name}.gz").is_file() for path in paths):
+        return None
+    return str(_missing(data, root, stems))
+
+
 def _missing(data: DataConfig, root: Path, stems: dict[str, str]) -> DataError:
     languages = {"data.source": data.source, "data.target": data.target}
     missing = [
