@@ -11,7 +11,7 @@ import pytest
 
 from variations.commands.cli import command
 from variations.commands.console import main
-from variations.commands.preflight import preflight
+from variations.commands.preflight import preflight, with_task
 from variations.configuration.compose import compose_run
 from variations.configuration.places import CONF
 from variations.tasks.translation.config import TranslationConfig
@@ -104,6 +104,10 @@ def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path:
         ("recipe.zzz=1", "there is no key 'recipe.zzz'. Keys of recipe: name,"),
         ("+model.foo=3", "there is no key 'model.foo'"),
         ("model.N=2.5", "model.N=2.5: must be a whole number, at least 1."),
+        ("model.N=1e2", "model.N=100.0: write a whole number without point and exponent: model.N=100."),
+        ("recipe.batch_tokens=1e9", "recipe.batch_tokens=1000000000: must be at most 16777216."),
+        ("trainer.max_steps=1e30", "trainer.max_steps=1000000000000000019884624838656: must be at most 1000000000."),
+        ("sweep.lease_seconds=1e-9", "sweep.lease_seconds=1e-09: must be at least 1 and at most 86400."),
         ("model.N=true", "model.N=True: must be a whole number"),
         ("model.h=null", "model.h=null: a value is needed"),
         ("deterministic=2", "deterministic=2: must be true or false."),
@@ -247,6 +251,23 @@ def test_faults_of_a_sweep_file_name_its_keys_as_they_are_written(written: str, 
     path.write_text(f"name: mine\ntable: quickstart\nseeds: [1]\n{written}\n")
     found = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path))
     assert found == [f"{path}: {fault}"]
+
+
+def test_the_rows_of_a_sweep_tell_their_task() -> None:
+    lines = ["sweep=babi_ours", "model.restarts=1"]
+    assert faults_of(*with_task(lines), multirun=True) == []
+    assert with_task(lines) == [*lines, "task=question_answering"]
+    for known in (["sweep=quickstart"], ["sweep=nothing"], [*lines, "task=parsing"], ["model.h=2"]):
+        assert with_task(known) == known
+
+
+def test_files_that_a_folder_lacks_are_told_before_any_row_starts(tmp_path: Path) -> None:
+    for name in ("train.en", "train.de", "valid.en", "valid.de.gz", "test.en"):
+        (tmp_path / name).write_text("")
+    lines = ["sweep=quickstart", "data=files", f"data.root={tmp_path}"]
+    (fault,) = faults_of(*lines, multirun=True)
+    assert fault.startswith(f"{tmp_path} lacks test.de (data.test=test, data.target=de), plain or with .gz.")
+    assert faults_of(*lines, "data.test=valid", multirun=True) == []
 
 
 def test_several_sweeps_are_one_fault() -> None:

@@ -118,6 +118,17 @@ def test_limit_is_twenty_steps_whatever_the_recipe() -> None:
         assert config.branch.freeze_last == 3
 
 
+def test_limit_is_twenty_steps_of_every_task() -> None:
+    for task in ("parsing", "question_answering"):
+        config = compose_run([f"task={task}", "debug=limit"])
+        assert faults(config) == []
+        assert (config.debug.name, config.trainer.max_steps) == ("limit", 20)
+        assert compose_run([f"task={task}"]) == compose_run([f"task={task}", "debug=none"])
+    assert faults(compose_run(["task=question_answering", "debug=overfit"])) == [
+        "debug.overfit_batches (debug=overfit) is for task=translation and task=parsing: leave it out."
+    ]
+
+
 def test_branch_warmup_and_freeze_follow_the_recipe() -> None:
     config = compose_run(["model=weighted", "recipe=multi30k"])
     assert (config.branch.warmup, config.branch.freeze_last) == (200, 1333)
@@ -198,6 +209,28 @@ def test_a_faulty_row_file_is_named(tmp_path: Path) -> None:
         compose_run(["variation=mine/row"], extra_folder=str(tmp_path))
     assert "variation/mine/row" in str(error.value)
     assert "unknown key 'model.heads'" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (
+            ["task=question_answering", "recipe=vaswani2017"],
+            "recipe=vaswani2017 cannot be used here: it sets recipe.label_smoothing, which is a key of task=parsing "
+            "and task=translation, and this run has another task.",
+        ),
+        (["task=question_answering", "size=tiny"], "this run's task has no group 'size': leave size=… out"),
+        (
+            ["recipe=sukhbaatar2015"],
+            "recipe=sukhbaatar2015 cannot be used here: it sets recipe.batch_size, which is a key of "
+            "task=question_answering, and this run has another task.",
+        ),
+    ],
+)
+def test_an_option_for_other_tasks_is_refused_in_one_sentence(typed: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        compose_run(typed)
+    assert error.value.faults == [message]
 
 
 def test_run_folder_outside_a_sweep_is_named_by_what_it_is() -> None:

@@ -23,7 +23,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from variations.commands.help import help_text
-from variations.commands.preflight import preflight
+from variations.commands.preflight import preflight, with_task
 from variations.configuration.compose import (
     composition_fault,
     loader,
@@ -35,6 +35,7 @@ from variations.configuration.doors import open_typed
 from variations.configuration.hydra_door import VERSION_BASE, flags
 from variations.configuration.overrides import is_axis
 from variations.configuration.places import CONF, same_line, spelled
+from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import did_you_mean, switched_off
 from variations.configuration.tasks import named
 from variations.system import streams
@@ -76,6 +77,10 @@ def command(
             return
         if args.config_dir is not None and not Path(args.config_dir).is_dir():
             fail(ConfigError([f"--config-dir {args.config_dir}: there is no such folder."]))
+        if issubclass(schema, RunConfig):
+            more = with_task(args.overrides, args.config_dir)[len(args.overrides) :]
+            args.overrides += more
+            sys.argv += more
         several = args.multirun or "hydra.mode=MULTIRUN" in args.overrides
         if not (args.hydra_help or args.shell_completion or args.experimental_rerun):
             found = preflight(

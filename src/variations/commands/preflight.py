@@ -7,14 +7,15 @@ from typing import Any
 
 from variations.commands.launchers import AT, launcher_faults
 from variations.configuration import doors
-from variations.configuration.compose import compose_node, loader, to_config
+from variations.configuration.compose import compose_node, compose_run, loader, to_config
 from variations.configuration.faults import check
 from variations.configuration.overrides import EVERYTHING, Screened, screen
 from variations.configuration.places import IN_CHECKOUT, SWEEPS, spelled
 from variations.configuration.rules import Fault
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named, schema_for
-from variations.searching.definition import PLUGIN, define, is_search
+from variations.searching.definition import PLUGIN, define, is_search, task_of_trials
+from variations.store.rows import load_row
 from variations.system.errors import ConfigError, UserError
 
 OF_FILE = re.compile(r"(^|')sweep\.")
@@ -55,6 +56,26 @@ def preflight(
         kept = [o.input_line or "" for o in screened.usable if not o.is_sweep_override()]
         later = _single_faults(kept, screened, schema, config_name, extra_folder, runs_models and not multirun)
     return list(dict.fromkeys([*screened.faults, *_as_in_the_file(later, lines, extra_folder)]))
+
+
+def with_task(lines: Sequence[str], extra_folder: str | None = None) -> list[str]:
+    """The overrides with the task of a sweep's rows, without which a key that only this task has would be unknown."""
+    from variations.sweeping.jobs import table_rows
+
+    names = {line.partition("=")[0].lstrip("+~") for line in lines}
+    if "sweep" not in names or names & {"task", "variation"}:
+        return [*lines]
+    try:
+        chosen = [line for line in lines if re.match(r"(sweep|rows)[.=]", line)]
+        head = compose_run(chosen, extra_folder=extra_folder)
+        if is_search(chosen, extra_folder):
+            found = {str(task_of_trials(head).name)}
+        else:
+            rows = [load_row(reference, "") for _, reference in table_rows(head, extra_folder)]
+            found = {row.task for row in rows if not row.quoted}
+    except UserError:
+        return [*lines]  # `preflight` reports it
+    return [*lines, *(f"task={name}" for name in found if len(found) == 1 and name != head.task)]
 
 
 def _as_in_the_file(faults: Sequence[str], lines: Sequence[str], extra_folder: str | None) -> list[str]:

@@ -185,14 +185,27 @@ def composition_fault(error: BaseException) -> str:
     full_key = getattr(cause, "full_key", None) or (key_line[1] if key_line else None)
     lines = [line.strip() for line in written.splitlines() if line.strip() and "while composing config" not in line]
     text = lines[0] if lines else type(cause).__name__
+    origin = re.match(r"In '([^']+)'", str(error))
     if match := re.match(r"Key '(.+)' not in '(.+)'", text):
         key = full_key or match[1]
+        if owners := [name for name in tasks.BUILT_IN if key in leaf_keys(tasks.schema_of(name))]:
+            return _of_other_tasks(key, origin and origin[1], owners)
         near = did_you_mean(key, list(leaf_keys(tasks.schema_of(None))))
         text = f"unknown key '{key}'." + near if near else f"unknown key '{key}'"
+    elif match := re.match(r"Could not override '(.+)'\. No match in the defaults list", text):
+        text = f"this run's task has no group '{match[1]}': leave {match[1]}=… out"
     elif full_key and full_key not in text:
         text = f"{full_key}: {text}"
-    where = re.match(r"(In '[^']+')", str(error))
-    return f"{where[1]}: {text}" if where and where[1] not in text else text
+    return f"{origin[0]}: {text}" if origin and origin[0] not in text else text
+
+
+def _of_other_tasks(key: str, option: str | None, owners: Sequence[str]) -> str:
+    """Say that a key belongs to other tasks; `option` is the file that sets it, such as `debug/limit`."""
+    text = f"{key} is a key of {' and '.join(f'task={name}' for name in owners)}, and this run has another task"
+    if option is None:
+        return f"{text}."
+    group, _, choice = option.partition("/")
+    return f"{group}={choice} cannot be used here: it sets {key}, which {text.removeprefix(key).strip()}."
 
 
 def to_dict(config: Any) -> dict[str, Any]:

@@ -231,8 +231,12 @@ def type_fault(key: str, value: Any, item: Key) -> str | None:
     kinds = _kinds(item.type)
     if value is None:
         return None if type(None) in kinds else f"{key}=null: a value is needed, {_kind_text(kinds, item)}."
-    fits = any(_fits(value, kind) for kind in kinds)
-    return None if fits else f"{key}={value}: must be {_kind_text(kinds, item)}."
+    if any(_fits(value, kind) for kind in kinds):
+        return None
+    if int in kinds and isinstance(value, float) and value.is_integer():  # 1e9 is a float in YAML
+        said = value_fault(key, int(value), item.metadata)
+        return said or f"{key}={value}: write a whole number without point and exponent: {key}={int(value)}."
+    return f"{key}={value}: must be {_kind_text(kinds, item)}."
 
 
 def _kinds(annotation: Any) -> tuple[Any, ...]:

@@ -149,7 +149,7 @@ class TrainerConfig:
     """In Lightning's words: float32, bf16 with float32 weights, or float64."""
     compile: bool = False
     """torch.compile of the inner network."""
-    max_steps: int = number(100_000, ge=1)
+    max_steps: int = number(100_000, ge=1, most=10**9)
     """Optimiser updates. Each recipe sets it."""
     max_minutes: float | None = number(None, gt=0)
     """Wall-clock limit of the whole run."""
@@ -199,11 +199,13 @@ class ResumeConfig:
 
     allow: list[str] = field(default_factory=list)
     """Keys that may have new values, such as `[trainer.max_steps]`."""
+    changed: list[str] = field(default_factory=list)
+    """Values that have changed during training, and at which step; written when the run is continued."""
 
 
 @dataclass
 class DebugConfig:
-    """Short trial runs: tables mark their results, and never compare them."""
+    """Short trial runs: tables mark their results, and no claim is judged by them."""
 
     name: str | None = None
     """The kind of trial run; null: an ordinary run."""
@@ -323,7 +325,7 @@ class SweepConfig:
     """How often a failed row is retried before the sweep ends."""
     reuse: bool = True
     """A row that differs from another only at test time uses the other's trained weights."""
-    lease_seconds: float = number(60.0, gt=0)
+    lease_seconds: float = number(60.0, ge=1, le=86400)
     """Seconds without a renewed lease after which another process may take over a run."""
     metric: str = "bleu"
     """The quantity that the sweep's table compares: a score of the test set, SET.SCORE, dev_ppl or dev_nll."""

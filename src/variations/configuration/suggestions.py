@@ -53,9 +53,9 @@ ANSWERS = {
 """What to type here for groups and keys of other projects that use Hydra and Lightning."""
 ANSWERS |= dict.fromkeys(("resume", "resume_from_checkpoint", "checkpoint"), ANSWERS["ckpt_path"])
 
-OPTIONAL = ("sweep", "variation", "debug")
+OPTIONAL = ("sweep", "variation")
 """Groups without a default option."""
-OFF = {"logger": "none"}
+OFF = {"logger": "none", "debug": "none"}
 """Groups that always have an option, and the option that switches them off."""
 
 
@@ -73,7 +73,7 @@ def switched_off(line: str) -> str:
     return f"~{name}" if name in OPTIONAL and value == "null" else line
 
 
-HIDDEN = ("hydra", "recipe_size")
+HIDDEN = ("hydra", "recipe_size", "debug_of")
 """Groups that are not meant to be typed."""
 
 

@@ -176,7 +176,7 @@ class SequenceRecipe(RecipeConfig):
     """ε_ls; 0: none."""
     smoothing: str = choice("t2t", "t2t", "torch", "annotated")
     """ε/(V-1) off target; ε/V everywhere; or ε/(V-2) with nothing on padding."""
-    batch_tokens: int = number(25_000, ge=1)
+    batch_tokens: int = number(25_000, ge=1, most=1 << 24)
     """Padded source tokens, and padded target tokens, of one update; the last of an epoch has what is left."""
 
 
@@ -184,7 +184,7 @@ class SequenceRecipe(RecipeConfig):
 class SequenceTrainer(TrainerConfig):
     """Batch sizes and validation of such models."""
 
-    tokens_per_batch: int | None = number(None, ge=1)
+    tokens_per_batch: int | None = number(None, ge=1, most=1 << 24)
     """Padded tokens per side of one forward pass on one device; null: all of recipe.batch_tokens at once."""
     val_bleu: int = number(200, ge=0)
     """Dev sentences decoded (greedily) at each validation; 0: none."""

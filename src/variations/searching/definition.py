@@ -154,13 +154,13 @@ def define(arguments: tuple[str, ...], extra_folder: str | None = None) -> Defin
                 dimensions.append(dimension)
             problems += unreadable
     settings = head.sweep.search
-    objectives, wrong = objective_faults(settings, _task(head))
+    objectives, wrong = objective_faults(settings, task_of_trials(head))
     problems += wrong
     problems += _settings_faults(head, dimensions, problems)
     return _composed(head, shared, dimensions, objectives, problems, extra_folder)
 
 
-def _task(head: RunConfig) -> Any:
+def task_of_trials(head: RunConfig) -> Any:
     """The task of the trials: that of the row they start from, or else of the sweep file."""
     baseline, own = head.sweep.search.baseline, [line for line in head.sweep.overrides if line.startswith("task=")]
     if baseline is not None:
@@ -267,7 +267,7 @@ def _pruner_faults(head: Any, dimensions: list[Dimension]) -> list[str]:
     if len(seeds) > 1:
         found.append(f"search.pruner.kind={kind} works with one seed per trial: use none, or seeds: [1].")
     metric = settings.metrics[0] if settings.metrics else ""
-    reasons = _task(head).unprunable(metric, head, by_item=kind == "wilcoxon")
+    reasons = task_of_trials(head).unprunable(metric, head, by_item=kind == "wilcoxon")
     found += [f"search.pruner.kind={kind}{reason}" for reason in reasons]
     if any(dimension.key == "trainer.max_steps" for dimension in dimensions):
         found.append(

@@ -115,7 +115,8 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
     seeds = head.seeds if head.seeds is not None else [head.seed] if "seed" in given else head.sweep.seeds
     own = _without(head.sweep.overrides, [*shared, *(points[0] if points else ())])
     if "debug" in given and "debug" not in axes:  # the sweep's file must not lift the limits of a trial run
-        limits = keys_of(loader(extra_folder), "debug", str(given["debug"].value()))
+        found, kind = loader(extra_folder), str(given["debug"].value())
+        limits = keys_of(found, "debug", kind) | keys_of(found, "debug_of", f"{kind}_{head.task}")
         own = [line for line in own if line.partition("=")[0] not in limits]
     jobs: list[Job] = []
     problems = _name_faults(given)

@@ -52,3 +52,11 @@ def _devices(config: QuestionAnsweringConfig) -> list[Fault]:
     if config.trainer.devices * config.trainer.nodes == 1:
         return []
     return [Fault(("trainer.devices",), "Restarts are trained on one device: set trainer.devices=1 trainer.nodes=1.")]
+
+
+@RULES.reads("debug.overfit_batches")
+def _overfit(config: QuestionAnsweringConfig) -> list[Fault]:
+    if not config.debug.overfit_batches:
+        return []
+    text = "debug.overfit_batches (debug=overfit) is for task=translation and task=parsing: leave it out."
+    return [Fault(("debug.overfit_batches",), text)]

@@ -15,7 +15,7 @@ class DecodeConfig:
     """Exponent of the length penalty ((5+|Y|)/6)^alpha."""
     max_extra: int = number(50, ge=0, most=1 << 20)
     """Longest output: source length plus this."""
-    batch_tokens: int = number(4096, ge=1)
+    batch_tokens: int = number(4096, ge=1, most=1 << 24)
     """Padded source tokens times beam per batch."""
     nbest: int = number(1, ge=1)
     """Number of stored outputs of each sentence."""
