@@ -39,7 +39,7 @@ class Translation(SequenceTask, Measures):
         return (config.get("data") or {}).get("kind") == "folder"
 
     def unusable_files(self, configs: Sequence[TranslationConfig]) -> list[Fault]:
-        """Files that a folder lacks, and pairs of a user's own corpus whose numbers of lines differ, each reported once."""
+        """Files that a folder lacks, and pairs of a user's corpus whose numbers of lines differ, each reported once."""
         from variations.tasks.translation.data.corpora import missing_files
         from variations.tasks.translation.data.textfiles import unequal_files
 
