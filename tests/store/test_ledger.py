@@ -95,6 +95,15 @@ def test_what_changed_after_a_checkpoint_is_listed_for_good(folder: RunFolder, c
     assert folder.config()["resume"]["changed"] == changed
 
 
+def test_a_run_cannot_be_made_shorter_than_it_is(folder: RunFolder, configuration: Configure) -> None:
+    (folder.checkpoints / "step40.ckpt").write_text("")
+    folder.set_status("interrupted", checkpoint=40)
+    with pytest.raises(UserError, match=r"to step 40 already, so it cannot end at trainer\.max_steps=39: set it to at"):
+        folder.create(configuration(trainer__max_steps=39, resume__allow=["trainer"]))
+    assert folder.config()["trainer"]["max_steps"] == 100_000
+    folder.create(configuration(trainer__max_steps=40, resume__allow=["trainer"]))
+
+
 def test_a_finished_run_is_not_changed_even_by_allowed_keys(folder: RunFolder, configuration: Configure) -> None:
     folder.write_result({"steps": 100000})
     folder.set_status("finished")

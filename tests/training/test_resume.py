@@ -284,6 +284,14 @@ def test_a_changed_configuration_is_refused_with_the_list_of_differences(small: 
     assert (folder.path / "config-1.yaml").exists()
 
 
+def test_a_run_shortened_to_where_it_was_interrupted_is_complete(small: Any, made: Any, stopped_at: Any) -> None:
+    folder = made(small(), "run")
+    with pytest.raises(Interrupted):
+        fit(small(), folder, stopped_at(5))
+    trained = fit(small("trainer.max_steps=5"), folder, Interrupt())
+    assert (trained.steps, trained.stopped) == (5, None)
+
+
 def test_other_batches_cannot_be_continued(small: Any, made: Any, stopped_at: Any) -> None:
     folder = made(small(), "run")
     with pytest.raises(Interrupted):

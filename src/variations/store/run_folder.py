@@ -189,6 +189,13 @@ class RunFolder:
                 raise UserError(_finished_otherwise(self.path, changes))
             if forbidden and (certain or self.begun()):
                 raise UserError(_other_configuration(self.path, forbidden, allowed))
+            trained = (self._read_json("status.json", tolerant=True) or {}).get("checkpoint") or 0
+            steps = (config.get("trainer") or {}).get("max_steps")
+            if steps is not None and trained > steps and self.begun():
+                raise UserError(
+                    f"{self.path} has been trained to step {trained:,} already, so it cannot end at "
+                    f"trainer.max_steps={steps}: set it to at least {trained}, or start a new attempt (force=true)."
+                )
 
         refuse(lease.read(self.path) is None)  # it was never leased: it may be about to begin
         with lease.alone(self.path):

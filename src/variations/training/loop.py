@@ -173,5 +173,7 @@ class Loop(pl.Callback):
         return {"best": self.best, "stopped": self.stopped}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore the state from a checkpoint."""
+        """Restore the state from a checkpoint; a run that was interrupted there goes on."""
         self.best, self.stopped = state_dict["best"], state_dict["stopped"]
+        if self.stopped == "interrupted":
+            self.stopped = None
