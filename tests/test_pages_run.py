@@ -43,6 +43,7 @@ class Checkout:
     def typed(self, words: list[str]) -> str:
         """Run a line to its end, and return what it printed on standard output."""
         short = SHORTENED.get(Path(words[0]).stem, [])
+        words = [word for word in words if not word.startswith("trainer.max_steps=")]  # debug=limit has twenty
         if "--multirun" in words:
             short = [*short, "seeds=[1]"]
         done = subprocess.run(

@@ -83,7 +83,7 @@ def test_a_training_command_composes(verb: str, words: list[str]) -> None:
         key, value = override.split("=")
         if key == "seed":
             assert config.seed == int(value)
-        if key == "sweep":
+        if key == "sweep.name" or (key == "sweep" and not any(word.startswith("sweep.name=") for word in overrides)):
             assert config.sweep.name == value
 
 
