@@ -116,7 +116,10 @@ def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path:
         ("seeds=1,2", "seeds=1,2: a list needs brackets: type seeds=[1,2]."),
         ("row=a", "Did you mean rows=[a]? For one run of a row, type variation=TABLE/ROW."),
         ("variation=quickstart/unform", "Did you mean 'quickstart/uniform'? Rows of this table: quickstart/"),
-        ("variation=nothing", "there is no such option. There are 131; python src/train.py --help lists them."),
+        ("variation=nothing", "there is no such option. Type variation=TABLE/ROW; tables: attention_table2, "),
+        ("variation=quickstart", "quickstart is a table: choose one of its rows, quickstart/learned_positions, "),
+        ("hydra.launcher=slurm", "a group is chosen with a slash: type hydra/launcher=slurm."),
+        ("seeds=[1", "'seeds=[1' cannot be read: its brackets do not match."),
         ("sweep.at_once=0", "sweep.at_once=0: must be a whole number, at least 1, or auto."),
         ("sweep.at_once=1.5", "sweep.at_once=1.5: must be a whole number, at least 1, or auto."),
         ("sweep.at_once=lots", "sweep.at_once=lots: must be a whole number, at least 1, or auto."),
@@ -240,7 +243,11 @@ def test_keys_of_the_launcher_are_checked_together_with_the_others() -> None:
 @pytest.mark.parametrize(
     ("written", "fault"),
     [
-        ("rows: [transformer, nobody]", "rows: there is no row 'nobody' in conf/variation/quickstart/."),
+        (
+            "rows: [transformer, nobody]",
+            "rows: there is no row 'nobody' in conf/variation/quickstart/. "
+            "Its rows are learned_positions, transformer, uniform, weighted.",
+        ),
         ("row: [transformer]", "unknown key 'row'. Did you mean 'rows'?"),
         ("at_once: 0", "at_once=0: must be a whole number, at least 1, or auto."),
     ],
@@ -268,6 +275,37 @@ def test_files_that_a_folder_lacks_are_told_before_any_row_starts(tmp_path: Path
     (fault,) = faults_of(*lines, multirun=True)
     assert fault.startswith(f"{tmp_path} lacks test.de (data.test=test, data.target=de), plain or with .gz.")
     assert faults_of(*lines, "data.test=valid", multirun=True) == []
+
+
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        ("# @package _global_\nmodel: {h: one}", "In 'variation/mine/row': model.h: must be a whole number, not 'one'"),
+        (
+            "model: {h: 1}",
+            "In 'variation/mine/row': unknown key 'variation.model'. "
+            "The first line of a row's file must be `# @package _global_`.",
+        ),
+        (
+            "# @package _global_\ndefaults: [{override /positions: lerned}]",
+            "positions=lerned: there is no such option. Did you mean 'learned'? "
+            "Valid choices for positions: learned, sinusoidal, sinusoidal_t2t.",
+        ),
+    ],
+)
+def test_faults_of_a_row_file_are_said_in_the_words_of_the_command_line(
+    written: str, fault: str, tmp_path: Path
+) -> None:
+    files = {
+        "sweep/mine.yaml": "name: mine\ntable: mine\nrows: [row]\nseeds: [1]\n",
+        "variation/mine/row.yaml": f"{written}\nvariation: {{table: mine, row: row, label: row}}\n",
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+    found = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path))
+    assert found == [f"row row: {fault}"]
 
 
 def test_several_sweeps_are_one_fault() -> None:
@@ -397,6 +435,7 @@ def test_other_verbs_do_not_sweep(verb: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
+        (["-multirun", "sweep=quickstart"], "-multirun: there is no such flag. Did you mean '--multirun'?"),
         (["--mutirun", "sweep=quickstart"], "--mutirun: there is no such flag. Did you mean '--multirun'?"),
         (["--cfg", "foo"], "invalid choice: 'foo'"),
     ],

@@ -36,8 +36,9 @@ class Checkout:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        left_out = shutil.ignore_patterns("__pycache__", "heads", "heads.yaml")  # what a reader may have made already
         for name in ("src", "conf", "sweeps"):
-            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=left_out)
         self.environment = os.environ | {"PYTHONPATH": str(folder / "src"), "COLUMNS": "160"}
 
     def typed(self, words: list[str]) -> str:

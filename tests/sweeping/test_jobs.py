@@ -81,8 +81,8 @@ def test_all_wrong_rows_and_seeds_are_told_at_once() -> None:
     assert [fault.split(". ")[0] for fault in error.value.faults] == [
         "name=y names a single run: the folder of a multirun is named by sweep.name=NAME.",
         "seeds=[2, 2] names a seed twice: leave the second out.",
-        "sweep.rows: there is no row 'nosuch' in conf/variation/quickstart/.",
-        "sweep.rows: there is no row 'nope' in conf/variation/attention_table3/.",
+        "sweep.rows: there is no row 'nosuch' in conf/variation/quickstart/",
+        "sweep.rows: there is no row 'nope' in conf/variation/attention_table3/",
         "rows: the sweep 'quickstart' has no row 'x'",
     ]
 

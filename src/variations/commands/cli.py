@@ -11,6 +11,7 @@ import contextlib
 import functools
 import importlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -181,6 +182,9 @@ def _arguments(aliases: Mapping[str, str]) -> argparse.Namespace:
 
 
 def _misread(message: str) -> NoReturn:
+    if match := re.match(r"argument (--[\w-]+)/(-\w): ignored explicit argument '(.*)'", message):
+        message = f"{match[2]}{match[3]}: there is no such flag. Did you mean '{match[1]}'?"
+        fail(ConfigError([f"{message} --help lists them."]))
     fail(ConfigError([f"{message}: see --help."]))
 
 

@@ -12,8 +12,10 @@ from typing import Any
 
 import yaml
 
+from variations.configuration import tasks
 from variations.configuration.compose import loader
 from variations.configuration.places import CONF, spelled
+from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import options
 
 WIDEST = 66
@@ -92,13 +94,27 @@ def _keys(schema: type[Any]) -> list[str]:
             continue
         default = item.default if item.default_factory is dataclasses.MISSING else item.default_factory()
         value = "null" if default is None else str(default).lower() if isinstance(default, bool) else default
-        lines.append(f"  {f'{item.name}={value}':<22} {described.get(item.name, '')}".rstrip())
+        said = " ".join([described.get(item.name, ""), _unsaid(item, described.get(item.name, ""))]).strip()
+        start = f"  {f'{item.name}={value}':<22} "
+        lines += textwrap.wrap(said, 112, initial_indent=start, subsequent_indent=" " * 25, break_on_hyphens=False) or [
+            start.rstrip()
+        ]
+    if issubclass(schema, RunConfig):
+        shared = {item.name for item in dataclasses.fields(RunConfig)}
+        own = [item.name for item in dataclasses.fields(tasks.schema_of(None)) if dataclasses.is_dataclass(item.type)]
+        parts = list(dict.fromkeys([*(name for name in own if name not in shared), *parts]))
     if parts:
         more = (
             f"and the keys of {', '.join(parts)}, such as {parts[0]}.KEY: --cfg job lists them all with their values."
         )
         lines += textwrap.wrap(more, 112, initial_indent="  ", subsequent_indent="  ")
     return lines
+
+
+def _unsaid(item: dataclasses.Field[Any], said: str) -> str:
+    """The choices of a key, if its description does not name them all."""
+    choices = list(dict.fromkeys(item.metadata.get("choices", ())))
+    return "" if all(f"`{choice}`" in said for choice in choices) else f"One of {', '.join(choices)}."
 
 
 def descriptions(schema: type[Any]) -> dict[str, str]:

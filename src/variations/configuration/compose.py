@@ -35,7 +35,7 @@ from variations.configuration.hydra_door import Loader, loader_of
 from variations.configuration.overrides import leaf_keys
 from variations.configuration.places import CONF
 from variations.configuration.schema import RunConfig
-from variations.configuration.suggestions import did_you_mean, switched_off
+from variations.configuration.suggestions import did_you_mean, options, options_text, switched_off
 from variations.system.errors import ConfigError
 
 T = TypeVar("T")
@@ -44,6 +44,8 @@ _SCHEMAS: dict[str, type[Any]] = {}
 _STORED: dict[str, type[Any]] = {}
 """The schema of each task in Hydra's store, which all verbs of a process share."""
 _LOCK = threading.Lock()
+TYPES = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
+"""What OmegaConf's types are called in messages."""
 
 
 def scaled(n: float, kind: str, scale: Mapping[str, Any]) -> int:
@@ -183,20 +185,33 @@ def composition_fault(error: BaseException) -> str:
     written = str(cause)
     key_line = re.search(r"^\s*full_key: (.+)$", written, re.MULTILINE)
     full_key = getattr(cause, "full_key", None) or (key_line[1] if key_line else None)
+    in_file = re.match(r"In '([^']+)'", str(error))
     lines = [line.strip() for line in written.splitlines() if line.strip() and "while composing config" not in line]
     text = lines[0] if lines else type(cause).__name__
-    origin = re.match(r"In '([^']+)'", str(error))
     if match := re.match(r"Key '(.+)' not in '(.+)'", text):
         key = full_key or match[1]
-        if owners := [name for name in tasks.BUILT_IN if key in leaf_keys(tasks.schema_of(name))]:
-            return _of_other_tasks(key, origin and origin[1], owners)
-        near = did_you_mean(key, list(leaf_keys(tasks.schema_of(None))))
-        text = f"unknown key '{key}'." + near if near else f"unknown key '{key}'"
+        known = list(leaf_keys(tasks.schema_of(None)))
+        group = key.removeprefix("variation.")
+        of_row = in_file is not None and in_file[1].startswith("variation/") and group != key
+        if of_row and any(name.startswith(f"{group}.") for name in known):
+            text = f"unknown key '{key}'. The first line of a row's file must be `# @package _global_`."
+        elif owners := [name for name in tasks.BUILT_IN if key in leaf_keys(tasks.schema_of(name))]:
+            return _of_other_tasks(key, in_file and in_file[1], owners)
+        else:
+            near = did_you_mean(key, known)
+            text = f"unknown key '{key}'." + near if near else f"unknown key '{key}'"
     elif match := re.match(r"Could not override '(.+)'\. No match in the defaults list", text):
         text = f"this run's task has no group '{match[1]}': leave {match[1]}=… out"
-    elif full_key and full_key not in text:
+    elif match := re.search(r"Could not find '(\w+)/([^']+)'$", text):
+        valid = options(loader(), match[1])
+        return f"{match[1]}={match[2]}: there is no such option.{options_text(match[1], match[2], valid)}"
+    elif match := re.match(r"Value (.+) of type '\w+' could not be converted to (\w+)", text):
+        text = f"must be {TYPES.get(match[2], match[2])}, not {match[1]}"
+    elif text.endswith("is not a ListConfig, list or tuple."):
+        text = "must be a list such as [1,2]"
+    if full_key and full_key not in text:
         text = f"{full_key}: {text}"
-    return f"{origin[0]}: {text}" if origin and origin[0] not in text else text
+    return f"{in_file[0]}: {text}" if in_file and in_file[0] not in text else text
 
 
 def _of_other_tasks(key: str, option: str | None, owners: Sequence[str]) -> str:

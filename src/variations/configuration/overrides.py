@@ -142,6 +142,8 @@ def hydra_fault(name: str, line: str) -> str | None:
     """Say why a setting of Hydra's own is not supported; None for all others."""
     if name in FOLDERS:
         return f"{line}: Hydra makes no folders here; runs=FOLDER, name=NAME and sweep.name=NAME set a run's folder."
+    if name in ("hydra.launcher", "hydra.sweeper"):
+        return f"{line}: a group is chosen with a slash: type {line.replace('.', '/', 1)}."
     return f"{line}: {HYDRAS_OWN[line]}." if line in HYDRAS_OWN else None
 
 
@@ -303,6 +305,8 @@ def leaf_keys(schema: type[Any], prefix: str = "") -> dict[str, Key]:
 def _syntax_fault(line: str, error: Exception) -> str:
     if "=" not in line and not line.startswith("~"):
         return f"'{line}' is not KEY=VALUE: type for example model=weighted, or --help for the options."
+    if any(line.count(left) != line.count(right) for left, right in ("[]", "{}", "()")):
+        return f"'{line}' cannot be read: its brackets do not match."
     text = str(error).splitlines()[0]
     text = re.sub(r"\s*See https?:\S+.*", "", text)
     key = line.partition("=")[0]

@@ -124,6 +124,11 @@ def options_text(group: str, choice: str, valid: list[str]) -> str:
         same_row = [option for option in valid if not table and option.rsplit("/", 1)[-1] == choice]
         near = same_row or nearest(choice, valid, n=3)
         shown, of = valid, f"Valid choices for {group}"
+        if inside := [option for option in valid if option.startswith(f"{choice}/")]:
+            return f" {choice} is a table: choose one of its rows, {', '.join(inside)}."
+        tables = dict.fromkeys(option.rpartition("/")[0] for option in valid if "/" in option)
+        if tables and len(shown) > MANY:
+            shown, of = list(tables), f"Type {group}=TABLE/ROW; tables"
     said = f" Did you mean {' or '.join(map(repr, near[:3]))}?" if near else ""
     if len(shown) <= MANY:
         return f"{said} {of}: {', '.join(shown)}."

@@ -139,7 +139,10 @@ class RunFolder:
         """An existing run. Raises UserError if there is none at `path`."""
         folder = cls(path)
         if not folder.exists():
-            raise UserError(f"There is no run in {folder.path}: it has no config.yaml.")
+            raise UserError(
+                f"There is no run in {folder.path}: it has no config.yaml. Give the folder of a single run, such as "
+                "runs/quickstart/transformer/seed1."
+            )
         return folder
 
     def create(self, config: Mapping[str, Any]) -> Self:

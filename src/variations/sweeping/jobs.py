@@ -208,8 +208,11 @@ def table_rows(config: RunConfig, extra_folder: str | None = None) -> list[tuple
     problems = [fault.text for fault in check(config) if fault.keys in (("rows",), ("seeds",))]
     for row in sweep.rows or in_table:
         folder, _, name = (row if "/" in row else f"{table}/{row}").rpartition("/")
-        if name not in options(found, f"variation/{folder}"):
-            problems.append(f"sweep.rows: there is no row '{name}' in conf/variation/{folder}/.")
+        if name not in (known := options(found, f"variation/{folder}")):
+            rows = f" Its rows are {', '.join(known)}." if known else ""
+            problems.append(
+                f"sweep.rows: there is no row '{name}' in conf/variation/{folder}/.{did_you_mean(name, known)}{rows}"
+            )
         if f"{folder}/{name}" not in references.values():
             references[row] = f"{folder}/{name}"
     chosen = set(references) if config.rows is None else set()

@@ -170,7 +170,10 @@ class SlurmPool:
             return
         others = len(self._watched) > len(batch.runs)
         if not any(word in refusal.lower() for word in PASSING) or not (others or len(batch.runs) > 1):
-            raise UserError(f"Slurm refuses the jobs: {refusal}. See the options of hydra/launcher=slurm.")
+            raise UserError(
+                f"Slurm refuses the jobs: {refusal}. Partition, account and resources are keys of hydra.launcher, such "
+                "as hydra.launcher.partition=NAME; `sinfo -s` lists the partitions, docs/cluster.md the keys."
+            )
         self.say(f"Slurm refuses {len(batch.runs)} runs for now ({refusal}); trying again.")
         batch.retry = time.monotonic() + PATIENCE
 

@@ -108,7 +108,8 @@ def cluster() -> str:
         lines = ask("scontrol", "show", "config").splitlines()
     except NoAnswerError as error:
         raise UserError(
-            f"hydra/launcher=slurm: Slurm does not answer ({error}): try again when `sinfo` works."
+            f"hydra/launcher=slurm: Slurm does not answer ({error}): try again when `sinfo` works, on a login node "
+            "of the cluster."
         ) from error
     names = [line.partition("=")[2].strip() for line in lines if line.split("=")[0].strip() == "ClusterName"]
     return names[0] if names else "slurm"
