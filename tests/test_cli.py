@@ -308,6 +308,28 @@ def test_faults_of_a_row_file_are_said_in_the_words_of_the_command_line(
     assert found == [f"row row: {fault}"]
 
 
+@pytest.mark.parametrize(
+    ("names", "fault"),
+    [
+        ("row: own, base: bass", "variation.base=bass: there is no such row. Did you mean 'base'? Valid: base, own."),
+        (
+            "row: other, base: base",
+            "its file conf/variation/mine/own.yaml says row: other. Write row: own, or rename the file.",
+        ),
+    ],
+)
+def test_a_row_has_the_name_of_its_file_and_a_base_row_that_exists(names: str, fault: str, tmp_path: Path) -> None:
+    files = {"base": "row: base", "own": names}
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "mine.yaml").write_text("name: mine\ntable: mine\nseeds: [1]\n")
+    (tmp_path / "variation" / "mine").mkdir(parents=True)
+    for name, content in files.items():
+        text = f"# @package _global_\nvariation: {{table: mine, {content}, label: {name}}}\n"
+        (tmp_path / "variation" / "mine" / f"{name}.yaml").write_text(text)
+    found = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path))
+    assert found == [f"row own: {fault}"]
+
+
 def test_several_sweeps_are_one_fault() -> None:
     line = "sweep=quickstart,my_ablation"
     assert faults_of(line, multirun=True) == [f"{line}: one sweep at a time: run the command once for each."]

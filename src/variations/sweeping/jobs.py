@@ -135,6 +135,8 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
         except ConfigError as error:
             problems += [f"row {','.join([row, *point])}: {fault}" for fault in error.faults]
             continue
+        if not point:
+            problems += _misnamed(row, reference, config.variation, head.sweep.rows, extra_folder)
         if config.variation.quoted and head.rows is None:
             continue  # printed, not run
         rows_by_home.setdefault(run_folder(config).parent, []).append(reference)
@@ -148,6 +150,26 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
     if problems:
         raise ConfigError(problems)
     return _base_rows_first(jobs)
+
+
+def _misnamed(
+    row: str, reference: str, variation: VariationConfig, rows: Sequence[str], extra_folder: str | None
+) -> list[str]:
+    """Faults of the names in a row's file: the row's own, and its base row's, of this sweep or the row's own table."""
+    problems = []
+    if variation.row not in (None, row):
+        problems.append(
+            f"row {row}: its file conf/variation/{reference}.yaml says row: {variation.row}. "
+            f"Write row: {row}, or rename the file."
+        )
+    in_table = options(loader(extra_folder), f"variation/{reference.rpartition('/')[0]}")
+    known = [*dict.fromkeys([*(name.rpartition("/")[2] for name in rows), *in_table])]
+    if variation.base is not None and variation.base not in known:
+        near = did_you_mean(variation.base, known)
+        problems.append(
+            f"row {row}: variation.base={variation.base}: there is no such row.{near} Valid: {', '.join(known)}."
+        )
+    return problems
 
 
 def _reject_choices_of_rows(given: dict[str, Override]) -> None:
