@@ -291,6 +291,10 @@ def test_files_that_a_folder_lacks_are_told_before_any_row_starts(tmp_path: Path
             "positions=lerned: there is no such option. Did you mean 'learned'? "
             "Valid choices for positions: learned, sinusoidal, sinusoidal_t2t.",
         ),
+        (
+            "# @package _global_\nmodel:\n\th: 1",
+            "a configuration file is not valid YAML: line 3, column 1: a tab; indent with spaces",
+        ),
     ],
 )
 def test_faults_of_a_row_file_are_said_in_the_words_of_the_command_line(

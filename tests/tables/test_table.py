@@ -182,16 +182,14 @@ def test_missing_partial_and_failed_cells_are_named(
     assert table.gaps == [
         "base, seed 2: failed (out of memory)",
         "base, seed 3: interrupted (25 % of 200 steps)",
-        "h=16 & <more_heads>, seed 1: missing",
-        "h=16 & <more_heads>, seed 2: missing",
-        "h=16 & <more_heads>, seed 3: missing",
+        "h=16 & <more_heads>, seeds 1, 2, 3: missing",
     ]
     assert [cell.text for cell in lay_out(table).rows[1] if "missing" in cell.text] == ["missing"]
 
 
 def test_an_empty_store_gives_a_table_of_missing_cells(read: Callable[..., Table]) -> None:
     table = read()
-    assert len(table.gaps) == 6
+    assert [gap.partition(", ")[2] for gap in table.gaps] == ["seeds 1, 2, 3: missing"] * 2
     for name in FORMATS:
         assert "missing" in render(table, name)
 

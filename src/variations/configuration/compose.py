@@ -181,7 +181,7 @@ def composition_fault(error: BaseException) -> str:
     while isinstance(cause.__cause__, HydraException | OmegaConfBaseException):
         cause = cause.__cause__
     if isinstance(cause, yaml.YAMLError):
-        return f"a configuration file is not valid YAML: {' '.join(str(cause).split())}"
+        return f"a configuration file is not valid YAML: {_yaml_fault(cause)}"
     written = str(cause)
     key_line = re.search(r"^\s*full_key: (.+)$", written, re.MULTILINE)
     full_key = getattr(cause, "full_key", None) or (key_line[1] if key_line else None)
@@ -212,6 +212,16 @@ def composition_fault(error: BaseException) -> str:
     if full_key and full_key not in text:
         text = f"{full_key}: {text}"
     return f"{in_file[0]}: {text}" if in_file and in_file[0] not in text else text
+
+
+def _yaml_fault(error: yaml.YAMLError) -> str:
+    """`line 6, column 1: could not find expected ':'`; tabs, which YAML forbids in indentation, by their name."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    if mark is None or problem is None:
+        return " ".join(str(error).split())
+    if "\\t" in problem:
+        problem = "a tab; indent with spaces"
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
 
 
 def _of_other_tasks(key: str, option: str | None, owners: Sequence[str]) -> str:

@@ -5,7 +5,9 @@ from variations.tables.collect import hours_name, strangers
 from variations.tables.line import Table
 from variations.tasks.base import Measure
 
-COUNTED = "FLOPs are counted: matrix products on real tokens, 3 × 2 for each multiply-add of the forward pass"
+COUNTED = (
+    "FLOPs are counted: matrix products on real tokens, 2 for each multiply-add, times 3 for forward and backward pass"
+)
 
 
 def remarks(table: Table, refusal: str | None) -> list[str]:

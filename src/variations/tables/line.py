@@ -92,8 +92,15 @@ class Line:
 
     @property
     def gaps(self) -> list[str]:
-        """A sentence for each seed without a result."""
-        return [f"{self.label}, seed {run.seed}: {run.describe()}" for run in self.row.runs if not run.finished]
+        """Seeds without a result and why: `Weighted, seeds 1, 3: missing`."""
+        seeds: dict[str, list[int]] = {}
+        for run in self.row.runs:
+            if not run.finished:
+                seeds.setdefault(run.describe(), []).append(run.seed)
+        return [
+            f"{self.label}, seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}: {why}"
+            for why, found in seeds.items()
+        ]
 
 
 @dataclass
@@ -130,5 +137,5 @@ class Table:
 
     @property
     def gaps(self) -> list[str]:
-        """Every cell without a result."""
+        """Runs without a result, by row and reason."""
         return [gap for line in self.lines for gap in line.gaps]

@@ -17,7 +17,7 @@ V.views = V.views || {};
       }
     }
     out.push({ key: "parameters", head: ["parameters", sweep.rows.some((row) => row.parameters_published) ? "published / ours" : ""], sort: (row) => row.parameters, cell: (row) => parameters(row) });
-    out.push({ key: "hours", head: ["cost", "device-hours"], sort: (row) => row.device_hours, cell: (row) => hours(row) });
+    out.push({ key: "hours", head: ["cost", hoursName(sweep)], sort: (row) => row.device_hours, cell: (row) => hours(row) });
     out.push({ key: "state", head: ["runs", "finished / all"], sort: (row) => row.counts.finished, cell: (row) => runs(row) });
     return out;
   }
@@ -61,6 +61,12 @@ V.views = V.views || {};
   function parameters(row) {
     const theirs = V.known(row.parameters_published) ? V.el("span", { class: "published", text: `${V.any(row.parameters_published)} M` }) : null;
     return [theirs, theirs && row.parameters ? " / " : null, row.parameters ? V.short(row.parameters) : theirs ? "" : "–"];
+  }
+
+  /** As in the tables: on CPUs, the hours are those of processes, not of cores. */
+  function hoursName(sweep) {
+    const devices = [...new Set(sweep.rows.map((row) => row.device).filter(Boolean))];
+    return devices.length === 1 && { CPU: "process-hours", GPU: "GPU-hours" }[devices[0]] || "device-hours";
   }
 
   function hours(row) {
@@ -212,7 +218,7 @@ V.views = V.views || {};
         ),
         V.el("div", { class: "scroll", "data-scroll": "table" }, V.arrows(table, "tr.line")),
         rows.length ? null : V.el("p", { class: "hint", text: "No row matches the filter." }),
-        chart ? V.el("section", { class: "effects" }, V.el("h3", { text: "Which variation matters? Those whose interval excludes 0" }), node) : null,
+        chart ? V.el("section", { class: "effects" }, V.el("h3", { text: "Which variation matters? Differences whose interval excludes 0 and covers chance between seeds" }), node) : null,
         V.el("details", { class: "footnotes", id: "footnotes" }, V.el("summary", { text: `How these figures were measured (${sweep.footnotes.length})` }), V.el("ol", {}, sweep.footnotes.map((text) => V.el("li", { text }))), V.el("ul", { class: "marks" }, sweep.notes.map((note) => V.el("li", {}, V.el("sup", { text: note.mark }), ` ${note.text}`)))),
       );
       if (chart) await V.chart.show(chart.fig, node, `Differences from the base row: ${chart.text}`);
