@@ -1,6 +1,7 @@
 """Records: what is copied, what is struck out, and that a table of records is the table of the runs."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -139,3 +140,18 @@ def test_records_are_replaced_only_where_the_run_has_changed(
     put("base", 1, 5)
     assert list(record(sweep, store, records).written) == ["papers/base/seed1"]
     assert sorted(path.name for path in (records / "papers/base").iterdir()) == ["seed1"]
+
+
+def test_a_record_in_a_run_store_is_recorded_as_it_is(
+    put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
+) -> None:
+    """Records copied into a run store let a sweep skip their rows; their hypotheses must survive the next recording."""
+    records, copied = tmp_path / "records", tmp_path / "copied"
+    fill(put)
+    record(sweep, store, records)
+    shutil.copytree(records, copied)
+    contents = {path: path.read_bytes() for path in records.rglob("*") if path.is_file()}
+    assert any("hypotheses" in path.parts for path in contents)
+    found = record(sweep, copied, records)
+    assert found.written == {} and found.unchanged
+    assert {path: path.read_bytes() for path in records.rglob("*") if path.is_file()} == contents

@@ -82,7 +82,10 @@ def _without_places(value: Any) -> Any:
 
 
 def _files(folder: RunFolder) -> dict[str, bytes | Any]:
-    """Contents of a record by name: bytes, or plain data."""
+    """Contents of a record by name: bytes, or plain data. A record that was copied into a run store stays as it is."""
+    if (folder.path / "metrics.jsonl.gz").is_file():
+        found = (path for path in folder.path.rglob("*") if path.is_file() and not path.name.startswith("."))
+        return {path.relative_to(folder.path).as_posix(): path.read_bytes() for path in found}
     config = folder.config()
     status = read_json(folder.path / "status.json")
     metrics = "".join(f"{json_text(line, indent=None)}\n" for line in folder.read_metrics())
