@@ -159,3 +159,19 @@ def test_all_shipped_claims_are_judged_without_any_run(store: Path) -> None:
     evidence = Evidence(store)
     judged = [evidence.judge(paper, claim) for paper in papers for claim in paper.claims]
     assert {item.verdict for item in judged} <= {"untested here", "not reproduced"}
+
+
+@pytest.mark.parametrize("any_one", [True, False])
+def test_comparisons_without_runs_are_open_where_the_claim_has_others(any_one: bool, put: Put, store: Path) -> None:
+    """One of three comparisons contradicts, and two have no runs: neither a half nor all of them."""
+    put("weighted", 0.1)
+    put("softmax", 0.9)
+    rows = ("softmax", "M16", "M32")
+    tests = tuple(
+        Contrast(table="weighted_claims", row=row, base="weighted", expect="better", margin=0.5) for row in rows
+    )
+    claim = Claim(id="x", section="1", claim="One is better.", tests=tests, any=any_one)
+    paper = Paper("a paper", (TOY, Scale("Multi30k", "multi30k_")), (claim,))
+    judged = Evidence(store, SignificanceConfig(n=200)).judge(paper, claim)
+    assert [item.bearing for item in judged.outcomes] == ["contradicts"]
+    assert judged.verdict == "undecided"

@@ -81,12 +81,20 @@ class Evidence:
         self._testers: dict[str, Tester] = {}
 
     def judge(self, paper: Paper, claim: Claim) -> Judged:
-        """The verdict on a claim from all its comparisons with runs, at all scales."""
+        """The verdict on a claim from its comparisons at all scales that have a run of one.
+
+        There, comparisons without runs are open: what has not been run neither supports nor contradicts.
+        """
         if claim.settled:
             return Judged(claim, claim.settled.verdict, ())
-        found = [self.outcome(test, scale) for scale in paper.scales for test in claim.tests]
-        outcomes = tuple(item for item in found if item is not None)
-        return Judged(claim, verdict([item.bearing for item in outcomes], any_one=claim.any), outcomes)
+        outcomes: list[Outcome] = []
+        bearings: list[Bearing] = []
+        for scale in paper.scales:
+            found = [self.outcome(test, scale) for test in claim.tests]
+            if any(found):
+                outcomes += [item for item in found if item is not None]
+                bearings += ["open" if item is None else item.bearing for item in found]
+        return Judged(claim, verdict(bearings, any_one=claim.any), tuple(outcomes))
 
     def outcome(self, test: Contrast, scale: Scale) -> Outcome | None:
         """The result of a comparison; None if its rows have no finished runs."""

@@ -25,7 +25,8 @@ correlation of 0.5.
   and *contradicts* it if the interval excludes a difference of that size. Otherwise the comparison is *open*.
 - A claim of no difference: an interval within the margin supports it, an interval beyond the margin contradicts it.
 - A claim is *reproduced* if all its comparisons support it, *partly* if some do, and *not reproduced* if none does and
-  at least half contradict it. Otherwise it is *undecided*.
+  at least half contradict it. Otherwise it is *undecided*. A question whether any of several comparisons supports it is
+  *not reproduced* only if all contradict it. On a corpus with runs of a claim, comparisons without runs count as open.
 
 A row that {named(DEFAULT).untrained_when}, is not trained, and nothing is concluded from it, nor from a row
 with trial runs (`debug=…`), with a configuration that was changed in mid-training, or with training that ended early.

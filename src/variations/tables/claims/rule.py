@@ -98,7 +98,7 @@ def verdict(bearings: Sequence[Bearing], *, any_one: bool = False) -> Verdict:
     - none supports: not reproduced if at least half contradict, else undecided.
 
     Args:
-        bearings: The bearing of each comparison with runs.
+        bearings: The bearing of each comparison, at the scales that have runs of one.
         any_one: One supporting comparison is enough, and only if all contradict is the claim not reproduced.
     """
     if not bearings:
