@@ -134,7 +134,7 @@ def test_the_report_reads_records_and_names_what_is_missing(run: Path, tmp_path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
-    with pytest.raises(DataError, match="make it with benchmarks/parsing_baselines"):
+    with pytest.raises(DataError, match="write it with benchmarks/parsing_baselines"):
         parsing_report.page(tmp_path)
     folder, found = RunFolder.open(run), result(run)
     counts = TASK.items(TestedRun(folder, {}, {}), TASK.metric("f1"))
