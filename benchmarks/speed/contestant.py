@@ -19,16 +19,15 @@ from workloads import WORKLOADS, Step, Workload, load
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 PRODUCTS = {
-    *(
-        "aten::mm",
-        "aten::addmm",
-        "aten::addmm_",
-        "aten::bmm",
-        "aten::baddbmm",
-        "aten::addmv",
-        "mkldnn::_linear_pointwise",
-    ),
-    *("aten::mkldnn_linear", "aten::_scaled_dot_product_flash_attention_for_cpu"),
+    "aten::mm",
+    "aten::addmm",
+    "aten::addmm_",
+    "aten::bmm",
+    "aten::baddbmm",
+    "aten::addmv",
+    "mkldnn::_linear_pointwise",
+    "aten::mkldnn_linear",
+    "aten::_scaled_dot_product_flash_attention_for_cpu",
     "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
 }
 """Operations that are matrix products, or in which a fused attention makes its own."""

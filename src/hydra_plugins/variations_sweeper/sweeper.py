@@ -59,7 +59,7 @@ class VariationsSweeper(Sweeper):
         from variations.sweeping.jobs import expand
         from variations.sweeping.outcomes import Outcome, other_inputs
         from variations.sweeping.overview import Overview, summary
-        from variations.system.errors import ConfigError, ExitCode
+        from variations.system.errors import ConfigError, ExitCode, UserError
         from variations.training.interrupt import Interrupt
 
         if not isinstance(self.launcher, PoolLauncher):
@@ -71,12 +71,16 @@ class VariationsSweeper(Sweeper):
             print(f"warning: {warning}", file=sys.stderr)
         left = not all(outcome.ended for outcome in outcomes)
         pool = self.launcher.pool([outcome.job.config for outcome in outcomes]) if left else None
+        repeat = True
         try:
             if pool is not None:
                 with Interrupt():
                     Control(pool, outcomes, Overview(waiting="queued" if pool.outlives else "starting")).run()
+        except UserError:  # first, what it says must be changed
+            repeat = False
+            raise
         finally:
-            summary(outcomes, self.extra_folder)
+            summary(outcomes, self.extra_folder, repeat=repeat)
         if not all(outcome.ok for outcome in outcomes):
             raise SystemExit(ExitCode.FAILED)
         return outcomes

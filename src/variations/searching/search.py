@@ -64,6 +64,7 @@ class Search:
 
         Raises:
             KeyboardInterrupt: The user stopped the search; trials in progress have saved themselves, and stay open.
+            UserError: The pool accepts no runs; the message says what to change.
         """
         place = self.definition.home / SEARCHES / self.owner
         with hold(place, seconds=self.definition.base.sweep.lease_seconds), self.show:
@@ -71,7 +72,7 @@ class Search:
                 while not self._done():
                     self.step()
                     time.sleep(POLL)
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, UserError):
                 self.control.stop()
                 self._tell_ended()
                 raise

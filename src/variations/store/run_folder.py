@@ -17,13 +17,12 @@ A record (`record.py`) is the same folder without log, leases and checkpoints, w
 Every file except metrics.jsonl and log.txt is replaced as a whole. This module imports no torch.
 """
 
-import json
 import os
 import re
 import shutil
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from io import FileIO
@@ -32,17 +31,14 @@ from typing import Any, Self
 
 import yaml
 
-from variations.store import fence, lease
+from variations.store import conflicts, fence, lease, lines
 from variations.store.atomic import (
-    json_text,
     make_folder,
     plain,
     read_json,
     read_object,
-    read_stored,
     read_yaml,
     replaced,
-    stored_path,
     write_json,
     write_yaml,
 )
@@ -116,6 +112,15 @@ class RunFolder:
         files = (self.metrics, self.path / "result.json")
         return any(file.is_file() and file.stat().st_size for file in files) or any(self.checkpoints.glob("[!.]*"))
 
+    def has_checkpoint(self) -> bool:
+        """Whether a checkpoint of training is left."""
+        return any(self.checkpoints.glob("step*.ckpt"))
+
+    def _trained_to(self) -> int | None:
+        """Step of the latest checkpoint ever written, by status.json; None before the first, or if it is damaged."""
+        step = (self._read_json("status.json", tolerant=True) or {}).get("checkpoint")
+        return step if isinstance(step, int) else None
+
     def refuse_lost_checkpoints(self) -> None:
         """Check that a run which has written checkpoints still has one.
 
@@ -131,8 +136,7 @@ class RunFolder:
 
     def lost_checkpoint(self) -> int | None:
         """Step of the latest checkpoint if all have been deleted; None if some are left, or none was ever written."""
-        step = (self._read_json("status.json", tolerant=True) or {}).get("checkpoint")
-        return None if step is None or any(self.checkpoints.glob("step*.ckpt")) else int(step)
+        return None if self.has_checkpoint() else self._trained_to()
 
     @classmethod
     def open(cls, path: Path | str) -> Self:
@@ -171,7 +175,7 @@ class RunFolder:
                 write_yaml(self.path / "config.yaml", config)
             return self
         stored = self.config()
-        config = _with_history(config, (stored.get("resume") or {}).get("changed") or [])
+        config = conflicts.with_history(config, conflicts.history(stored))
         changes = changed_keys(stored, config)
         if changes:
             self._change(config, changes)
@@ -189,10 +193,10 @@ class RunFolder:
 
         def refuse(certain: bool) -> None:
             if self.state() == "finished":
-                raise UserError(_finished_otherwise(self.path, changes))
+                raise UserError(conflicts.finished_otherwise(self.path, changes))
             if forbidden and (certain or self.begun()):
-                raise UserError(_other_configuration(self.path, forbidden, allowed))
-            trained = (self._read_json("status.json", tolerant=True) or {}).get("checkpoint") or 0
+                raise UserError(conflicts.other_configuration(self.path, forbidden, allowed))
+            trained = self._trained_to() or 0
             steps = (config.get("trainer") or {}).get("max_steps")
             if steps is not None and trained > steps and self.begun():
                 raise UserError(
@@ -206,7 +210,7 @@ class RunFolder:
             former = self.path / f"config-{1 + len(list(self.path.glob('config-*.yaml')))}.yaml"
             with lease.writing(self.path):
                 write_yaml(former, self.config())
-                write_yaml(self.path / "config.yaml", _with_history(config, self._changed(changes)))
+                write_yaml(self.path / "config.yaml", conflicts.with_history(config, self._changed(changes)))
                 if any(covered(key, ["data"]) for key in changes):  # as the user has allowed
                     (self.path / "inputs.json").unlink(missing_ok=True)
                 if forbidden:
@@ -215,12 +219,12 @@ class RunFolder:
 
     def _changed(self, changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
         """`resume.changed` after `changes`: without a checkpoint, the run has trained nothing that it will keep."""
-        step = (self._read_json("status.json", tolerant=True) or {}).get("checkpoint")
-        if not any(self.checkpoints.glob("step*.ckpt")):
+        if not self.has_checkpoint():
             return []
+        step = self._trained_to()
         at = "in mid-training" if step is None else f"at step {step:,}"
-        known = (self.config().get("resume") or {}).get("changed") or []
-        return [*known, *(f"{key} {plain(old)} → {plain(new)} {at}" for key, (old, new) in changes.items())]
+        new = [f"{key} {plain(former)} → {plain(value)} {at}" for key, (former, value) in changes.items()]
+        return [*conflicts.history(self.config()), *new]
 
     def config(self) -> dict[str, Any]:
         """The frozen configuration. Raises UserError if the file is missing or broken."""
@@ -310,12 +314,13 @@ class RunFolder:
         """
         fence.check(self.path)
         if self._lines is not None:
-            _write_lines(self._lines, [values])
+            lines.write(self._lines, [values])
             return
         if not self._tail_checked:
-            self._drop_half_line()
+            self._tail_checked = True
+            lines.drop_half_line(self.metrics)
         with self.metrics.open("ab", buffering=0) as file:
-            _write_lines(file, [values])
+            lines.write(file, [values])
 
     def sync_metrics(self) -> None:
         """Flush all lines so far to the disk, before a checkpoint that covers them is written."""
@@ -333,28 +338,15 @@ class RunFolder:
 
         A last line cut off by a kill is ignored. Raises UserError for other damage.
         """
-        if stored_path(self.metrics) is None:
-            return []
-        lines = read_stored(self.metrics).decode("utf-8", errors="replace").split("\n")
-        found: list[dict[str, Any]] = []
-        for number, line in enumerate(lines, start=1):
-            if having not in line or not line.strip():
-                continue
-            try:
-                found.append(json.loads(line))
-            except json.JSONDecodeError as error:
-                if number == len(lines):  # no newline after it: the write was cut off
-                    break
-                raise UserError(f"{self.metrics}, line {number}: not JSON ({error.msg}); delete that line.") from error
-        return found
+        return lines.read(self.metrics, having)
 
     def curve(self, key: str) -> list[tuple[float, float]]:
         """(step, value) of each line that measured `key`, oldest first; empty where they cannot be read."""
         try:
-            lines = self.read_metrics(having=f'"{key}"')  # a long run has a thousand others
+            measured = self.read_metrics(having=f'"{key}"')  # a long run has a thousand others
         except (OSError, UserError):
             return []
-        points = [(line.get("step"), line.get(key)) for line in lines if isinstance(line, dict)]
+        points = [(line.get("step"), line.get(key)) for line in measured if isinstance(line, dict)]
         return [(x, y) for x, y in points if isinstance(x, int | float) and isinstance(y, int | float)]
 
     def truncate_metrics(self, step: int) -> None:
@@ -367,7 +359,7 @@ class RunFolder:
         self.close()
         with replaced(self.metrics) as temporary:
             self._lines = temporary.open("xb", buffering=0)
-            _write_lines(self._lines, kept)
+            lines.write(self._lines, kept)
 
     def take_log(self) -> None:
         """Replace log.txt by a copy of itself, if this process prints to it.
@@ -417,15 +409,6 @@ class RunFolder:
             return value
         raise UserError(f"Cannot read {path}: it does not contain a JSON object{_advice(name)}.")
 
-    def _drop_half_line(self) -> None:
-        self._tail_checked = True
-        if not self.metrics.is_file():
-            return
-        with self.metrics.open("rb+") as file:
-            data = file.read()
-            if data and not data.endswith(b"\n"):
-                file.truncate(data.rfind(b"\n") + 1)
-
 
 def _same_file(descriptor: int, path: Path) -> bool:
     try:
@@ -434,39 +417,5 @@ def _same_file(descriptor: int, path: Path) -> bool:
         return False
 
 
-def _write_lines(file: FileIO, lines: Sequence[Mapping[str, Any]]) -> None:
-    text = "".join(json_text(dict(line), indent=None) + "\n" for line in lines).encode()
-    while text:  # on a nearly full disk, the system may write only a part before it refuses
-        text = text[file.write(text) :]
-
-
-def _with_history(config: Mapping[str, Any], changed: Sequence[str]) -> dict[str, Any]:
-    return {**config, "resume": {**(config.get("resume") or {}), "changed": [*changed]}}
-
-
 def _advice(name: str) -> str:
     return DELETE_IT if name == "status.json" else ""
-
-
-def _listed(changes: Mapping[str, tuple[Any, Any]]) -> str:
-    lines = "\n".join(f"  - {key}: {plain(old)} → {plain(new)}" for key, (old, new) in changes.items())
-    return f"these keys differ (stored → now):\n{lines}\n"
-
-
-_RENAME = "Give this run another name (name=…, a sweep: sweep.name=…)"
-
-
-def _finished_otherwise(path: Path, changes: Mapping[str, tuple[Any, Any]]) -> str:
-    return (
-        f"{path} contains a finished run of another configuration, which is never changed; {_listed(changes)}"
-        f"{_RENAME}, or start a new attempt (force=true)."
-    )
-
-
-def _other_configuration(path: Path, changes: Mapping[str, tuple[Any, Any]], allowed: Sequence[str]) -> str:
-    """`changes` are the differences that `resume.allow` does not yet cover."""
-    return (
-        f"{path} contains a run of another configuration; {_listed(changes)}"
-        f"{_RENAME}, start a new attempt (force=true), or, to continue the run with the new values, allow them: "
-        f"resume.allow=[{','.join([*allowed, *changes])}]."
-    )

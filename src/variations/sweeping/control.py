@@ -43,13 +43,14 @@ class Control:
 
         Raises:
             KeyboardInterrupt: The user stopped the sweep; runs in progress have saved themselves.
+            UserError: The pool accepts no runs; the message says what to change.
         """
         with self.show:
             try:
                 while not all(outcome.ended for outcome in self.outcomes):
                     self.step()
                     time.sleep(POLL)
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, UserError):
                 self.stop()
                 raise
 

@@ -186,10 +186,11 @@ class Pace:
         at_work = [o for o in outcomes if o.state in ("submitted", "elsewhere")]
         waiting = [o for o in outcomes if o.state == "pending"]
         known = [seconds for o in at_work if (seconds := self.left(o)) is not None]
+        paces = [(pace, o) for o in at_work if (pace := self._step_seconds(o)) is not None]
         if not at_work or len(known) < len(at_work):
             return None
         whole = [o.seconds for o in outcomes if o.state == "finished" and o.seconds] or [
-            (self._step_seconds(o) or 0.0) * o.job.config.trainer.max_steps for o in at_work
+            pace * o.job.config.trainer.max_steps for pace, o in paces
         ]
         each = sum(whole) / len(whole)
         return max(max(known), (sum(known) + each * len(waiting)) / len(at_work))
@@ -207,17 +208,18 @@ def _time(seconds: float | None) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{minutes:.0f} min" if minutes < 90 else f"{hours:.1f} h"
 
 
-def summary(outcomes: Sequence[Outcome], extra_folder: str | None = None) -> None:
+def summary(outcomes: Sequence[Outcome], extra_folder: str | None = None, *, repeat: bool = True) -> None:
     """Print a table of all runs with their training time, the reason and log of each failure, and what to do next.
 
     Args:
         outcomes: All runs.
         extra_folder: The folder of `--config-dir`.
+        repeat: Whether the same command can do what is missing.
     """
     console = Console(highlight=False)
     metric = outcomes[0].job.config.sweep.metric if outcomes else "bleu"
     # The name of a grid's row is wrapped, not cut: rows may differ only at its end.
-    whole = [Column(title, no_wrap=True) for title in ("seed", "state", metric.upper(), "training, s", "device-hours")]
+    whole = [Column(title, no_wrap=True) for title in ("seed", "state", metric.upper(), "training, s", "process-hours")]
     table = Table(Column("row", overflow="fold"), *whole)
     for o in outcomes:
         state = f"[{COLOURS.get(o.state, 'default')}]{o.state}[/]"
@@ -238,7 +240,7 @@ def summary(outcomes: Sequence[Outcome], extra_folder: str | None = None) -> Non
             log = f" Log: {o.folder.log}" if o.folder.log.exists() else ""
             line = f"[{COLOURS.get(o.state, 'default')}]{o.state}[/] {escape(o.name)}{times}: {escape(o.reason)}"
             console.print(line + escape(log), soft_wrap=True)
-    if any(not o.ok for o in outcomes):
+    if repeat and any(not o.ok for o in outcomes):
         console.print("Run the same command again to do what is missing.")
     if any(o.ok for o in outcomes):
         console.print(f"Table: {_table_line(outcomes[0], extra_folder)}", soft_wrap=True, markup=False)

@@ -139,10 +139,8 @@ class SlurmPool:
         self._queue.refresh(at_most=0.0)
         jobs = [self._queue.jobs[part].job for key in self._watched if (part := self._parts(key)) in self._queue.jobs]
         dropped = sum(len(batch.runs) for batch in self._open)
-        for batch in self._open:
-            for number in range(len(batch.runs)):
-                self._watched.pop(self._key(batch.word, number), None)
-        self._open.clear()
+        for batch in list(self._open):
+            self._drop(batch)
         if self._watched:
             count = len(self._watched)
             self.say(
@@ -170,12 +168,19 @@ class SlurmPool:
             return
         others = len(self._watched) > len(batch.runs)
         if not any(word in refusal.lower() for word in PASSING) or not (others or len(batch.runs) > 1):
+            self._drop(batch)
             raise UserError(
                 f"Slurm refuses the jobs: {refusal}. Partition, account and resources are keys of hydra.launcher, such "
                 "as hydra.launcher.partition=NAME; `sinfo -s` lists the partitions, docs/cluster.md the keys."
             )
         self.say(f"Slurm refuses {len(batch.runs)} runs for now ({refusal}); trying again.")
         batch.retry = time.monotonic() + PATIENCE
+
+    def _drop(self, batch: _Batch) -> None:
+        """Forget runs that were not handed over."""
+        self._open.remove(batch)
+        for number in range(len(batch.runs)):
+            self._watched.pop(self._key(batch.word, number), None)
 
     def _sbatch(self, batch: _Batch) -> str | None:
         """Submit an array; return Slurm's message if it refused."""

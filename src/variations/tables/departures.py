@@ -16,7 +16,12 @@ def departures(runs: Sequence[SeedRun]) -> list[str]:
     for run in finished:
         for text in of_run(run.config, run.result):
             seeds.setdefault(text, []).append(run.seed)
-    return [_with_seeds(text, found, len(finished)) for text, found in seeds.items()]
+    return [text if len(found) == len(finished) else f"{text} ({seeds_named(found)})" for text, found in seeds.items()]
+
+
+def seeds_named(seeds: Sequence[int]) -> str:
+    """`seed 1`, or `seeds 1, 3`."""
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
 
 
 def of_run(config: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
@@ -31,9 +36,3 @@ def of_run(config: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
         extent = f" at step {steps:,} of {planned:,}" if isinstance(steps, int) and isinstance(planned, int) else ""
         found.append(f"training was ended{extent} by {STOPPED_BY.get(str(stopped), stopped)}")
     return found
-
-
-def _with_seeds(text: str, seeds: Sequence[int], of: int) -> str:
-    if len(seeds) == of:
-        return text
-    return f"{text} (seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))})"

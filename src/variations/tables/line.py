@@ -7,6 +7,7 @@ from typing import Any
 from variations.store.rows import SweepDefinition
 from variations.tables.chance import RowTest, SignificanceConfig
 from variations.tables.collect import Row, Summary
+from variations.tables.departures import seeds_named
 from variations.tasks.base import Measure
 from variations.tasks.task import Task
 
@@ -97,10 +98,7 @@ class Line:
         for run in self.row.runs:
             if not run.finished:
                 seeds.setdefault(run.describe(), []).append(run.seed)
-        return [
-            f"{self.label}, seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}: {why}"
-            for why, found in seeds.items()
-        ]
+        return [f"{self.label}, {seeds_named(found)}: {why}" for why, found in seeds.items()]
 
 
 @dataclass

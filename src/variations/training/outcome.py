@@ -7,6 +7,7 @@ import torch
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
 from variations.models import count_parameters
+from variations.store import conflicts
 from variations.store.environment import cpu_model
 from variations.store.ledger import RunFolder
 from variations.store.reuse import trained_in
@@ -29,7 +30,7 @@ def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str,
         "parameters": count_parameters(step.model),
         "steps": trained.steps,
         "stopped": trained.stopped,
-        "changed": (trained_in(folder, config.variation.source).config().get("resume") or {}).get("changed") or [],
+        "changed": conflicts.history(trained_in(folder, config.variation.source).config()),
         "reused": config.variation.source,
         "hardware": _hardware(config, trained),
         "deterministic": determinism(config),

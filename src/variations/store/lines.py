@@ -1,0 +1,51 @@
+"""Files of one JSON object a line, such as metrics.jsonl."""
+
+import json
+from collections.abc import Mapping, Sequence
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from variations.store.atomic import json_text, read_stored, stored_path
+from variations.system.errors import UserError
+
+
+def read(path: Path, having: str = "") -> list[dict[str, Any]]:
+    """All lines of the file (plain or gzipped) in which the text `having` occurs; others are not parsed.
+
+    A last line cut off by a kill is ignored. No file: no lines.
+
+    Raises:
+        UserError: another line is damaged.
+    """
+    if stored_path(path) is None:
+        return []
+    lines = read_stored(path).decode("utf-8", errors="replace").split("\n")
+    found: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, start=1):
+        if having not in line or not line.strip():
+            continue
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            if number == len(lines):  # no newline after it: the write was cut off
+                break
+            raise UserError(f"{path}, line {number}: not JSON ({error.msg}); delete that line.") from error
+    return found
+
+
+def write(file: FileIO, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Append `lines` to the unbuffered `file`. NaN and infinities are stored as null."""
+    text = "".join(json_text(dict(line), indent=None) + "\n" for line in lines).encode()
+    while text:  # on a nearly full disk, the system may write only a part before it refuses
+        text = text[file.write(text) :]
+
+
+def drop_half_line(path: Path) -> None:
+    """Remove a last line that a kill cut off."""
+    if not path.is_file():
+        return
+    with path.open("rb+") as file:
+        data = file.read()
+        if data and not data.endswith(b"\n"):
+            file.truncate(data.rfind(b"\n") + 1)
