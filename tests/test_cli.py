@@ -293,7 +293,7 @@ def test_files_that_a_folder_lacks_are_told_before_any_row_starts(tmp_path: Path
         ),
         (
             "# @package _global_\nmodel:\n\th: 1",
-            "a configuration file is not valid YAML: line 3, column 1: a tab; indent with spaces",
+            "{folder}/variation/mine/row.yaml is not valid YAML: line 3, column 1: a tab; indent with spaces",
         ),
     ],
 )
@@ -309,7 +309,16 @@ def test_faults_of_a_row_file_are_said_in_the_words_of_the_command_line(
         path.parent.mkdir(parents=True)
         path.write_text(text)
     found = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path))
-    assert found == [f"row row: {fault}"]
+    assert found == [f"row row: {fault.replace('{folder}', str(tmp_path))}"]
+
+
+def test_a_fault_of_all_rows_is_told_once_and_names_the_sweep_whose_file_has_it(tmp_path: Path) -> None:
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "mine.yaml").write_text(
+        "name: mine\nrows: [quickstart/transformer, quickstart/uniform]\noverrides: [size=tinny]\n"
+    )
+    (found,) = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path))
+    assert found.startswith("in the file of sweep=mine: size=tinny: there is no such option. Did you mean 'tiny'?")
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,12 @@ START, END = "<!-- table: tools/readme_table.py -->\n", "<!-- end of table -->\n
 
 
 def text() -> str:
-    """The rows as a Markdown table: published and measured figures, differences and intervals."""
+    """The rows as a Markdown table: published and measured figures, differences, intervals, and their footnotes."""
     from variations.configuration.compose import compose_run
     from variations.store.rows import define
     from variations.tables.grid import lay_out
     from variations.tables.table import build
+    from variations.tables.text import raised
 
     store = Path("records")
     sweep = compose_run([f"sweep={SWEEP}"]).sweep
@@ -27,8 +28,10 @@ def text() -> str:
     shown = [keys.index(key) for key in COLUMNS if key in keys]
     lines = ["| " + " | ".join(grid.columns[i].title for i in shown) + " |"]
     lines.append("|:---|" + "---:|" * (len(shown) - 1))
-    lines += ["| " + " | ".join(row[i].text for i in shown) + " |" for row in grid.rows]
-    return "\n".join(lines) + "\n"
+    lines += ["| " + " | ".join(row[i].text + raised(row[i].marks) for i in shown) + " |" for row in grid.rows]
+    used = {mark for row in grid.rows for i in shown for mark in row[i].marks}
+    notes = [f"{raised((mark,))} {note}." for mark, note in grid.notes if mark in used]
+    return "\n".join([*lines, "", "<br>\n".join(notes)]) + "\n"
 
 
 def filled(readme: str) -> str:

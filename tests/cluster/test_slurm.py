@@ -156,6 +156,7 @@ def test_what_slurm_refuses_is_told_in_one_sentence(place: Place) -> None:
     assert process.returncode == 2, text
     assert "Traceback" not in text
     assert "Slurm refuses the jobs: " in text and "nvalid partition" in text
+    assert "submitted" not in text and "same command" not in text
     assert not squeue()
 
 

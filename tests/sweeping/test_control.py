@@ -12,8 +12,10 @@ from variations.configuration.compose import to_dict
 from variations.store.lease import Lease, read
 from variations.store.ledger import RunFolder
 from variations.sweeping import control as module
-from variations.sweeping.outcomes import Outcome
+from variations.sweeping.outcomes import Outcome, refuse_changed
 from variations.sweeping.overview import summary
+from variations.sweeping.pool import Ended
+from variations.system.errors import UserError
 
 
 @pytest.fixture(autouse=True)
@@ -170,6 +172,36 @@ def test_a_run_of_another_configuration_in_the_folder_is_a_failure_with_the_keys
     assert (states(outcomes), pool.submitted) == (["failed"], [])
     assert "trainer.max_steps: 77 → 2400" in outcomes[0].reason
     assert read(outcomes[0].folder.path).state == "released"  # type: ignore[union-attr]
+
+
+def test_runs_of_another_configuration_are_told_before_any_row_starts(rows: Any, finished: Any, tmp_path: Path) -> None:
+    for outcome in rows("a", "b", changes=["trainer.max_steps=77"]):
+        finished(outcome)
+    begun = RunFolder(tmp_path / "mine" / "c" / "seed1").create(to_dict(rows("c")[0].job.config))
+    begun.append_metrics({"step": 1})
+    refuse_changed(rows("c", "d"))
+    with pytest.raises(UserError) as told:
+        refuse_changed(rows("a", "b", "c", "d"))
+    assert str(told.value).count("trainer.max_steps: 77 → 2400") == 1
+    assert str(told.value).endswith("The same is true of b, seed 1.")
+
+
+def test_a_pool_that_accepts_no_jobs_leaves_every_row_pending(
+    rows: Any, control: Any, pool: Any, monkeypatch: Any
+) -> None:
+    def ended() -> list[Ended]:
+        pool.running.clear()
+        raise UserError("no such partition")
+
+    outcomes = rows("a", "b")
+    sweep = control(outcomes)
+    sweep.step()
+    monkeypatch.setattr(pool, "ended", ended)
+    monkeypatch.setattr(pool, "stop", lambda: monkeypatch.setattr(pool, "ended", list))
+    with pytest.raises(UserError, match="no such partition"):
+        sweep.run()
+    assert states(outcomes) == ["pending", "pending"]
+    assert {read(outcome.folder.path).state for outcome in outcomes} == {"released"}  # type: ignore[union-attr]
 
 
 def test_what_the_pool_refuses_is_told(rows: Any, control: Any, pool: Any) -> None:

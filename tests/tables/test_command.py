@@ -33,6 +33,15 @@ def test_the_command_writes_the_report_and_names_it(make_run: Any, store: Path, 
     assert "85.00" in (tmp_path / "mine.html").read_text()
 
 
+def test_a_table_without_any_result_names_the_command_that_trains_its_rows(make_run: Any, store: Path) -> None:
+    make_run("demo", "transformer", 1, 85.0)
+    done = command("sweep=quickstart", f"runs={store}", "seeds=[1,2]", "format=csv")
+    assert done.returncode == 0
+    line = f"python src/train.py --multirun sweep=quickstart runs={store} 'seeds=[1,2]'"
+    assert done.stderr == f"None of these runs is finished in {store}. To train them: {line}\n"
+    assert "None of these runs" not in command("sweep=demo", f"runs={store}").stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -42,7 +51,7 @@ def test_the_command_writes_the_report_and_names_it(make_run: Any, store: Path, 
         (("sweep=quickstart", "seed=1"), "Did you mean seeds=[1]?"),
         (("sweep=quickstart", "rows=[nobody]"), "no row 'nobody'; valid: transformer"),
         (("sweep=quickstart", "seeds=[]"), "seeds=[] selects nothing: name some, or leave it out"),
-        (("sweep=quickstart", "rows=[uniform,uniform]"), "rows=['uniform', 'uniform'] has a duplicate"),
+        (("sweep=quickstart", "rows=[uniform,uniform]"), "rows=[uniform,uniform] has a duplicate"),
         (("sweep=quickstart", "format=html", "seeds=[1]"), "writes the whole sweep: leave rows and seeds out"),
         (
             ("sweep=quickstart", "runs=/no/such"),

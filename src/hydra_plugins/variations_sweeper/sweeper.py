@@ -57,7 +57,7 @@ class VariationsSweeper(Sweeper):
         from variations.searching.verb import search
         from variations.sweeping.control import Control
         from variations.sweeping.jobs import expand
-        from variations.sweeping.outcomes import Outcome, other_inputs
+        from variations.sweeping.outcomes import Outcome, other_inputs, refuse_changed
         from variations.sweeping.overview import Overview, summary
         from variations.system.errors import ConfigError, ExitCode, UserError
         from variations.training.interrupt import Interrupt
@@ -67,6 +67,7 @@ class VariationsSweeper(Sweeper):
         if is_search(arguments, self.extra_folder):
             return search(arguments, self.launcher, self.extra_folder)
         outcomes = [Outcome.of(job) for job in expand(arguments, self.extra_folder)]
+        refuse_changed(outcomes)
         for warning in other_inputs(outcomes):
             print(f"warning: {warning}", file=sys.stderr)
         left = not all(outcome.ended for outcome in outcomes)

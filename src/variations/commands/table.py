@@ -1,13 +1,15 @@
 """The verb `table`: which sweep, which format, and where it goes."""
 
+import shlex
 import shutil
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from variations.commands.cli import command
+from variations.commands.cli import command, typed
 from variations.commands.stored import SweepKeys, put
 from variations.configuration.extras import need
+from variations.configuration.places import spelled
 from variations.configuration.schema import choice
 from variations.store.atomic import refuse_unwritable
 from variations.system.errors import UserError
@@ -55,6 +57,8 @@ def show(config: TableConfig) -> None:
         return
     table = build(sweep, config.store, config.significance)
     _put(table, config)
+    if not any(line.row.finished for line in table.lines) and any(line.row.runs for line in table.lines):
+        sys.stderr.write(f"None of these runs is finished in {config.store}. To train them: {_training_line()}\n")
     if config.report:
         line = _report(config, report)
         if config.format == "terminal" and config.out is None:
@@ -85,6 +89,14 @@ def _put(table: Table, config: TableConfig) -> None:
         sys.stdout.write(terminal(table, width=shutil.get_terminal_size().columns, colour=True))
     else:
         put(render(table, config.format), config.out)
+
+
+def _training_line() -> str:
+    """The command that trains the runs of this table."""
+    words, extra_folder = typed()
+    chosen = [word for word in words if word.partition("=")[0] in ("sweep", "sweep.name", "rows", "seeds", "runs")]
+    chosen += [f"--config-dir={extra_folder}"] if extra_folder else []
+    return " ".join([spelled("train"), "--multirun", *map(shlex.quote, chosen)])
 
 
 def _say(text: str) -> None:

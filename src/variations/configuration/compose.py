@@ -181,7 +181,7 @@ def composition_fault(error: BaseException) -> str:
     while isinstance(cause.__cause__, HydraException | OmegaConfBaseException):
         cause = cause.__cause__
     if isinstance(cause, yaml.YAMLError):
-        return f"a configuration file is not valid YAML: {_yaml_fault(cause)}"
+        return f"{_yaml_file(cause)} is not valid YAML: {_yaml_fault(cause)}"
     written = str(cause)
     key_line = re.search(r"^\s*full_key: (.+)$", written, re.MULTILINE)
     full_key = getattr(cause, "full_key", None) or (key_line[1] if key_line else None)
@@ -212,6 +212,16 @@ def composition_fault(error: BaseException) -> str:
     if full_key and full_key not in text:
         text = f"{full_key}: {text}"
     return f"{in_file[0]}: {text}" if in_file and in_file[0] not in text else text
+
+
+def _yaml_file(error: yaml.YAMLError) -> str:
+    """The file as the user would type it, in this project's own folder `conf/…`."""
+    name = getattr(getattr(error, "problem_mark", None), "name", None)
+    if name is None:
+        return "a configuration file"
+    if Path(name).is_relative_to(CONF):
+        return f"conf/{Path(name).relative_to(CONF)}"
+    return os.path.relpath(name) if Path(name).is_relative_to(Path.cwd()) else str(name)
 
 
 def _yaml_fault(error: yaml.YAMLError) -> str:

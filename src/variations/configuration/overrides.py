@@ -238,7 +238,8 @@ def type_fault(key: str, value: Any, item: Key) -> str | None:
     if int in kinds and isinstance(value, float) and value.is_integer():  # 1e9 is a float in YAML
         said = value_fault(key, int(value), item.metadata)
         return said or f"{key}={value}: write a whole number without point and exponent: {key}={int(value)}."
-    return f"{key}={value}: must be {_kind_text(kinds, item)}."
+    typed = f"[{','.join(map(str, value))}]" if isinstance(value, list) else value
+    return f"{key}={typed}: must be {_kind_text(kinds, item)}."
 
 
 def _kinds(annotation: Any) -> tuple[Any, ...]:

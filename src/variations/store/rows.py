@@ -77,7 +77,7 @@ def define(
         if chosen is not None and not chosen:
             raise UserError(f"{key}=[] selects nothing: name some, or leave it out for all.")
         if chosen is not None and len(set(chosen)) < len(chosen):
-            raise UserError(f"{key}={[*chosen]} has a duplicate: name each only once.")
+            raise UserError(f"{key}=[{','.join(map(str, chosen))}] has a duplicate: name each only once.")
     name = sweep.name or "single"
     in_table = doors.files(f"variation/{glob.escape(sweep.table or name)}/*.yaml", conf)
     references = list(sweep.rows) or sorted(path.name.removesuffix(".yaml") for path in in_table)

@@ -186,34 +186,46 @@ class RunFolder:
                     self.set_status("interrupted", "its result.json is missing, so it is tested again")
         return self
 
+    def refuse_change(self, config: Mapping[str, Any], *, certain: bool) -> None:
+        """Check that the run, which exists, may take the values of `config`.
+
+        Args:
+            config: Plain and resolved.
+            certain: Whether forbidden changes are refused even if the run has not begun.
+
+        Raises:
+            UserError: It may not; the message lists the keys that differ.
+        """
+        changes = changed_keys(self.config(), config)
+        if not changes:
+            return
+        if self.state() == "finished":
+            raise UserError(conflicts.finished_otherwise(self.path, changes))
+        allowed = (config.get("resume") or {}).get("allow") or []
+        forbidden = {key: values for key, values in changes.items() if not covered(key, allowed)}
+        if forbidden and (certain or self.begun()):
+            raise UserError(conflicts.other_configuration(self.path, forbidden, allowed))
+        trained, steps = self._trained_to() or 0, (config.get("trainer") or {}).get("max_steps")
+        if steps is not None and trained > steps and self.begun():
+            raise UserError(
+                f"{self.path} has been trained to step {trained:,} already, so it cannot end at "
+                f"trainer.max_steps={steps}: set it to at least {trained}, or start a new attempt (force=true)."
+            )
+
     def _change(self, config: Mapping[str, Any], changes: Mapping[str, tuple[Any, Any]]) -> None:
         """Change the configuration of the run, if that is allowed."""
         allowed = (config.get("resume") or {}).get("allow") or []
-        forbidden = {key: values for key, values in changes.items() if not covered(key, allowed)}
-
-        def refuse(certain: bool) -> None:
-            if self.state() == "finished":
-                raise UserError(conflicts.finished_otherwise(self.path, changes))
-            if forbidden and (certain or self.begun()):
-                raise UserError(conflicts.other_configuration(self.path, forbidden, allowed))
-            trained = self._trained_to() or 0
-            steps = (config.get("trainer") or {}).get("max_steps")
-            if steps is not None and trained > steps and self.begun():
-                raise UserError(
-                    f"{self.path} has been trained to step {trained:,} already, so it cannot end at "
-                    f"trainer.max_steps={steps}: set it to at least {trained}, or start a new attempt (force=true)."
-                )
-
-        refuse(lease.read(self.path) is None)  # it was never leased: it may be about to begin
+        # If it was never leased, it may be about to begin.
+        self.refuse_change(config, certain=lease.read(self.path) is None)
         with lease.alone(self.path):
-            refuse(False)
+            self.refuse_change(config, certain=False)
             former = self.path / f"config-{1 + len(list(self.path.glob('config-*.yaml')))}.yaml"
             with lease.writing(self.path):
                 write_yaml(former, self.config())
                 write_yaml(self.path / "config.yaml", conflicts.with_history(config, self._changed(changes)))
                 if any(covered(key, ["data"]) for key in changes):  # as the user has allowed
                     (self.path / "inputs.json").unlink(missing_ok=True)
-                if forbidden:
+                if not all(covered(key, allowed) for key in changes):
                     # The new configuration may have another vocabulary.
                     (self.path / "subwords.model").unlink(missing_ok=True)
 

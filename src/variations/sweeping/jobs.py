@@ -120,6 +120,8 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
         own = [line for line in own if line.partition("=")[0] not in limits]
     jobs: list[Job] = []
     problems = _name_faults(given)
+    failing: dict[str, list[str]] = {}
+    """Rows by the fault that keeps them from being composed."""
     try:
         rows = table_rows(head, extra_folder)
     except ConfigError as error:
@@ -133,7 +135,8 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
                 overrides += _words_of_a_point(config.variation, _grid_row(point, point))
                 config = compose_run(overrides, extra_folder=extra_folder)
         except ConfigError as error:
-            problems += [f"row {','.join([row, *point])}: {fault}" for fault in error.faults]
+            for fault in error.faults:
+                failing.setdefault(fault, []).append(",".join([row, *point]))
             continue
         if not point:
             problems += _misnamed(row, reference, config.variation, head.sweep.rows, extra_folder)
@@ -141,6 +144,10 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
             continue  # printed, not run
         rows_by_home.setdefault(run_folder(config).parent, []).append(reference)
         jobs += [_job(config.variation.row or row, overrides, config, seed) for seed in seeds]
+    for fault, concerned in failing.items():
+        of_file = any(fault.startswith(f"{line}: ") for line in own)
+        where = f"in the file of {sweep_choice}" if of_file else _listed(concerned)
+        problems.append(f"{where}: {fault}")
     problems += [
         f"rows {' and '.join(same)} would share the folder {home}: leave one out, or copy its file under "
         "another name, with another variation.row."

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -141,9 +141,34 @@ class Outcome:
         return ""
 
 
+def refuse_changed(outcomes: Iterable[Outcome]) -> None:
+    """Check that no run which is left to do has begun with another configuration.
+
+    Raises:
+        UserError: Some have; the message lists the keys that differ, once for all runs in which the same ones do.
+    """
+    found: dict[str, list[tuple[str, Outcome]]] = {}
+    for outcome in outcomes:
+        if not outcome.ended and outcome.folder.exists():
+            try:
+                outcome.folder.refuse_change(to_dict(outcome.job.config), certain=False)
+            except UserError as error:
+                found.setdefault(str(error).replace(str(outcome.folder.path), ""), []).append((str(error), outcome))
+    texts = []
+    for (text, _), *others in found.values():
+        texts.append(text + (f"\nThe same is true of {_named([o for _, o in others])}." if others else ""))
+    if texts:
+        raise UserError("\n".join(texts))
+
+
+def _named(outcomes: Sequence[Outcome]) -> str:
+    more = f" and {len(outcomes) - 5} more" if len(outcomes) > 5 else ""
+    return "; ".join(outcome.name for outcome in outcomes[:5]) + more
+
+
 def other_inputs(outcomes: Iterable[Outcome]) -> Iterator[str]:
     """Warnings about runs that are skipped although their inputs have changed since: one sentence for each change."""
-    rows: dict[str, list[str]] = {}
+    rows: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
         if outcome.state == "skipped":
             config = outcome.job.config
@@ -152,7 +177,6 @@ def other_inputs(outcomes: Iterable[Outcome]) -> Iterator[str]:
             except UserError as error:
                 found = [str(error)]
             for sentence in found:
-                rows.setdefault(sentence, []).append(outcome.name)
-    for sentence, names in rows.items():
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        yield f"{'; '.join(names[:5])}{more}: {sentence} Runs started now cannot be compared with them."
+                rows.setdefault(sentence, []).append(outcome)
+    for sentence, concerned in rows.items():
+        yield f"{_named(concerned)}: {sentence} Runs started now cannot be compared with them."
