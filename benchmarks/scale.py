@@ -309,10 +309,10 @@ def main() -> None:
 
 def commit() -> str:
     """The commit that is measured, and whether files differ from it."""
-    told = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=7"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    return told.stdout.strip() or "unknown"
+    from variations.store.environment import git_state
+
+    state = git_state()
+    return f"{state['commit'][:7]}{' with changes' if state['dirty'] else ''}" if state else "unknown"
 
 
 def report(found: dict[str, float], options: argparse.Namespace) -> None:

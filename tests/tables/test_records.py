@@ -1,6 +1,8 @@
 """Records: what is copied, what is struck out, and that a table of records is the table of the runs."""
 
+import fcntl
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from variations.configuration.schema import SweepConfig
 from variations.store.ledger import RunFolder
 from variations.store.rows import SweepDefinition, define
+from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.formats import render
 from variations.tables.records import published, record
@@ -140,6 +143,50 @@ def test_records_are_replaced_only_where_the_run_has_changed(
     put("base", 1, 5)
     assert list(record(sweep, store, records).written) == ["papers/base/seed1"]
     assert sorted(path.name for path in (records / "papers/base").iterdir()) == ["seed1"]
+
+
+@pytest.mark.parametrize("renamed", [1, 2])
+def test_a_kill_while_a_record_is_replaced_loses_nothing(
+    renamed: int, put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(put)
+    records = tmp_path / "records"
+    record(sweep, store, records)
+    before = (records / "papers" / "base" / "seed1" / "result.json").read_bytes()
+    folder = RunFolder(store / "papers" / "base" / "seed1")
+    folder.write_result({**(folder.result() or {}), "seconds": 77.0})
+    rename, count = Path.rename, [0]
+
+    def killed(path: Path, target: Path) -> Path:
+        count[0] += 1
+        if count[0] == renamed:
+            raise SystemExit(137)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", killed)
+    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)  # a killed process removes nothing
+    with pytest.raises(SystemExit):
+        record(sweep, store, records)
+    monkeypatch.undo()
+    shutil.rmtree(folder.path)  # the former record is all that is left
+    found = record(sweep, store, records)
+    assert (found.written, found.missing) == ({}, ["papers/base/seed1"])
+    assert (records / "papers" / "base" / "seed1" / "result.json").read_bytes() == before
+    assert not list(records.rglob(".*"))
+
+
+def test_two_processes_do_not_write_the_same_records(
+    put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
+) -> None:
+    fill(put)
+    folder = tmp_path / "records" / "papers"
+    folder.mkdir(parents=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with pytest.raises(UserError, match=r"Another process is writing to .*papers: wait for its end"):
+        record(sweep, store, tmp_path / "records")
+    os.close(descriptor)
+    assert len(record(sweep, store, tmp_path / "records").written) == 6
 
 
 def test_a_record_in_a_run_store_is_recorded_as_it_is(

@@ -11,21 +11,25 @@ hypotheses, the hash of the references (`<set>.ref.sha256`), and the counts for 
 BLEU is computed (`<set>.<score>.counts.npy.gz`). Tables and tests need no more.
 """
 
+import fcntl
 import gzip
 import hashlib
+import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from variations.configuration.tasks import task_of
-from variations.store.atomic import json_text, read_json, write_json, write_yaml
+from variations.store.atomic import json_text, make_folder, read_json, write_json, write_yaml
 from variations.store.hidden import without_secrets
 from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.rows import SweepDefinition
+from variations.system.errors import UserError
 from variations.tasks.base import TestedRun
 
 LARGEST = 200_000
@@ -50,22 +54,51 @@ def record(sweep: SweepDefinition, store: Path, records: Path) -> Recorded:
     """Copy every finished run of a sweep to `records`, its newest attempt as seed<k>. Records are replaced as a whole.
 
     Raises:
-        UserError: A run cannot be read.
+        UserError: A run cannot be read, or another process writes the same records.
         DataError: A run's texts cannot be read or do not fit together.
     """
     found = Recorded()
-    for row in (row for row in sweep.rows if not row.quoted):
-        for seed in sweep.seeds:
-            folder = latest(run_home(store, sweep=sweep.name, row=row.row, seed=seed))
-            home = run_home(records, sweep=sweep.name, row=row.row, seed=seed)
-            name = home.relative_to(records).as_posix()
-            if folder is None or not folder.finished():
-                found.missing.append(name)
-            elif _replace(home, _files(folder)):
-                found.written[name] = sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
-            else:
-                found.unchanged.append(name)
+    with _alone(records / sweep.name):
+        for row in (row for row in sweep.rows if not row.quoted):
+            for seed in sweep.seeds:
+                folder = latest(run_home(store, sweep=sweep.name, row=row.row, seed=seed))
+                home = run_home(records, sweep=sweep.name, row=row.row, seed=seed)
+                name = home.relative_to(records).as_posix()
+                _restore(home)
+                if folder is None or not folder.finished():
+                    found.missing.append(name)
+                elif _replace(home, _files(folder)):
+                    found.written[name] = sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
+                else:
+                    found.unchanged.append(name)
     return found
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Lock the folder of a sweep's records: what other processes have left half-written may then be removed."""
+    make_folder(folder)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise UserError(f"Another process is writing to {folder}: wait for its end.") from error
+    finally:
+        os.close(descriptor)
+        with suppress(OSError):  # it has records
+            folder.rmdir()
+
+
+def _restore(home: Path) -> None:
+    """Undo a replacement that a kill interrupted: put the former record back if the new one is not in its place."""
+    for former in home.parent.glob(f".{home.name}-*.old"):
+        if home.exists():
+            shutil.rmtree(former)
+        else:
+            former.rename(home)
+    for unfinished in home.parent.glob(f".{home.name}-*.tmp"):
+        shutil.rmtree(unfinished)
 
 
 def published(value: Any) -> Any:
