@@ -26,13 +26,29 @@ def batches(path: Path) -> list[np.ndarray]:
     return found
 
 
+def product_share(work: Callable[[], object]) -> float:
+    """The share of the operators' time that matrix products take, attention's among them, by torch's profiler."""
+    import torch
+    from contestant import PRODUCTS
+
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        work()
+    events = profile.key_averages()
+    products = sum(event.self_cpu_time_total for event in events if event.key in PRODUCTS)
+    return products / sum(event.self_cpu_time_total for event in events)
+
+
 def main(make: Callable[[], Callable[[np.ndarray], list[int]]]) -> None:
     """Translate and report: `make()` gives a function from a batch of sources to the lengths of the best outputs."""
     p = argparse.ArgumentParser()
     p.add_argument("batches", type=Path)
+    p.add_argument("--products", action="store_true", help="print the share of matrix products in the time, no rate")
     args = p.parse_args()
     translate, sources = make(), batches(args.batches)
     translate(sources[-1])
+    if args.products:
+        print(json.dumps({"products_share_of_time": product_share(lambda: [translate(batch) for batch in sources])}))
+        return
     start = time.perf_counter()
     lengths = [length for batch in sources for length in translate(batch)]
     seconds = time.perf_counter() - start
