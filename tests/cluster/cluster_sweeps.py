@@ -1,4 +1,4 @@
-"""A sweep as a user starts it, with faults at wanted steps (`faults/`), and what it leaves."""
+"""Start sweeps as a user does, inject faults at given steps (`faults/`), and inspect the results."""
 
 import os
 import re
@@ -23,11 +23,11 @@ TINY = (
 ).split()
 SECONDS = 150.0
 TIMED = ("seconds", "decoding_seconds", "speed", "flops_paper_rule", "hardware")
-"""Parts of metrics and results that tell of the clock and of the machine."""
+"""Keys of metrics and results that depend on the clock or the machine."""
 
 
 def wait_for(what: Callable[[], object], told: str, seconds: float = SECONDS) -> None:
-    """Wait until something is so."""
+    """Wait until a condition holds."""
     deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline, told
@@ -35,7 +35,7 @@ def wait_for(what: Callable[[], object], told: str, seconds: float = SECONDS) ->
 
 
 class Sweep(subprocess.Popen[bytes]):
-    """A sweep's process."""
+    """The process of a sweep."""
 
     def __init__(self, line: list[str], environment: dict[str, str], output: Path) -> None:
         self.output = output
@@ -44,11 +44,11 @@ class Sweep(subprocess.Popen[bytes]):
 
     @property
     def text(self) -> str:
-        """What it has printed so far."""
+        """Its output so far."""
         return self.output.read_text(errors="replace")
 
     def takes_up(self, count: int) -> None:
-        """Wait until it watches so many runs that were at work before it."""
+        """Wait until it watches `count` runs that were already running when it started."""
         told = f"the sweep does not find its runs:\n{self.text}"
         wait_for(lambda: self.text.count("another process is running it") == count or self.poll() is not None, told)
         assert self.poll() is None, self.text
@@ -56,29 +56,29 @@ class Sweep(subprocess.Popen[bytes]):
 
 @dataclass
 class Place:
-    """A run store, the faults of its runs, and the sweeps that were started on it."""
+    """A run store, the faults of its runs, and the sweeps started on it."""
 
     folder: Path
     corpus: Path
     words: list[str]
-    """Words of each command line that choose the launcher."""
+    """Command-line arguments that select the launcher."""
     started: list["Sweep"] = field(default_factory=list)
 
     def run(self, store: str, seed: int) -> RunFolder:
-        """The run with that seed in the store; there may be none yet."""
+        """Return the run with this seed; it may not exist yet."""
         found = list((self.folder / store / "grid").glob(f"*/seed{seed}"))
         assert len(found) < 2, found
         return RunFolder(found[0] if found else self.folder / store / "grid" / "none" / f"seed{seed}")
 
     def fault(self, seed: int, what: str, step: int) -> Path:
-        """Ask for a fault; to delete the file of a `hold` lets the run go on."""
+        """Request a fault and return its file. Deleting the file of a `hold` lets the run continue."""
         file = self.folder / "faults" / f"seed{seed}.{what}.{step}"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
         return file
 
     def sweep(self, store: str, *words: str) -> Sweep:
-        """Start a sweep whose runs are kept in `store`."""
+        """Start a sweep that stores its runs in `store`."""
         line = [*self.words, *TINY, f"data.root={self.corpus}", f"runs={self.folder / store}", *words]
         (self.folder / "faults").mkdir(parents=True, exist_ok=True)
         paths = [str(ROOT / "tests/cluster/faults"), str(ROOT / "src")]
@@ -94,7 +94,7 @@ class Place:
         return process
 
     def end(self, process: Sweep, seconds: float = SECONDS) -> str:
-        """Wait for a sweep; return what it printed."""
+        """Wait for a sweep to end and return its output."""
         try:
             process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -104,24 +104,24 @@ class Place:
         return process.text
 
     def logs(self) -> str:
-        """The end of each run's log, for a failed test's message."""
+        """Return the end of each run's log, for the message of a failed test."""
         found = [*self.folder.rglob("log*.txt"), *self.folder.rglob("*_log.out")]
         return "\n".join(f"--- {path}\n{path.read_text(errors='replace')[-3000:]}" for path in found)
 
 
 def steps(folder: RunFolder) -> list[int]:
-    """Steps whose metrics the run has written."""
+    """Return the steps whose metrics the run has written."""
     return [line["step"] for line in folder.read_metrics() if "train/loss" in line]
 
 
 def starts(folder: RunFolder) -> int:
-    """How often a process has begun to do the run: its log says so each time."""
+    """Return how many times a process has started the run, counted in its log."""
     text = folder.log.read_text() if folder.log.exists() else ""
     return len(re.findall(r"^== \S+ process \d+ on ", text, re.MULTILINE))
 
 
 def assert_same(one: RunFolder, other: RunFolder) -> None:
-    """Two runs measured the same at every step, and translate the same."""
+    """Assert that two runs have equal metrics at every step and equal translations."""
     for lines in zip(one.read_metrics(), other.read_metrics(), strict=True):
         assert _timeless(lines[0]) == _timeless(lines[1])
     first, second = one.result(), other.result()

@@ -1,9 +1,9 @@
-"""A real Slurm on this machine alone: munged, slurmctld and two slurmd, each with two pretended GPUs, on loopback.
+"""A real Slurm on this machine: munged, slurmctld and two slurmd, each with two simulated GPUs, on loopback.
 
     python tests/cluster/one_host_slurm.py /tmp/slurm     # runs until Ctrl-C; prints what to export
 
-Nothing outside the folder is touched: keys, sockets, states and logs are in it. It needs root, and Debian's packages
-`slurm-wlm` and `munge`.
+All keys, sockets, states and logs are in the folder; nothing outside it is changed. This needs root and Debian's
+packages `slurm-wlm` and `munge`.
 """
 
 import ctypes
@@ -21,7 +21,7 @@ from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol")
 SECONDS = 40.0
-"""How long the daemons may take to be up."""
+"""Time limit for starting the daemons."""
 CONF = """\
 ClusterName=onehost
 SlurmctldHost={host}(127.0.0.1)
@@ -66,7 +66,7 @@ GRES = "NodeName=first,second Name=gpu File={folder}/gpu[0-1]\n"
 
 
 def missing() -> str | None:
-    """Why no Slurm can be started here, if so."""
+    """Return why Slurm cannot be started here, or None."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         return "a Slurm of its own needs Linux and root"
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
@@ -76,7 +76,7 @@ def missing() -> str | None:
 
 @contextmanager
 def running(folder: Path) -> Iterator[dict[str, str]]:
-    """Start all daemons, yield what processes need in their environment, and end the daemons with all jobs.
+    """Start all daemons, yield the environment variables that clients need, then end all jobs and the daemons.
 
     Raises:
         RuntimeError: The nodes did not come up; the message holds the end of the logs.
@@ -132,7 +132,7 @@ def _write(folder: Path) -> None:
     for number in range(2):
         device = folder / f"gpu{number}"
         if not device.exists():
-            os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))  # as /dev/null
+            os.mknod(device, 0o666 | 0o020000, os.makedev(1, 3))  # the device numbers of /dev/null
     key = folder / "munge.key"
     key.write_bytes(secrets.token_bytes(128))
     key.chmod(0o600)
@@ -143,7 +143,7 @@ def _write(folder: Path) -> None:
 
 
 def _end_with_parent() -> None:
-    """Also when the test's process is killed, no daemon stays behind."""
+    """Make a daemon end with the test process, even if that process is killed."""
     ctypes.CDLL(None).prctl(1, int(signal.SIGTERM), 0, 0, 0)  # PR_SET_PDEATHSIG
 
 
@@ -165,7 +165,7 @@ def _idle(environment: dict[str, str]) -> bool:
 
 
 def _cancel_all(environment: dict[str, str]) -> None:
-    """End all jobs, and wait until their processes are gone."""
+    """Cancel all jobs and wait until none is left in the queue."""
     full = {**os.environ, **environment}
     try:
         subprocess.run(["scancel", "--full", "--user=root"], env=full, capture_output=True, timeout=20)
@@ -177,7 +177,7 @@ def _cancel_all(environment: dict[str, str]) -> None:
                 return
             time.sleep(0.2)
     except subprocess.TimeoutExpired:
-        return  # slurmctld has died; slurmd ends what it started
+        return  # slurmctld is dead; slurmd ends the processes it started
 
 
 def _wait(ready: Callable[[], bool], folder: Path, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Sweeps on a real Ray: one of this machine that ends with the sweep, and a cluster of one machine that outlives it."""
+"""Sweeps on a real Ray: a local one that ends with the sweep, and a one-machine cluster that outlives it."""
 
 import importlib.util
 import os
@@ -25,7 +25,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module", autouse=True)
 def token() -> Iterator[None]:
-    """Clusters want a token since Ray 2.60; this one is in no file."""
+    """Set the token that clusters require since Ray 2.60, without a file."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
         patch.delenv("RAY_AUTH_MODE", raising=False)
@@ -34,11 +34,11 @@ def token() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def cluster(token: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of a Ray that other processes can join."""
+    """The address of a Ray that other processes can join."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    # Sockets of Ray live below its folder, whose name must be short for that.
+    # Ray's sockets are below its folder, so its path must be short.
     folder = Path(f"/tmp/ray-test-{os.getpid()}")
     command = f"start --head --block --port={port} --num-cpus=4 --node-ip-address=127.0.0.1".split()
     command += ["--include-dashboard=false", "--disable-usage-stats"]
@@ -126,7 +126,7 @@ def test_what_ray_cannot_do_is_told_in_one_sentence(place: Place) -> None:
     assert nowhere.returncode == 2
 
 
-@pytest.mark.exhaustive  # the drill itself runs on this machine
+@pytest.mark.exhaustive  # the drill itself runs locally
 @pytest.mark.timeout(900)
 def test_the_whole_drill(tmp_path: Path) -> None:
     drill = Drill(tmp_path, ["hydra/launcher=ray", "hydra.launcher.num_cpus=4"])

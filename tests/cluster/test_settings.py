@@ -1,4 +1,4 @@
-"""What can be told without a cluster: faults of settings, what squeue prints, and the sentences for what is absent."""
+"""Checks without a cluster: invalid settings, squeue output, and messages for what is missing."""
 
 import os
 import subprocess
@@ -117,15 +117,15 @@ def test_two_sweeps_with_a_ray_each_do_not_wait_for_each_other(monkeypatch: pyte
     monkeypatch.setattr(ray, "connected", lambda settings: nothing)
     pool = ray.RayPool(RaySettings(), tmp_path)
     run = PooledRun(tmp_path / "row", "row")
-    living = f"{Process.of(os.getppid()).key}#0123"  # another process, which has a Ray of its own
+    living = f"{Process.of(os.getppid()).key}#0123"  # another process with its own Ray
     pool.adopt(run, living)
     assert pool.alive(living) is True
     assert pool.ended() == []
     (tmp_path / ".ray").mkdir()
     (tmp_path / ".ray" / "0123.json").write_text('{"code": 0, "reason": ""}')
     assert pool.ended() == [Ended(run, 0)]
-    assert pool.alive(f"{Process.of().key}#4567") is False  # ours, and gone
-    assert pool.alive("10.0.0.1:6379#4567") is None  # on a cluster that we have not joined
+    assert pool.alive(f"{Process.of().key}#4567") is False  # ours, and ended
+    assert pool.alive("10.0.0.1:6379#4567") is None  # on a cluster that this process has not joined
 
 
 @pytest.mark.parametrize("word", ["hydra.launcher.partitoin=gpu", "hydra.launcher.cpus=many"])

@@ -1,4 +1,4 @@
-"""Sweeps on a real Slurm of this machine: two nodes, one pretended, of two pretended GPUs each."""
+"""Sweeps on a real Slurm on this machine: two nodes, one of them simulated, with two simulated GPUs each."""
 
 import signal
 import subprocess
@@ -33,7 +33,7 @@ def words(slurm: None) -> list[str]:
 
 
 def squeue() -> dict[str, str]:
-    """State of each job that waits or runs, by `17_0` or `17`."""
+    """Return the state of each pending or running job, by identifier (`17_0` or `17`)."""
     text = subprocess.run(
         ["squeue", "--noheader", "--array", "--format=%i %T"], capture_output=True, text=True, check=True
     ).stdout
@@ -41,7 +41,7 @@ def squeue() -> dict[str, str]:
 
 
 def job_of(folder: RunFolder) -> str:
-    """The Slurm job at a run."""
+    """Return the Slurm job of a run."""
     record = read(folder.path)
     assert record is not None and record.key is not None
     word, _, number = record.key.rpartition("/")[2].partition("_")
@@ -78,7 +78,7 @@ def test_good_rows_end_well_and_broken_killed_preempted_and_cancelled_ones_as_th
     once = [place.run("many", seed) for seed in (1, 3, 4)]
     assert all(steps(folder) == list(range(1, STEPS + 1)) for folder in once)
     assert [starts(folder) for folder in once] == [1, 2, 2], place.logs()
-    assert starts(place.run("many", 2)) == 2  # tried again once
+    assert starts(place.run("many", 2)) == 2  # retried once
     assert place.run("many", 2).state() == "failed"
     assert cancelled.state() == "interrupted"
     assert "Stopped at step 6; the same command continues from there" in preempted.log.read_text()
@@ -86,7 +86,7 @@ def test_good_rows_end_well_and_broken_killed_preempted_and_cancelled_ones_as_th
     again = place.sweep("many", "seed=4,5")
     text = place.end(again)
     assert again.returncode == 0, text
-    assert starts(place.run("many", 4)) == 2  # finished before
+    assert starts(place.run("many", 4)) == 2  # already finished
     plain = place.sweep("plain", "seed=4,5")
     assert (place.end(plain), plain.returncode)[1] == 0
     for seed in (4, 5):
@@ -191,7 +191,7 @@ def test_a_job_asks_for_what_the_settings_say(slurm: None, tmp_path: Path) -> No
     assert again.alive("another-cluster/0123456789_0") is None
 
 
-@pytest.mark.exhaustive  # the drill itself runs on this machine; kills and preemption on Slurm have a test above
+@pytest.mark.exhaustive  # the drill itself runs locally; kills and preemption on Slurm are tested above
 @pytest.mark.timeout(900)
 def test_the_whole_drill(slurm: None, words: list[str], tmp_path: Path) -> None:
     drill = Drill(tmp_path, words, cut_off=1)  # jobs outlive their sweep

@@ -1,4 +1,4 @@
-"""Each impossible configuration is refused, and the message says what to do."""
+"""Each invalid configuration is rejected with a message that says what to do."""
 
 import dataclasses
 from typing import Any
@@ -11,7 +11,7 @@ from variations.tasks.translation.config import TranslationConfig
 
 
 def configured(**changes: Any) -> TranslationConfig:
-    """The schema's defaults with some keys changed; `__` stands for the dot."""
+    """Return the schema's defaults with some keys changed; `__` stands for a dot."""
     values: dict[str, Any] = {}
     for name, value in changes.items():
         node = values
@@ -168,7 +168,7 @@ def test_a_combination_of_a_value_already_at_fault_is_left_out() -> None:
 
 
 def test_every_bounded_or_closed_field_is_checked() -> None:
-    """No numeric or closed field of the schema escapes: an absurd value in each is named."""
+    """An absurd value in any numeric or closed field of the schema is reported by key."""
     checked = 0
     for key, item in _leaves(TranslationConfig()):
         if item.metadata.get("choices"):
@@ -195,13 +195,13 @@ def _leaves(node: Any, prefix: str = "") -> Any:
 def test_a_row_of_another_table_is_no_row_of_the_sweep() -> None:
     foreign = compose_run(["sweep=attention_table3", "variation=quickstart/uniform"])
     assert any("quickstart/uniform is not a row of sweep=attention_table3" in fault for fault in faults(foreign))
-    own = compose_run(["sweep=my_ablation", "variation=attention_table3/A_h16"])  # the sweep names it
+    own = compose_run(["sweep=my_ablation", "variation=attention_table3/A_h16"])  # the sweep lists it
     assert not any("is no row of" in fault for fault in faults(own))
 
 
 @pytest.mark.parametrize("words", [[], ["task=parsing"], ["task=question_answering"]])
 def test_no_number_is_larger_than_what_computes_with_it(words: list[str]) -> None:
-    """Whole numbers beyond 32 bits and floats beyond float32 end in tracebacks or in full memory, hours later."""
+    """Integers beyond 32 bits and floats beyond float32 would cause tracebacks or exhaust memory hours later."""
     config = compose_run(words)
 
     def numbers(node: Any, prefix: str = "") -> Any:

@@ -1,4 +1,4 @@
-"""What is missing on this machine is told before a run's folder is made; and data of another folder is another run."""
+"""Missing requirements are reported before a run's folder is created; data from another folder is another run."""
 
 from pathlib import Path
 

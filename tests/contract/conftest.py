@@ -1,8 +1,8 @@
-"""The networks that the contract holds for: every model, position code and branch file, every choice that the schema
-offers, some combinations that once broke or might, and every row of every table, all at the size of a toy.
+"""The networks under contract: every model, position code and branch file, every choice that the schema offers,
+combinations that broke once or might, and every row of every table, all at toy size.
 
-A new file in `conf/` or a new choice in the schema joins without a change here. What gives the same network as an
-earlier case is left out: a row that is only quoted, or a choice that is the default.
+New files in `conf/` and new choices in the schema are included automatically. A case with the same network as an
+earlier one is left out: a row that is only quoted, or a choice that is the default.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ VOCABULARY = 50
 
 @dataclass
 class Case:
-    """A named configuration, composed when it is first used."""
+    """A named configuration, composed on first use."""
 
     name: str
     compose: Callable[[], TranslationConfig]
@@ -37,12 +37,12 @@ class Case:
 
     @property
     def key(self) -> str:
-        """Equal for configurations of the same network."""
+        """A key that is equal for configurations of the same network."""
         c = self.config
         return repr((c.model, c.positions, c.branch if c.model.kind == "weighted" else None, c.data.vocabulary_pad_to))
 
     def network(self, *, seed: int = 1, dropout: bool = True, perturb: bool = False) -> Transformer:
-        """Build it; `perturb` moves what starts at 0 (biases, gates), lest a fault there go unseen."""
+        """Build the network; `perturb` moves parameters that start at 0 (biases, gates) to expose faults in them."""
         config = dataclasses.replace(self.config, model=dataclasses.replace(self.config.model))
         if not dropout:
             config.model.dropout = config.model.attention_dropout = config.model.relu_dropout = 0.0
@@ -57,24 +57,24 @@ class Case:
 
 
 def plain(config: TranslationConfig) -> TranslationConfig:
-    """The toy size for what is not about sizes."""
+    """Set the toy size, for cases that do not test sizes."""
     config.model.N, config.model.d_model, config.model.d_ff, config.model.h = 2, 32, 64, 4
     return config
 
 
 def shrunk(config: TranslationConfig) -> TranslationConfig:
-    """A row of a table with widths divided so that d_model=512 becomes 32; heads and ratios stay."""
+    """Divide a table row's widths so that d_model=512 becomes 32; heads and ratios are kept."""
     m = config.model
     factor = 16 * config.recipe.scale.width
     m.N = min(m.N, 2)
     m.d_model, m.d_ff = max(8, round(m.d_model / factor)), max(8, round(m.d_ff / factor))
     m.d_k, m.d_v = (width and max(1, round(width / factor)) for width in (m.d_k, m.d_v))
-    m.target_vocabulary = None  # the tests' sentences have one vocabulary
+    m.target_vocabulary = None  # the tests' sentences share one vocabulary
     return config
 
 
 def option(*settings: tuple[str, object]) -> Callable[[], TranslationConfig]:
-    """The default network with dotted keys set."""
+    """Return a function that composes the default network with dotted keys set."""
 
     def compose() -> TranslationConfig:
         config = plain(TranslationConfig())
@@ -98,7 +98,7 @@ NEEDS: dict[tuple[str, object], list[tuple[str, object]]] = {
 
 
 def choices(schema: type, prefix: str, *base: tuple[str, object]) -> Iterator[Case]:
-    """One case for every value of every field with a closed set of values."""
+    """Yield one case for each value of each field with a closed set of values."""
     for field in dataclasses.fields(schema):
         values = list(dict.fromkeys(field.metadata.get("choices", ())))
         if field.type in (bool, "bool"):
@@ -174,12 +174,12 @@ def row(path: Path) -> Case:
 
 
 def distinct(cases: Iterable[Case], key: Callable[[Case], str]) -> list[Case]:
-    """The first of those with equal keys."""
+    """Return the first of the cases with equal keys."""
     return list({key(case): case for case in reversed(list(cases))}.values())[::-1]
 
 
 def of_the_network(path: Path) -> str:
-    """What a row's file says of the network. Equal texts give equal networks, and no row has to be composed."""
+    """Return a row file's settings of the network. Equal texts mean equal networks, so no row need be composed."""
     settings = yaml.safe_load(path.read_text(encoding="utf-8"))
     return repr({key: value for key, value in settings.items() if key not in ("variation", "recipe", "trainer")})
 
@@ -196,7 +196,7 @@ FILES = [*from_files("model"), *from_files("positions"), *from_files("branch", "
 ROW_FILES = {
     f"row/{path.parent.name}/{path.stem}": path
     for path in sorted((CONF / "variation").glob("*/*.yaml"))
-    # Not networks of another kind, nor readings, which mix what OPTIONS has one by one.
+    # Leave out other kinds of networks, and readings, which combine what OPTIONS covers one by one.
     if "/task: question_answering" not in path.read_text(encoding="utf-8") and path.parent.name != "weighted_readings"
 }
 ROWS = distinct(map(row, ROW_FILES.values()), lambda case: of_the_network(ROW_FILES[case.name]))
@@ -205,11 +205,12 @@ REPRESENTATIVE = {CASES[0].name, "model.norm=pre", "model.kind=weighted", "branc
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`case`: all of them, rows marked slow; `branched`: those with branches.
+    """Parametrise tests by fixture. `case`: all cases, rows marked slow; `branched`: cases with branches.
 
-    `learner`: all, all but a few marked slow, for tests that train. `copier`: those that the test's module names in
-    `COPIERS`. Rows, whose choices the other cases have one by one, meet all checks in `make torture`, and in the test
-    suite an update by their recipe; files of `conf/`, which are made of the same choices, do all but overfit.
+    `learner`: all cases, most of them marked slow, for tests that train. `copier`: the cases that the test's module
+    lists in `COPIERS`. The other cases cover the choices of rows one by one, so rows run all checks in `make torture`
+    but only an update by their recipe in the test suite. Files of `conf/` consist of the same choices and run all
+    checks but overfitting.
     """
     branched = [case for case in OPTIONS if case.config.model.kind == "weighted"]
     branched += [case for case in FILES if case.name.startswith("conf/branch/")]
@@ -234,5 +235,5 @@ def _marks(case: Case, fixture: str, metafunc: pytest.Metafunc) -> list[pytest.M
 
 @pytest.fixture(autouse=True)
 def one_thread() -> None:
-    """Two test processes share two cores."""
+    """Limit torch to one thread: two test processes share two cores."""
     torch.set_num_threads(1)

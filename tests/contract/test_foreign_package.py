@@ -1,4 +1,4 @@
-"""Somebody else's package, installed beside ours, adds a corpus, a row and a sweep without an edit of ours."""
+"""A third-party package, installed beside ours, adds a corpus, a row and a sweep without changes to ours."""
 
 import json
 import os
@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parent / "foreign_package"
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the package installed in it."""
+    """A folder with the package installed."""
     folder = tmp_path_factory.mktemp("foreign")
     source = folder / "source"
     subprocess.run(["cp", "-r", str(PACKAGE), str(source)], check=True)
@@ -130,7 +130,7 @@ def test_its_row_and_its_model_are_trained_in_a_sweep_beside_ours(site: Path, tm
     assert rows["two_heads"]["base"] == "transformer"
     assert rows["mean"]["label"] == "Mean of the source"
     assert {seed["state"] for row in rows.values() for seed in row["seeds"]} == {"finished"}
-    for row in rows:  # the package's callback was there
+    for row in rows:  # the package's callback was active
         folder = tmp_path / "runs" / "foreign" / row / "seed1"
         checkpoint = torch.load(max(folder.glob("checkpoints/step*.ckpt")), weights_only=True)
         (kept,) = (state for name, state in checkpoint["callbacks"].items() if "CountUpdates" in name)

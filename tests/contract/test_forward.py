@@ -1,4 +1,4 @@
-"""What the forward pass of every network promises."""
+"""Guarantees of every network's forward pass."""
 
 import torch
 from torch.nn import functional as F
@@ -17,7 +17,7 @@ def logits(model, source, target):
 
 
 def test_a_position_sees_the_source_and_only_earlier_targets(case):
-    """Bit for bit; and later positions do see the change."""
+    """Earlier outputs stay bit-identical; later positions do see the change."""
     model = case.network(perturb=True).eval()
     before = logits(model, SOURCE, TARGET)
     rows = -(-50 // case.config.data.vocabulary_pad_to) * case.config.data.vocabulary_pad_to
@@ -35,7 +35,7 @@ def test_a_position_sees_the_source_and_only_earlier_targets(case):
 
 
 def test_neither_padding_nor_the_rest_of_the_batch_changes_a_sentence(case):
-    """Padding: twelve columns more, beyond every neighbourhood in use."""
+    """Padding adds twelve columns, more than any neighbourhood in use."""
     model = case.network(perturb=True).double().eval()
     together = logits(model, SOURCE, TARGET)
     wide = logits(model, F.pad(SOURCE, (0, 12), value=PAD), F.pad(TARGET, (0, 3), value=PAD))
@@ -58,7 +58,7 @@ def test_decoding_step_by_step_equals_the_forward_pass(case):
 
 
 def test_cache_rows_are_kept_reordered_and_repeated(case):
-    """Of three sentences two stay, in another order, with two rows each; then one of them alone."""
+    """Keep two of three sentences, reordered, with two rows each; then keep only one."""
     model = case.network(perturb=True).double().eval()
     prefix = torch.tensor([[12, 5], [7, 9], [44, 45]])
     rows, then = torch.tensor([2, 2, 0, 0]), torch.tensor([[30, 31], [32, 33], [34, 35], [36, 37]])

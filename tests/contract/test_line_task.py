@@ -1,4 +1,4 @@
-"""A task of somebody else's package, regression on a line, goes through every verb without an edit of ours."""
+"""A third-party task, regression on a line, works with every verb without changes to our package."""
 
 import json
 import os
@@ -10,9 +10,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = Path(__file__).resolve().parent / "line_task"
-"""Laid out as pip installs a package, entry point included."""
+"""Laid out as pip installs a package, including its entry point."""
 FOREIGN = ("BLEU", "sub-word", "beam", "translat", "sentence", "vocabulary")
-"""Words that nothing may say of such a task."""
+"""Words that must not appear in the output for this task."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -32,7 +32,7 @@ def python(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder where the sweep has been run, with two mirrors."""
+    """A folder where the sweep has run, with two mirrors."""
     folder = tmp_path_factory.mktemp("line")
     done = verb("train", "--multirun", "sweep=lines", "logger=tensorboard", cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr

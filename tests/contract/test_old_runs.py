@@ -1,6 +1,6 @@
-"""Runs that an earlier commit made (tests/fixtures/runs_030d3b2) are read, shown, tabulated and continued by this one.
+"""The current code reads, shows, tabulates and continues runs of an earlier commit (tests/fixtures/runs_030d3b2).
 
-Everything goes through command lines and files of run folders, as it does for those who have such runs.
+The tests use only command lines and files of run folders, as owners of such runs do.
 """
 
 import hashlib
@@ -27,21 +27,22 @@ TRAIN = (
     f"trainer.checkpoint_every={STEPS}", "trainer.val_bleu=4", "trainer.log_every=1", "trainer.progress=false",
     "trainer.threads=1", "decode.beam=2", "decode.alpha=3", "decode.max_extra=5", "logger=none",
 )  # fmt: skip
-"""The rest of the command line that made them."""
+"""The remaining command-line arguments that produced the runs."""
 SAME = 1e-4
-"""Relative: float32 on another processor, over thirty updates. A wrong batch, mask or moment is orders above."""
+"""Relative tolerance, for float32 on another processor over thirty updates. A wrong batch, mask or moment causes
+errors that are orders of magnitude larger."""
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A folder with the corpus and the stores `runs` and `stopped`."""
+    """A folder with the corpus and the run stores `runs` and `stopped`."""
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(tmp_path, filter="data")
     return tmp_path
 
 
 def verb(name: str, *words: str, home: Path, stdin: str = "") -> str:
-    """Standard output of a verb that ends well."""
+    """Run a verb, require success, and return its standard output."""
     line = [sys.executable, str(PROJECT / "src" / f"{name}.py"), *words]
     environment = {**os.environ, "PYTHONPATH": str(PROJECT / "src")}
     done = subprocess.run(
@@ -92,7 +93,7 @@ def test_the_dashboard_shows_them(home: Path) -> None:
         shown = json.loads(payloads[f"/api/run/quickstart/{row}/seed1"])
         assert (shown["state"], shown["config"]["model.d_model"]) == ("finished", 4)
         curve = json.loads(payloads[f"/api/curves/quickstart/{row}/seed1"])["metrics"]["train/loss"]
-        assert curve[-1] == pytest.approx([line["train/loss"] for line in metrics(run)], rel=1e-3)  # sent rounded
+        assert curve[-1] == pytest.approx([line["train/loss"] for line in metrics(run)], rel=1e-3)  # rounded
         sentences = json.loads(payloads[f"/api/attention/quickstart/{row}/seed1"])["sentences"]
         assert len(sentences) == len(json.loads((run / "attention.json").read_text())["sentences"]) > 0
     layers = json.loads(payloads["/api/branches/quickstart/weighted/seed1"])["layers"]
@@ -116,8 +117,8 @@ def test_they_are_scored_and_translate(row: str, home: Path) -> None:
 
 
 def train(home: Path, store: str, row: str) -> str:
-    # recipe=quick had 900 updates then, and TRAIN says all of it but the scale; the weighted row had the attention
-    # dropout of the paper, and differs from its base in one factor now.
+    # At that commit, recipe=quick had 900 updates; TRAIN sets all of the recipe but the scale. The weighted row had the
+    # paper's attention dropout; today it differs from its base in one factor.
     then = ["recipe.scale.steps=0.009", *(["model.attention_dropout=0.1"] if row == "weighted" else [])]
     return verb("train", "--multirun", "sweep=quickstart", f"rows=[{row}]", f"runs={store}", *TRAIN, *then, home=home)
 

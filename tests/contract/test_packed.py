@@ -6,7 +6,7 @@ from variations.models.kernels.segments import pack
 from variations.models.loss import Smoothing, cross_entropy
 
 LENGTHS = ([9, 4, 1, 23], [6, 17, 2, 1]), ([7, 7, 7], [5, 5, 5])
-"""Of source and target: different, and equal."""
+"""Lengths of source and target: different, and equal."""
 
 
 def padded(lengths):
@@ -27,7 +27,7 @@ def loss_and_gradients(model, *batch):
 
 def assert_same(found, expected, tolerance):
     assert found.keys() == expected.keys()
-    # Gradients that are 0 but for rounding have no digit in common.
+    # Gradients that are 0 up to rounding agree in no digit.
     size = max(float(gradient.norm()) for gradient in expected.values())
     for name, value in expected.items():
         assert float((found[name] - value).norm()) <= tolerance * max(float(value.norm()), 0.01 * size), name

@@ -1,4 +1,4 @@
-"""Parameter counts: an independent closed form for every network, and the exact integers of the papers' rows."""
+"""Parameter counts: an independent closed form for every network, and exact integers for the papers' rows."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from variations.tasks.translation.config import TranslationConfig
 
 
 def closed_form(config: TranslationConfig, vocabulary: int) -> int:
-    """Parameters by arithmetic alone (docs/departures.md), written without a look at the networks."""
+    """Count parameters by arithmetic (docs/departures.md), independently of the networks' code."""
     m, b = config.model, config.branch
     d, f, biased, ffn_biased = m.d_model, m.d_ff, int(m.attention_bias), int(m.ffn_bias)
     d_k, d_v = m.d_k or d // m.h, m.d_v or d // m.h

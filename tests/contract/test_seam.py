@@ -1,4 +1,4 @@
-"""A task of nobody's: tables, tests of significance, searches and outcomes read its runs through the seam alone."""
+"""A task defined in this file: tables, significance tests, searches, outcomes read its runs through the seam only."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ def squared_errors(slope: float, seed: int) -> Any:
 
 @pytest.fixture
 def table(line: Line, tmp_path: Path) -> Table:
-    """Two rows of two seeds: a slope that fits, and one that does not."""
+    """Two rows with two seeds each: a slope that fits, and one that does not."""
     for row, slope in (("right", 1.0), ("wrong", 0.5)):
         for seed in (1, 2):
             folder = tmp_path / "lines" / row / f"seed{seed}"

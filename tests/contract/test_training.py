@@ -1,4 +1,4 @@
-"""What training and storing any network promises."""
+"""Guarantees of training and storing any network."""
 
 import math
 
@@ -38,8 +38,8 @@ def test_a_step_with_the_recipe_has_finite_gradients_and_changes_every_weight(ca
     for name, parameter in model.named_parameters():
         assert torch.isfinite(parameter).all(), name
         if parameter.requires_grad and torch.equal(before[name], parameter):
-            # Adam's first step has the size of the learning rate everywhere; if all go the same way, as with one
-            # branch, the projection takes the step back. Nothing else may stay.
+            # Adam's first step has the size of the learning rate everywhere. If all weights move the same way, as with
+            # one branch, the projection undoes the step. No other parameter may stay unchanged.
             assert id(parameter) in branch, name
             assert len(set(parameter.grad.sign().tolist())) == 1, name
 
@@ -75,7 +75,7 @@ def test_stored_and_loaded_it_is_the_same(case, tmp_path):
 
 
 def overfitted(case) -> float:
-    """Mean negative log-likelihood after 150 steps of Adam on one batch of 17 tokens, weights as in training."""
+    """Return the mean NLL after 150 steps of Adam on one batch of 17 tokens, with the weights used in training."""
     model = case.network(dropout=False).train()
     parts = model.parameter_groups()
     branch = [p for p in parts.get("branch_weights", []) if p.requires_grad]
@@ -88,12 +88,12 @@ def overfitted(case) -> float:
         loss.backward()
         optimizer.step()
         model.after_update(frozen=False)
-        if nll < 0.15:  # it goes on to fall
+        if nll < 0.15:  # it keeps falling
             break
     return nll
 
 
 def test_overfits_one_batch(learner):
-    """From some ln 50 = 3.9 nats a token to less than 0.2 within 150 steps; to half where no residual is left."""
+    """The loss falls from about ln 50 = 3.9 nats per token to less than 0.2 in 150 steps; to half without residuals."""
     no_residual = learner.config.model.kind == "weighted" and learner.config.branch.residual == "none"
     assert overfitted(learner) < (1.95 if no_residual else 0.2)

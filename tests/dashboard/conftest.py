@@ -1,4 +1,4 @@
-"""Fabricated run stores of any size, and a server on loopback that serves one."""
+"""Fixtures: fabricated run stores of any size, and a server on loopback that serves one."""
 
 import copy
 import http.client
@@ -29,7 +29,7 @@ def _sentence(n: int) -> str:
 
 
 def _texts(count: int, errors: int) -> dict[str, list[str]]:
-    """Sources, references, and hypotheses that have a wrong word in every `errors`-th line."""
+    """Return sources, references, and hypotheses with a wrong word in every `errors`-th line."""
     references = [_sentence(n) for n in range(count)]
     hypotheses = [
         line.replace(" the ", " no ", 1) + " Ach." if n % errors == 0 else line for n, line in enumerate(references)
@@ -117,7 +117,7 @@ def write_run(
     config: dict[str, Any] | None = None,
     environment: dict[str, Any] | None = None,
 ) -> Path:
-    """Write one run as `train.py` leaves it, and return its folder. `state=running` names this process as its own."""
+    """Write one run as `train.py` does and return its folder. `state=running` records this process as the run's."""
     import os
     import socket
 
@@ -159,7 +159,7 @@ def write_run(
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Root of the run store, empty."""
+    """The root of an empty run store."""
     path = tmp_path / "runs"
     path.mkdir()
     return path
@@ -205,7 +205,7 @@ def pair(run: Callable[..., Path]) -> None:
 
 
 class Client:
-    """Asks a server on loopback."""
+    """A client of a server on loopback."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -213,7 +213,7 @@ class Client:
         self.url = server.url
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers (names in lower case) and body."""
+        """Send a request; return status, headers (names in lower case) and body."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.putrequest(method, path, skip_host="Host" in headers)
         for name, value in headers.items():
@@ -225,13 +225,13 @@ class Client:
         return answer.status, {name.lower(): value for name, value in answer.getheaders()}, body
 
     def json(self, path: str) -> Any:
-        """The payload of a path that must be there."""
+        """Return the payload of a path that must exist."""
         status, _, body = self.ask(path)
         assert status == 200, body
         return json.loads(body)
 
     def fault(self, path: str, status: int) -> str:
-        """The sentence of a refusal."""
+        """Return the message of an error response."""
         found, _, body = self.ask(path)
         assert found == status, body
         return str(json.loads(body)["error"])
@@ -239,7 +239,7 @@ class Client:
 
 @pytest.fixture
 def serve(root: Path) -> Iterator[Callable[..., Client]]:
-    """`serve()`: a running server of the store, stopped after the test."""
+    """`serve()`: start a server of the store; it is stopped after the test."""
     started: list[tuple[Server, threading.Thread]] = []
 
     def start(**options: Any) -> Client:
@@ -258,5 +258,5 @@ def serve(root: Path) -> Iterator[Callable[..., Client]]:
 
 @pytest.fixture
 def client(serve: Callable[..., Client]) -> Client:
-    """A running server of the store."""
+    """A client of a running server of the store."""
     return serve()

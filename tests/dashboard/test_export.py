@@ -1,4 +1,4 @@
-"""An exported file holds the page and its data, fits into a letter, and nothing in the data can become a script."""
+"""The exported file: contains page and data, is small enough to mail, and lets no data run as a script."""
 
 import base64
 import hashlib
@@ -21,7 +21,7 @@ HOSTILE = "</script><script>alert(1)</script><!-- <img src=x onerror=alert(2)> &
 
 
 class Page(HTMLParser):
-    """Scripts, payloads and addresses of a page, as a browser's parser sees them."""
+    """Scripts, payloads and addresses of a page, as a browser parses them."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)

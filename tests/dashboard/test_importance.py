@@ -1,4 +1,4 @@
-"""Importance of keys against scipy's analysis of variance, an exact permutation test and sums of squares by hand."""
+"""Importance of keys against scipy's ANOVA, an exact permutation test and sums of squares by hand."""
 
 from collections.abc import Callable
 from itertools import product
@@ -24,7 +24,7 @@ def test_one_key_is_a_one_way_analysis_of_variance() -> None:
     samples = [SCORES[np.array(GROUPS) == group] for group in (4, 8, 16)]
     f = stats.f_oneway(*samples).statistic
     [effect], rest, residual = analysis(SCORES, grouped({"model.h": GROUPS}))
-    assert effect["share"] == pytest.approx(2 * (f - 1) / (2 * (f - 1) + 9))  # ω² of one factor by its F
+    assert effect["share"] == pytest.approx(2 * (f - 1) / (2 * (f - 1) + 9))  # ω² of one factor from its F
     assert rest == pytest.approx(1 - effect["share"])
     assert (effect["groups"], residual) == (3, 6)
 
@@ -51,7 +51,7 @@ def test_keys_of_a_grid_are_told_apart_by_hand() -> None:
 
 
 def test_a_key_is_adjusted_for_one_that_changed_along_with_it() -> None:
-    """Scores depend on a alone; b mostly follows a, and has a large mean difference of its own."""
+    """Scores depend only on `a`; `b` mostly follows `a`, so its raw mean difference is large."""
     a = [0, 0, 0, 0, 1, 1, 1, 1]
     b = [0, 0, 0, 1, 1, 1, 1, 0]
     noise = np.array([0.1, -0.1, 0.0, 0.0, 0.1, -0.1, 0.0, 0.0])
@@ -76,7 +76,7 @@ def test_a_key_without_effect_is_found_by_chance_as_often_as_p_says() -> None:
     rng = np.random.default_rng(7)
     factors = grouped({"a": [0, 0, 1, 1, 2, 2] * 2, "b": [0, 1] * 6})
     found = [effect["p"] for _ in range(200) for effect in analysis(rng.normal(size=12), factors)[0]]
-    share = np.mean(np.array(found) <= 0.05)  # of 400: standard error 0.011
+    share = np.mean(np.array(found) <= 0.05)  # of 400 values: standard error 0.011
     assert 0.05 - 4 * 0.011 <= share <= 0.05 + 4 * 0.011
 
 
@@ -108,7 +108,7 @@ def test_too_few_runs_are_refused_with_what_would_help(client: Any, run: Maker) 
     found = client.json("/api/importance/one")
     assert found["effects"] == [] and "at least 3 are needed" in found["reason"]
     assert "no sweep 'none'" in client.fault("/api/importance/none", 404)
-    assert client.json("/api/importance/q")["effects"][0]["share"] > 0  # two seeds of two rows are enough
+    assert client.json("/api/importance/q")["effects"][0]["share"] > 0  # two rows with two seeds are enough
 
 
 def test_a_width_that_follows_from_others_is_no_key_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""What is kept from one start to the next never shows: the page is that of a store that is read anew."""
+"""Data cached between starts never affects the page: it equals that of a freshly read store."""
 
 import io
 import json
@@ -26,7 +26,7 @@ Run = Callable[..., Path]
 
 @pytest.fixture(autouse=True)
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files written just now count as old: nothing here is written twice within a tick of the clock."""
+    """Treat new files as old: these tests write no file twice within a clock tick."""
     monkeypatch.setattr(walking, "RECENT", -1_000_000_000)
 
 
@@ -37,7 +37,7 @@ def cache(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def runs(root: Path, run: Run) -> Path:
-    """Three finished runs, a failed one, and one of a living process."""
+    """Three finished runs, a failed run, and a run whose process is alive."""
     run("q", "base", 1, rows=["base", "other"])
     run("q", "base", 2, score=81.0, rows=["base", "other"])
     run("q", "other", 1, score=84.0, base="base", branches=4, rows=["base", "other"])
@@ -47,13 +47,13 @@ def runs(root: Path, run: Run) -> Path:
 
 
 def shown(root: Path, cache: Path | None) -> list[Any]:
-    """What a page that is opened now shows."""
+    """Return what a newly opened page shows."""
     api = Api(Store(root, cache))
     return [json.loads(api.answer(path)) for path in ("index", "sweep/q")]
 
 
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Paths of watched files, which are opened from now on."""
+    """Return a list that collects the paths of watched files opened from now on."""
     found: list[str] = []
     for module in (io, os):
         plain: Any = module.open  # type: ignore[attr-defined]
@@ -76,7 +76,7 @@ def test_a_second_start_opens_no_file_of_a_run_that_has_ended(
     assert files == {"config.yaml", "status.json", "result.json", "metrics.jsonl"}
     second = opened(monkeypatch)
     assert shown(runs, cache) == before
-    assert {Path(path).parent.name for path in second} == {"seed3"}  # that of the living process
+    assert {Path(path).parent.name for path in second} == {"seed3"}  # the run whose process is alive
 
 
 def edited(root: Path) -> None:
@@ -85,7 +85,7 @@ def edited(root: Path) -> None:
 
 
 def edited_unseen(root: Path) -> None:
-    """As long as before, and with the time that it had."""
+    """Edit a file but keep its size and modification time."""
     path = root / "q/base/seed1/result.json"
     before = path.stat()
     path.write_text(path.read_text().replace('"value": 80.0', '"value": 70.0'))
@@ -132,7 +132,7 @@ def linked(root: Path) -> None:
 
 
 def moved(root: Path) -> None:
-    """Two runs change places."""
+    """Swap the folders of two runs."""
     one, two = root / "q/base/seed1", root / "q/base/seed2"
     one.rename(root / "q/base/aside")
     two.rename(one)
@@ -202,7 +202,7 @@ def test_names_that_are_no_text_are_kept(cache: Path) -> None:
     assert memory.load("") == {}
 
 
-# The file -------------------------------------------------------------------------------------------------------------
+# File -------------------------------------------------------------------------------------------------------------
 
 
 def index_of(root: Path, cache: Path) -> Path:
@@ -275,7 +275,7 @@ def test_where_nothing_can_be_kept_all_is_read(runs: Path, cache: Path, monkeypa
     other.execute("BEGIN EXCLUSIVE")
     assert shown(runs, cache) == before
     other.close()
-    assert len(Memory.of(runs, cache).load("run/q/")) == 4  # a busy file is not a damaged one
+    assert len(Memory.of(runs, cache).load("run/q/")) == 4  # a locked file is not damaged
 
 
 def test_several_may_write_at_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

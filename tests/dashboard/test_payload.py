@@ -1,4 +1,4 @@
-"""What the dashboard says of runs is what their folders say."""
+"""The dashboard's payloads agree with the run folders."""
 
 import json
 import math
@@ -19,7 +19,7 @@ Maker = Callable[..., Path]
 
 
 def fits(value: Any, kind: Any, where: str = "") -> list[str]:
-    """Where a JSON value is not of a type."""
+    """Return the places where a JSON value does not match a type."""
     if kind is Any:
         return []
     origin = get_origin(kind)
@@ -126,7 +126,7 @@ def test_seeds_and_rows_that_only_the_store_has_are_shown(client: Any, run: Make
     sweep = client.json("/api/sweep/q")
     rows = {row["row"]: row for row in sweep["table"]["rows"]}
     assert list(rows) == ["base", "never", "more"]
-    assert rows["never"]["missing"] == ["never, seed 4: missing"]  # the newest run was asked for
+    assert rows["never"]["missing"] == ["never, seed 4: missing"]  # the newest run requested it
     assert [entry["id"] for entry in sweep["runs"]] == ["q/base/seed1", "q/more/seed4"]
 
 
@@ -134,7 +134,7 @@ def test_a_running_row_says_how_far_it_is_and_how_long_it_takes(client: Any, run
     run("q", "base", 1, state="running", step=600)
     (entry,) = client.json("/api/sweep/q")["runs"]
     assert (entry["state"], entry["step"], entry["max_steps"]) == ("running", 600, 1200)
-    assert entry["eta_seconds"] == pytest.approx(300.0)  # half a second a step
+    assert entry["eta_seconds"] == pytest.approx(300.0)  # half a second per step
     assert entry["score"] is None and entry["live_score"] == pytest.approx(80 * (1 - math.exp(-2)))
 
 
@@ -267,7 +267,7 @@ def test_a_file_that_was_cut_back_is_read_anew(tmp_path: Path) -> None:
     metrics.update()
     other = tmp_path / "new"
     other.write_text("".join(f'{{"step": {n}, "lr": 2.0}}\n' for n in range(1, 9)), encoding="utf-8")
-    other.replace(path)  # longer than before: only the file's identity tells
+    other.replace(path)  # longer than before, so only the file's identity reveals the change
     metrics.update()
     assert metrics.costs["step"] == [1, 2, 3, 4, 5, 6, 7, 8]
     assert set(metrics.scalars["lr"][1]) == {2.0}
@@ -354,7 +354,7 @@ def test_compare_shows_only_what_differs(client: Any) -> None:
     score = next(item for item in found["scores"] if (item["set"], item["name"]) == ("test", "bleu"))
     assert score["values"] == [81.0, 85.0] and score["difference"] == [None, 4.0]
     low, high = score["ci"][1]
-    assert score["ci"][0] is None and 0 < low < high  # of the stored text, where `wide` has fewer errors
+    assert score["ci"][0] is None and 0 < low < high  # from the stored text, where `wide` has fewer errors
     loss = next(item for item in found["scores"] if item["label"] == "dev PPL")
     assert loss["higher_is_better"] is False and loss["difference"] == [None, 0.0]
 

@@ -1,4 +1,4 @@
-"""The server gives out the run store and nothing else, to this machine and nobody else."""
+"""The server serves only the run store, and only to this machine."""
 
 import os
 from collections.abc import Callable
@@ -150,7 +150,7 @@ def test_secrets_never_leave(client: Any, run: Callable[..., Path]) -> None:
     for path in ("index", "sweep/q", "run/q/base/seed1", "compare?ids=q/other/seed1,q/base/seed1"):
         assert key.encode() not in client.ask(f"/api/{path}")[2], path
     shown = client.json("/api/run/q/base/seed1")
-    assert shown["environment"]["git.commit"] == key[::-1]  # as long as a key, and none
+    assert shown["environment"]["git.commit"] == key[::-1]  # as long as a key, but not secret
     config = shown["config"]
     assert (config["logger.api_key"], config["logger.kind"]) == (HIDDEN, "wandb")
 

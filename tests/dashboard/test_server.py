@@ -1,4 +1,4 @@
-"""The verb and its server: addresses, following, ports, the end."""
+"""The verb and its server: addresses, following, ports, shutdown."""
 
 import gc
 import http.client

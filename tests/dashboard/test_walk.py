@@ -1,4 +1,4 @@
-"""What has not changed since the last look is not read again, and all that changes is seen."""
+"""Walks do not read unchanged files again, and detect every change."""
 
 import os
 import shutil
@@ -19,14 +19,14 @@ Run = Callable[..., Path]
 
 
 def aged(root: Path) -> None:
-    """Make all folders old enough for their times to be relied on."""
+    """Make all folders old enough for their times to be reliable."""
     for folder, _, _ in os.walk(root):
         os.utime(folder, (time.time() - 60,) * 2)
 
 
 @pytest.fixture
 def walk(root: Path, run: Run) -> Walk:
-    """A walk that has seen four runs: two finished, a failed one, and one of a living process."""
+    """A walk that has seen four runs: two finished, one failed, and one whose process is alive."""
     run("q", "base", 1)
     run("q", "base", 2)
     run("q", "other", 1, state="failed", reason="out of luck")
@@ -43,7 +43,7 @@ def quick(walk: Walk) -> dict[str, Found]:
 
 
 def same(walk: Walk) -> None:
-    """What a quick look finds is what a first walk finds."""
+    """Assert that a quick look finds the same as a first walk."""
     first = Walk(walk.root).look(thorough=True)[0]
     assert {name: run.stamp for name, run in quick(walk).items()} == {name: run.stamp for name, run in first.items()}
 
@@ -65,7 +65,7 @@ def test_a_quick_look_opens_no_folder_and_asks_nothing_of_finished_runs(
     after = quick(walk)
     assert all(after[name] is found for name, found in before.items())
     assert not [path for path in asked if "base/seed" in path]
-    assert any(path.endswith("other/seed1") for path in asked)  # it has failed, and may be continued
+    assert any(path.endswith("other/seed1") for path in asked)  # it failed and may be continued
 
 
 def test_new_and_removed_runs_are_seen(walk: Walk, run: Run, root: Path) -> None:
@@ -103,7 +103,7 @@ def test_what_is_edited_by_hand_is_seen_by_a_thorough_look(walk: Walk, root: Pat
 
 
 def test_a_folder_that_changed_just_now_is_read_again(walk: Walk, run: Run, root: Path) -> None:
-    """On a file system that counts in seconds, two runs that are made in the same one leave the same time."""
+    """On a file system with one-second timestamps, two runs created in the same second leave the same time."""
     run("q", "base", 3)
     changed = (root / "q/base").stat()
     assert "q/base/seed3" in quick(walk)
@@ -127,7 +127,7 @@ def test_looks_become_rarer_the_more_they_cost(root: Path, run: Run, monkeypatch
     monkeypatch.setattr(Walk, "look", costly)
     store.snapshot()
     before = spent[0]
-    for _ in range(1000):  # as a page asks that follows the store
+    for _ in range(1000):  # as a page that follows the store does
         clock[0] += 1.0
         store.snapshot()
     assert (spent[0] - before) / 1000 < 0.01

@@ -1,4 +1,4 @@
-"""Batches: within budget, every pair once, little padding, the same on any number of devices, exact after a stop."""
+"""Batches: within budget, every pair once, little padding, equal on any number of devices, exact after a resume."""
 
 import os
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Pair:
 
 
 class Sentences:
-    """A stand-in for a token store: pair i has the ids 4 + i % 50."""
+    """A stub of a token store: pair i has the ids 4 + i % 50."""
 
     def __init__(self, source: Any, target: Any) -> None:
         self.lengths = np.stack([source, target])
@@ -45,7 +45,7 @@ class Sentences:
 
 
 def lengths(pairs: int, seed: int = 1) -> tuple[Any, Any]:
-    """Log-normal lengths, as in natural text; the sides correlate."""
+    """Return log-normal lengths, as in natural text; source and target lengths correlate."""
     rng = np.random.default_rng(seed)
     source = np.exp(rng.normal(2.6, 0.4, pairs))
     target = source * np.exp(rng.normal(0.05, 0.18, pairs))
@@ -109,7 +109,7 @@ def test_epochs_differ_and_are_a_function_of_seed_and_epoch() -> None:
     assert len({str(plan) for plan in plans.values()}) == 4
     assert plans[2, 1] == [batch.tolist() for batch in sampler(seed=2).plan(1)]
     together = [{frozenset(batch) for batch in plans[1, epoch]} for epoch in (0, 1)]
-    assert len(together[0] & together[1]) < 0.5 * len(together[0])  # not only the order of the batches changes
+    assert len(together[0] & together[1]) < 0.5 * len(together[0])  # the batches change, not only their order
 
 
 def test_without_shuffling_epochs_are_alike_and_long_sentences_come_first() -> None:
@@ -145,7 +145,7 @@ def test_no_pairs_make_no_batches() -> None:
 
 
 def efficiency(batches: TokenBatchSampler, source: Any, target: Any, epoch: int) -> float:
-    """Real tokens as a share of padded ones, both sides together."""
+    """Return the ratio of real to padded tokens, source and target together."""
     padded = sum(len(batch) * (int(source[batch].max()) + int(target[batch].max())) for batch in batches.plan(epoch))
     return (int(source.sum()) + int(target.sum())) / padded
 
@@ -217,12 +217,12 @@ def test_a_continued_epoch_yields_exactly_the_remaining_pairs(
         batches.set_epoch(epoch)
         iterator = iter(batches)
         seen += [i for _ in range(steps) for i in next(iterator)]
-    if steps == len(stopped[0]):  # the epoch was complete: the next one begins
+    if steps == len(stopped[0]):  # the epoch is complete; the next one begins
         seen = []
     for batches in continued:
         batches.resume(epoch, steps * before)
     rest = [list(batches) for batches in continued]
-    assert rest == [list(batches) for batches in continued]  # loaders begin more than once
+    assert rest == [list(batches) for batches in continued]  # a loader may iterate more than once
     assert len({len(batches) for batches in rest}) == 1
     assert sorted(seen + [i for batches in rest for batch in batches for i in batch]) == list(range(300))
     following = epoch + (steps == len(stopped[0]))
@@ -247,7 +247,7 @@ def test_after_a_continued_epoch_the_next_one_is_whole() -> None:
     whole = list(sampler())
     batches = sampler()
     batches.resume(0, 5)
-    batches.set_epoch(0)  # Lightning's hook, called after the loader was made
+    batches.set_epoch(0)  # Lightning calls this hook after creating the loader
     assert list(batches) == whole[5:]
     batches.set_epoch(1)
     assert len(list(batches)) == len(batches) == len(whole)

@@ -1,4 +1,4 @@
-"""Downloads against a server on loopback: slow, broken off, wrong, absent; archives that want out of their folder."""
+"""Downloads from a loopback server: slow, interrupted, wrong, missing; archives that try to leave their folder."""
 
 import hashlib
 import io
@@ -97,7 +97,7 @@ def test_a_process_killed_before_its_last_act_leaves_nothing(
         patch.setattr("variations.data.download.discard", killed)
         get(site, tmp_path / "file.bin")
     assert leftovers(tmp_path) == ["file.bin", "file.bin.part.json"]
-    (tmp_path / ".file.bin.json.123-abcd.tmp").touch()  # killed a little later, while it wrote
+    (tmp_path / ".file.bin.json.123-abcd.tmp").touch()  # as if killed slightly later, while writing
     get(site, tmp_path / "file.bin")
     assert leftovers(tmp_path) == ["file.bin", "file.bin.json"]
     assert len(site.log) == 1
@@ -176,7 +176,7 @@ def test_file_saved_by_hand_is_checked_and_used_without_network(tmp_path: Path) 
     path.write_bytes(b"wrong")
     with pytest.raises(UserError, match="expected 307,200 bytes, received 5"):
         fetch("http://127.0.0.1:9/file.bin", path, SHA256, 307_200, progress=False, patience=QUICK)
-    assert path.read_bytes() == b"wrong"  # it is the user's
+    assert path.read_bytes() == b"wrong"  # the file belongs to the user
 
 
 def test_missing_file_on_the_server_is_reported_at_once(site: Any, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Fabricated runs for the figures: what training leaves on disk, without training."""
+"""Fabricated runs for the figures, with the files that training writes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -14,7 +14,7 @@ Line = dict[str, Any]
 
 
 def measured(step: int, bleu: float, *, pace: float = 1.0, **more: Any) -> Line:
-    """A line of metrics: 100 source and 110 target tokens, 2 seconds and 1e9 FLOPs a step, times `pace`."""
+    """Return a line of metrics: 100 source and 110 target tokens, 2 seconds and 1e9 FLOPs per step, times `pace`."""
     nll = 5 - bleu / 25
     costs = {"source_tokens": 100 * step, "target_tokens": 110 * step, "seconds": 2 * step * pace}
     scores = {"dev/bleu": bleu, "dev/nll": nll, "dev/ppl": 2.718281828**nll, "train/nll": nll + 0.1}
@@ -28,7 +28,7 @@ def store(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def make_run(store: Path) -> Callable[..., RunFolder]:
-    """`make_run("plain", 1, lines)`: one finished run of the sweep `q`."""
+    """`make_run("plain", 1, lines)`: write one finished run of the sweep `q`."""
 
     def make(row: str, seed: int, lines: Sequence[Line], *, test_nll: float | None = 1.5) -> RunFolder:
         config = asdict(TranslationConfig())
@@ -44,7 +44,7 @@ def make_run(store: Path) -> Callable[..., RunFolder]:
 
 @pytest.fixture
 def sweep(make_run: Callable[..., RunFolder]) -> None:
-    """Base row `a` and row `w`, two seeds each; `w` has branch weights in three sub-layers."""
+    """Base row `a` and row `w` with two seeds each; `w` has branch weights in three sub-layers."""
     for seed in (1, 2):
         make_run("a", seed, [measured(step, 10 * step / 100 + seed) for step in (100, 200, 300, 400)])
         names = [

@@ -1,4 +1,4 @@
-"""Heat maps show the weights they were given; lines join the right words in one colour a head."""
+"""Heat maps show the given weights; lines join the right words, in one colour per head."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""How fast a row reaches its base row's best score, by hand."""
+"""How fast a row reaches its base row's best score, against values computed by hand."""
 
 import json
 
@@ -25,7 +25,7 @@ def test_the_aim_is_the_first_time_the_base_row_was_at_its_best():
     assert fast.arrivals[0].base == {"step": 200, "tokens": 2000, "seconds": 20, "flops": 20_000}
     assert fast.arrivals[0].reached == {"step": 150, "tokens": 1500, "seconds": 24, "flops": 15_000}
     assert fast.change("step") == pytest.approx(-0.25)
-    assert fast.change("seconds") == pytest.approx(0.2)  # fewer steps, yet more time
+    assert fast.change("seconds") == pytest.approx(0.2)  # fewer steps, but more time
     assert slow.arrivals[0].reached is None and slow.cost("step") is None and slow.change("flops") is None
 
 

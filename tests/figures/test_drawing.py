@@ -1,4 +1,4 @@
-"""`figures.py` draws stored runs: which files, what they say, and what it answers to a faulty line."""
+"""`figures.py` draws stored runs: its files, their contents, and its response to invalid arguments."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def test_the_same_runs_give_the_same_bytes(sweep, store, capsys):
 
 def test_a_file_of_somebody_else_is_kept(sweep, store, capsys):
     files = drawn(capsys, store)
-    assert drawn(capsys, store) == files  # its own ones are replaced
+    assert drawn(capsys, store) == files  # its own files are replaced
     for path in (files[0], files[-2], files[-1]):
         theirs = path.read_text(encoding="utf-8").replace(MADE_BY, "another program")
         path.write_text(theirs, encoding="utf-8")
@@ -90,7 +90,7 @@ def test_a_single_run_is_drawn_in_its_own_folder(sweep, store, capsys):
     draw(FiguresConfig(run=str(run), figure="all"))
     files = [Path(line) for line in capsys.readouterr().out.splitlines()]
     assert {path.parent for path in files} == {run / "figures"}
-    assert [path.name for path in files][-1] == "branch_weights-w-seed1.svg"  # nothing to compare with
+    assert [path.name for path in files][-1] == "branch_weights-w-seed1.svg"  # there is nothing to compare it with
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_learning_curves_hold_means_bands_and_thin_ends(make_run):
     figure = learning_curves([row], "dev/bleu")
     panel = figure.axes[0]
     assert [list(line.get_ydata()) for line in panel.lines] == [[2, 3], [2, 3]]
-    assert panel.lines[0].get_linewidth() > panel.lines[1].get_linewidth()  # mean, then what seed 1 did further on
+    assert panel.lines[0].get_linewidth() > panel.lines[1].get_linewidth()  # the mean, then the continuation of seed 1
     assert len(panel.collections) == 1
     assert figure.legends[0].get_texts()[0].get_text() == r"costs \$5 and \$6"
     assert learning_curves([row], "dev/nll") is None
@@ -186,7 +186,7 @@ def test_units_keep_numbers_short():
 
 
 def measured(step, **more):
-    """A line of metrics with a dev score and its costs."""
+    """Return a line of metrics with a dev score and its costs."""
     costs = {"source_tokens": 100 * step, "target_tokens": 110 * step, "seconds": 2 * step, "flops": 1e9 * step}
     return {"step": step, "tokens": 210 * step, "dev/bleu": step / 10} | costs | more
 
@@ -212,7 +212,7 @@ def test_rows_are_told_apart_beyond_the_palette() -> None:
 
 
 def test_parts_have_a_panel_a_row_and_marks_of_what_was_published(tmp_path):
-    """Two rows of the bAbI table; the published figures of the second are quoted from memory."""
+    """Draw two rows of the bAbI table; the published figures of the second are quoted from memory."""
     for row, error in (("pe", 12.5), ("pe_ls", 8.0)):
         run = tmp_path / "babi_memn2n_1k" / row / "seed1"
         run.mkdir(parents=True)
@@ -234,4 +234,4 @@ def test_parts_have_a_panel_a_row_and_marks_of_what_was_published(tmp_path):
         "published, quoted from memory",
     ):
         assert word in words
-    assert "BoW" not in words and "3 three supporting facts" not in words  # nothing was measured of them
+    assert "BoW" not in words and "3 three supporting facts" not in words  # they have no measurements

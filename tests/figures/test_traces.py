@@ -1,4 +1,4 @@
-"""Seeds become one curve without inventing a value, and a filter keeps what it should."""
+"""Seeds merge into one curve without invented values, and filters keep the right values."""
 
 import pytest
 

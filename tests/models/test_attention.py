@@ -138,10 +138,10 @@ def test_restricted_models_read_the_whole_source_and_additive_ones_are_additive_
 
 
 def test_attention_dropout_is_on_the_weights_in_training_alone():
-    """At rate 0.5 a value vector of ones comes out as a sum of weights that is 1 on average and rarely 1."""
+    """At rate 0.5, values of one give the sum of the weights, which is 1 on average but rarely exactly 1."""
     one = Heads(config(attention_dropout=0.5), 4, Reference(), cross=False)
     q, k, v = torch.randn(64, 4, 9, 8), torch.randn(64, 4, 9, 8), torch.ones(64, 4, 9, 8)
     torch.testing.assert_close(one.eval().attend(q, KeyValue(k, v), None, causal=False), v)
     sums = one.train().attend(q, KeyValue(k, v), None, causal=False)[..., 0]
     assert float((sums - 1).abs().min()) < 0.5 < float((sums - 1).abs().max())
-    assert float(sums.mean()) == pytest.approx(1, abs=0.05)  # 2,304 sums of deviation at most 1: 2.4 standard errors
+    assert float(sums.mean()) == pytest.approx(1, abs=0.05)  # 2,304 sums with deviation at most 1: 2.4 standard errors

@@ -1,4 +1,4 @@
-"""κ and α: the projection, and which weights are in force when."""
+"""κ and α: the projection, and which weights apply when."""
 
 import copy
 
@@ -98,7 +98,7 @@ def test_uniform_at_test_leaves_training_alone():
 def test_random_weights_at_test_are_one_draw_per_weight_for_a_seed(mode):
     network = model(eval_mode=mode).eval()
     first = values(network)
-    torch.rand(3)  # whatever else draws
+    torch.rand(3)  # stands for other random draws
     assert all(torch.equal(a, b) for a, b in zip(first, values(network), strict=True))
     assert all(torch.equal(a, b) for a, b in zip(first, values(copy.deepcopy(network)), strict=True))
     assert all(torch.equal(a, b) for a, b in zip(first, values(model(eval_mode=mode).eval()), strict=True))
@@ -110,9 +110,9 @@ def test_random_weights_at_test_are_one_draw_per_weight_for_a_seed(mode):
 
 @pytest.mark.parametrize(("mode", "deviation"), [("random_uniform", 0.1397), ("random_dirichlet", 0.194)])
 def test_laws_of_the_random_weights(mode, deviation):
-    """Standard deviation of one of M = 4 weights over 4,000 draws.
+    """Check the standard deviation of one of M = 4 weights over 4,000 draws.
 
-    Flat Dirichlet: sqrt((M-1) / (M²(M+1))). Normalised uniform draws spread less (from 400,000 draws of numpy).
+    Flat Dirichlet: sqrt((M-1) / (M²(M+1))). Normalised uniform draws spread less (value from 400,000 numpy draws).
     """
     weights = BranchWeights(BranchConfig(eval_mode=mode), 4).eval()
     drawn = []

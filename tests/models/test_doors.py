@@ -20,7 +20,7 @@ SOURCE, TARGET = torch.tensor([[5, 9, 7, 2], [8, 2, 0, 0]]), torch.tensor([[4, 6
 
 
 class Uniform(Heads):
-    """Every key that may be seen has the same weight."""
+    """Attention with equal weights on all visible keys."""
 
     def attend(self, q: Tensor, seen: Any, mask: Any, *, causal: bool) -> Tensor:
         return super().attend(torch.zeros_like(q), seen, mask, causal=causal)
@@ -32,7 +32,7 @@ class NoPositions(Positions):
 
 
 class BagOfWords(SequenceToSequence):
-    """Predicts every target from the mean of the source's embeddings."""
+    """Predict every target from the mean of the source's embeddings."""
 
     start_id, pad = 1, 0
 

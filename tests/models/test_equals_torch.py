@@ -1,4 +1,4 @@
-"""The network with copied weights is torch's own: multi-head attention, encoder, decoder layer."""
+"""With copied weights, the network equals torch's: multi-head attention, encoder, decoder layer."""
 
 import pytest
 import torch
@@ -99,7 +99,7 @@ def test_encoder(dtype, norm, profile):
     theirs = torch_encoder(model, dtype, norm)
     found, _ = model.encode(SOURCE)
     x = model.embed(SOURCE, model.source_embedding, model.source_positions)
-    expected = theirs.train()(x, src_key_padding_mask=~REAL)  # no dropout; evaluation would take the fused path
+    expected = theirs.train()(x, src_key_padding_mask=~REAL)  # no dropout is set; evaluation would take the fused path
     torch.testing.assert_close(found[REAL], expected[REAL], rtol=0, atol=TOLERANCE[dtype])
     probe = torch.randn_like(found) * REAL[..., None]
     ours_by = torch.autograd.grad((found * probe).sum(), model.encoder[0].self_heads.inputs.weight)[0]

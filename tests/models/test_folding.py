@@ -1,4 +1,4 @@
-"""At inference the composed matrices are made once, and again when any weight has changed."""
+"""At inference the composed matrices are computed once, and again after any weight changes."""
 
 import pytest
 import torch
@@ -84,7 +84,7 @@ def test_an_update_by_a_fused_optimiser_is_noticed() -> None:
 
 
 def one_step(network: torch.nn.Module) -> int:
-    """FLOPs of the matrix products in one step of decoding, as torch counts them."""
+    """Count the FLOPs of the matrix products in one decoding step with torch."""
     with torch.no_grad():
         cache = network.start_cache(SOURCE)
         network.decode_step(torch.tensor([6]), cache)

@@ -1,4 +1,4 @@
-"""The fused GPU kernel, run on a CPU by Triton's interpreter, and what takes its place where it does not run."""
+"""The fused GPU kernel, run on a CPU by Triton's interpreter, and its replacement where it cannot run."""
 
 import importlib
 import importlib.util
@@ -23,7 +23,7 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 
 @pytest.fixture(scope="module")
 def fused():
-    """The kernels' module. `pip install triton` where torch came without it, as its CPU builds do."""
+    """The kernels' module. Use `pip install triton` with torch builds that lack it, such as those for CPU."""
     pytest.importorskip("triton", reason="Triton is not installed; torch's builds for CUDA bring it")
     if not torch.cuda.is_available() and not INTERPRETED:
         pytest.skip("no GPU; `test_in_the_interpreter` runs this one in a process with TRITON_INTERPRET=1")
@@ -32,7 +32,7 @@ def fused():
 
 @pytest.mark.skipif(INTERPRETED or torch.cuda.is_available(), reason="this process runs the kernels itself")
 def test_in_the_interpreter():
-    """Triton reads TRITON_INTERPRET when it is imported, which something else may have done in this process."""
+    """Use a new process: Triton reads TRITON_INTERPRET on import, and may already be imported in this one."""
     if importlib.util.find_spec("triton") is None:
         pytest.skip("Triton is not installed; torch's builds for CUDA bring it")
     command = [
@@ -82,7 +82,7 @@ def test_kernel_equals_the_literal_sum_in_values_and_gradients(fused, M, n, w, f
         drawn(n, f) if base else None,
         drawn(1 if alpha == "common" else n, M),
     ]
-    probe = drawn(n, f) / (n * f) ** 0.5  # a loss of size 1, as 1e-5 of it is asked for
+    probe = drawn(n, f) / (n * f) ** 0.5  # a loss of size 1, as the tolerance is 1e-5
     found = []
     for form, dtype in ((literally, torch.float64), (fused.branch_sum, torch.float32)):
         tensors = [None if t is None else t.to(dtype).requires_grad_() for t in given]

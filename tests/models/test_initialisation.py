@@ -1,4 +1,4 @@
-"""Where the weights start: bounds of Xavier's law, of the fused matrices of the paper's code, and the embeddings."""
+"""Initial weights: bounds of Xavier's law, of the fused matrices in the paper's code, and of the embeddings."""
 
 import math
 
@@ -23,7 +23,7 @@ def network(**settings):
 
 
 def assert_uniform(weights, bound):
-    """At least 2,048 draws of U(-bound, bound): the largest lies within 1 % of the bound, the deviation within 5 %."""
+    """Assert at least 2,048 draws of U(-bound, bound): maximum within 1 % of the bound, deviation within 5 %."""
     weights = weights.detach()
     assert weights.numel() >= 2048
     assert float(weights.abs().max()) <= bound + 1e-7
@@ -82,7 +82,7 @@ def test_biases_start_at_zero_and_norms_as_the_identity(kind):
 def test_embeddings_are_normal_with_deviation_of_d_to_minus_a_half():
     table = network(tying="none").source_embedding.detach()
     assert float(table.std()) == pytest.approx(D**-0.5, rel=0.02)
-    assert float(table.abs().max()) > 3 * D**-0.5  # no uniform law reaches so far
+    assert float(table.abs().max()) > 3 * D**-0.5  # beyond any uniform law with this deviation
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The fast kernels compute what torch's own do; byte dropout is dropout."""
+"""The fast kernels equal torch's own; byte dropout is a valid dropout."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from variations.tasks.translation.config import TranslationConfig
 
 FAST, REFERENCE = FastCPU(), Reference()
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-6, torch.bfloat16: 7e-2}
-# bf16 keeps 8 bits: gradients are sums of up to 33 terms and as large as 8, where one unit is 1/32.
+# bf16 keeps 8 bits. Gradients are sums of up to 33 terms and reach 8, where one unit is 1/32.
 
 
 def attend(kernels, tensors, mask, causal):
@@ -48,7 +48,7 @@ def test_attention_to_scores_that_overflow_without_care():
     q, k = torch.full((1, 1, 2, 4), 300.0), torch.full((1, 1, 3, 4), 300.0)
     k[..., 0, :] = -300
     v = torch.randn(1, 1, 3, 4)
-    for length in (3, 20):  # both ways of the softmax
+    for length in (3, 20):  # both code paths of the softmax
         pad = torch.nn.functional.pad
         keys, values = pad(k, (0, 0, 0, length - 3), value=-300.0), pad(v, (0, 0, 0, length - 3))
         found = FAST.attention(q, keys, values, None, False, 0.0)
@@ -81,7 +81,7 @@ def test_networks_of_both_profiles_agree(kind, length, bf16):
         (out.float() * torch.randn(out.shape, generator=torch.Generator().manual_seed(2))).sum().backward()
         found.append([out.detach().float(), *(p.grad for p in model.parameters() if p.requires_grad)])
     for fast, reference in zip(*found, strict=True):
-        # Each tensor as a whole: under bf16 the gradients of κ and α are sums with much cancellation.
+        # Compare whole tensors: under bf16 the gradients of κ and α are sums with much cancellation.
         assert (fast - reference).norm() <= (0.15 if bf16 else 1e-5) * reference.norm() + 1e-6
 
 
@@ -95,7 +95,7 @@ def test_choice_of_kernels():
 
 @pytest.mark.parametrize("rate", [0.1, 0.3, 0.5])
 def test_byte_dropout_has_the_rate_and_keeps_the_mean(rate):
-    """2^20 draws: the share of zeros deviates by at most five standard errors from the rate rounded to 1/256."""
+    """In 2^20 draws, the share of zeros is within five standard errors of the rate rounded to 1/256."""
     n, exact = 1 << 20, round(rate * 256) / 256
     out = FAST.dropout(torch.ones(n), rate)
     zeros = float((out == 0).float().mean())
@@ -106,7 +106,7 @@ def test_byte_dropout_has_the_rate_and_keeps_the_mean(rate):
 
 
 def test_byte_dropout_draws_neighbours_independently():
-    """Bytes of one word too: correlations at every lag up to 16 are within five standard errors of 0."""
+    """Correlations at lags up to 16 are within five standard errors of 0, even among bytes of one word."""
     n = 1 << 18
     kept = (FAST.dropout(torch.ones(n), 0.5) != 0).double() - 0.5
     for lag in range(1, 17):

@@ -14,14 +14,14 @@ NLL = 1.4519143959375933
 
 
 def floor(smoothing, V):
-    """Entropy of the smoothed distribution in nats: the cross-entropy of a perfect model."""
+    """Return the entropy of the smoothed distribution in nats: the cross-entropy of a perfect model."""
     on, off = smoothing.weights(V)
     others = V - 2 if smoothing.form == "annotated" else V - 1
     return -sum(count * p * math.log(p) for count, p in ((1, on), (others, off)) if p > 0)
 
 
 def of_logits(logits, target, smoothing, dtype=torch.float64):
-    """The loss of given logits: the output projection is the identity."""
+    """Compute the loss of given logits; the output projection is the identity."""
     rows = torch.tensor(logits, dtype=dtype)
     return cross_entropy(rows[None], torch.eye(rows.size(-1), dtype=dtype), torch.tensor([target]), smoothing)
 
@@ -147,7 +147,7 @@ def test_gradient_of_a_tied_embedding_is_the_sum_of_both_uses():
 
 @pytest.mark.parametrize("form", ["t2t", "torch", "annotated"])
 def test_under_bf16_autocast_it_is_torch_s_within_the_precision_of_bf16(form):
-    """Logits of deviation √12 are rounded to 8 bits: 1 % of the loss, and 2 % of the gradients' norms."""
+    """Logits of deviation √12 are rounded to 8 bits, so tolerances are 1 % of the loss and 2 % of gradient norms."""
     hidden, output, target = case(torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         loss, nll = cross_entropy(hidden, output, target, Smoothing(0.1, form))

@@ -1,4 +1,4 @@
-"""What a network says of itself: its parameter groups, its metrics, what follows an update, its widths and counts."""
+"""What a network reports: parameter groups, metrics, steps after an update, widths and counts."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ def test_each_parameter_is_in_one_group_and_kappa_and_alpha_in_theirs(branch):
 
 
 def test_the_groups_keep_the_order_of_the_parameters():
-    """The optimiser's state in a checkpoint is by number."""
+    """Checkpoints store the optimiser's state by parameter number."""
     model = network(decoder="both")
     order = {id(p): number for number, p in enumerate(model.parameters())}
     for group in model.parameter_groups().values():
@@ -99,7 +99,7 @@ def test_only_gradients_of_kappa_and_alpha_are_centred(center):
 
 
 def test_modules_outside_the_network_s_layers_do_not_pass_for_branch_weights():
-    """The groups follow from where the layers are, not from what parameters are called."""
+    """Groups depend on where the layers are, not on the names of parameters."""
     model = network()
     model.further = BranchWeights(BranchConfig(), 4)
     assert len(model.parameter_groups()["branch_weights"]) == 8
@@ -135,7 +135,7 @@ def test_effective_number_and_width_of_branches(branch, M, f):
     [("naive", "shared", 7.22), ("composed", "shared", 0.89), ("composed", "split", 0.50), ("composed", "full", 4.0)],
 )
 def test_counted_work_of_what_replaces_w_o_and_ffn(impl, ffn, ratio):
-    """Per token, beside d² + 2·d·d_ff of the plain layer, by hand; with d_ff = 4d and M = 8 that is 9 d².
+    """Compare with counts by hand per token. The plain layer has d² + 2·d·d_ff, which is 9 d² for d_ff = 4d and M = 8.
 
     Naive: d² + 2M·d·d_ff = 65 d². Composed, C_i then W_2: d·d_ff + d_ff·d = 8 d²; split: d·d_ff/M + d_ff·d = 4.5 d²;
     full: d·d_ff + M·d_ff·d = 36 d².
@@ -144,13 +144,13 @@ def test_counted_work_of_what_replaces_w_o_and_ffn(impl, ffn, ratio):
     for kind in ("transformer", "weighted"):
         config = TranslationConfig()
         config.model.kind, config.branch = kind, BranchConfig(impl=impl, ffn=ffn, decoder="none")
-        # So many tokens that composing the matrices does not matter; no pairs, so that scores do not count.
+        # Many tokens make the cost of composing the matrices negligible; no pairs, so attention scores cost nothing.
         counted[kind] = forward_macs(config, Tokens(10**9, 0, 0, 0, 0), 37_000)
     d, f = 512, 2048
     plain = d * d + 2 * d * f
     attention = 3 * d * d
     both = [work / (6 * 10**9) - attention for work in counted.values()]
-    cross_keys = 2 * d * d  # the decoder projects the source's keys and values
+    cross_keys = 2 * d * d  # the decoder projects keys and values of the source
     found = (both[1] - cross_keys) / (both[0] - cross_keys)
     assert both[0] - cross_keys == plain
     assert found == pytest.approx(ratio, abs=0.005)

@@ -1,4 +1,4 @@
-"""Batches without padding: their layout, the shapes they may have, and where they are used."""
+"""Batches without padding: layout, permitted shapes, and where they are used."""
 
 import logging
 
@@ -56,7 +56,7 @@ def test_every_token_keeps_its_place_in_its_sentence(pairs):
 @pytest.mark.parametrize("window", [None, 2])
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_stays_within_a_segment(window, causal):
-    """Each sentence by itself, its weights written out."""
+    """Compare with each sentence alone, using explicit attention weights."""
     _, _, packed = pack(SOURCE, SOURCE, (9, 9))
     q, k, v = (torch.randn(1, 2, 9, 8, dtype=torch.float64) for _ in range(3))
     found = Reference().packed_attention(q, k, v, Packed(packed.queries, packed.keys, window), causal, 0.0)
@@ -98,7 +98,7 @@ def test_where_batches_keep_their_padding(config, device, reason):
 
 @pytest.mark.parametrize("works", [True, False])
 def test_a_self_test_precedes_the_first_batch(monkeypatch, caplog, works):
-    """On a CPU, which has no FlashAttention: the self-test fails, and says so; kernels that agree pass."""
+    """On a CPU, without FlashAttention, the self-test fails with a message; kernels that agree pass."""
     monkeypatch.setattr(varlen, "why_padded", lambda config, device: None)
     before = torch.get_rng_state()
     with caplog.at_level(logging.WARNING):

@@ -1,4 +1,4 @@
-"""Embedding, tying, the start of decoding, task vectors and the final norm (Vaswani et al. 2017, section 3)."""
+"""Embedding, tying, decoder start, task vectors and the final norm (Vaswani et al. 2017, section 3)."""
 
 import math
 
@@ -76,7 +76,7 @@ def test_logits_are_products_with_the_embedding_without_bias():
 
 
 def test_task_vectors_are_added_to_the_encoder_s_input_alone():
-    """One target language is in use, so one of the 32 vectors learns."""
+    """Only one target language is in use, so only one of the 32 vectors learns."""
     model, plain = network(task_vectors=32), network()
     plain.load_state_dict({k: v for k, v in model.state_dict().items() if k != "task"})
     ours, theirs = (m.embed(SOURCE, m.source_embedding, m.source_positions) for m in (model, plain))

@@ -1,4 +1,4 @@
-"""The literal branched layer and the composed one are one function, and what it is (Ahmed et al. 2017, section 3)."""
+"""The literal and composed branched layers are the same, correct function (Ahmed et al. 2017, section 3)."""
 
 import itertools
 
@@ -29,7 +29,7 @@ TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
 
 
 def perturb(module):
-    """Move everything but κ and α, so that no bias is 0."""
+    """Perturb everything but κ and α, so that no bias is 0."""
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             if not name.endswith(("kappa", "alpha")):
@@ -37,7 +37,7 @@ def perturb(module):
 
 
 def sub_layer(branch, kernels=None, *, M=M, dtype=torch.float64, **model):
-    """A branched sub-layer without its residual, and the same one for every `branch.impl`."""
+    """Build a branched sub-layer without its residual, with the same weights for every `branch.impl`."""
     torch.manual_seed(5)
     config = ModelConfig(**({"d_model": D, "d_ff": F_WIDTH, "h": 4} | model))
     weights = BranchWeights(branch, M)
@@ -88,7 +88,7 @@ def test_both_evaluations_of_a_sub_layer_agree(ffn, residual, dtype):
 
 @pytest.mark.parametrize("ffn", FFNS)
 def test_in_bf16_the_composed_form_is_about_as_exact_as_the_naive_one(ffn, monkeypatch):
-    """Errors against float64 at most twice as large, over so many tokens that no single unit at its kink decides."""
+    """Errors against float64 are at most twice as large, over enough tokens that no single ReLU kink decides."""
     monkeypatch.setitem(globals(), "TOKENS", 2_000)
     found = {}
     for impl, dtype in (("naive", torch.float64), ("naive", torch.float32), ("composed", torch.float32)):
@@ -108,7 +108,7 @@ def test_the_names_of_the_evaluations():
 
 
 def test_evaluations_agree_over_many_blocks_of_tokens(monkeypatch):
-    """As in real use, where a batch does not fit one block."""
+    """Use more tokens than fit in one block, as in real use."""
     from variations.models.kernels import branch_sum
 
     monkeypatch.setattr(branch_sum, "BLOCK_BYTES", 1)
@@ -155,7 +155,7 @@ def test_both_evaluations_of_a_network_agree_in_single_precision(decoder):
 
 
 class FixedDropout(Reference):
-    """Drops the same units whoever asks, so that evaluations can be compared."""
+    """Drop the same units on every call, so that evaluations can be compared."""
 
     def dropout(self, x, rate):
         kept = torch.arange(x.size(-2) * x.size(-1)).view(x.shape[-2:]) % 3 > 0
@@ -208,8 +208,8 @@ def test_the_m_largest_of_m_branches_are_all_of_them(impl, kind):
     gate = GateConfig(kind=kind, k=M, renormalise=True)
     gated, plain = sub_layer(BranchConfig(impl=impl, gate=gate)), sub_layer(BranchConfig(impl=impl))
     if kind == "topk_input":
-        nn.init.zeros_(gated.gate.gate)  # as it starts
-    gated.weights.constrain()  # drawn in single precision, their sum is 1 to seven digits only
+        nn.init.zeros_(gated.gate.gate)  # its initial value
+    gated.weights.constrain()  # drawn in float32, so their sum is 1 to only seven digits
     plain.load_state_dict({k: v for k, v in gated.state_dict().items() if not k.startswith("gate.")})
     heads, x, _ = inputs(torch.float64)
     torch.testing.assert_close(gated(heads, x), plain(heads, x), rtol=0, atol=1e-12)
@@ -243,7 +243,7 @@ def ones(layer):
 
 @pytest.mark.parametrize("impl", IMPLS)
 def test_weights_of_one_do_not_give_back_the_multi_head_layer(impl):
-    """The paper's claim fails for a ReLU; it holds for a linear FFN without biases."""
+    """The paper's claim fails with ReLU; it holds for a linear FFN without biases."""
     layer = ones(sub_layer(BranchConfig(impl=impl)))
     heads, x, _ = inputs(torch.float64)
     joint = sum(heads[0, i] @ layer.output[i] for i in range(M))
@@ -251,7 +251,7 @@ def test_weights_of_one_do_not_give_back_the_multi_head_layer(impl):
     branched = layer(heads, x)[0]
     assert ((branched - plain).norm() / plain.norm()).item() > 0.5
     with torch.no_grad():
-        layer.b1 += 100.0  # every unit is at work, so that the FFN is linear, but for what it gives of nothing
+        layer.b1 += 100.0  # all units are active, so the FFN is linear up to its output for zero input
     linear = (layer(heads, x) - layer(torch.zeros_like(heads), x))[0]
     torch.testing.assert_close(linear, joint @ layer.W1 @ layer.W2, rtol=0, atol=1e-10)
 
@@ -277,7 +277,7 @@ def test_rescale_multiplies_the_sum(rescale, factor):
 
 @pytest.mark.parametrize("residual", RESIDUALS)
 def test_a_residual_around_the_sum_is_only_where_the_choice_says_outer(residual):
-    """LN(x + drop(sum over branches)), or LN(drop(sum)) where each branch has its own residual or there is none."""
+    """LN(x + drop(sum over branches)); LN(drop(sum)) if each branch has its own residual or there is none."""
     torch.manual_seed(6)
     config = ModelConfig(d_model=D, d_ff=F_WIDTH, h=4)
     branch = BranchConfig(residual=residual)

@@ -1,4 +1,4 @@
-"""What a measurement of a shape looks like."""
+"""Fixture: an example measurement of a shape."""
 
 from typing import Any
 
@@ -22,5 +22,5 @@ VALUES: dict[str, Any] = {
 
 @pytest.fixture
 def values() -> dict[str, Any]:
-    """One measurement, in round numbers."""
+    """One measurement in round numbers."""
     return dict(VALUES)

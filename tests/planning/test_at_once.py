@@ -1,4 +1,4 @@
-"""How many runs at once: from measured rates, within cores, rows and memory, and told in one line."""
+"""The number of parallel runs: from measured rates, limited by cores, rows and memory, reported in one line."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ ROWS = ["trainer.max_steps=1000", "trainer.val_bleu=0"]
 def timed(
     values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[dict[int, float]], list[Shape]]:
-    """Let an update take the given seconds, by the number of runs at once; returns the shapes that are asked for."""
+    """Set an update's seconds by the number of parallel runs; return a list that collects the measured shapes."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(measuring, "_place", lambda shape, key: tmp_path / "plan" / f"{key}.json")
 
@@ -71,7 +71,7 @@ def test_a_core_for_each_and_no_more_than_there_are_rows(monkeypatch: pytest.Mon
     monkeypatch.setattr(at_once, "cores", lambda: 16)
     one, four = compose_run([]), compose_run(["trainer=ddp", "trainer.devices=4"])
     assert [largest(one, runs) for runs in (1, 3, 40)] == [1, 3, 16]
-    assert largest(four, 40) == 4  # each has four processes
+    assert largest(four, 40) == 4  # each run has four processes
     assert [largest(one, 40, gpus) for gpus in (1, 4, 32)] == [16, 4, 1]
     assert largest(one, 6, gpus=4) == 2
 
@@ -81,7 +81,7 @@ def test_ever_more_are_tried_until_they_do_less_together(timed: Any, config: Tra
     rates, end = tried(config, 8, (), lambda shape: measuring._measure(shape, 1.0))
     assert [(rate.at_once, rate.steps) for rate in rates] == [(1, pytest.approx(600)), (2, 1000), (4, 600)]
     assert (best(rates), end, [shape.at_once for shape in asked]) == (2, "", [1, 2, 4])
-    # From its start to its scores: 7 s, 1000 updates, 5 validations of 3 s, each with 4 MB to save, 30 s of test.
+    # A whole run: 7 s of startup, 1000 updates, 5 validations of 3 s, each saving 4 MB, and 30 s of test.
     assert rates[0].rows == pytest.approx(3600 / (7 + 100 + 5 * 3 + 5 * 4 + 30))
 
 
@@ -98,7 +98,7 @@ def test_a_gpu_is_filled_no_further_than_its_memory(config: TranslationConfig, v
         asked.append((shape.at_once, shape.gpu, shape.busy))
         return Measured(values | {"update_seconds": 0.1, "memory_bytes": 4e9, "room_bytes": 20e9})
 
-    rates, end = tried(config, 8, ["3", "5"], measure)  # 4.6 GB each with CUDA's own
+    rates, end = tried(config, 8, ["3", "5"], measure)  # 4.6 GB each, including CUDA's own memory
     assert ([rate.at_once for rate in rates], end) == ([1, 2, 4], "no memory for more")
     assert asked == [(1, "3", 2), (2, "3", 4), (4, "3", 8)]
 

@@ -1,4 +1,4 @@
-"""`complexity.py`: every format from one small measurement, and faults told at once."""
+"""`complexity.py`: every format from one small measurement, and faults reported at once."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Exponents out of numbers whose exponents are known."""
+"""Exponents fitted to numbers with known exponents."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One layer of each kind: equal to outside forms, and its FLOPs counted to the last one."""
+"""One layer of each kind: equal to independent implementations, with exact FLOP counts."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ def test_restricted_attention_by_blocks_equals_the_masked_form(n, r, projections
 
 
 def test_restricted_attention_makes_no_matrix_of_all_pairs():
-    # 2 products of 3r keys a query: exactly linear in n
+    # 2 products with 3r keys per query: exactly linear in n
     assert count("restricted", 4096, 16, Sizes(heads=2, neighbourhood=8)) == 2 * 2 * 4096 * 24 * 16
 
 

@@ -1,4 +1,4 @@
-"""What a run costs, put together from what was measured."""
+"""The cost of a run, computed from measurements."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ STEPS = ["trainer.max_steps=1000", "trainer.val_every=300", "trainer.val_bleu=50
 def test_updates_validations_checkpoints_and_the_test_add_up(values: dict[str, Any]) -> None:
     cost = run_cost(compose_run(STEPS), values, room=4_000)
     assert (cost.updates, cost.validation) == (500, 4 * 3)  # at 300, 600, 900 and 1000
-    assert cost.saving == pytest.approx(4 * 3 + 4 * 1)  # weights and two moments, and the best weights, each time
+    assert cost.saving == pytest.approx(4 * 3 + 4 * 1)  # each time weights and two moments, plus the best weights
     assert cost.training == pytest.approx(528)
     assert cost.test == 30
     assert cost.seconds() == pytest.approx(7 + 528 + 30)
@@ -25,7 +25,7 @@ def test_updates_validations_checkpoints_and_the_test_add_up(values: dict[str, A
 
 
 def test_disk_counts_the_checkpoints_that_stay(values: dict[str, Any]) -> None:
-    assert run_cost(compose_run(STEPS), values, None).disk == 8_000_000  # 2 × 3, and 2 best
+    assert run_cost(compose_run(STEPS), values, None).disk == 8_000_000  # 2 × 3, plus 2 best
     averaged = [*STEPS, "recipe.average=5", "recipe.average_every=10"]
     assert run_cost(compose_run(averaged), values, None).disk == 13_000_000
     assert run_cost(compose_run([*STEPS, "recipe.ema=0.9"]), values, None).disk == 10_000_000

@@ -1,4 +1,4 @@
-"""Memory counted with shapes alone, against what real tensors keep."""
+"""Memory counted from shapes alone, against memory that real tensors keep."""
 
 import pytest
 import torch
@@ -30,13 +30,13 @@ def test_counted_activations_are_those_that_torch_keeps(words: list[str]) -> Non
             kept[storage._cdata] = (storage.nbytes(), tensor)
         return tensor
 
-    source, target = torch.full((7, 11), 5), torch.full((7, 7), 6)  # more pairs than are counted
+    source, target = torch.full((7, 11), 5), torch.full((7, 7), 6)  # more pairs than counted
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         hidden = network(source, target)
         cross_entropy(hidden, network.output, target, Smoothing(0.1))
     found = activation_bytes(config, 200, 7, 11, 7)
     d = config.model.d_model
-    logits = width * 2 * 49 * 200  # held while the loss is computed, and not kept
+    logits = width * 2 * 49 * 200  # held only while the loss is computed
     assert found - logits == pytest.approx(sum(size for size, _ in kept.values()), abs=width * 49 * d)
 
 

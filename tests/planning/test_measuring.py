@@ -1,4 +1,4 @@
-"""Measuring: once for each shape, one fault never the end of the others, runs that are finished left out."""
+"""Measuring: once per shape, a fault does not stop the others, finished runs are left out."""
 
 import json
 from dataclasses import replace
@@ -25,7 +25,7 @@ from variations.tasks.translation.rehearsal import InventedPairs, is_here
 
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, values: dict[str, Any]) -> list[str]:
-    """Replace the measuring processes; returns the models that were asked for. M=3 fails, M=5 has no memory."""
+    """Replace the measuring processes; return a list of the measured models. M=3 fails, M=5 runs out of memory."""
     asked: list[str] = []
 
     def answer(shape: Shape, limit: float) -> Measured:
@@ -39,7 +39,7 @@ def known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, values: dict[str, Any
 
     monkeypatch.setattr(measuring, "_measure", answer)
     monkeypatch.setattr(measuring, "_place", lambda shape, key: tmp_path / "plan" / f"{key}.json")
-    # It takes a second for each size, and is not looked at here.
+    # Takes a second per size and is not tested here.
     monkeypatch.setattr("variations.tasks.sequences.counting.activation_bytes", lambda *_: None)
     return asked
 
@@ -110,7 +110,7 @@ def test_finished_runs_are_not_counted_again(known: list[str], tmp_path: Path) -
     assert row.config is not None
     folder = RunFolder(run_folder(row.config)).create(to_dict(row.config))
     folder.set_status("finished")
-    assert launch(row.config).left is True  # its result is lost
+    assert launch(row.config).left is True  # its result is missing
     folder.write_result({"schema": 1})
     assert launch(row.config).left is False
     after = bill(plan_rows(words), None, 1.0, fresh=False)

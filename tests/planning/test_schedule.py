@@ -1,4 +1,4 @@
-"""How long many runs take on a few devices."""
+"""The total time of many runs on a few devices."""
 
 import pytest
 

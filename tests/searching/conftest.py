@@ -1,4 +1,4 @@
-"""A pool of quick processes in the place of training."""
+"""Fixtures: a pool of quick processes in place of training."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 @dataclass
 class QuickPool:
-    """Processes of `fake_run.py`, as many at once as `at_once`."""
+    """A pool that runs `fake_run.py` in at most `at_once` processes."""
 
     at_once: int = 2
     name: str = "quick"
@@ -61,7 +61,7 @@ class QuickPool:
 
 @pytest.fixture
 def defined(tmp_path: Path) -> Callable[..., Definition]:
-    """A search over dropout, whose runs go to a temporary folder."""
+    """A search over dropout that stores its runs in a temporary folder."""
 
     def make(*arguments: str, **changes: Any) -> Definition:
         given = {

@@ -1,7 +1,7 @@
-"""A run in the place of `python -m variations.commands.run FOLDER`: takes a moment; its scores follow from its values.
+"""A quick substitute for `python -m variations.commands.run FOLDER`; its scores follow from its values.
 
 BLEU is 40 - 100 (dropout - 0.2)², so the best dropout is 0.2; parameters are N. `model.N` of 6 kills the process,
-5 raises, and a file `hold` beside the study keeps runs from ending.
+5 raises an exception, and a file `hold` beside the study keeps runs from ending.
 """
 
 import os

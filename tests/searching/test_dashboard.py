@@ -17,18 +17,18 @@ from variations.searching.study import Study, open_storage
 
 PROGRAM = Path(sys.executable).with_name("optuna-dashboard")
 PATIENCE = 300
-"""Seconds, in all, that the server may take to start on a busy machine; it is asked until it answers."""
+"""Seconds the server may take in total to start on a busy machine; requests repeat until it answers."""
 
 
 def finished(definition: Definition) -> None:
-    """Three trials with the values 0, 1, 2."""
+    """Finish three trials with the values 0, 1, 2."""
     study = Study(definition)
     while (reserved := study.reserve("me")) is not None:
         study.tell(reserved[0], "COMPLETE", [float(reserved[0])])
 
 
 def check(ask: Callable[[str], Any]) -> None:
-    """What the dashboard's own pages ask for."""
+    """Make the requests of the dashboard's own pages."""
     (found,) = ask("/api/studies")["study_summaries"]
     assert (found["study_name"], found["directions"]) == ("probe", ["maximize"])
     trials = ask(f"/api/studies/{found['study_id']}")["trials"]
@@ -66,7 +66,7 @@ def test_the_line_of_the_documentation_serves_the_study(defined: Callable[..., D
 
 
 def _call(app: Any, path: str) -> Any:
-    """A WSGI application's answer, without a server."""
+    """Return a WSGI application's response, without a server."""
     from wsgiref.util import setup_testing_defaults
 
     environ: dict[str, Any] = {"PATH_INFO": path}

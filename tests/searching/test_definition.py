@@ -1,4 +1,4 @@
-"""A search from its sweep file and the command line."""
+"""Searches defined by a sweep file and the command line."""
 
 from collections.abc import Callable
 from pathlib import Path

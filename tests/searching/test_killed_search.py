@@ -1,4 +1,4 @@
-"""A search of real runs whose controller is killed in the midst of a trial, and the same command again."""
+"""A search of real runs whose controller is killed during a trial, then restarted with the same command."""
 
 import re
 import signal
@@ -22,7 +22,7 @@ WORDS = (
     f"sweep.search.trials={TRIALS}",
     "sweep.search.metrics=[dev_ppl]",
     "sweep.search.sampler=tpe",
-    "sweep.search.startup=1",  # proposals after it follow from what the trials before have reached
+    "sweep.search.startup=1",  # later proposals depend on the results of earlier trials
     "sweep.at_once=1",
     "sweep.lease_seconds=6",
     "model.dropout=interval(0,0.4)",
@@ -71,7 +71,7 @@ def ends(run: RunFolder) -> int:
 
 
 def uninterrupted(store: Path, reached: list[float]) -> list[dict[str, object]]:
-    """What a search proposes whose trials reach these values, one after another."""
+    """Return the proposals of an uninterrupted search whose trials reach these values in order."""
     study = Study(define((*WORDS, f"runs={store}")))
     proposed = []
     for value in reached:

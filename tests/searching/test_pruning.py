@@ -1,4 +1,4 @@
-"""Runs that report to their study while they train, and end when it gives them up."""
+"""Runs that report to their study during training, and end when it prunes them."""
 
 import binascii
 import json
@@ -53,7 +53,7 @@ def trial(study: Study, value: float, reports: dict[int, float]) -> None:
 
 
 def begin(study: Study) -> RunFolder:
-    """Reserve a trial and make its run's folder."""
+    """Reserve a trial and create its run's folder."""
     number, values = study.reserve("me") or (0, {})
     (config,) = study.definition.configs(number, values)
     return RunFolder(run_folder(config)).create(to_dict(config))
@@ -94,13 +94,13 @@ def test_a_run_ahead_of_the_median_reports_every_validation_and_finishes(defined
 
 
 def test_hyperband_ends_those_behind_at_the_steps_of_their_bracket(defined: Make) -> None:
-    """Validations at 3, 6, 9, 12 and the factor 3 make two brackets: one halts at 3 and 9, the other at 9.
+    """Validations at 3, 6, 9, 12 and factor 3 give two brackets: one halts at 3 and 9, the other at 9.
 
-    Optuna deals trials by crc32("probe_<n>") modulo 5: below 3 to the first (3 = ceil(2 * 3 / 2)), else to the second.
+    Optuna assigns trials by crc32("probe_<n>") modulo 5: the first if below 3 = ceil(2 * 3 / 2), else the second.
     """
     study = Study(defined("sweep.search.metrics=[dev_ppl]", **SMALL | {"sweep__search__pruner__kind": "hyperband"}))
     ended: dict[int, int] = {}
-    for n in range(6):  # each is worse than those before it
+    for n in range(6):  # each is worse than all before it
         number, values = study.reserve("me") or (0, {})
         reporter = Reporter(study.definition.configs(number, values)[0])
         given_up = (step for step in (3, 6, 9, 12) if reporter.report({step: 10.0 + n}, ask=True))
@@ -113,7 +113,7 @@ def test_hyperband_ends_those_behind_at_the_steps_of_their_bracket(defined: Make
 def test_hyperband_ends_a_run_that_is_behind(defined: Make) -> None:
     pruner = {"sweep__search__pruner__kind": "hyperband", "trainer__val_every": 2}
     study = Study(defined("sweep.search.metrics=[dev_ppl]", **SMALL | pruner))
-    for _ in range(4):  # of every bracket, and better than any run of 12 steps
+    for _ in range(4):  # in every bracket, and better than any run of 12 steps
         number, values = study.reserve("me") or (0, {})
         reporter = Reporter(study.definition.configs(number, values)[0])
         assert not any(reporter.report({step: 1.0}, ask=True) for step in (2, 4, 6, 8, 10, 12))
@@ -132,7 +132,7 @@ def test_wilcoxon_gets_a_score_for_each_dev_sentence_once_at_half_time(defined: 
     run(folder.path)
     assert (folder.state(), folder.status().reason) == ("pruned", "pruned by its search at step 6")  # type: ignore[union-attr]
     reported = study.trials()[1].intermediate_values
-    assert sorted(reported) == list(range(9))  # the ninth is the mean, the trial's value
+    assert sorted(reported) == list(range(9))  # the ninth is their mean, the trial's value
     assert reported[8] == pytest.approx(sum(reported[n] for n in range(8)) / 8)
 
 

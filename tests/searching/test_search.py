@@ -17,7 +17,7 @@ from variations.store.run_folder import RunFolder
 from .conftest import QuickPool
 
 Make = Callable[..., Definition]
-SHORT = {"sweep__lease_seconds": 10}  # long enough for a process that a busy machine is slow to start
+SHORT = {"sweep__lease_seconds": 10}  # long enough for a process to start on a busy machine
 
 
 def states(definition: Definition) -> list[str]:
@@ -95,7 +95,7 @@ def test_a_killed_and_a_broken_trial_are_failed_and_the_search_goes_on(
 
 
 def test_trials_of_a_search_that_is_gone_are_told_or_go_on(defined: Make, tmp_path: Path) -> None:
-    """Of four open trials one has finished, one failed, one was interrupted in its run, one had not begun."""
+    """Of four open trials, one finished, one failed, one was interrupted during its run, and one had not started."""
     definition = defined(sweep__search__trials=4, **SHORT)
     study = Study(definition)
     place = definition.home / ".searches/gone"

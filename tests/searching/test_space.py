@@ -1,4 +1,4 @@
-"""A space: each form that a dimension may have, and what is said about the others."""
+"""Search spaces: every valid form of a dimension, and the messages for invalid ones."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The record of a search: totals, proposals, and what may not change while it grows."""
+"""The record of a search: totals, proposals, and what must not change as it grows."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Sweeps written for W&B's agents: W&B's schema holds, and every combination is a run that train.py takes."""
+"""Sweeps written for W&B's agents: valid under W&B's schema, with train.py accepting every combination."""
 
 import importlib.util
 import itertools
@@ -24,7 +24,7 @@ def written(*arguments: str) -> dict[str, Any]:
 
 
 def line(facts: dict[str, Any], **values: Any) -> list[str]:
-    """What an agent types after `python src/train.py`."""
+    """Return the arguments that an agent passes to `python src/train.py`."""
     fixed = [word for word in facts["command"] if not word.startswith("${")]
     return [*fixed, *(f"{key}={value}" for key, value in values.items())]
 
@@ -83,10 +83,10 @@ def test_wandbs_own_schema_holds(name: str) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     found = importlib.util.find_spec("sweeps")
     path = Path(found.origin or "").parent / "config" / "schema.json" if found else Path()
-    if not path.is_file():  # a module of ours may bear the package's name
+    if not path.is_file():  # a module of ours may have the package's name
         pytest.skip("W&B's package `sweeps`, which holds the schema, is not installed")
     schema = json.loads(path.read_text())
     sweep = written(f"sweep={name}")
-    sweep.pop("run_cap", None)  # the service takes it, and the package's schema has not heard of it
+    sweep.pop("run_cap", None)  # the service accepts it, but the package's schema lacks it
     faults = [error.message for error in jsonschema.Draft7Validator(schema).iter_errors(sweep)]
     assert faults == []

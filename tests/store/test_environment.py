@@ -1,4 +1,4 @@
-"""environment.json says where a run was made, and holds no secret."""
+"""environment.json records where a run was made and contains no secrets."""
 
 import subprocess
 from pathlib import Path

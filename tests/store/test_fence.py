@@ -1,4 +1,4 @@
-"""Who has lost a run's lease has lost the right to write in its folder, whatever it is doing."""
+"""A process that loses a run's lease can no longer write to its folder, at any point of any operation."""
 
 import os
 import shutil
@@ -34,7 +34,7 @@ TAKE_OVER = (
 
 @pytest.fixture
 def paused(tmp_path: Path) -> Iterator[RunFolder]:
-    """A run that this process holds and that, while it slept, another process has taken over."""
+    """A run that another process has taken over while this process held it and slept."""
     folder = RunFolder(tmp_path / "run").create({})
     with hold(folder.path, seconds=600):
         checkpoints.save(folder.checkpoints / "step1.ckpt", 1)
@@ -71,7 +71,7 @@ def test_whoever_lost_the_lease_writes_nothing_more(write: Callable[[RunFolder],
 
 
 def test_a_takeover_in_the_midst_of_a_write_stops_it(tmp_path: Path) -> None:
-    """Between the last look at the lease and the rename: no look can be late enough, so the system must refuse."""
+    """Take over between the last lease check and the rename: no check is late enough, so the system must refuse."""
     folder = RunFolder(tmp_path / "run").create({})
     with hold(folder.path, seconds=600):
         folder.set_status("running", step=1)
@@ -83,7 +83,7 @@ def test_a_takeover_in_the_midst_of_a_write_stops_it(tmp_path: Path) -> None:
 
 
 def test_a_line_of_metrics_on_its_way_does_not_reach_the_next_holders_file(tmp_path: Path) -> None:
-    """Written after the look at the lease, by a process that had the file open all the time."""
+    """The line is written after the lease check, by a process that kept the file open."""
     folder = RunFolder(tmp_path / "run").create({})
     with hold(folder.path, seconds=600):
         folder.truncate_metrics(0)
@@ -155,7 +155,7 @@ def test_a_fence_whose_lease_a_power_cut_has_taken_is_in_nobodys_way(tmp_path: P
 
 def test_what_a_sweep_that_was_killed_in_a_beat_has_left_is_in_nobodys_way(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run").create({})
-    (folder.path / ".lease-1.json.123-abcd.tmp").touch()  # as `write_json` calls it before it is renamed
+    (folder.path / ".lease-1.json.123-abcd.tmp").touch()  # the temporary name that `write_json` uses
     with hold(folder.path):
         folder.set_status("running")
     status = folder.status()
@@ -173,7 +173,7 @@ def test_a_failure_is_not_declared_of_a_run_that_another_process_has_finished_me
 
 
 def test_a_failure_is_declared_under_a_lease_of_its_own(tmp_path: Path) -> None:
-    """By a sweep whose row was killed; one that slept between its look and its word writes nothing."""
+    """A sweep declares its killed row failed; a sweep that slept after its check writes nothing."""
     folder = RunFolder(tmp_path / "run").create({})
     assert folder.declare_failed("killed", None)
     status, record = folder.status(), read(folder.path)

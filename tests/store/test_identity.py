@@ -1,4 +1,4 @@
-"""What identifies a run."""
+"""The settings that identify a run."""
 
 from copy import deepcopy
 from typing import Any
@@ -27,7 +27,7 @@ CHANGES: list[tuple[dict[str, Any], set[str]]] = [
 
 @pytest.mark.parametrize(("change", "keys"), CHANGES)
 def test_only_what_identifies_a_run_counts_as_changed(change: dict[str, Any], keys: set[str]) -> None:
-    """The seed counts; places do not, but for the folder of a user's own text."""
+    """The seed counts; paths do not, except the folder of a user's own text."""
     found = changed_keys(BASE, deepcopy(BASE) | change)
     assert found.keys() == keys
     assert changed_keys(BASE | change, BASE).keys() == keys
@@ -39,7 +39,7 @@ def test_two_folders_of_own_text_differ_beside_groups_that_are_equal() -> None:
 
 
 def test_equal_values_differ_where_the_task_does_not_count_them_alike() -> None:
-    """Without its task's group `data`, a configuration of another task has the same folder of own text or none."""
+    """Without the task's group `data`, a configuration of another task has the same own-text folder or none."""
     other = BASE | {"task": "parsing", "data": {"kind": "treebank", "root": "a"}}
     same = BASE | {"data": {"kind": "treebank", "root": "a"}}
     assert changed_keys(same, other)["data.root"] == (None, "a")

@@ -1,4 +1,4 @@
-"""Fingerprints of a run's inputs: remembered, compared by name, and refused once there is something to lose."""
+"""Fingerprints of a run's inputs: stored, compared by name, and enforced once there is data to lose."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Who may be at a run: only one, whoever asks, in whatever order; the dead and the silent lose it."""
+"""Leases: one process at a time holds a run, in any order of requests; dead and silent holders lose it."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def python(code: str, *arguments: str) -> str:
 
 
 def elsewhere(folder: Path, **changes: object) -> Lease:
-    """A lease whose holder is a process of another machine."""
+    """Return a lease held by a process on another machine."""
     lease = Lease.claim(folder, read(folder), "running")
     assert lease is not None
     lease.record = replace(lease.record, place="another machine", host="far", **changes)
@@ -70,7 +70,7 @@ def test_who_is_late_with_an_old_judgement_gets_nothing(tmp_path: Path) -> None:
     judged = elsewhere(tmp_path).record
     quicker = Lease.claim(tmp_path, judged, "running")
     assert quicker is not None
-    third = Lease.claim(tmp_path, quicker.record, "running")  # and the files before it are gone
+    third = Lease.claim(tmp_path, quicker.record, "running")  # earlier lease files are gone
     assert third is not None
     assert Lease.claim(tmp_path, judged, "running") is None
     assert third.held()
@@ -111,7 +111,7 @@ def test_silence_is_measured_by_the_observers_clock_alone(tmp_path: Path) -> Non
     lease = elsewhere(tmp_path, since="2001-01-01T00:00:00+00:00", seconds=60.0)
     now = [1000.0]
     watch = Watch(clock=lambda: now[0])
-    assert watch.free(tmp_path, read(tmp_path)) is None  # first seen: nothing is known
+    assert watch.free(tmp_path, read(tmp_path)) is None  # first observation: unknown
     now[0] += 59
     assert watch.free(tmp_path, read(tmp_path)) is None
     lease.beat()

@@ -1,4 +1,4 @@
-"""The run store keeps what it is given, whole, once, and says clearly what is wrong."""
+"""The run store keeps its data complete and without duplicates, and reports errors clearly."""
 
 import json
 import os
@@ -81,7 +81,7 @@ def test_allowed_keys_may_differ_and_the_former_configuration_is_kept(
 
 def test_what_changed_after_a_checkpoint_is_listed_for_good(folder: RunFolder, configuration: Configure) -> None:
     allow = ["trainer", "recipe.lr"]
-    folder.create(configuration(recipe__lr=3.0, resume__allow=allow))  # nothing was trained before
+    folder.create(configuration(recipe__lr=3.0, resume__allow=allow))  # nothing has been trained yet
     assert folder.config()["resume"]["changed"] == []
     (folder.checkpoints / "step40.ckpt").write_text("")
     folder.set_status("interrupted", checkpoint=40)
@@ -219,7 +219,7 @@ def test_an_unknown_state_is_an_error(folder: RunFolder) -> None:
 
 
 def stored_as(folder: RunFolder, **changes: Any) -> None:
-    """A status as another process, or an older version, has left it; None takes a key away."""
+    """Write a status as another process or an older version leaves it; None removes a key."""
     folder.set_status("running")
     stored = json.loads((folder.path / "status.json").read_text()) | changes
     kept = {key: value for key, value in stored.items() if value is not None}
@@ -256,7 +256,7 @@ def test_a_process_that_has_ended_and_is_not_yet_buried_is_not_the_run(folder: R
 def test_a_status_without_a_birth_time_is_believed_by_its_number(folder: RunFolder) -> None:
     stored_as(folder, process=None)
     assert folder.state() == "running"
-    stored_as(folder, process=None, pid=2**22 + 1)  # more than Linux gives
+    stored_as(folder, process=None, pid=2**22 + 1)  # beyond the largest PID on Linux
     assert folder.state() == "interrupted"
 
 
@@ -271,7 +271,7 @@ def test_a_host_that_fell_silent_long_ago_runs_nothing(folder: RunFolder) -> Non
     assert held is not None
     held.record = replace(held.record, host="far", place="another machine")
     assert held.beat()
-    assert folder.state() == "running"  # slow, but its heart beats
+    assert folder.state() == "running"  # slow, but with a heartbeat
     os.utime(held.path, (ago, ago))
     assert folder.state() == "interrupted"
     os.utime(held.path)

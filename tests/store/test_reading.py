@@ -1,4 +1,4 @@
-"""Configurations are read block by block, as the YAML library reads them whole."""
+"""Reading configurations block by block gives the same result as reading them whole with the YAML library."""
 
 from pathlib import Path
 
@@ -45,11 +45,11 @@ def test_what_is_written_is_read_as_the_library_reads_it(
 @pytest.mark.parametrize(
     "text",
     [
-        'a: "one\nb: two"\n',  # a text with what looks like a key
+        'a: "one\nb: two"\n',  # a string with an apparent key
         "a: [1,\nb]\n",
         "a: |\n text\nb: >\n  more\n  text\n",
         "- ab\n- cd\n",
-        "a: 1\na: 2\nb: 3\n",  # the last one counts
+        "a: 1\na: 2\nb: 3\n",  # the last value wins
         "a: 1\n---\nb: 2\n",
         "a: &x 1\nb: 2\n",
         "# a comment\na: 1 # another\n\nb:\n- 1\n- 2\n",
@@ -76,7 +76,7 @@ def test_other_text_is_read_as_the_library_reads_it(text: str, tmp_path: Path) -
 def test_what_one_reader_changes_no_other_one_sees(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     write_yaml(path, CONFIGURATION)
-    assert _AS_WRITTEN.fullmatch(path.read_text(encoding="utf-8"))  # it is read block by block
+    assert _AS_WRITTEN.fullmatch(path.read_text(encoding="utf-8"))  # so it is read block by block
     first = read_yaml(path)
     first["model"]["d_model"] = 1
     first["rows"].append("c")

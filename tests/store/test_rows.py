@@ -1,4 +1,4 @@
-"""Rows come from sweep files, and what they change is said in the table's words."""
+"""Rows come from sweep files; their changes are described in the table's terms."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -63,7 +63,7 @@ def test_a_crossed_table_shows_its_rows_under_each_point(conf: Path, tmp_path: P
         (tmp_path / "runs" / "mine" / place).mkdir(parents=True)
     sweep = SweepConfig(name="mine", table="papers", rows=["base", "A_h16"])
     found = define(sweep, conf=conf, store=tmp_path / "runs")
-    assert [row.row for row in found.rows] == ["base,x=1", "base,x=2", "A_h16", "A_h16,x=1"]  # base alone never ran
+    assert [row.row for row in found.rows] == ["base,x=1", "base,x=2", "A_h16", "A_h16,x=1"]  # plain base never ran
     by_name = {row.row: row for row in found.rows}
     crossed = by_name["A_h16,x=1"]
     assert (crossed.label, crossed.published, crossed.group) == ("h=16, x=1", {}, "A")
@@ -127,4 +127,4 @@ def test_rows_with_equal_labels_get_their_group_or_their_name() -> None:
     rows = [RowDefinition("a", "T", group="X"), RowDefinition("b", "T", group="Y"), RowDefinition("c", "T", group="Y")]
     assert [row.label for row in told_apart(rows)] == ["T (X)", "T (Y) (b)", "T (Y) (c)"]
     alone = define(SweepConfig(name="weighted_table2", table="weighted_table2"), rows=["N4_transformer"]).rows
-    assert [row.label for row in alone] == ["Transformer (N=4)"]  # whichever rows are shown
+    assert [row.label for row in alone] == ["Transformer (N=4)"]  # regardless of the rows shown

@@ -1,13 +1,13 @@
-"""A disk between the code and the real one: it records writes, loses what was not flushed, and fails on demand.
+"""A layer over the real disk that records writes, loses unflushed data, and fails on demand.
 
-    with recorded(folder) as events: ...        # every write, flush, new name and deleted name below `folder`
-    rebuild(events[:k], folder, elsewhere, rng)  # what a power cut after the k-th of them may leave
+    with recorded(folder) as events: ...        # each write, flush, name added or removed below `folder`
+    rebuild(events[:k], folder, elsewhere, rng)  # a possible state after event k and a power cut
     with failing(folder, at=n, error=errno.ENOSPC): ...
 
-What a power cut may do is what POSIX allows, and not what one file system happens to do: of each file, what was written
-after its last flush may be lost, cut off, or zeroed; of each folder, names that appeared or went after its last flush
-may be as before, each by itself; only a rename never loses both names. A folder whose own name is lost is lost with all
-that is in it.
+A power cut may do anything that POSIX allows, not just what one file system does. In each file, data written after the
+last flush may be lost, truncated, or zeroed. In each folder, every name added or removed after the last flush may
+independently revert; only a rename never loses both names. A folder whose own name is lost is lost with all its
+contents.
 """
 
 import builtins
@@ -29,18 +29,18 @@ import pytest
 
 @dataclass(frozen=True)
 class Event:
-    """`write` of data at an offset of a file, `cut` of a file to a size, `flush` of a file or folder, a name `added` or
-    `gone`; and `create` and `rename`, just before they happen."""
+    """`write` of data at a file offset, `cut` of a file to a size, `flush` of a file or folder, name `added` or
+    `gone`; also `create` and `rename`, just before they happen."""
 
     kind: str
     node: int = 0
-    """The file's number; of a name: what it names."""
+    """The number of the file; for a name, of the file that it names."""
     path: str = ""
     offset: int = 0
     data: bytes = b""
     folder: bool = False
     before: str = ""
-    """Of a name added by a rename: the former name."""
+    """For a name added by a rename: the former name."""
 
 
 class _Disk:
@@ -50,13 +50,13 @@ class _Disk:
         self._count = itertools.count(1)
 
     def node(self, inode: int, *, new: bool = False) -> int:
-        """Return a number of our own for a file: the system gives those of deleted files away again."""
+        """Return our own number for a file, since the system reuses inode numbers of deleted files."""
         if new or inode not in self._nodes:
             self._nodes[inode] = next(self._count)
         return self._nodes[inode]
 
     def inside(self, path: Any, dir_fd: int | None = None) -> str | None:
-        """Return the real path (of the name, not of what a link names) if it is below the root."""
+        """Return the real path if it is below the root, without resolving a link in the last component."""
         if isinstance(path, int):
             return None
         text = os.fspath(path)
@@ -68,7 +68,7 @@ class _Disk:
 
 
 class _File(io.FileIO):
-    """An unbuffered file whose writes are told."""
+    """An unbuffered file that reports its writes."""
 
     def __init__(self, disk: _Disk, path: str, mode: str) -> None:
         new = not os.path.exists(path)
@@ -96,14 +96,14 @@ class _File(io.FileIO):
 
 @contextmanager
 def watched(root: Path, on: Callable[[Event], None]) -> Iterator[None]:
-    """Tell `on` of each event below `root` before it happens (of new files and names: at once after)."""
+    """Report each event below `root` to `on` before it happens (new files and names: immediately after)."""
     disk, real_open = _Disk(root, on), io.open
     real = {
         name: getattr(os, name) for name in ("replace", "rename", "link", "unlink", "remove", "mkdir", "rmdir", "fsync")
     }
 
     def opened(file: Any, mode: str = "r", buffering: int = -1, *text: Any, **options: Any) -> Any:
-        """`text`: encoding, errors and newline, as `open` takes them by place too."""
+        """Open a file. `text`: encoding, errors and newline, which `open` also accepts by position."""
         path = disk.inside(file)
         if path is None or not set(mode) & set("wax+"):
             return real_open(file, mode, buffering, *text, **options)
@@ -164,14 +164,14 @@ def watched(root: Path, on: Callable[[Event], None]) -> Iterator[None]:
 
 @contextmanager
 def recorded(root: Path) -> Iterator[list[Event]]:
-    """Collect all that reaches the disk below `root`."""
+    """Collect everything that reaches the disk below `root`."""
     events: list[Event] = []
     with watched(root, lambda event: events.append(event) if event.kind not in ("create", "rename") else None):
         yield events
 
 
 class Operations:
-    """The operations so far that a disk may refuse, of this process and of those forked from it."""
+    """The number of operations so far that a disk may refuse, in this process and its forks."""
 
     def __init__(self) -> None:
         self._count = mmap.mmap(-1, 8)  # shared by forked processes
@@ -180,16 +180,16 @@ class Operations:
         return int.from_bytes(self._count[:], "little")
 
     def add(self) -> int:
-        """Count one more; returns its number, from 1."""
+        """Count an operation and return its number, from 1."""
         self._count[:] = (len(self) + 1).to_bytes(8, "little")
         return len(self)
 
 
 @contextmanager
 def failing(root: Path, *, at: int, error: int, for_ever: bool = True) -> Iterator[Operations]:
-    """Let the `at`-th operation below `root` that a disk may refuse fail, and, `for_ever`, all later ones.
+    """Make the `at`-th operation below `root` that a disk may refuse fail, and all later ones if `for_ever`.
 
-    Deleting always works; so does renaming on a full disk. Yields the operations so far.
+    Deleting always works, and so does renaming on a full disk. Yields the operations so far.
     """
     refusable = {"write", "create"} if error == errno.ENOSPC else {"write", "create", "flush", "rename"}
     done = Operations()
@@ -207,13 +207,13 @@ def failing(root: Path, *, at: int, error: int, for_ever: bool = True) -> Iterat
 
 @dataclass
 class _Node:
-    """A file's contents: what is certain, and what was written since."""
+    """A file's contents: the flushed bytes and the events since."""
 
     certain: bytearray = field(default_factory=bytearray)
     pending: list[Event] = field(default_factory=list)
 
     def after_a_cut(self, rng: random.Random) -> bytes:
-        """Return what may be left."""
+        """Return contents that a power cut may leave."""
         how = rng.choice(["kept", "lost", "torn", "zeroed"])
         if how == "lost":
             return bytes(self.certain)
@@ -239,9 +239,9 @@ def _apply(content: bytearray, event: Event, *, zeroed: bool = False) -> None:
 
 
 def rebuild(events: list[Event], root: Path, target: Path, rng: random.Random) -> None:
-    """Make in `target` what a power cut after `events` may have left of `root`."""
+    """Create in `target` a state that a power cut after `events` may leave of `root`."""
     nodes: dict[int, _Node] = {}
-    names: list[tuple[Event, bool]] = []  # whether it is certain
+    names: list[tuple[Event, bool]] = []  # with whether the name is flushed
     for event in events:
         if event.kind in ("write", "cut"):
             nodes.setdefault(event.node, _Node()).pending.append(event)
@@ -265,7 +265,7 @@ def rebuild(events: list[Event], root: Path, target: Path, rng: random.Random) -
             folders.add(event.path)
         else:
             files[event.path] = event.node
-            if event.before and rng.random() < 0.5:  # the former name stays until its own folder is flushed
+            if event.before and rng.random() < 0.5:  # the former name may stay until its folder is flushed
                 files.pop(event.before, None)
     start = os.path.realpath(root)
     for path, node in sorted(files.items()):

@@ -1,14 +1,14 @@
-"""Commands that tests start begin in a moment: they are forked from a process that has imported torch and Lightning.
+"""Fast start of the commands that tests run: fork them from a process that has imported torch and Lightning.
 
-To import both takes some five seconds of a core, and the tests start hundreds of commands, which start rows, which
-start ranks. This plugin lets `subprocess` fork a command of ours where it would start an interpreter for it: a script
-of this project or beside a copy of the package, or `-m variations…`. The process is new in all else, with a number,
-streams, folder, environment and signals of its own, and imports our code anew. It is a child of the one that asked
-(CLONE_PARENT), to be waited for and killed like any other. What Python, torch and their libraries read from the
-environment when they start must be as it was here; otherwise, or on another system than Linux, a new interpreter is
-started as ever. So it is for the wheel's own environment, and for scripts that look at what is imported.
+Importing both takes about five seconds of CPU time, and the tests start hundreds of commands, which start rows, which
+start ranks. This plugin makes `subprocess` fork our commands instead of starting an interpreter: scripts of this
+project or beside a copy of the package, and `-m variations…`. In all other respects the process is new: it has its own
+number, streams, folder, environment and signals, and imports our code anew. It is a child of the requesting process
+(CLONE_PARENT), which can wait for it and kill it as usual. Variables that Python, torch and their libraries read at
+startup must have the same values as here. Otherwise, and on systems other than Linux, a new interpreter starts as
+usual. The same holds for the wheel's own environment, and for scripts that inspect what is imported.
 
-VARIATIONS_TEST_FORK=0 switches it off: `make torture` does so.
+VARIATIONS_TEST_FORK=0 disables the plugin, as in `make torture`.
 """
 
 import atexit
@@ -37,11 +37,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = sys.executable
 HEAVY = ("torch", "numpy", "pytorch_lightning", "hydra", "sentencepiece", "sacrebleu", "rich.progress", "requests")
-"""What takes long to import. Nothing of ours is among it."""
+"""Slow imports. None of them is our code."""
 CLONE = {"x86_64": 56, "aarch64": 220}.get(platform.machine())
 CLONE_PARENT, SET_NAME = 0x00008000, 15
 NAME = "forks"
-"""As which a process that forks is listed. Each process that was forked has one as its child."""
+"""The process name of a forking server. Each forked process has one as its child."""
 AT_THE_START = (
     "PYTHON",
     "LC_",
@@ -56,17 +56,17 @@ AT_THE_START = (
     "CUDA",
     "TRITON",
 )
-"""Beginnings of variables that are read when the interpreter starts or a library is imported."""
+"""Prefixes of variables that are read at interpreter startup or on import of a library."""
 LATER = (
     *("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE"),
     *("TORCHINDUCTOR_CACHE_DIR", "PYTORCH_NVML_BASED_CUDA_CHECK", "CUDA_DEVICE_ORDER"),  # torch and Lightning set them
     "PYTHONBREAKPOINT",  # Ray sets it
 )
-"""Those among them that the forked process heeds, or that make no difference."""
+"""Exceptions: variables that the forked process obeys, or that make no difference."""
 
 
 def pytest_sessionstart() -> None:
-    """Let `subprocess` fork commands of ours from now on."""
+    """Make `subprocess` fork our commands from now on."""
     if sys.platform.startswith("linux") and CLONE and os.environ.get("VARIATIONS_TEST_FORK") != "0":
         _patch(None)
 
@@ -87,11 +87,11 @@ def _patch(server: socket.socket | None) -> None:
     subprocess._fork_exec = fork_exec  # type: ignore[attr-defined]
 
 
-# Who asks --------------------------------------------------------------------------------------------------------
+# Client ----------------------------------------------------------------------------------------------------------
 
 
 def _command(args: Sequence[Any], executables: Sequence[bytes], cwd: Any) -> tuple[bool, bool, list[str]] | None:
-    """Whether its first folder stays off the path, whether it is a module, and its words; None if it is not ours."""
+    """Return whether `-P` is set, whether it is a module, and its name and arguments; None if it is not ours."""
     words = [os.fspath(word) for word in args]
     if list(executables) != [os.fsencode(PYTHON)] or not all(isinstance(word, str) for word in words):
         return None
@@ -111,7 +111,7 @@ def _ask(
     p2cread: int, p2cwrite: int, c2pread: int, c2pwrite: int, errread: int, errwrite: int,
     errpipe_read: int, errpipe_write: int, restore: bool, session: bool, *rest: Any,
 ) -> int:  # fmt: skip
-    """The number of the forked process; 0 if this one has to be started in the usual way."""
+    """Return the number of the forked process; 0 if the command must be started as usual."""
     *_, before, _ = rest
     folder = str(Path.cwd()) if cwd is None else os.fspath(cwd)
     listed = {os.fsencode(k): os.fsencode(v) for k, v in os.environ.items()}
@@ -146,7 +146,7 @@ AT_START: dict[str, str] = _at_the_start(dict(os.environ))
 
 
 def _server() -> socket.socket:
-    """Start a process that imports what takes long, and then forks."""
+    """Start a process that does the slow imports and then serves forks."""
     ours, theirs = socket.socketpair()
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     without = {k: v for k, v in os.environ.items() if k not in LATER}
@@ -158,7 +158,7 @@ def _server() -> socket.socket:
     return ours
 
 
-# Who forks -------------------------------------------------------------------------------------------------------
+# Server ----------------------------------------------------------------------------------------------------------
 
 
 def _read(end: socket.socket, count: int) -> bytes:
@@ -172,7 +172,7 @@ def _read(end: socket.socket, count: int) -> bytes:
 
 
 def _serve(end: socket.socket) -> None:
-    """Fork for each request, until the other end is closed. Only a forked process returns."""
+    """Fork for each request until the other end is closed. Only a forked process returns."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     libc = ctypes.PyDLL(None, use_errno=True)
     libc.prctl(SET_NAME, NAME.encode())
@@ -197,7 +197,7 @@ def _serve(end: socket.socket) -> None:
 
 
 def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
-    """Be the wanted process, and end."""
+    """Run as the requested process, and exit."""
     code, number = 1, 0
     try:
         if request["session"]:
@@ -229,7 +229,7 @@ def _become(request: dict[str, Any], streams: Sequence[int]) -> None:
 
 
 def _open_streams() -> None:
-    """Open the standard streams as the interpreter does, also for the loggers of what is imported already."""
+    """Open the standard streams as the interpreter does, also for loggers of modules already imported."""
     unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         old = getattr(sys, name)
@@ -246,11 +246,11 @@ def _open_streams() -> None:
 
 
 KEPT: list[Any] = []
-"""The streams of the server, which would close their files when they are deleted."""
+"""The server's streams, kept because deleting them would close their files."""
 
 
 def _next_server() -> tuple[socket.socket, int]:
-    """A process as this one is now, for those that this one starts, and its number."""
+    """Fork a server from this process for the commands it starts; return its socket and process number."""
     ours, theirs = socket.socketpair()
     if (number := os.fork()) == 0:
         ours.close()
@@ -263,7 +263,7 @@ def _next_server() -> tuple[socket.socket, int]:
 
 
 def _run(safe: bool, module: bool, words: list[str]) -> int:
-    """Run a command as the interpreter does, and return its code."""
+    """Run a command as the interpreter does, and return its exit code."""
     script = Path.cwd() / words[0]
     first = [] if safe or os.environ.get("PYTHONSAFEPATH") else [str(Path.cwd() if module else script.parent)]
     given = os.environ.get("PYTHONPATH", "")

@@ -1,4 +1,4 @@
-"""Work done in a process of its own, forked from the test's, which has imported all that is needed."""
+"""Work done in a process forked from the test's, which has already imported all that is needed."""
 
 import os
 import sys
@@ -9,16 +9,16 @@ from pathlib import Path
 from variations.system.errors import UserError
 
 UNCAUGHT = 99
-"""Exit code of a process that raised what is no fault of the user's."""
+"""Exit code of a process that raised an unexpected exception."""
 
 
 def forked(work: Callable[[], object], log: Path) -> int:
-    """Do something in a process of its own, which prints to `log`; returns its exit code."""
+    """Do the work in a forked process that prints to `log`; return its exit code."""
     child = os.fork()
     if child == 0:
         code = UNCAUGHT
         try:
-            sys.stdout = sys.stderr = log.open("w", buffering=1)  # pytest has put files of its own there
+            sys.stdout = sys.stderr = log.open("w", buffering=1)  # pytest has replaced both
             os.dup2(sys.stdout.fileno(), 1)
             os.dup2(sys.stdout.fileno(), 2)
             work()
@@ -28,7 +28,7 @@ def forked(work: Callable[[], object], log: Path) -> int:
             code = error.exit_code
         except SystemExit as asked:
             code = asked.code if isinstance(asked.code, int) else 1
-        except BaseException:  # noqa: BLE001 - whatever it was, the parent must not go on in this process
+        except BaseException:  # noqa: BLE001 - the parent's code must not continue in this process
             traceback.print_exc()
         finally:
             sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""A web server on loopback that misbehaves as told, as a fixture."""
+"""Fixture: a web server on loopback that misbehaves on demand."""
 
 import hashlib
 import io
@@ -17,7 +17,7 @@ PIECE = 1 << 13
 
 
 def packed(members: dict[str, bytes]) -> bytes:
-    """A `.tar.gz` of these files, by their names in it."""
+    """Return a `.tar.gz` of these files, given by their names in it."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz") as archive:
         for name, content in members.items():
@@ -29,16 +29,16 @@ def packed(members: dict[str, bytes]) -> bytes:
 
 @dataclass
 class Site:
-    """What the server serves, and what it was asked for."""
+    """The server's files, behaviour and request log."""
 
     url: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
     break_at: list[int] = field(default_factory=list)
-    """One number per coming answer: bytes of the body after which the connection is cut."""
+    """For each coming response, the number of body bytes after which the connection is cut."""
     stall_at: list[int] = field(default_factory=list)
-    """The same, but the connection stays open and silent."""
+    """The same, but the connection stays open without sending."""
     statuses: list[int] = field(default_factory=list)
-    """Statuses of the coming answers, before any file is served."""
+    """Statuses of the coming responses, before any file is served."""
     headers: dict[str, str] = field(default_factory=dict)
     ranges: bool = True
     validator: bool = True
@@ -99,7 +99,7 @@ def handler(site: Site) -> type[BaseHTTPRequestHandler]:
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    """A running server, stopped at the end."""
+    """A running server, stopped after the test."""
     running = Site()
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler(running))
     server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""The dashboard as a command serves it."""
+"""The dashboard, served by a command."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from pathlib import Path
 def served(
     command: Sequence[str], *, folder: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> Iterator[str]:
-    """The address that the command prints, `http://HOST:PORT/`, until Ctrl-C, at which it must end well and quietly."""
+    """Yield the address that the command prints, `http://HOST:PORT/`; then send Ctrl-C and require a clean exit."""
     with subprocess.Popen(
         command, cwd=folder, env={**environment, "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

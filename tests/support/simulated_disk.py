@@ -1,11 +1,12 @@
-"""A disk in memory, in the place of the functions of `os`, `io` and `shutil` that pathlib and the run store call.
+"""A disk in memory that replaces the functions of `os`, `io` and `shutil` used by pathlib and the run store.
 
     disk = Disk(host)
     with disk.mounted(): Path("/simulated/run").mkdir()
 
-Paths below ROOT are the disk's; all others go to the real functions. The host is told before each operation that others
-can see, so that it may let another process go first, and after each change. Of each machine it keeps the listings of
-folders that may be old, as network file systems do: what a machine changes itself, or does not find, it looks up anew.
+Paths below ROOT belong to this disk; all others go to the real functions. The host is called before each operation that
+others can see, so that it may let another process go first, and after each change. The disk keeps possibly stale folder
+listings for each machine, as network file systems do; entries that a machine changes itself or does not find are looked
+up anew.
 """
 
 import errno
@@ -25,23 +26,23 @@ DEVICE = 77
 
 
 class Host(Protocol):
-    """Who uses the disk."""
+    """The user of the disk."""
 
     def point(self) -> None:
-        """Called before each operation that others can see."""
+        """Run before each operation that others can see."""
 
     def changed(self, path: str) -> None:
-        """Called after a name was given to a file, or taken from it."""
+        """Run after a name is added to or removed from a file."""
 
     def now(self) -> float:
-        """Return the time for files."""
+        """Return the time for file timestamps."""
 
     def listings(self) -> "dict[int, tuple[float, list[str]]] | None":
-        """Return what the present machine remembers of folders, by number, and since when; None: it asks each time."""
+        """Return the current machine's cached listings and their times by folder number; None: it caches nothing."""
 
 
 class Node:
-    """A file or a folder, whatever its names."""
+    """A file or folder, independent of its names."""
 
     __slots__ = ("data", "modified", "names", "number")
 
@@ -89,13 +90,13 @@ class File:
         return self.disk.descriptor(self.node)
 
     def flush(self) -> None:
-        """Nothing is kept back, so nothing is to be done."""
+        """Do nothing, as nothing is buffered."""
 
     close = flush
 
 
 class Entry:
-    """A name in a listing, as `os.scandir` gives it."""
+    """A name in a listing, as returned by `os.scandir`."""
 
     def __init__(self, name: str, node: Node | None) -> None:
         self.name, self._folder = name, node is not None and node.names is not None
@@ -105,20 +106,20 @@ class Entry:
 
 
 class Listing(list[Entry]):
-    """What `os.scandir` returns."""
+    """The result of `os.scandir`."""
 
     def __enter__(self) -> "Listing":
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing to close."""
+        """Do nothing, as nothing is open."""
 
 
 class Disk:
-    """Folders and files by name; one folder, ROOT, is there from the start."""
+    """Folders and files by name; the folder ROOT exists from the start."""
 
     remembered = 30.0
-    """Seconds that a machine believes a listing at most."""
+    """The maximum age of a cached listing in seconds."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -129,7 +130,7 @@ class Disk:
     # Finding --------------------------------------------------------------------------------------------------------
 
     def node(self, path: str) -> Node:
-        """Return what `path` names."""
+        """Return the node at `path`."""
         node, above = self.top, self.top
         for part in path[len(ROOT) :].split("/"):
             if not part:
@@ -165,13 +166,13 @@ class Disk:
         return Node(self._last, self.host.now(), folder=folder)
 
     def descriptor(self, node: Node) -> int:
-        """Return a number for an open file."""
+        """Return a descriptor for an open file."""
         number = next(self._descriptors)
         self._open[number] = node
         return number
 
     def names(self, path: str) -> list[str]:
-        """Return what a folder holds, as the present machine sees it."""
+        """Return a folder's names as the current machine sees them."""
         self.host.point()
         folder = self.node(path)
         if folder.names is None:
@@ -185,7 +186,7 @@ class Disk:
             listings[folder.number] = (now, found)
         return list(found)
 
-    # What `os`, `io` and `shutil` do ------------------------------------------------------------------------------
+    # Functions of `os`, `io`, `shutil` ----------------------------------------------------------------------------
 
     def stat(self, path: Any, **_: Any) -> os.stat_result:
         return self._facts(self.node(path))
@@ -276,7 +277,7 @@ class Disk:
 
     @contextmanager
     def mounted(self) -> Iterator[None]:
-        """Stand in for the real functions."""
+        """Replace the real functions."""
         by_path: list[tuple[Any, str, Callable[..., Any]]] = [
             *((os, name, getattr(self, name)) for name in ("listdir", "scandir", "mkdir", "unlink", "replace", "link")),
             *((os, name, self.stat) for name in ("stat", "lstat")),
@@ -303,7 +304,7 @@ class Disk:
 
 @contextmanager
 def replaced(changes: dict[Any, dict[str, Any]]) -> Iterator[None]:
-    """Give names of modules and classes other values for a while. (`unittest.mock` takes a millisecond for so many.)"""
+    """Replace attributes of modules and classes temporarily. (`unittest.mock` takes a millisecond for so many.)"""
     former = [(target, name, vars(target)[name]) for target, names in changes.items() for name in names]
     try:
         for target, names in changes.items():

@@ -1,8 +1,8 @@
-"""Machines with clocks of their own, and processes on them that take turns as a seed wants it.
+"""Machines with their own clocks, and processes on them that take turns as determined by a seed.
 
-Every thread of every process is a greenlet. It gives way at operations on the disk, some number apart that the seed
-draws, and when it sleeps; whoever drives the world then says who goes on. A crashed process never does; a paused one
-does, and knows nothing of it.
+Every thread of every process is a greenlet. It yields when it sleeps, and at disk operations at intervals drawn from
+the seed; the driver of the world then chooses the next thread. A crashed process never continues; a paused one does,
+and does not notice the pause.
 """
 
 import itertools
@@ -17,19 +17,19 @@ from simulated_disk import Disk
 
 
 class Violation(AssertionError):
-    """What must never happen."""
+    """An event that must never happen."""
 
 
 @dataclass(eq=False)
 class Machine:
-    """A computer with a clock of its own."""
+    """A computer with its own clock."""
 
     name: str
     offset: float
     rate: float
     boots: int = 1
     remembered: dict[int, tuple[float, list[str]]] | None = None
-    """Listings of folders that it believes; None: it looks each time."""
+    """Its cached folder listings; None: it reads folders each time."""
 
     @property
     def place(self) -> str:
@@ -38,7 +38,7 @@ class Machine:
 
 @dataclass(eq=False)
 class Simulated:
-    """A process, with what the modules under test keep for each one."""
+    """A process, with the state that the modules under test keep per process."""
 
     pid: int
     born: int
@@ -46,16 +46,16 @@ class Simulated:
     what: str
     parent: "Simulated | None" = None
     code: int | None = None
-    """Exit code; None while it is there."""
+    """Exit code; None while it runs."""
     paused_until: float = 0.0
     stood_still: float = 0.0
-    """Seconds for which it was paused in all."""
+    """Total seconds of pauses."""
     owned: bool = False
-    """It has once taken over a run."""
+    """Whether it has ever taken over a run."""
     asked: signal.Signals | None = None
-    """A signal that it has not met yet."""
+    """A signal that it has not handled yet."""
     by_default: bool = False
-    """SIGINT raises KeyboardInterrupt in it at once."""
+    """Whether SIGINT raises KeyboardInterrupt in it at once."""
     held: set[str] = field(default_factory=set)
     own: dict[str, Path] = field(default_factory=dict)
 
@@ -76,8 +76,8 @@ class World:
     """Machines, processes, and the disk that all of them see.
 
     Args:
-        rng: Decides what the world leaves open.
-        resume: Called with a process before it goes on.
+        rng: Makes all random choices.
+        resume: Called with a process before it continues.
     """
 
     def __init__(self, rng: random.Random, resume: Callable[[Simulated], None]) -> None:
@@ -89,14 +89,14 @@ class World:
         self.processes: list[Simulated] = []
         self.threads: list[Thread] = []
         self.all_threads: list[Thread] = []
-        """Those of crashed processes too: a greenlet that nobody refers to is ended, and clears up after itself."""
+        """Includes threads of crashed processes: an unreferenced greenlet is ended and runs its cleanup code."""
         self.current: Thread | None = None
         self.closed = False
         self.driver = getcurrent()
         self.births = itertools.count(1)
         self.disk = Disk(self)
         self.spacing = rng.choice([3, 12, 50])
-        """Operations between two turns, on average."""
+        """Average number of operations between two turns."""
         self.left = 0
         self.told: list[str] = []
         self.violation: Violation | None = None
@@ -108,10 +108,10 @@ class World:
             raise GreenletExit
         return self.current.process
 
-    # What the disk asks ---------------------------------------------------------------------------------------------
+    # Callbacks of the disk ------------------------------------------------------------------------------------------
 
     def point(self) -> None:
-        """An operation of the current process that others can see is about to happen."""
+        """Announce an operation of the current process that others can see."""
         if self.current is None:
             if self.closed and getcurrent() is not self.driver:
                 raise GreenletExit
@@ -121,20 +121,20 @@ class World:
             self.give_way()
 
     def changed(self, path: str) -> None:
-        """A name on the disk has changed."""
+        """Announce that a name on the disk has changed."""
 
     def now(self) -> float:
-        """The true time."""
+        """Return the true time."""
         return self.clock
 
     def listings(self) -> "dict[int, tuple[float, list[str]]] | None":
-        """What the current machine remembers of folders."""
+        """Return the cached folder listings of the current machine."""
         return None if self.current is None else self.current.process.machine.remembered
 
     # Time and turns -------------------------------------------------------------------------------------------------
 
     def give_way(self) -> None:
-        """Let the driver decide who goes on. Raises KeyboardInterrupt in a process that was sent SIGINT meanwhile."""
+        """Let the driver choose the next thread. Raises KeyboardInterrupt if the process was sent SIGINT."""
         if self.current is None:
             raise GreenletExit
         self.driver.switch()
@@ -145,18 +145,18 @@ class World:
             raise KeyboardInterrupt
 
     def sleep(self, seconds: float) -> None:
-        """As `time.sleep`."""
+        """Act as `time.sleep`."""
         if self.current is not None:
             self.current.wakes = self.clock + seconds / self.me.machine.rate
         self.give_way()
 
     def monotonic(self) -> float:
-        """As `time.monotonic`, on the current process's machine."""
+        """Act as `time.monotonic` on the current process's machine."""
         machine = self.me.machine
         return machine.offset + machine.rate * self.clock
 
     def runnable(self) -> list[Thread]:
-        """Threads that can go on now; the time moves on to the next moment at which there is one."""
+        """Return the threads that can continue; advance the time until there is one."""
         clock = self.clock
         self.threads = there = [t for t in self.threads if t.process.code is None and not t.greenlet.dead]
         ready = [t for t in there if t.wakes <= clock and t.process.paused_until <= clock]
@@ -166,7 +166,7 @@ class World:
         return ready
 
     def go(self, thread: Thread) -> None:
-        """Let a thread run until it gives way."""
+        """Let a thread run until it yields."""
         self.turn += 1
         self.current = thread
         self.resume(thread.process)
@@ -179,7 +179,7 @@ class World:
             raise self.violation
 
     def violated(self, what: str, cause: BaseException | None = None) -> None:
-        """Note what must never happen, wherever it is noticed; what is noticed first counts."""
+        """Record a violation, wherever it is detected; only the first one counts."""
         if self.closed or self.violation is not None:
             return
         self.tell(f"VIOLATED: {what}")
@@ -187,11 +187,11 @@ class World:
         self.violation.__cause__ = cause
 
     def tell(self, text: str) -> None:
-        """Note what happened, for whoever must understand a schedule."""
+        """Record an event, for analysis of a schedule."""
         self.told.append(f"{self.clock:9.2f}  {text}")
 
     def close(self) -> None:
-        """End all that is left without letting it do anything more."""
+        """End all remaining threads without letting them do anything more."""
         self.closed = True
         for thread in self.all_threads:
             while not thread.greenlet.dead:
@@ -208,7 +208,7 @@ class World:
         *,
         delay: float = 0.0,
     ) -> Simulated:
-        """A new process, which ends with its parent; its number may be one that an ended process had."""
+        """Start a process that ends with its parent; its number may be that of an ended process."""
         taken = {process.pid for process in self.there() if process.machine is machine}
         pid = next(number for number in itertools.count(100) if number not in taken)
         process = Simulated(pid, next(self.births), machine, what, parent)
@@ -218,7 +218,7 @@ class World:
         return process
 
     def thread(self, process: Simulated, body: Callable[[], object]) -> Thread:
-        """A further thread of a process."""
+        """Start another thread of a process."""
 
         def run() -> None:
             try:
@@ -227,7 +227,7 @@ class World:
                 return
             except SystemExit as end:
                 self.exit(process, int(end.code or 0))
-            except BaseException as error:  # noqa: BLE001 - whatever it is, no schedule is a reason for it
+            except BaseException as error:  # noqa: BLE001 - no schedule justifies any exception
                 self.violated(f"{process} ended with a traceback: {error!r}", error)
 
         thread = Thread(process, greenlet(run, self.driver), self.clock)
@@ -236,7 +236,7 @@ class World:
         return thread
 
     def exit(self, process: Simulated, code: int) -> None:
-        """The end of a process, and of those that end with it."""
+        """End a process and its children."""
         if process.code is None:
             process.code = code
             self.tell(f"{process} ends with {code}")
@@ -245,17 +245,17 @@ class World:
                 self.exit(other, -9)
 
     def there(self) -> list[Simulated]:
-        """Processes that have not ended."""
+        """Return the processes that have not ended."""
         return [process for process in self.processes if process.code is None]
 
     def pause(self, process: Simulated, seconds: float) -> None:
-        """Let a process stand still."""
+        """Pause a process."""
         process.paused_until = self.clock + seconds
         process.stood_still += seconds
         self.tell(f"{process} stands still for {seconds:.1f} s")
 
     def crash(self, machine: Machine) -> None:
-        """Let a machine lose its power, and start again."""
+        """Make a machine lose power and restart."""
         self.tell(f"{machine.name} crashes")
         for process in self.there():
             if process.machine is machine:

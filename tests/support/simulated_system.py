@@ -1,4 +1,4 @@
-"""What stands in for threads, processes and streams in the modules that run on simulated machines."""
+"""Substitutes for threads, processes and streams in the modules that run on simulated machines."""
 
 import signal
 from collections.abc import Callable
@@ -15,32 +15,32 @@ class Silent:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing to put back."""
+        """Do nothing, as there is nothing to restore."""
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *_: None
 
 
 class Nowhere:
-    """A stream that nobody reads."""
+    """A stream that discards its text."""
 
     def write(self, text: str) -> int:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Do nothing, as nothing is buffered."""
 
 
 @dataclass
 class Event:
-    """`threading.Event`."""
+    """A substitute for `threading.Event`."""
 
     world: World
     happened: bool = False
 
     def set(self) -> None:
         self.happened = True
-        for thread in self.world.threads:  # it may be awaited by any of this process
+        for thread in self.world.threads:  # any thread of this process may wait for it
             if thread.process is self.world.me and thread is not self.world.current:
                 thread.wakes = self.world.clock
 
@@ -51,7 +51,7 @@ class Event:
 
 
 class HeartThread:
-    """`threading.Thread`."""
+    """A substitute for `threading.Thread`."""
 
     def __init__(self, world: World, target: Callable[..., None], args: tuple[Any, ...], **_: object) -> None:
         self.world, self.body = world, lambda: target(*args)
@@ -65,7 +65,7 @@ class HeartThread:
 
 
 class Popen:
-    """`subprocess.Popen` of a run, which ends with the process that starts it."""
+    """A substitute for `subprocess.Popen` of a run, which ends with the process that starts it."""
 
     def __init__(self, world: World, start: Callable[[str, Simulated], Simulated], folder: str) -> None:
         self.world, self.returncode = world, None

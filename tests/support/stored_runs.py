@@ -1,4 +1,4 @@
-"""Fabricated run stores: what a sweep leaves on disk, without training anything."""
+"""Fixtures: fabricated run stores with the files that a sweep writes."""
 
 import copy
 import math
@@ -16,7 +16,7 @@ Maker = Callable[..., RunFolder]
 
 
 def _configuration(**changes: Any) -> dict[str, Any]:
-    """The default configuration with dotted keys replaced (`model__h=16`)."""
+    """Return the default configuration with dotted keys replaced (`model__h=16`)."""
     config = asdict(TranslationConfig())
     for name, value in changes.items():
         *path, last = name.split("__")
@@ -28,7 +28,7 @@ def _configuration(**changes: Any) -> dict[str, Any]:
 
 
 def _result(bleu: float, **more: Any) -> dict[str, Any]:
-    """A result.json as a run writes it."""
+    """Return a result.json as a run writes it."""
     scores = {
         "bleu": {"value": bleu, "convention": "sacreBLEU on detokenised text", "signature": "nrefs:1|tok:13a|v:2.6.0"},
         "exact_match": {"value": bleu / 2, "convention": "Percent of lines equal to their reference."},
@@ -50,7 +50,7 @@ def _result(bleu: float, **more: Any) -> dict[str, Any]:
 
 
 def _curve(bleu: float, *, branches: int = 0, points: int = 12, steps: int = 1200) -> list[dict[str, Any]]:
-    """Metrics that rise towards `bleu`, with branch weights that drift apart."""
+    """Return metrics that rise towards `bleu`, with branch weights that diverge."""
     lines = []
     for point in range(1, points + 1):
         part = point / points

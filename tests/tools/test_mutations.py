@@ -1,4 +1,4 @@
-"""The seeded bugs can be put in: each stands where its file says, and names tests that exist."""
+"""The seeded bugs can be applied: each matches the place in its file and lists existing tests."""
 
 import yaml
 

@@ -1,4 +1,4 @@
-"""Lines of source are told apart by what they are."""
+"""Lines of source code are counted by kind."""
 
 import source_size
 
@@ -20,6 +20,6 @@ def text() -> str:
 
 
 def test_each_line_is_counted_once() -> None:
-    # within the string of the last statement a blank line counts as blank, and one with # as a comment
+    # in the string of the last statement, a blank line counts as blank and a line with # as a comment
     assert source_size.kinds(SOURCE) == {"code": 4, "docstring": 4, "comment": 2, "blank": 4}
     assert source_size.kinds(SOURCE).total() == len(SOURCE.splitlines())

@@ -1,4 +1,4 @@
-"""The toy corpus: correct German for each phenomenon, one translation per sentence, splits apart, baselines low."""
+"""The toy corpus: correct German for each phenomenon, one translation per sentence, disjoint splits, low baselines."""
 
 import gzip
 import json
@@ -94,7 +94,7 @@ SUBJECT_RELATIVE = Relative("subject", Clause(the("Frau"), HELP, "past", dative=
 OBJECT_RELATIVE = Relative("accusative", Clause(HE, READ, "perfect", accusative=the("Roman")))
 DATIVE_RELATIVE = Relative("dative", Clause(ME, HELP, "past", dative=the("Tourist", plural=True)))
 
-# What the German must be, with the reason why it is hard.
+# The expected German, with the reason why it is hard.
 SENTENCES = [
     ("verb-second after an adverbial; perfect at the end",
      Clause(the("Lehrer"), BUY, "past", accusative=a("Buch", adjective=NEW), **FRONTED),
@@ -418,7 +418,7 @@ def test_the_same_text_is_compressed_to_the_same_bytes_without_a_date(tmp_path: 
         make_toy_corpus.main()
     one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two"))
     assert one == two
-    assert {data[4:8] for data in one.values()} == {bytes(4)}  # gzip's field for the time
+    assert {data[4:8] for data in one.values()} == {bytes(4)}  # gzip's timestamp field
     assert gzip.decompress(one["train.en.gz"]).count(b"\n") == 5
 
 

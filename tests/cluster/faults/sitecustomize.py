@@ -1,11 +1,11 @@
-"""Python reads this first where PYTHONPATH names its folder: it makes runs fail as a test wants.
+"""Make runs fail on demand. Python imports this module at startup if PYTHONPATH names its folder.
 
-`VARIATIONS_TEST_FAULTS` names a folder. A file `<row>.<what>.<step>` in it, row being the last part of the run's
-folder, strikes when the run has written its metrics of that step:
+`VARIATIONS_TEST_FAULTS` names a folder. A file `<row>.<what>.<step>` in it, where row is the last part of the run's
+folder, takes effect when the run has written its metrics of that step:
 
-    hold    it waits there until the file is gone
-    raise   an exception, each time
-    kill    SIGKILL, once
+    hold    the run waits until the file is deleted
+    raise   the run raises an exception, each time
+    kill    the run receives SIGKILL, once
 """
 
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 def strike(faults: Path, row: str, step: int) -> None:
-    """Do what is to happen at this step."""
+    """Carry out the faults requested for this step."""
     hold, error, kill = (faults / f"{row}.{what}.{step}" for what in ("hold", "raise", "kill"))
     while hold.exists():
         time.sleep(0.02)
@@ -28,7 +28,7 @@ def strike(faults: Path, row: str, step: int) -> None:
 
 
 def arm(faults: Path) -> None:
-    """Watch the metrics of this process's run."""
+    """Intercept the metrics that this process's run writes."""
     from variations.store.run_folder import RunFolder
 
     append = RunFolder.append_metrics

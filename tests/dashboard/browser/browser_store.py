@@ -1,4 +1,4 @@
-"""Run stores for the browser to look at: fabricated, in a moment, with everything a view can show."""
+"""Fabricated run stores for the browser tests, quick to write, with everything a view can show."""
 
 import copy
 import json
@@ -42,7 +42,7 @@ ROWS = {
 
 
 def line(step: int, bleu: float, *, branched: bool = False, dead: bool = False) -> dict[str, Any]:
-    """One line of metrics of a run that will reach `bleu`."""
+    """Return one line of metrics of a run that will reach `bleu`."""
     part = step / STEPS
     found: dict[str, Any] = {"step": step, "epoch": 0, "seconds": 0.1 * step, "flops": 6e9 * step}
     found |= {"source_tokens": 900 * step, "target_tokens": 950 * step, "padded_tokens": 1900 * step, "lr": 1e-3}
@@ -60,7 +60,7 @@ def line(step: int, bleu: float, *, branched: bool = False, dead: bool = False) 
 
 
 def attention() -> dict[str, Any]:
-    """What attention.json holds: one sentence, one layer of each kind, two heads."""
+    """Return the contents of attention.json: one sentence, one layer of each kind, two heads."""
     source, target = ["the", "dog", "runs", "⟨end⟩"], ["der", "Hund", "läuft", "⟨end⟩"]
     peaked = [[[0.85 if q == k else 0.05 for k in range(4)] for q in range(4)] for _ in range(2)]
     peaked[1] = [row[::-1] for row in peaked[0]]
@@ -75,7 +75,7 @@ def attention() -> dict[str, Any]:
 
 
 def sentences(count: int, wrong: int) -> tuple[list[str], list[str], list[str]]:
-    """Sources, references, and translations of which every `wrong`-th has two words changed."""
+    """Return sources, references, and translations; every `wrong`-th translation has two words changed."""
     references = [" ".join(WORDS[(i * k + k) % len(WORDS)] for k in range(3, 11)) for i in range(count)]
     sources = [f"source sentence {i + 1}" for i in range(count)]
     words = [text.split() for text in references]
@@ -103,7 +103,7 @@ def write(
     points: int = 12,
     **changes: Any,
 ) -> RunFolder:
-    """Write one run that has come to step `until`. `changes`: dotted keys of its configuration (`model__h=2`)."""
+    """Write one run that has reached step `until`. `changes`: dotted keys of its configuration (`model__h=2`)."""
     config = copy.deepcopy(asdict(TranslationConfig()))
     config["variation"] |= {"table": sweep, "row": row, "label": label or row, "base": base if base != row else None}
     config["trainer"]["max_steps"] = STEPS
@@ -139,7 +139,7 @@ def write(
 
 
 def quickstart(store: Path, seeds: int = 2) -> Path:
-    """The four rows of the quickstart sweep, all finished but one that failed."""
+    """Write the four rows of the quickstart sweep: one failed, the others finished."""
     for at, (row, (label, base, bleu)) in enumerate(ROWS.items()):
         branched = row in ("weighted", "uniform")
         for seed in range(1, seeds + 1):
@@ -168,7 +168,7 @@ def quickstart(store: Path, seeds: int = 2) -> Path:
 
 
 def grid(store: Path) -> Path:
-    """Three learning rates and three depths, of which the first move BLEU by 5 and the second by 2."""
+    """Write a grid of three learning rates, which move BLEU by 5, and three depths, which move it by 2."""
     for at, lr in enumerate((0.25, 0.5, 1.0)):
         for n in (1, 2, 3):
             row = f"lr{lr}_N{n}"
@@ -177,7 +177,7 @@ def grid(store: Path) -> Path:
 
 
 def many(store: Path, rows: int = 200) -> Path:
-    """A sweep of `rows` rows of one seed each, the first written and the others made from its text."""
+    """Write a sweep of `rows` rows with one seed each; make all but the first from its text."""
     first = write(store, "row000", sweep="many", label="Row 000", base="row000", bleu=70.0)
     texts = {name: (first.path / name).read_text() for name in ("config.yaml", "status.json", "result.json")}
     for at in range(1, rows):

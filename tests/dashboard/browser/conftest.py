@@ -1,4 +1,4 @@
-"""Headless Chromium, and servers for it to look at."""
+"""Fixtures: headless Chromium, and servers for it to open."""
 
 import os
 import shutil
@@ -15,13 +15,13 @@ from variations.dashboard.api import Api
 from variations.dashboard.server import Server
 from variations.dashboard.store import Store
 
-sys.path.append(str(Path(__file__).parent))  # for the module beside this one
+sys.path.append(str(Path(__file__).parent))  # for the module in this folder
 
 import browser_store
 
 
 class Tab:
-    """A page, and what went wrong in it."""
+    """A page and its errors."""
 
     def __init__(self, page: Any) -> None:
         self.page = page
@@ -34,13 +34,13 @@ class Tab:
         page.on("pageerror", lambda error: self.faults.append(str(error)))
 
     def open(self, url: str, **keys: Any) -> None:
-        """Open a view afresh and wait until it is drawn."""
+        """Load a view anew and wait until it is drawn."""
         self.page.goto("about:blank")
         self.page.goto(f"{url}#{urlencode(keys, doseq=True)}", wait_until="commit")
         self.drawn()
 
     def go(self, view: str) -> None:
-        """To another view of the open page by its link, as people go: what is loaded stays loaded."""
+        """Follow a link to another view of the open page, as a user does; loaded data stays loaded."""
         self.page.locator(f"#nav-{view}").click()
         self.drawn(view)
 
@@ -58,7 +58,7 @@ def browser() -> Iterator[Any]:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         pytest.skip("there is no Chromium on this machine")
-    root = hasattr(os, "geteuid") and os.geteuid() == 0  # Chromium's sandbox does not work for root
+    root = hasattr(os, "geteuid") and os.geteuid() == 0  # Chromium's sandbox does not work as root
     with sync_api.sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"] if root else [])
         yield found
@@ -67,13 +67,13 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def fresh_tab() -> Callable[[Any], Tab]:
-    """A new page of a browser's context; the caller looks at its faults."""
+    """Open a page in a new browser context; the caller checks its faults."""
     return lambda context: Tab(context.new_page())
 
 
 @pytest.fixture
 def tab(browser: Any) -> Iterator[Tab]:
-    """A fresh page; the test fails on any error in its console, a policy violation among them."""
+    """A new page; the test fails on any console error, including policy violations."""
     context = browser.new_context(viewport={"width": 1366, "height": 768}, color_scheme="light", accept_downloads=True)
     found = Tab(context.new_page())
     yield found

@@ -1,4 +1,4 @@
-"""Stores of all kinds in headless Chromium: running, empty, one run, two hundred, hostile text; the exported file."""
+"""Run stores in headless Chromium: running, empty, one run, two hundred runs, hostile text; the exported file."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Every view in headless Chromium: what it shows, sorting, selecting, hovering, keys, themes."""
+"""Every view in headless Chromium: contents, sorting, selecting, hovering, keys, themes."""
 
 import re
 from pathlib import Path
@@ -24,8 +24,8 @@ def test_every_view_is_drawn_in_both_themes_without_a_fault(browser: Any, fresh_
         assert tab.page.locator("html").get_attribute("data-theme") == theme
         assert tab.page.locator("nav a[aria-current=page]").inner_text().lower() == view
         assert tab.page.locator(".empty").count() == 0, tab.texts(".empty")
-        if view not in ("sweep", "keys"):  # the one is a table, the other an SVG
-            tab.page.wait_for_selector(".chart[data-drawn]")  # that of the table comes with the tests of significance
+        if view not in ("sweep", "keys"):  # a table and an SVG
+            tab.page.wait_for_selector(".chart[data-drawn]")  # the table's chart comes with the significance tests
             charts = tab.page.locator(".chart[data-drawn]")
             assert all(charts.nth(k).get_attribute("aria-label") for k in range(charts.count()))
         wide = tab.page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
@@ -36,7 +36,7 @@ def test_every_view_is_drawn_in_both_themes_without_a_fault(browser: Any, fresh_
 
 def test_the_table_says_what_matters_and_names_what_is_missing(tab: Any, url: str) -> None:
     tab.open(url, view="table")
-    tab.page.locator("h2", has_text="by more than chance").wait_for()  # tests of significance come after the first view
+    tab.page.locator("h2", has_text="by more than chance").wait_for()  # significance tests follow the first view
     labels = [label for label, _, _ in ROWS.values()]
     assert sorted(tab.texts("table.results th[scope=row] .label")) == sorted(labels)
     assert tab.page.locator("h2").first.inner_text().startswith("Best test BLEU: Transformer, 88.60.")
@@ -130,7 +130,7 @@ def test_smoothing_moves_by_key_and_hover_tells_the_run(tab: Any, url: str) -> N
     tab.drawn("curves")
     box = tab.page.locator(".plot").bounding_box()
     tips = tab.page.locator(".bk-tooltip-content")
-    for k in range(30):  # somewhere on the way up there is a line
+    for k in range(30):  # moves vertically until it meets a line
         tab.page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + box["height"] * (0.02 + 0.02 * k), steps=2)
         tab.page.wait_for_timeout(150)
         if tips.count():

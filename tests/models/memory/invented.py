@@ -5,11 +5,11 @@ import torch
 from variations.models.memory.stories import Stories
 
 V, MEMORY, LONGEST = 7, 4, 3
-"""Words with the empty one, slots of memory, words of the longest sentence."""
+"""Number of words including the empty word, memory slots, words in the longest sentence."""
 
 
 def make_stories(counts: list[list[int]], seed: int = 0, extra: int = 0) -> Stories:
-    """Random stories with `counts[r][b]` sentences, in memories with `extra` empty slots more than needed."""
+    """Make random stories with `counts[r][b]` sentences, in memories with `extra` unused slots."""
     generator = torch.Generator().manual_seed(seed)
     R, B = len(counts), len(counts[0])
     n = max(count for row in counts for count in row) + extra

@@ -1,4 +1,4 @@
-"""The LSTM against torch's, the Transformer reader against torch's encoder, and what each must not depend on."""
+"""The LSTM against torch's, the Transformer reader against torch's encoder, and what neither may depend on."""
 
 import itertools
 
@@ -32,7 +32,7 @@ def test_the_lstm_is_torchs(stories: Stories) -> None:
     assert reads == []
     slots = stories.spread(stories.sentences)
     for r, b in itertools.product(range(2), range(3)):
-        reference = torch.nn.LSTM(5, D, batch_first=True).double()  # its gates come in the order i, f, g, o, too
+        reference = torch.nn.LSTM(5, D, batch_first=True).double()  # also has its gates in the order i, f, g, o
         with torch.no_grad():
             reference.weight_ih_l0.copy_(net.W[r].T)
             reference.weight_hh_l0.copy_(net.U[r].T)
@@ -71,7 +71,7 @@ def test_the_transformer_reader_is_torchs_encoder(stories: Stories) -> None:
                 reference.linear2.weight.copy_(layer.down.W[r].T)
                 reference.linear2.bias.copy_(layer.down.b[r, 0])
             normal = torch.nn.functional.layer_norm(x, (D,))
-            weights = reference.self_attn(normal, normal, normal)[1][0, :asked].mean(0)  # of the question's words, (T)
+            weights = reference.self_attn(normal, normal, normal)[1][0, :asked].mean(0)  # mean over question words, (T)
             for slot in range(stories.n):
                 torch.testing.assert_close(found[r, b, slot], weights[times == slot + 1].sum(), atol=1e-12, rtol=0)
             x = reference(x)

@@ -19,7 +19,7 @@ D, D_WORD, PASSES = 4, 3, 3
 def model(seeds: list[int], **options: str | float) -> DMN:
     net = DMN(V, D, D_WORD, PASSES, seeds, **options).double()
     generator = torch.Generator().manual_seed(9)
-    with torch.no_grad():  # biases begin as 0: give them values, that a lost one is seen
+    with torch.no_grad():  # biases start at 0: other values reveal a missing one
         for parameter in net.parameters():
             if parameter.shape[1] == 1:
                 parameter.normal_(generator=generator)
@@ -27,7 +27,7 @@ def model(seeds: list[int], **options: str | float) -> DMN:
 
 
 def torch_gru(gru: GRU, r: int) -> torch.nn.GRU:
-    """torch's GRU with the weights of restart r; its gates come in the order r, z, candidate."""
+    """Return torch's GRU with the weights of restart r; its gates are in the order r, z, candidate."""
     d, inputs = gru.d, gru.W.shape[1]
     reference = torch.nn.GRU(inputs, d, batch_first=True).to(gru.W.dtype)
     order = [*range(d, 2 * d), *range(d), *range(2 * d, 3 * d)]
@@ -68,7 +68,7 @@ def test_words_in_the_order_of_telling() -> None:
 
 
 def score_of(gate: Gate, r: int, c: Tensor, m: Tensor, q: Tensor) -> Tensor:
-    """The score of equation (6), before its σ, for one slot."""
+    """Return the score of equation (6) for one slot, before σ."""
     far = torch.square if gate.distance == "squared" else torch.abs
     like = [c * q, c * m] if gate.products == "elementwise" else [(c @ q).view(1), (c @ m).view(1)]
     bilinear = [(c @ gate.W_b[r] @ q).view(1), (c @ gate.W_b[r] @ m).view(1)]
@@ -79,7 +79,7 @@ def score_of(gate: Gate, r: int, c: Tensor, m: Tensor, q: Tensor) -> Tensor:
 
 
 def expected(net: DMN, stories: Stories, r: int, b: int) -> tuple[Tensor, list[Tensor]]:
-    """Scores of one question, and reads of its sentences, the most recent first, by the paper's equations."""
+    """Return the paper's scores of one question and the reads of its sentences, most recent first."""
     sentences = [[w for w in slot if w] for slot in stories.spread(stories.sentences)[r, b].tolist()]
     sentences = [sentence for sentence in reversed(sentences) if sentence]
     E = net.embedding[r]
@@ -147,12 +147,12 @@ def test_softmax_gates_are_taught_the_facts_and_then_the_mark() -> None:
     stories = replace(make_stories([[4, 4, 4]]), supports=torch.tensor([[[3, 1, 4], [2, 0, 0], [0, 2, 0]]]))
     first, second, third, fourth = SoftmaxSum(1, D).wanted(stories, 4)
     mark, nothing = [0, 0, 0, 0, 1], [0, 0, 0, 0, 0]
-    assert first[0].tolist() == [[0, 0, 1, 0, 0], [0, 1, 0, 0, 0], nothing]  # the third story has forgotten its first
+    assert first[0].tolist() == [[0, 0, 1, 0, 0], [0, 1, 0, 0, 0], nothing]  # the third story has lost its first fact
     assert second[0].tolist() == [[1, 0, 0, 0, 0], mark, [0, 1, 0, 0, 0]]
     assert third[0].tolist() == [[0, 0, 0, 1, 0], mark, mark]
     assert fourth[0].tolist() == [mark, mark, mark]
     last = SoftmaxSum(1, D).wanted(stories, 2)[1]
-    assert last[0].tolist() == [[0.5, 0, 0, 0.5, 0], mark, [0, 1, 0, 0, 0]]  # the last pass shares all others
+    assert last[0].tolist() == [[0.5, 0, 0, 0.5, 0], mark, [0, 1, 0, 0, 0]]  # the last pass is split over the others
     none = replace(stories, supports=stories.supports[..., :0])
     assert SoftmaxSum(1, D).wanted(none, 1)[0].tolist() == [[mark] * 3]
 
@@ -174,7 +174,7 @@ def test_the_loss_by_hand(stories: Stories, episode: str) -> None:
                     else:
                         loss -= 0.5 * (g.log() if wanted else (1 - g).log())
                 if episode == "softmax":
-                    loss -= 0.5 * target[r, b, -1] * (1 - read[r, b].sum()).log()  # the rest is read of the mark
+                    loss -= 0.5 * target[r, b, -1] * (1 - read[r, b].sum()).log()  # the remaining weight is on the mark
         torch.testing.assert_close(net.loss(stories)[r], loss, atol=1e-10, rtol=0)
 
 

@@ -19,7 +19,7 @@ def model(seeds: list[int], **options: str) -> MemN2N:
 
 
 def l_kj(code: str, k: int, j: int, J: int) -> float:
-    """The weight of word j of a sentence of J words; the authors' J is fixed and counts the time."""
+    """Return the weight of word j in a sentence of J words; the authors' J is fixed and includes the time."""
     if code == "bow":
         return 1.0
     if code == "paper":
@@ -28,7 +28,7 @@ def l_kj(code: str, k: int, j: int, J: int) -> float:
 
 
 def vector(E: Tensor, words: list[int], code: str, time: int | None = None) -> Tensor:
-    """Σ_j l_j ∘ E x_j (+ T(time)), word by word."""
+    """Compute Σ_j l_j ∘ E x_j (+ T(time)), word by word."""
     words = [word for word in words if word]
     total = torch.zeros(D, dtype=E.dtype)
     for j, word in enumerate(words, start=1):
@@ -40,7 +40,7 @@ def vector(E: Tensor, words: list[int], code: str, time: int | None = None) -> T
 
 
 def expected(net: MemN2N, stories: Stories, code: str, r: int, b: int) -> tuple[Tensor, list[Tensor]]:
-    """Logits and what each hop reads for one question, by equations (1) to (4)."""
+    """Return logits and each hop's reads for one question, by equations (1) to (4)."""
     E = [embedding[r] for embedding in net.embeddings]
     slots = stories.spread(stories.sentences)[r, b].tolist()
     times = stories.spread(stories.times)[r, b].tolist()

@@ -14,19 +14,19 @@ D, FACTS = 4, 2
 
 
 ANSWER_WORDS = torch.tensor([[0, 0], [1, 0], [2, 0], [3, 0], [4, 0], [0, 0], [1, 2]])
-"""Nobody says word 5 as an answer, and word 6 stands for two."""
+"""Word 5 is not an answer, and word 6 stands for two words."""
 
 
 def model(seeds: list[int], **options: bool | float | Tensor) -> MemNN:
     net = MemNN(V, D, FACTS, seeds, **options).double()
-    with torch.no_grad():  # they start at 0, where no sign could be wrong
+    with torch.no_grad():  # they start at 0, which would hide wrong signs
         for time, seed in zip(net.time, seeds, strict=True):
             time.normal_(generator=torch.Generator().manual_seed(seed))
     return net
 
 
 class Paper:
-    """One question of one restart, by the paper's definitions. Fact 0 is none, fact i slot i."""
+    """One question of one restart, by the paper's definitions. Fact 0 is no fact; fact i is slot i."""
 
     def __init__(self, net: MemNN, stories: Stories, r: int, b: int) -> None:
         self.net, self.r = net, r
@@ -45,7 +45,7 @@ class Paper:
 
     def x(self, part: Embedding, found: list[int]) -> Tensor:
         bag = self.bag(part, QUESTION, self.question)
-        identities = [FOUND, SCORED + 1] if part.identities == 4 else [FOUND, FOUND]  # of the first hop and the second
+        identities = [FOUND, SCORED + 1] if part.identities == 4 else [FOUND, FOUND]  # of the first and second hop
         return self.embed(
             part,
             bag + sum(self.bag(part, identities[hop], self.sentences[fact]) for hop, fact in enumerate(found)),
@@ -57,7 +57,7 @@ class Paper:
         return self.embed(part, bag)
 
     def s_Ot(self, found: list[int], y: int, other: int) -> Tensor:
-        """Slots count backwards in time, so a greater number is older."""
+        """Compute s_Ot. Slots count backwards in time, so a greater number is older."""
         age_x = found[-1] if found else 0
         older = torch.tensor([age_x > y, age_x > other, y > other], dtype=self.net.time.dtype)
         return self.x(self.net.output, found) @ (self.y(y) - self.y(other) + older @ self.net.time[self.r])
@@ -158,7 +158,7 @@ def test_the_valid_facts_by_hand() -> None:
     stories = make_stories([[3, 3, 3, 3, 3]])
     stories.sentences.copy_(torch.tensor([[C, D_, 0], [A, B, 0], [E, A, 0]]).repeat(5, 1))
     stories.questions.copy_(torch.tensor([[[A, F, 0], [F, 0, 0], [C, E, 0], [B, 0, 0], [B, 0, 0]]]))
-    stories.answers.copy_(torch.tensor([[A, A, C, E, F]]))  # f is "a,b"; e is said by nobody
+    stories.answers.copy_(torch.tensor([[A, A, C, E, F]]))  # f is "a,b"; e is not an answer
     net = model([1], answer_words=ANSWER_WORDS)
     search, answers = _Search(net, stories), ANSWER_WORDS[stories.answers]
     of = [valid.nonzero().flatten().tolist() for valid in search.valid(answers)[0]]

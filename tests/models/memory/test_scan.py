@@ -1,4 +1,4 @@
-"""The gradients by hand of GRU and LSTM, over texts that end at different times."""
+"""The hand-written gradients of GRU and LSTM, over texts that end at different times."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Position weights against the papers' formulas, written out."""
+"""Position weights against the papers' formulas."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from variations.models.memory.sentence import AuthorsPositions, BagOfWords, Pape
 
 
 def weights(code: torch.nn.Module, words: list[int], d: int, timed: bool = False) -> torch.Tensor:
-    """l_kj (d, J) of one sentence."""
+    """Return l_kj (d, J) of one sentence."""
     alpha, beta = code(torch.tensor([words]), timed)
     one = torch.ones(1, len(words))
     a = torch.zeros(d) if code.a is None else code.a
@@ -36,7 +36,7 @@ def test_the_papers_time_is_added_unweighted() -> None:
 @pytest.mark.parametrize("timed", [False, True])
 def test_the_authors_formula(timed: bool) -> None:
     d, longest = 5, 6
-    J = longest + 1  # the time is a word
+    J = longest + 1  # the time counts as a word
     l = weights(AuthorsPositions(d, longest), [1] * (J if timed else longest), d, timed)  # noqa: E741
     assert l.shape == (d, J if timed else longest)
     for k in range(1, d + 1):

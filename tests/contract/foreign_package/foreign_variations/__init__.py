@@ -1,1 +1,1 @@
-"""A package of somebody else's."""
+"""A third-party package."""

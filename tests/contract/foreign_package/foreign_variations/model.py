@@ -1,4 +1,4 @@
-"""A small network with keys of its own: every target word from the mean of the source and the word before."""
+"""A small network with its own keys: predicts each target word from the source's mean and the previous word."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -37,47 +37,47 @@ class MeanModel(SequenceToSequence):
 
     @classmethod
     def from_config(cls, config: Any, vocabulary: int, kernels: Any) -> "MeanModel":
-        """The network of a run's configuration."""
+        """Build the network of a run's configuration."""
         return cls(options_of(cls, config.model.options), vocabulary)
 
     @classmethod
     def forward_macs(cls, config: Any, tokens: Tokens, vocabulary: int) -> int:
-        """For each target token the matrix of `mix` and the logits."""
+        """Count, for each target token, the matrix of `mix` and the logits."""
         d: int = options_of(cls, config.model.options).width
         return tokens.target * (2 * d * d + d * vocabulary)
 
     def read(self, source: Tensor) -> Tensor:
-        """(B, S) to (B, d)."""
+        """Pool source tokens (B, S) into vectors (B, d)."""
         words, real = self.embedding(source), (source != PAD).unsqueeze(-1)  # (B, S, d), (B, S, 1)
         if self.pooling == "max":
             return words.masked_fill(~real, -torch.inf).amax(1)
         return (words * real).sum(1) / real.sum(1)
 
     def state(self, read: Tensor, before: Tensor) -> Tensor:
-        """Hidden states of any number of positions from what was read and the token before each."""
+        """Return hidden states of any number of positions from the pooled source and each position's previous token."""
         words = self.embedding(before)
         return torch.tanh(self.mix(torch.cat([read.expand_as(words), words], dim=-1)))
 
     def forward(self, source: Tensor, target: Tensor, packed: None = None) -> Tensor:
-        """Hidden states (B, T, d), each from the tokens before its position."""
+        """Return hidden states (B, T, d), each from the tokens before its position."""
         before = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], dim=1)  # (B, T)
         return self.state(self.read(source).unsqueeze(1), before)
 
     def start_cache(self, source: Tensor) -> "Cache":
-        """What decoding keeps of a batch of sources."""
+        """Return the decoding cache for a batch of sources."""
         return Cache(self.read(source))
 
     def decode_step(self, tokens: Tensor, cache: "Cache") -> Tensor:
-        """Logits (R, V) of the position after `tokens` (R,)."""
+        """Return the logits (R, V) of the position after `tokens` (R,)."""
         return self.logits(self.state(cache.read, tokens))
 
 
 class Cache:
-    """What was read of the source of each row: (R, d)."""
+    """The pooled source of each row: (R, d)."""
 
     def __init__(self, read: Tensor) -> None:
         self.read = read
 
     def select(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        """Beam search keeps, drops and repeats hypotheses: row i becomes what row `rows[i]` was."""
+        """Keep, drop and repeat hypotheses for beam search: row i becomes the former row `rows[i]`."""
         self.read = self.read[rows]

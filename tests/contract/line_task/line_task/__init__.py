@@ -1,1 +1,1 @@
-"""A task of somebody else's: regression on a line."""
+"""A third-party task: regression on a line."""

@@ -12,7 +12,7 @@ from variations.tasks.base import Experiment, ParameterGroup
 
 
 class Batch:
-    """Some points: x, y, each (B,)."""
+    """A batch of points: x, y, each (B,)."""
 
     def __init__(self, x: torch.Tensor, y: torch.Tensor, index: list[int]) -> None:
         self.x, self.y, self.index = x, y, index
@@ -28,7 +28,7 @@ class Batch:
 
 
 class Points(pl.LightningDataModule):
-    """Training points in batches; dev and test points, whole."""
+    """Training points in batches; dev and test points as a whole."""
 
     accumulate = 1
 
@@ -72,7 +72,7 @@ class Regression(Experiment):
         return [ParameterGroup("weights", list(self.network.parameters()), lambda step: self.config.recipe.lr)]
 
     def errors(self, batch: Batch) -> torch.Tensor:
-        """Squared errors, (B,)."""
+        """Return squared errors, (B,)."""
         powers = torch.stack([batch.x**k for k in range(self.config.model.degree + 1)], dim=1)  # (B, degree + 1)
         return (self.network(powers)[:, 0] - batch.y) ** 2
 

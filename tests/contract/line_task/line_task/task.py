@@ -1,4 +1,4 @@
-"""What the task is; importing it imports no torch."""
+"""Definition of the task; importing this module does not import torch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ DEV = Measure("dev.mse", "dev MSE", False, "mean squared error", set="dev", digi
 
 @dataclass
 class LineData:
-    """Points (x, a x + b + noise), and how many of them make an update."""
+    """Points (x, a x + b + noise), and the number of points per update."""
 
     name: str = "a line"
     points: int = number(64, ge=8)
@@ -26,14 +26,14 @@ class LineData:
 
 @dataclass
 class LineModel:
-    """y = a x^degree + …: with degree 0 a constant, with 1 a line."""
+    """y = a x^degree + …: a constant for degree 0, a line for degree 1."""
 
     degree: int = number(1, ge=0)
 
 
 @dataclass
 class LineConfig(RunConfig):
-    """A run, complete."""
+    """The complete configuration of a run."""
 
     task: str = "line"
     data: LineData = field(default_factory=LineData)
@@ -52,33 +52,33 @@ class Line(Task):
     symbols: Mapping[str, str] = {"model.degree": "degree"}
 
     def data(self, config: LineConfig) -> Any:
-        """Made from the seed."""
+        """Return the data, generated from a seed."""
         from line_task.learn import Points
 
         return Points(config)
 
     def experiment(self, config: LineConfig, data: Any, device: str) -> Any:
-        """Least squares."""
+        """Return the least-squares experiment."""
         from line_task.learn import Regression
 
         return Regression(config, data)
 
     def network(self, config: LineConfig, folder: Any) -> Any:
-        """A linear layer over powers of x."""
+        """Build a linear layer over powers of x."""
         from line_task.learn import network
 
         return network(config)
 
     def measure(self, key: str) -> Measure:
-        """Of either set."""
+        """Return the measure of the test or dev set."""
         return {"test.mse": MSE, "dev.mse": DEV}.get(key) or super().measure(key)
 
     def columns(self, metric: Measure) -> Sequence[Measure]:
-        """The metric, and the other set's."""
+        """Return the metric and its counterpart on the other set."""
         return [metric, *(measure for measure in (MSE, DEV) if measure != metric)]
 
     def items(self, run: Any, measure: Measure, *, cache: bool = True) -> Any:
-        """Squared errors and ones, (points, 2)."""
+        """Return squared errors and ones, (points, 2)."""
         errors = np.load(run.folder.path / "errors.npy")
         return np.stack([errors, np.ones_like(errors)], axis=1)
 
