@@ -67,7 +67,7 @@ def corpus(folder: Path) -> Path:
 
 
 def configuration(place: Path, name: str) -> TranslationConfig:
-    """A tiny Weighted Transformer with everything to preserve on resume: dropout, accumulation, averages, best state."""
+    """A tiny Weighted Transformer with all state to preserve on resume: dropout, accumulation, averages, best state."""
     return compose_run(
         [
             "data=files",
