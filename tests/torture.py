@@ -266,7 +266,7 @@ def main() -> int:
     """Run the harness and print its report; return 1 if anything differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=1, help="seed of the moments of the kills")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random kill times")
     options = parser.parse_args()
     torch.set_num_threads(1)
     began = time.monotonic()

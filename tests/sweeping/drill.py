@@ -181,7 +181,7 @@ class Drill:
     # Checks ---------------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Check that every good row finished exactly once, with the undisturbed result; the broken one failed visibly."""
+        """Check that good rows finished exactly once, with undisturbed results, and the broken one failed and was reported."""
         assert self.codes == [1, 1], self.texts
         for text in self.texts:
             assert re.search(r"failed broken, seed 1.*not finite", text), text

@@ -53,9 +53,9 @@ STEPS = 3
 POLL = 1.0
 """Seconds between two steps of a controller."""
 PAUSES = (0.1, 0.3, 1.6, 4.0)
-"""Durations of a single pause of a process, in leases."""
+"""Durations of a single pause of a process, in lease durations."""
 EXCUSED = 0.5
-"""Total pause, in leases, from which a process is excused for losing its lease."""
+"""Total pause, in lease durations, from which a process is excused for losing its lease."""
 TURNS, LATEST = 20_000, 60 * SECONDS
 """Turns and seconds within which everything must end after the faults stop."""
 ROWS, SWEEPS = 2, 3
