@@ -1,7 +1,7 @@
-"""What every test relies on: one thread per process, the same seeds, no account, no file outside a temporary folder.
+"""Shared test setup: one thread per process, fixed seeds, no account, no file outside a temporary folder.
 
-The environment is set when this file is read, before anything imports torch or W&B, so that processes which a test
-starts inherit it. Nothing heavy is imported here: tests of the torch-free parts start in a moment.
+The environment is set when this file is imported, before anything imports torch or W&B, so that processes started by a
+test inherit it. Nothing heavy is imported here, so tests of the torch-free parts start quickly.
 """
 
 import os
@@ -16,34 +16,34 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# Several test processes share the cores; and sums come out the same whether or not a neighbour is at work.
+# Several test processes share the cores; one thread each also keeps sums identical whatever else is running.
 for _variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[_variable] = "1"
 os.environ.update(WANDB_MODE="offline", WANDB_SILENT="true", MPLBACKEND="Agg")
-# An account, colours on demand, or a surrounding cluster job would change what the code under test does.
+# An account, forced colours or an enclosing cluster job would change the behaviour of the code under test.
 for _variable in [name for name in os.environ if name.startswith("SLURM_")]:
     del os.environ[_variable]
 for _variable in ("WANDB_API_KEY", "FORCE_COLOR", "CLICOLOR_FORCE", "HYDRA_FULL_ERROR"):
     os.environ.pop(_variable, None)
 
-# A shell that starts the suite in the background lets it, and all it starts, ignore Ctrl-C.
+# A shell that starts the suite in the background makes it and its child processes ignore Ctrl-C.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Generated examples are the same each time, and a slow moment of the machine is no failure.
+# Generated examples are deterministic, and a temporarily slow machine must not fail a test.
 settings.register_profile("variations", deadline=None, derandomize=True)
 settings.load_profile("variations")
 
 
 pytest_plugins = ["forked", "stored_runs", "loopback"]
-"""Of tests/support: commands that begin in a moment; fabricated run stores, and a web server that misbehaves."""
+"""From tests/support: fast-starting commands, fabricated run stores and a misbehaving web server."""
 
 LONGEST = ("test_slurm.py", "test_ray.py", "test_drill.py")
 """Files that wait for clusters and leases more than they compute."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Beside other workers, the files that take longest come first, so that no worker is left alone with one."""
+    """With several workers, run the longest files first so that no worker is left alone with one."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         sizes = Counter(item.path for item in items)
         items.sort(key=lambda item: (item.path.name not in LONGEST, -sizes[item.path]))
@@ -52,19 +52,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 NOT_HERE = re.compile(
     "|".join(
         (
-            "no GPU|this process has a GPU|this process runs the kernels itself",  # or in a child process
-            "VARIATIONS_TEST_DATA|VARIATIONS_BABI|^PTB=|no local copy of|no specification at",  # texts of others
-            "^EVALB=|pdflatex is not installed",  # programs of others
-            "root may read everything|^one core:|a small tmpfs|the tests fork",  # of this machine
-            "^no branches$|^long sequences take torch's kernel in both$",  # combinations without meaning
+            "no GPU|this process has a GPU|this process runs the kernels itself",  # other hardware, or a child process
+            "VARIATIONS_TEST_DATA|VARIATIONS_BABI|^PTB=|no local copy of|no specification at",  # third-party texts
+            "^EVALB=|pdflatex is not installed",  # third-party programs
+            "root may read everything|^one core:|a small tmpfs|the tests fork",  # limits of this machine
+            "^no branches$|^long sequences take torch's kernel in both$",  # meaningless combinations
         )
     )
 )
-"""Reasons for which a test may be skipped in continuous integration. All else must be there: see .ci/run."""
+"""Reasons for which continuous integration may skip a test. Everything else must be available: see .ci/run."""
 
 
 def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Turn a skip into a failure where nobody would notice it."""
+    """Turn a skip into a failure where it would go unnoticed."""
     if os.environ.get("CI") != "true" or not report.skipped or hasattr(report, "wasxfail"):
         return
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
@@ -77,7 +77,7 @@ def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that is skipped for a reason that is not on the list has failed, in continuous integration."""
+    """In continuous integration, fail a test that is skipped for an unlisted reason."""
     report = yield
     _refuse_skip(report)
     return report
@@ -85,7 +85,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """The same of a whole file."""
+    """In continuous integration, fail a file that is skipped for an unlisted reason."""
     report = yield
     _refuse_skip(report)
     return report
@@ -93,9 +93,9 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 @pytest.fixture(scope="session", autouse=True)
 def private_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder for caches and settings, shared by the processes of this test session and by nobody else."""
+    """Provide a folder for caches and settings, shared only by the processes of this test session."""
     folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:  # each worker's own folder stands in the session's
+    if "PYTEST_XDIST_WORKER" in os.environ:  # each worker's folder is inside the session's
         folder = folder.parent
     variables = {
         "VARIATIONS_CACHE": folder / "cache",
@@ -116,7 +116,7 @@ def private_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def seeds() -> None:
-    """Every test starts from the same state of every random generator that is in use."""
+    """Start every test from the same state of each random generator in use."""
     random.seed(1)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(1)

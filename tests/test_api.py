@@ -1,4 +1,4 @@
-"""The package in Python: what it promises in its examples, and in the notebook."""
+"""The Python API: it behaves as its examples and the notebook show."""
 
 import ast
 import doctest
@@ -51,7 +51,7 @@ def cells() -> list[str]:
 
 
 def run_cell(source: str, names: dict[str, Any]) -> Any:
-    """Run a cell as Jupyter does: the value of the last expression is its output."""
+    """Run a cell as Jupyter does: return the value of its last expression."""
     *statements, last = ast.parse(source).body
     if isinstance(last, ast.Expr):
         exec(compile(ast.Module(statements, []), str(NOTEBOOK), "exec"), names)

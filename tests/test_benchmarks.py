@@ -1,4 +1,4 @@
-"""The benchmarks run, and say what they measured."""
+"""The benchmarks run and report their measurements."""
 
 import json
 import math
@@ -59,7 +59,7 @@ class Trainer:
         return loss.data[0]
 """,
 }
-"""What `benchmarks/restarts.py --peer` meets in the old code: nothing in it runs with today's versions as it is."""
+"""Old code as `benchmarks/restarts.py --peer` finds it: none of it runs unmodified with current versions."""
 
 
 def test_the_peer_trains_full_batches_of_its_own_data_with_todays_versions(
@@ -120,7 +120,7 @@ def test_a_comparison_without_its_folder_is_refused_in_one_sentence(
 
 
 def report(benchmark: str, words: str, output: Path) -> str:
-    """What a benchmark writes to `output`."""
+    """Run a benchmark and return the report that it writes to `output`."""
     command = [sys.executable, str(ROOT / "benchmarks" / benchmark), *words.split(), "--threads", "1"]
     done = subprocess.run(
         [*command, "--output", str(output)],
@@ -139,7 +139,7 @@ def report(benchmark: str, words: str, output: Path) -> str:
 def test_the_fp32_ceiling_is_that_of_products_that_are_exact(
     passed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`matmul_precision` leaves the fastest precision that passes the check of training (tests/training)."""
+    """`matmul_precision` sets the fastest precision that passes the training check (tests/training)."""
     import torch
 
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "speed"))

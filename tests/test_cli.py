@@ -1,4 +1,4 @@
-"""The command line: all faults in one message, exit code 2, nothing made on disk, torch not loaded."""
+"""The command line: all faults in one message, exit code 2, nothing created on disk, torch not imported."""
 
 import ast
 import os

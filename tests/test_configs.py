@@ -1,4 +1,4 @@
-"""Every shipped configuration composes and is free of faults; composition does what it says."""
+"""Every shipped configuration composes without faults, and composition works as described."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -28,7 +28,7 @@ CHOICES = [f"{group}={option}" for group in GROUPS for option in options(group)]
 
 @pytest.mark.parametrize("choice", CHOICES)
 def test_every_option_composes_without_fault(choice: str) -> None:
-    """With the task that it is an option of: translation, else another."""
+    """Compose the option with a task that accepts it: translation if possible, otherwise another."""
     rest = ["no task takes it"]
     for task in sorted(names(), key=lambda name: name != DEFAULT):
         with suppress(ConfigError):

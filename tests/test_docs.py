@@ -1,4 +1,4 @@
-"""The documents name code and keys that exist."""
+"""Code and keys named in the documentation exist."""
 
 import ast
 import dataclasses
@@ -16,7 +16,7 @@ KEY = re.compile(r"`([a-z_]+(?:\.[A-Za-z_0-9]+)*)(?:=([^`]*))?`")
 
 
 def symbols(path: Path) -> set[str]:
-    """Functions, classes and module-level names of a file, methods as `Class.method`."""
+    """Return a file's functions, classes and module-level names, with methods as `Class.method`."""
     found: set[str] = set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -84,14 +84,14 @@ def test_links_of_a_document_lead_somewhere(document: str) -> None:
 
 
 def test_keys_and_values_named_in_departures_md_exist() -> None:
-    """The last column of every table holds keys of the schema, with values that the schema allows."""
+    """The last column of every table contains schema keys, with values that the schema allows."""
     known, seen = set().union(*map(schema_keys, SCHEMAS)), set()
     for line in (ROOT / "docs" / "departures.md").read_text(encoding="utf-8").splitlines():
         if not line.startswith("| ") or line.startswith("| question"):
             continue
         for key, value in KEY.findall(line.rstrip("| ").rsplit(" | ", 1)[-1]):
             if "." not in key and not value and key != "seeds":
-                continue  # a row's name, not a key
+                continue  # a row name, not a key
             assert key in known, f"docs/departures.md names the key {key}, which does not exist"
             allowed = choices(key)
             assert not value or allowed is None or value in allowed, f"{key}={value}"

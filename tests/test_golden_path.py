@@ -1,6 +1,6 @@
-"""The golden path: a plain and a weighted model trained by the command, then every other command on what they left.
+"""The golden path: train a plain and a weighted model with the command, then run every other command on the results.
 
-Nothing here is made up: each number that a command shows is compared with another one that it must equal.
+No expected value is made up: each number that a command shows is compared with another one that it must equal.
 """
 
 import json
@@ -19,7 +19,7 @@ SRC = Path(__file__).resolve().parents[1] / "src"
 ROWS = {"transformer": "Transformer", "weighted": "Weighted Transformer"}
 STEPS, LINES = 120, 24
 SWEEP = ("sweep=quickstart", f"rows=[{','.join(ROWS)}]")
-"""The table that all commands are asked for."""
+"""The table that every command works on."""
 SMALL = (
     "debug=limit",
     "data.train_pairs=300",
@@ -39,7 +39,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 class Place:
-    """A folder with a run store, and the commands in it."""
+    """A folder with a run store, and the commands run in it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class Place:
         return RunFolder(self.folder / "runs" / "quickstart" / row / "seed1")
 
     def typed(self, verb: str, *words: str, text: bytes = b"") -> bytes:
-        """Standard output of a command, which must end well."""
+        """Run a command, which must succeed, and return its standard output."""
         command = [sys.executable, str(SRC / f"{verb}.py"), *words]
         done = subprocess.run(command, cwd=self.folder, input=text, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr.decode()
@@ -60,7 +60,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """After the sweep."""
+    """Run the sweep and return its folder."""
     made = Place(tmp_path_factory.mktemp("golden"))
     made.train()
     return made
@@ -77,12 +77,12 @@ def test_a_row_is_trained_to_its_end_and_its_score_is_sacrebleus(place: Place, r
     assert run.state() == "finished"
     lines = run.read_metrics()
     assert [line["step"] for line in lines] == list(range(1, STEPS + 1))
-    assert lines[-1]["train/loss"] < 0.8 * lines[0]["train/loss"]  # it learns
+    assert lines[-1]["train/loss"] < 0.8 * lines[0]["train/loss"]  # the model learns
     hypotheses, references = (
         (run.hypotheses / f"test.{side}").read_text(encoding="utf-8").splitlines() for side in ("hyp", "ref")
     )
     assert len(hypotheses) == len(references) == LINES
-    assert len(set(hypotheses)) > 1  # it has not become one sentence, which any decoder would find again
+    assert len(set(hypotheses)) > 1  # not one constant sentence, which any decoder would reproduce
     assert bleu(place, row) == pytest.approx(corpus_bleu(hypotheses, [references]).score, abs=1e-9)
 
 
@@ -94,7 +94,7 @@ def test_the_test_source_is_translated_into_the_runs_own_hypotheses(place: Place
 
 
 def test_ctranslate2_says_what_our_own_decoder_says(place: Place) -> None:
-    """Another implementation of layers and search, on the exported weights."""
+    """An independent implementation of layers and search, run on the exported weights."""
     pytest.importorskip("ctranslate2")
     run = place.run("transformer")
     source = (run.hypotheses / "test.src").read_bytes()

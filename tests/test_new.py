@@ -1,4 +1,4 @@
-"""`new` makes a sweep that composes as it is, and never overwrites a file."""
+"""`new` creates a sweep that composes unchanged, and never overwrites a file."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of somebody who has installed the package."""
+    """Work in a folder outside the checkout, as with an installed package."""
     monkeypatch.setattr(new, "IN_CHECKOUT", False)
     monkeypatch.chdir(tmp_path)
     return tmp_path

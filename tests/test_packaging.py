@@ -1,4 +1,4 @@
-"""One installation, told the same way everywhere: Makefile, constraints.txt, pyproject.toml, Dockerfile, CI."""
+"""One installation, described identically everywhere: Makefile, constraints.txt, pyproject.toml, Dockerfile, CI."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def pins() -> dict[str, str]:
 
 
 def instructions() -> list[tuple[str, str]]:
-    """The Dockerfile's instructions, continued lines joined."""
+    """Return the Dockerfile's instructions, with continued lines joined."""
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in lines]
@@ -56,13 +56,13 @@ def test_constraints_are_plain_sorted_pins_without_hosts_or_paths() -> None:
 
 
 def direct_requirements() -> list[str]:
-    """The package's own, and those of every extra that `dev` brings."""
+    """Return the package's own requirements and those of every extra that `dev` includes."""
     extras = [text for texts in PROJECT["optional-dependencies"].values() for text in texts]
     return list(dict.fromkeys([*PROJECT["dependencies"], *(text for text in extras if own_extras(text) is None)]))
 
 
 def own_extras(text: str) -> set[str] | None:
-    """The extras that a requirement on ourselves names; None for another package."""
+    """Return the extras named by a requirement on this package; None for another package."""
     requirement = Requirement(text)
     return requirement.extras if requirement.name == "variations" else None
 
@@ -81,7 +81,7 @@ def test_the_message_about_a_missing_package_knows_every_extra() -> None:
             canonicalize_name(Requirement(text).name).replace("-", "_")
             for text in PROJECT["optional-dependencies"][extra]
         }
-        assert set(modules) == named - {"optuna_dashboard"}  # a program of its own
+        assert set(modules) == named - {"optuna_dashboard"}  # a separate program
 
 
 def test_plain_training_needs_about_a_dozen_packages() -> None:
@@ -110,7 +110,7 @@ def test_constraints_hold_the_dependencies_of_dependencies_and_nothing_else() ->
             seen.add((name, wanted))
             for text in metadata.requires(name) or []:
                 needed = Requirement(text)
-                # torch's CUDA packages come with its CUDA build only
+                # torch's CUDA packages come only with its CUDA build
                 if name == "torch" and needed.marker and "platform_system" in str(needed.marker):
                     continue
                 waiting.append((needed, wanted))
@@ -143,7 +143,7 @@ def test_the_image_installs_by_the_same_command_as_the_makefile() -> None:
     image = shlex.split(command)
     assert here[-2:] == ["--editable", ".[dev]"]
     assert image[-2:] == ["--editable", ".[wandb,tensorboard,search,dashboard]"]  # a run needs no test tools
-    image.remove("--no-cache-dir")  # a layer keeps no downloads
+    image.remove("--no-cache-dir")  # an image layer keeps no downloads
     assert image[:-1] == here[:-1]
     assert image[:4] == [".venv/bin/python", "-m", "pip", "install"]
     assert image[image.index("--constraint") + 1] == "constraints.txt"
@@ -226,7 +226,7 @@ esac
 
 
 class Checkout:
-    """A folder with the Makefile, and an interpreter that only pretends."""
+    """A folder with the Makefile, and a fake Python interpreter."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "a folder with blanks"
@@ -240,7 +240,7 @@ class Checkout:
         self.log.touch()
 
     def setup(self, **environment: str) -> tuple[int, list[str], str]:
-        """Run `make setup` from elsewhere: exit status, what the interpreter was asked to do, what was printed."""
+        """Run `make setup` from another folder; return exit status, commands given to the interpreter, and output."""
         before = len(self.log.read_text(encoding="utf-8").splitlines())
         done = subprocess.run(
             ["make", "--no-print-directory", "-C", self.folder, "setup", f"PYTHON={self.python}"],
@@ -264,7 +264,7 @@ def test_make_without_a_target_lists_the_targets_from_any_directory() -> None:
     assert sorted(listed) == sorted(phony[1].split())
 
 
-# As the fake interpreter notes it: without the quotes, which only the shell sees.
+# As the fake interpreter logs it: without the quotes, which only the shell sees.
 INSTALLATION = "-m pip install --no-input --disable-pip-version-check --constraint constraints.txt --editable .[dev]"
 
 

@@ -1,7 +1,7 @@
-"""The commands of the README and of the tutorial run as they are printed, one after another, in a new checkout.
+"""The commands printed in the README and the tutorial run in order in a new checkout.
 
-What takes long is shortened (`SHORTENED`). Lines of single runs with a word that the reader replaces, a large model or
-a number of steps are composed by test_readme.py and not run.
+Slow commands are shortened (`SHORTENED`). Single-run commands with a placeholder, a large model or a number of steps
+are composed by test_readme.py and not run.
 """
 
 import os
@@ -19,32 +19,32 @@ from served import served
 
 SHORTENED = {
     "train": ["debug=limit"],
-    "plan": ["measure=false"],  # which takes a minute
+    "plan": ["measure=false"],  # measuring takes a minute
     "dashboard": ["port=0"],  # any free port
 }
 
 
 def lines_of(page: str) -> list[list[str]]:
-    """Words of each command `python src/…` in the code blocks of a page, in the order in which it has them."""
+    """Return the words of each `python src/…` command in a page's code blocks, in page order."""
     blocks = FENCE.findall((ROOT / page).read_text(encoding="utf-8"))
     typed = [line for block in blocks for line in block.splitlines() if line.startswith("python src/")]
     return [shlex.split(line, comments=True)[1:] for line in typed]
 
 
 class Checkout:
-    """A copy of the commands and of their configuration, in which lines are typed."""
+    """A copy of the commands and their configuration, in which command lines are run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        left_out = shutil.ignore_patterns("__pycache__", "heads", "heads.yaml")  # what a reader may have made already
+        left_out = shutil.ignore_patterns("__pycache__", "heads", "heads.yaml")  # the reader may have created these
         for name in ("src", "conf", "sweeps"):
             shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=left_out)
         self.environment = os.environ | {"PYTHONPATH": str(folder / "src"), "COLUMNS": "160"}
 
     def typed(self, words: list[str]) -> str:
-        """Run a line to its end, and return what it printed on standard output."""
+        """Run a command line and return its standard output."""
         short = SHORTENED.get(Path(words[0]).stem, [])
-        words = [word for word in words if not word.startswith("trainer.max_steps=")]  # debug=limit has twenty
+        words = [word for word in words if not word.startswith("trainer.max_steps=")]  # debug=limit sets twenty
         if "--multirun" in words:
             short = [*short, "seeds=[1]"]
         done = subprocess.run(
@@ -55,7 +55,7 @@ class Checkout:
         return done.stdout
 
     def served(self, words: list[str]) -> str:
-        """Start the dashboard, and return its first page."""
+        """Start the dashboard and return its first page."""
         command = [sys.executable, *words, *SHORTENED["dashboard"]]
         with served(command, folder=self.folder, environment=self.environment) as url:
             return urlopen(url, timeout=60).read().decode()
@@ -68,7 +68,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 @pytest.mark.slow
 def test_an_ablation_of_ones_own(checkout: Checkout) -> None:
-    """The lines of both pages, from `new.py` to a table in LaTeX and records without checkpoints."""
+    """Run the commands of both pages, from `new.py` to a LaTeX table and records without checkpoints."""
     tutorial = [tuple(words) for words in lines_of("docs/tutorial.md") if "sweep=attention_table3" not in words]
     assert {tuple(words) for words in lines_of("README.md") if words[-1] == "sweep=heads"} < {*tutorial}
     printed = {}

@@ -1,4 +1,4 @@
-"""The plan: every row with its sizes, before anything is spent."""
+"""The plan: every row with its sizes, before any resources are spent."""
 
 import csv
 import io
@@ -37,7 +37,7 @@ def plan(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module", autouse=True)
 def memory_is_not_counted() -> Iterator[None]:
-    """It takes a second for each size. Processes that are started here count it, and planning/test_counting.py."""
+    """Skip memory counting, which takes a second per size; child processes and planning/test_counting.py cover it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("variations.tasks.sequences.counting.activation_bytes", lambda *_: 5_000_000_000)
         yield
@@ -87,7 +87,7 @@ def test_a_row_alone_is_still_compared_with_its_base() -> None:
 
 
 def test_flops_of_the_base_row() -> None:
-    """Counted by hand: 44,040,192 weights of layers in products, 37,000 × 512 logits, and scores over 30 positions."""
+    """Counted by hand: 44,040,192 layer weights in products, 37,000 × 512 logits, and scores over 30 positions."""
     found = TASK.size(compose_run(["variation=attention_table3/base"]), memory=False)
     weights = 6 * (4 * 512**2 + 2 * 512 * 2048) + 6 * (8 * 512**2 + 2 * 512 * 2048)
     scores = 18 * 2 * 512 * 30
@@ -262,7 +262,7 @@ def test_a_plan_that_cannot_be_made_says_why(arguments: list[str], message: str)
 
 
 def test_rules_between_fields_hold_for_the_rows_and_not_for_the_defaults() -> None:
-    """25,000 tokens an update in the paper's rows, 4,096 in the default recipe."""
+    """25,000 tokens per update in the paper's rows, 4,096 in the default recipe."""
     assert faults(compose_run(["trainer.tokens_per_batch=20000"])) != []
     done = plan(
         "sweep=attention_table3", "rows=[C_N2]", "trainer.tokens_per_batch=20000", "format=json", "measure=false"

@@ -1,4 +1,4 @@
-"""What tools/proof.py calls a difference between two records of runs."""
+"""What tools/proof.py reports as a difference between two run records."""
 
 import copy
 import importlib.util
@@ -25,7 +25,7 @@ def proof() -> ModuleType:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A finished run's folder, as far as the script reads it."""
+    """Create a finished run's folder with the files that the script reads."""
     import torch
 
     for name in ("checkpoints", "hypotheses"):
@@ -45,7 +45,7 @@ Compare = Callable[[dict[str, Any]], tuple[int, str]]
 
 @pytest.fixture
 def compare(proof: ModuleType, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Compare:
-    """Compare the folder's run with another one: exit code, and what was printed of the run."""
+    """Compare the folder's run with another one: exit code, and the output about the run."""
 
     def make(run: dict[str, Any]) -> tuple[int, str]:
         paths = [tmp_path / "one.json", tmp_path / "other.json"]
@@ -87,7 +87,7 @@ def test_a_renamed_parameter_is_told_and_is_no_difference(
     content = torch.load(path, weights_only=True)
     content["state_dict"] = {"model.b": content["state_dict"]["model.b"], "net.W": content["state_dict"]["model.W"]}
     torch.save(content, path)
-    code, told = compare(run)  # the folder now, and as it was
+    code, told = compare(run)  # the folder now, and its earlier record
     assert code == 0
     assert told.startswith("renamed\n  names in step2.ckpt: state_dict: net.W, model.W; values are the same\n")
 

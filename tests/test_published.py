@@ -1,4 +1,4 @@
-"""Every figure, label and setting of the papers' tables stands in conf/variation as it was written down."""
+"""Every recorded figure, label and setting of the papers' tables appears unchanged in conf/variation."""
 
 import os
 from functools import cache
@@ -36,7 +36,7 @@ KEYS = {
     "train.batch_tokens": lambda c: c.recipe.batch_tokens,
     "eval.ak_mode": lambda c: c.branch.eval_mode.removesuffix("_uniform"),
 }
-"""What the published records call a setting, and where ours stands."""
+"""Setting names in the published records, and where our configuration holds each one."""
 
 
 @cache
@@ -101,7 +101,7 @@ def test_published_figures_and_labels(table: str, id_: str) -> None:
         assert definition.provenance
         assert found.keys().isdisjoint(definition.published)
         found |= definition.published
-    if record.get("quoted_from"):  # trainable here, one row a direction
+    if record.get("quoted_from"):  # trainable here, one row per direction
         assert len(rows_of(table, id_)) == 2
     assert found == record["published"]
 
@@ -217,7 +217,7 @@ def test_weighted_table_1_has_the_configurations_a_and_b() -> None:
         changed = diff(
             config("weighted_table1", f"weighted_{size}_en_de"), config("weighted_table2", f"{letter}_weighted")
         )
-        # Table 1 is of the test set, Table 2 of the dev set.
+        # Table 1 reports the test set, Table 2 the dev set.
         assert {key for key in changed if not key.startswith("variation.")} == {"decode.sets"}
         theirs = config("attention_table2", {"small": "base_en_fr", "large": "big_en_fr"}[size])
         changed = diff(config("weighted_table1", f"transformer_{size}_en_fr"), theirs)
@@ -336,7 +336,7 @@ def test_the_failed_tasks_of_a_babi_column_are_as_many_as_printed(id_: str) -> N
         assert sum(value >= 95 for value in published["accuracy"]) == published["passed"]
         return
     failed = sum(value > 5 for value in published["error_percent"])
-    rounding = 1 if id_ == "mem.n2n.1k.joint_2hop" else 0  # a cell printed as 5.0 was more before it was rounded
+    rounding = 1 if id_ == "mem.n2n.1k.joint_2hop" else 0  # a cell printed as 5.0 was higher before rounding
     assert failed + rounding == published.get("failed", failed)
 
 

@@ -1,4 +1,4 @@
-"""What the documents tell people to type exists and composes, and what they point to is there."""
+"""Commands in the documents exist and compose, and the targets that the documents point to exist."""
 
 import importlib
 import re
@@ -23,7 +23,7 @@ def names(path: Path) -> str:
 
 
 def commands(document: Path, pattern: str) -> list[str]:
-    """Commands of the code blocks and of the code within lines that match, without comments and pipes."""
+    """Return the matching commands of code blocks and inline code, without comments and pipes."""
     text = document.read_text(encoding="utf-8")
     blocks = [line for block in FENCE.findall(text) for line in block.replace("\\\n", " ").splitlines()]
     spans = re.findall(r"`([^`\n]+)`", FENCE.sub("", text))
@@ -38,13 +38,13 @@ PYTHON_COMMANDS = sorted(
 
 
 MADE = "heads"
-"""The sweep that pages make with `new.py` before they use it."""
+"""The sweep that pages create with `new.py` before they use it."""
 
 
 def without_placeholders(verbs: str) -> list[tuple[str, list[str]]]:
-    """(verb, arguments) of the commands that can be checked to the last word, each once.
+    """Return (verb, arguments) of the commands that can be checked completely, without duplicates.
 
-    The sweep that a page makes is represented by one that is there; tests/test_new.py plans what `new.py` makes.
+    An existing sweep stands in for the one that a page creates; tests/test_new.py plans what `new.py` creates.
     """
     lines = (re.sub(rf"\bsweep={MADE}\b", "sweep=quickstart", line) for _, line in PYTHON_COMMANDS)
     split = [shlex.split(line)[1:] for line in dict.fromkeys(lines)]
@@ -70,7 +70,7 @@ def test_a_training_command_composes(verb: str, words: list[str]) -> None:
     options = [word for word in words if word.startswith("-")]
     overrides = [word for word in words if not word.startswith("-") and word != "job"]
     if "--shell-completion" in options:
-        return  # Hydra answers it, and composes nothing
+        return  # Hydra handles it without composing
     assert set(options) <= {"--multirun", "-m", "--help", "--cfg"}
     if "--multirun" in options:
         own = [word for word in overrides if not word.startswith("hydra")]
@@ -91,10 +91,10 @@ def test_a_training_command_composes(verb: str, words: list[str]) -> None:
 def test_another_command_knows_its_keys(
     verb: str, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Hydra's `--cfg job` composes, prints the configuration, and does nothing."""
+    """Hydra's `--cfg job` composes and prints the configuration without running anything."""
     monkeypatch.setattr(sys, "argv", [str(ROOT / verb), *words, "--cfg", "job"])
     monkeypatch.chdir("/")
-    importlib.import_module(f"variations.commands.{Path(verb).stem}").main()  # a fault would end it by SystemExit
+    importlib.import_module(f"variations.commands.{Path(verb).stem}").main()  # a fault would raise SystemExit
     printed = capsys.readouterr().out
     for word in words:
         key = word.split("=")[0].split(".")[-1]

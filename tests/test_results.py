@@ -1,4 +1,4 @@
-"""docs/claims.md and the tables of docs/results are what the records give: `make results` would change nothing."""
+"""docs/claims.md and the tables of docs/results match the records: `make results` would change nothing."""
 
 import json
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_the_dashboard_shows_the_records_with_what_the_table_says_of_published_f
     table = build(define(compose_run([f"sweep={name}"]).sweep, store=RECORDS), RECORDS)
     said = [agreement["sentence"] for agreement in shown["rank_correlation"]]
     assert said == [note for note in table.remarks if "rank correlation" in note]
-    # The dashboard shows the rows that the sweep had for its newest run, the table those that its file has now.
+    # The dashboard shows the sweep's rows at the time of its newest run, the table those now in its file.
     runs = (ROOT / RECORDS / name).glob("*/seed*")
     newest = max(runs, key=lambda run: json.loads((run / "status.json").read_text(encoding="utf-8"))["started"])
     then = [reference.rsplit("/", 1)[-1] for reference in RunFolder(newest).config()["sweep"]["rows"]]

@@ -1,4 +1,4 @@
-"""`python src/score.py` as a user types it."""
+"""`python src/score.py` as a user runs it."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The documentation builds as a site without a warning, and shows every verb and every key."""
+"""The documentation site builds without warnings and shows every verb and every key."""
 
 import html
 import os

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full or of another encoding, or that nobody reads any more."""
+"""Standard streams that are closed, full, in another encoding or without a reader."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ except UserError as error:
 
 
 def result(redirections: str, cwd: Path, *, goes_on: bool, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Of the script, as a shell starts it with these redirections; its exit code is the script's, not a pipe's."""
+    """Run the script in a shell with these redirections; the exit code is the script's, not a pipe's."""
     script = cwd / "script.py"
     script.write_text(SCRIPT.format(goes_on=goes_on), encoding="utf-8")
     line = ["bash", "-o", "pipefail", "-c", f'"$0" script.py {redirections}', sys.executable]

@@ -1,4 +1,4 @@
-"""The suite itself: continuous integration cannot pass because something is missing."""
+"""The suite itself: continuous integration cannot pass when something is missing."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ WAITS = "import time; print('here', flush=True); time.sleep(60)"
 
 
 def test_a_command_that_a_test_starts_is_a_new_process_in_all_but_its_imports(tmp_path: Path) -> None:
-    (tmp_path / "variations").mkdir()  # as beside the scripts of src/
+    (tmp_path / "variations").mkdir()  # as next to the scripts in src/
     script = tmp_path / "script.py"
     script.write_text(TALKS)
     line = [sys.executable, str(script), "a", "b c"]

@@ -1,4 +1,4 @@
-"""Kills by the torture harnesses; `make torture` makes fifty of a run and thirty of the preparation."""
+"""Kills by the torture harnesses; `make torture` kills a run fifty times and the preparation thirty times."""
 
 import re
 import subprocess
@@ -37,7 +37,7 @@ def test_thirty_kills_meet_every_part_of_a_preparation() -> None:
 
 
 def preparation_killed(times: int) -> dict[str, int]:
-    """What the kills have met; the harness sees to equal files, remnants and processes that hang."""
+    """Return what the kills interrupted; the harness checks for unequal files, remnants and hanging processes."""
     line = [sys.executable, str(TORTURE.with_name("torture_preparation.py")), "--kills", str(times)]
     done = subprocess.run(line, capture_output=True, text=True, timeout=1700)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""translate.py: standard input to standard output, with a model that says every line backwards."""
+"""translate.py: standard input to standard output, with a model that repeats every line."""
 
 import io
 import json
@@ -49,7 +49,7 @@ SCRIPT = textwrap.dedent(
 
 
 class Bytes:
-    """One identifier a byte of UTF-8."""
+    """Maps each byte of UTF-8 to one identifier."""
 
     def encode(self, lines):
         return [[byte + OFFSET for byte in line.strip().encode()] + [EOS] for line in lines]
@@ -59,7 +59,7 @@ class Bytes:
 
 
 class Parrot:
-    """Says the source again; the second choice replaces its first byte by `?`."""
+    """Repeats the source; its second choice replaces the first byte with `?`."""
 
     start_id = PAD
 
@@ -95,7 +95,7 @@ def load_model(folder, load_network=None):
 
 @pytest.fixture
 def run(tmp_path, monkeypatch, capsys):
-    """Call translate with bytes on standard input; returns (output, remarks)."""
+    """Call translate with bytes on standard input; return (output, remarks)."""
     monkeypatch.setattr(translating, "load_model", load_model)
     monkeypatch.setattr(translator, "LONGEST_SOURCE", 40)
 
@@ -252,7 +252,7 @@ def test_groups_are_full_when_lines_are_there_and_do_not_wait_when_not():
         yield lines[2]
 
     found = groups(slowly(), 3, patience=0.2)
-    assert next(found) == lines[:2]  # before the third exists
+    assert next(found) == lines[:2]  # before the third line exists
     more.set()
     assert list(found) == [lines[2:3]]
 

@@ -1,4 +1,4 @@
-"""The wheel, installed into an environment that sees plain training's packages alone, and used from another folder."""
+"""The wheel, installed with only the packages of plain training, and used from another folder."""
 
 import json
 import os
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy, so that nothing of an earlier build is in it."""
+    """Build the wheel from a copy, so that it contains nothing from an earlier build."""
     source = tmp_path_factory.mktemp("source")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
@@ -43,7 +43,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def core_packages() -> set[str]:
-    """Names of the distributions that an installation without extras brings."""
+    """Return the names of the distributions that an installation without extras includes."""
     waiting = [Requirement(text) for text in PROJECT["dependencies"]]
     seen: set[tuple[str, str]] = set()
     while waiting:
@@ -54,7 +54,7 @@ def core_packages() -> set[str]:
             try:
                 needed = metadata.requires(requirement.name) or []
             except metadata.PackageNotFoundError:
-                continue  # another platform's
+                continue  # for another platform
             seen.add((requirement.name, extra))
             texts = map(Requirement, needed)
             waiting += [text for text in texts if text.marker is None or text.marker.evaluate({"extra": extra})]
@@ -63,7 +63,7 @@ def core_packages() -> set[str]:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with the wheel, links to the core packages, and nothing else."""
+    """Create a virtual environment with only the wheel and links to the core packages."""
     home = tmp_path_factory.mktemp("environment") / "venv"
     venv.create(home, with_pip=False, symlinks=True)
     python = home / "bin" / "python"
@@ -80,7 +80,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Elsewhere:
-    """A folder that is no checkout, and the commands of the installed package in it."""
+    """A folder that is not a checkout, and the installed package's commands run in it."""
 
     def __init__(self, programs: Path, folder: Path) -> None:
         self.programs, self.folder = programs, folder
@@ -200,7 +200,7 @@ def test_a_missing_extra_is_one_sentence_before_any_work(
 
 
 def test_the_dashboard_is_served_with_its_scripts(trained: Elsewhere) -> None:
-    """With its packages at hand."""
+    """Serve it with its packages on the path."""
     command = [str(trained.programs / "variations"), "dashboard", "port=0"]
     environment = {**trained.environment, "PYTHONPATH": str(SITE)}
     with served(command, folder=trained.folder, environment=environment) as url:

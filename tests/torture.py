@@ -1,11 +1,11 @@
-"""Kill a run (SIGKILL) at random moments, continue it until it ends, and compare it with one that nobody disturbed.
+"""Kill a run (SIGKILL) at random moments, resume it until it ends, and compare it with an uninterrupted run.
 
-    python tests/torture.py --kills 50        # the same: make torture
+    python tests/torture.py --kills 50        # part of make torture
 
 A run writes a checkpoint after every update. A kill comes a random number of updates and a random time after the start;
-every other one then waits until a write has begun, and comes up to 10 ms later. A run that ends before enough kills
-were made is compared, and another one begun. Every process is forked from this one, which has imported all that a run
-needs: so kills meet training, writing and testing instead of five seconds of imports.
+every other kill then waits until a write has begun, and comes up to 10 ms later. A run that ends before enough kills
+were made is compared, and another one is started. Every process is forked from this one, which has already imported
+everything that a run needs, so kills hit training, writing and testing instead of five seconds of imports.
 """
 
 import argparse
@@ -37,26 +37,26 @@ from variations.training import checkpoints, outcome  # noqa: F401 - `run` impor
 STEPS = 60
 STEPS_DONE = list(range(1, STEPS + 1))
 MOST_UPDATES, SECONDS, WRITE_SECONDS = 6, 0.5, 0.01
-"""Longest time between a start, or a begun write, and the kill."""
+"""Maximum delay between the start of a process or a write and the kill."""
 TIMED = ("seconds", "decoding_seconds", "flops_paper_rule")
 
 
 @dataclass
 class Report:
-    """What happened."""
+    """Results of the harness."""
 
     kills: int = 0
     where: Counter[str] = field(default_factory=Counter)
     runs: int = 0
     lines: int = 0
-    """Of metrics, compared."""
+    """Lines of metrics that were compared."""
     repeated: int = 0
-    """Updates that were made again because their checkpoint had not been written."""
+    """Updates that were repeated because their checkpoint had not been written."""
     differences: list[str] = field(default_factory=list)
 
 
 def corpus(folder: Path) -> Path:
-    """A few hundred short pairs."""
+    """Write a few hundred short pairs; return their folder."""
     folder.mkdir(parents=True)
     rng = random.Random(5)
     for name, size in {"train": 203, "valid": 21, "test": 11}.items():
@@ -67,7 +67,7 @@ def corpus(folder: Path) -> Path:
 
 
 def configuration(place: Path, name: str) -> TranslationConfig:
-    """A tiny Weighted Transformer with all that must be carried over: dropout, accumulation, averages, best state."""
+    """A tiny Weighted Transformer with all state to preserve on resume: dropout, accumulation, averages, best state."""
     return compose_run(
         [
             "data=files",
@@ -101,7 +101,7 @@ def configuration(place: Path, name: str) -> TranslationConfig:
 
 
 def started(folder: RunFolder, log: Path) -> int:
-    """Run what a folder says in a new process; returns its id."""
+    """Run a folder's configuration in a new process; return the process id."""
     child = os.fork()
     if child:
         return child
@@ -112,7 +112,7 @@ def started(folder: RunFolder, log: Path) -> int:
             os.dup2(file.fileno(), 2)
         run.run(folder.path)
         code = 0
-    except BaseException:  # noqa: BLE001 - whatever it was, the parent must not go on in this process
+    except BaseException:  # noqa: BLE001 - whatever happened, the parent's code must not continue in this process
         import traceback
 
         traceback.print_exc()
@@ -122,13 +122,13 @@ def started(folder: RunFolder, log: Path) -> int:
 
 
 def step_of(folder: RunFolder) -> int:
-    """The newest checkpoint's step."""
+    """Return the step of the newest checkpoint, or 0."""
     found = checkpoints.full(folder.checkpoints)
     return found[-1][0] if found else 0
 
 
 def moment(folder: RunFolder, child: int, began: float) -> str:
-    """What a killed process was doing, from what it left; names of unfinished files hold the process's id."""
+    """Infer from its files what a killed process was doing; names of unfinished files contain the process id."""
     if any(folder.checkpoints.glob(f".lease-*/.*.{child}-*.tmp")):
         return "writing a checkpoint"
     sums = [path for path in folder.checkpoints.glob("*.sha256") if path.stat().st_mtime > began]
@@ -142,13 +142,13 @@ def moment(folder: RunFolder, child: int, began: float) -> str:
 
 
 def wait(child: int, until: Callable[[], bool]) -> None:
-    """Return as soon as something is so, or a process has ended."""
+    """Wait until a condition holds or the process has ended."""
     while not until() and os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         time.sleep(0.0005)
 
 
 def kill(child: int, folder: RunFolder, rng: random.Random, *, writing: bool) -> None:
-    """Kill a process at a random moment, or in the midst of a write."""
+    """Kill a process at a random moment or during a write."""
     wanted = step_of(folder) + rng.randint(0, MOST_UPDATES)
     wait(child, lambda: step_of(folder) >= wanted)
     time.sleep(rng.uniform(0, SECONDS))
@@ -159,10 +159,10 @@ def kill(child: int, folder: RunFolder, rng: random.Random, *, writing: bool) ->
 
 
 def continued_until_it_ends(folder: RunFolder, log: Path, rng: random.Random, left: int) -> Iterator[str]:
-    """Kill the run again and again, at most `left` times, and let it end; yields what each killed process was doing.
+    """Kill the run at most `left` times, then let it end; yield what each killed process was doing.
 
     Raises:
-        RuntimeError: a process failed by itself.
+        RuntimeError: A process failed without being killed.
     """
     while True:
         began = time.time()
@@ -179,12 +179,12 @@ def continued_until_it_ends(folder: RunFolder, log: Path, rng: random.Random, le
 
 
 def contents(folder: RunFolder) -> dict[str, Any]:
-    """All that must be the same: every array and number of the last checkpoint, weights, metrics, result."""
+    """Return everything that must be identical: the last checkpoint's arrays and numbers, weights, metrics, result."""
     place = folder.checkpoints
     files = [checkpoints.full(place)[-1], *checkpoints.weights(place), *checkpoints.best(place)[-1:]]
     found: dict[str, Any] = {path.name: checkpoints.load(path) for _, path in files}
     last = found[files[0][1].name]
-    del last["loops"]  # Lightning's counters, some of which tell how often it was started
+    del last["loops"]  # Lightning's counters; some depend on the number of starts
     del last["variations"]["budget"]["seconds"]
     lines = [{key: value for key, value in line.items() if key != "seconds"} for line in folder.read_metrics()]
     result = folder.result() or {}
@@ -197,7 +197,7 @@ def contents(folder: RunFolder) -> dict[str, Any]:
 
 
 def differences(one: Any, other: Any, where: str = "") -> Iterator[str]:
-    """Names of the places where two nested structures differ, to the last bit."""
+    """Yield the paths at which two nested structures are not bit-identical."""
     if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
         if one.dtype != other.dtype or not torch.equal(one, other):
             yield where
@@ -212,7 +212,7 @@ def differences(one: Any, other: Any, where: str = "") -> Iterator[str]:
 
 
 def torture(place: Path, kills: int, seed: int) -> tuple[Report, float]:
-    """Make `kills` kills; returns what happened and the seconds of the undisturbed run."""
+    """Make `kills` kills; return the report and the duration of the uninterrupted run in seconds."""
     corpus(place / "corpus")
     rng, report = random.Random(seed), Report()
 
@@ -244,12 +244,12 @@ def torture(place: Path, kills: int, seed: int) -> tuple[Report, float]:
 
 
 def steps_of(found: dict[str, Any]) -> list[int]:
-    """Steps of the lines of metrics."""
+    """Return the steps of the metrics lines."""
     return [line["step"] for line in found["metrics"]]
 
 
 def told(report: Report, undisturbed: float, seconds: float) -> Iterator[str]:
-    """The report in lines of text."""
+    """Yield the report as lines of text."""
     yield f"{platform.system()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}"
     yield f"undisturbed run: {STEPS} updates, each with a checkpoint, and the test, in {undisturbed:.1f} s"
     yield f"kills (SIGKILL): {report.kills}, over {report.runs} runs, in {seconds:.0f} s; of these"
@@ -263,10 +263,10 @@ def told(report: Report, undisturbed: float, seconds: float) -> Iterator[str]:
 
 
 def main() -> int:
-    """Print what happened; 1 if anything differs."""
+    """Run the harness and print its report; return 1 if anything differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--seed", type=int, default=1, help="of the moments")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random kill times")
     options = parser.parse_args()
     torch.set_num_threads(1)
     began = time.monotonic()

@@ -1,11 +1,11 @@
-"""Kill the preparation of data (SIGKILL) at random moments with a cold cache; what the next process makes is the same.
+"""Kill data preparation (SIGKILL) at random moments with a cold cache; the next process must produce the same data.
 
     python tests/torture_preparation.py --kills 30
 
-Each kill meets an empty cache, for which archives are downloaded (a small WMT 2014 from a slow server on loopback),
-unpacked and joined, the corpus surveyed, a vocabulary trained and the text stored as ids. Every other time a second
-process wants the same at the same moment and must take over. Every process is forked from this one, which has imported
-all that is needed.
+Each preparation starts with an empty cache: it downloads archives (a small WMT 2014 from a slow server on loopback),
+unpacks and joins them, surveys the corpus, trains a vocabulary and stores the text as ids. Every other time, a second
+process prepares the same data concurrently and must take over. Every process is forked from this one, which has already
+imported everything needed.
 """
 
 import argparse
@@ -38,18 +38,18 @@ from variations.tasks.translation.data import wmt14
 from variations.tasks.translation.data.module import TranslationData
 
 PATIENCE = 120.0
-"""Seconds after which a process that is still at it hangs."""
+"""Seconds after which an unfinished process counts as hung."""
 SIZES = {"EUROPARL": 2000, "COMMON_CRAWL": 1500, "NEWS_COMMENTARY": 500, "NEWSTEST2013": 50, "NEWSTEST2014": 50}
-"""Pairs of each archive."""
+"""Number of pairs in each archive."""
 PAUSE = 0.02
-"""Seconds between two pieces of a download."""
+"""Seconds between two chunks of a download."""
 MOMENTS = ("downloading", "unpacking or joining", "surveying", "training sub-words", "storing ids")
 LATEST = 0.1
-"""Longest time between such a moment's beginning and the kill."""
+"""Maximum seconds between the start of such a phase and the kill."""
 
 
 def corpora() -> dict[str, bytes]:
-    """A WMT 2014 of some thousand short pairs: archives by their names."""
+    """Return a WMT 2014 of a few thousand short pairs, as archives by name."""
     rng = random.Random(5)
 
     def pairs(size: int) -> tuple[list[str], list[str]]:
@@ -69,11 +69,11 @@ def corpora() -> dict[str, bytes]:
 
 @contextmanager
 def served(archives: dict[str, bytes]) -> Iterator[None]:
-    """Let `data=wmt14_en_de` come from a slow server on loopback, a process of its own."""
+    """Serve `data=wmt14_en_de` from a slow server on loopback, in a separate process."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), loopback.handler(loopback.Site(files=archives, pause=PAUSE)))
     child = os.fork()
     if child == 0:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # killed clients are no news
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # hide errors about killed clients
         server.serve_forever()
         os._exit(0)
     url = f"http://127.0.0.1:{server.server_address[1]}"
@@ -92,7 +92,7 @@ def served(archives: dict[str, bytes]) -> Iterator[None]:
 
 
 def prepare(config: TranslationConfig) -> int:
-    """Prepare the data in a process of its own, and return its number."""
+    """Prepare the data in a new process; return the process id."""
     child = os.fork()
     if child:
         return child
@@ -105,10 +105,10 @@ def prepare(config: TranslationConfig) -> int:
 
 
 def end_of(child: int) -> int:
-    """Wait for a process, but not for ever; return its exit code, negative: by that signal.
+    """Wait up to `PATIENCE` seconds for a process; return its exit code, or the negative number of its signal.
 
     Raises:
-        TimeoutError: it hangs.
+        TimeoutError: The process hangs.
     """
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
@@ -122,12 +122,12 @@ def end_of(child: int) -> int:
 
 
 def contents(cache: Path) -> dict[str, str]:
-    """SHA-256 of every file of the cache, locks apart, and the times at which archives came."""
+    """Return the SHA-256 of every file in the cache, ignoring locks and the modification times of archives."""
 
     def lasting(path: Path) -> bytes:
         return re.sub(rb'"mtime_ns": \d+', b"", path.read_bytes()) if path.suffix == ".json" else path.read_bytes()
 
-    def name(path: Path) -> str:  # surveys are called after the times of what they survey
+    def name(path: Path) -> str:  # survey names depend on the modification times of the surveyed files
         return "surveys/of the text" if path.parent.name == "surveys" else path.relative_to(cache).as_posix()
 
     return {
@@ -138,7 +138,7 @@ def contents(cache: Path) -> dict[str, str]:
 
 
 def moment(cache: Path) -> str:
-    """What is being done in a cache, from what lies there."""
+    """Infer the current phase from the files in a cache."""
     if any(cache.glob("tokens/*.tmp-*")):
         return "storing ids"
     if any(cache.glob("subwords/*.tmp-*")):
@@ -151,17 +151,17 @@ def moment(cache: Path) -> str:
 
 
 def strike(victim: int, cache: Path, wanted: str, rng: random.Random) -> str:
-    """Kill a process soon after it, or a rival, has begun to do what is wanted; returns what was being done then."""
+    """Kill a process soon after it, or a rival, has begun the wanted phase; return the phase at the kill."""
     while moment(cache) != wanted and os.waitid(os.P_PID, victim, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         time.sleep(0.001)
     time.sleep(rng.uniform(0, LATEST))
     done = moment(cache)
     os.kill(victim, signal.SIGKILL)
-    return done if end_of(victim) == -signal.SIGKILL else "nothing: it had ended"
+    return done if end_of(victim) == -signal.SIGKILL else "nothing: the process had already ended"
 
 
 def main() -> int:
-    """Kill, let the next process finish, compare."""
+    """Kill the preparation, let the next process finish, and compare the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
@@ -173,7 +173,7 @@ def main() -> int:
         config = compose_run([*words, "logger=none", f"runs={folder}"])
         began = time.monotonic()
         if end_of(prepare(config)):
-            raise RuntimeError("the preparation fails even when nobody disturbs it")
+            raise RuntimeError("the preparation fails without a kill")
         whole, expected = time.monotonic() - began, contents(cache)
         for kill in range(arguments.kills):
             shutil.rmtree(cache)
@@ -186,7 +186,7 @@ def main() -> int:
             if (found := contents(cache)) != expected:
                 names = sorted(name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name))
                 faults.append(f"kill {kill + 1}: other contents or remnants: {', '.join(names)}")
-    print(f"kills (SIGKILL): {arguments.kills}, every other one beside a rival; undisturbed: {whole:.2f} s; they met")
+    print(f"kills (SIGKILL): {arguments.kills}, every other one with a rival; without kills: {whole:.2f} s; phases hit")
     for what, count in met.most_common():
         print(f"{count:5d} {what}")
     print("\n".join(faults) or f"each time the same {len(expected)} files, no remnants, no hang")

@@ -1,4 +1,4 @@
-"""A pool whose runs do what a test says, and sweeps of a few rows."""
+"""A pool whose runs behave as a test specifies, and sweeps of a few rows."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ sys.path.append(str(Path(__file__).parent))  # for drill.py
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with train, valid and test text; the target says the source's words backwards."""
+    """A folder with train, valid and test text; the target reverses the source's words."""
     from drill import corpus
 
     folder: Path = tmp_path_factory.mktemp("drill") / "corpus"
@@ -31,7 +31,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass
 class FakePool:
-    """Runs that end when the test says so."""
+    """A pool whose runs end when the test ends them."""
 
     most: int = 2
     name: str = "fake"
@@ -67,7 +67,7 @@ class FakePool:
             self.end(name, "interrupted", 130)
 
     def end(self, name: str, state: str | None, code: int | None = 0, reason: str = "") -> None:
-        """A run ends, having left `state` in its folder, or nothing."""
+        """End a run; write `state` to its folder unless it is None."""
         run = self.running.pop(name)
         if state is not None:
             folder = RunFolder(run.folder)
@@ -88,7 +88,7 @@ Make = Callable[..., list[Outcome]]
 
 @pytest.fixture
 def rows(tmp_path: Path) -> Make:
-    """Outcomes of rows with these names: `rows("a", "b", retries=0)`."""
+    """Make outcomes of rows with these names: `rows("a", "b", retries=0)`."""
 
     def make(*names: str, at_once: int | None = None, retries: int = 1, changes: Sequence[str] = ()) -> list[Outcome]:
         config = compose_run([f"runs={tmp_path}", "sweep=quickstart", *changes])
@@ -109,7 +109,7 @@ def control(pool: FakePool) -> Callable[[list[Outcome]], Control]:
 
 @pytest.fixture
 def finished() -> Callable[[Outcome], RunFolder]:
-    """Make an outcome's run one that somebody has finished."""
+    """Make an outcome's run a finished one."""
 
     def make(outcome: Outcome) -> RunFolder:
         folder = RunFolder(outcome.folder.path).create(to_dict(outcome.job.config))

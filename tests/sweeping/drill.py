@@ -1,14 +1,14 @@
-"""The fault drill: a sweep of six tiny rows with everything that goes wrong, under any launcher.
+"""The fault drill: a sweep of six tiny rows with every kind of fault, under any launcher.
 
 One row fails by itself (its loss is not finite), one is killed, the sweep's process is killed twice, and two sweeps
-compete for the rows. In the end every good row was done exactly once, and as if nothing had happened.
+compete for the rows. In the end, every good row must be finished exactly once, with the result of an undisturbed run.
 
     drill = Drill(tmp_path, ["hydra/launcher=local"])
     drill.undisturbed()
     drill.disturbed()
     drill.check()
 
-Configuration makes the fault, and signals: nothing in the code under test knows of the drill.
+Configuration and signals cause the faults: nothing in the code under test knows about the drill.
 """
 
 import json
@@ -55,7 +55,7 @@ SHARED = {
 }
 GOOD = tuple(row for row in ROWS if row != "broken")
 TIMED = ("seconds", "decoding_seconds", "speed", "flops_paper_rule", "hardware")
-"""Parts of a result that tell of the clock and of the machine."""
+"""Parts of a result that depend on the clock or the machine."""
 WAIT = 600.0
 ALONE = """
 import sys
@@ -72,9 +72,9 @@ class Drill:
 
     Args:
         place: An empty folder.
-        launcher: Overrides that choose the launcher.
-        at_once: Rows at the same time.
-        cut_off: So many rows at least are cut off in their work: the killed one, and those that end with their sweep.
+        launcher: Overrides that select the launcher.
+        at_once: Number of rows that run at the same time.
+        cut_off: Minimum number of interrupted rows: the killed one, and those that end with their sweep.
     """
 
     place: Path
@@ -88,17 +88,17 @@ class Drill:
         corpus(self.place / "corpus")
         _configuration(self.place / "conf")
 
-    # What is done ---------------------------------------------------------------------------------------------------
+    # Actions --------------------------------------------------------------------------------------------------------
 
     def undisturbed(self) -> None:
-        """The good rows, one after another in one process, as if each had been started alone."""
+        """Run the good rows one after another in one process, as if each had been started alone."""
         words = [*self.words("whole"), f"rows=[{','.join(GOOD)}]"]
         line = [sys.executable, "-c", ALONE, str(self.place / "conf"), *words]
         variables = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(TRAIN.parent)}
         subprocess.run(line, cwd=self.place, env=variables, check=True, timeout=WAIT, stdout=subprocess.DEVNULL)
 
     def disturbed(self) -> None:
-        """All rows, with a killed row, two killed controllers, and two that compete."""
+        """Run all rows, with a killed row, two killed controllers and two that compete."""
         first = self.start("drill")
         self.kill_row("killed")
         self.wait(lambda: self.step("killed") is not None and self.status("killed").get("state") != "running", first)
@@ -129,7 +129,7 @@ class Drill:
         return ["sweep=drill", f"runs={self.place / store}", f"data.root={self.place / 'corpus'}"]
 
     def close(self) -> None:
-        """End what a failed drill has left."""
+        """End the processes that a failed drill has left."""
         for process in self.controllers:
             if process.poll() is None:
                 process.terminate()
@@ -140,7 +140,7 @@ class Drill:
             if process.stdout is not None:
                 process.stdout.close()
 
-    # What is seen ---------------------------------------------------------------------------------------------------
+    # Observations ---------------------------------------------------------------------------------------------------
 
     def folder(self, row: str, store: str = "drill") -> RunFolder:
         return RunFolder(self.place / store / "drill" / row / "seed1")
@@ -156,7 +156,7 @@ class Drill:
         return self.status(row).get("step")
 
     def any_between(self, low: int, high: int, but: str = "") -> bool:
-        """Whether some row is in the midst of its training."""
+        """Return whether some row is between these steps of its training."""
         return any(
             low <= (self.step(row) or 0) <= high and self.status(row).get("state") == "running"
             for row in GOOD
@@ -172,16 +172,16 @@ class Drill:
             time.sleep(0.01)
 
     def kill_row(self, row: str) -> None:
-        """Kill a row in its training, by the process that its lease names."""
+        """Kill a row during its training, using the process id in its lease."""
         self.wait(lambda: (self.step(row) or 0) >= 5, self.controllers[-1])
         record = read(self.folder(row).path)
         assert record is not None and record.state == "running"
         os.kill(record.pid, signal.SIGKILL)
 
-    # What must be so ------------------------------------------------------------------------------------------------
+    # Checks ---------------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Every good row was finished exactly once, with the undisturbed result; the broken one failed and was told."""
+        """Check that good rows finished once, with undisturbed results, and the broken one failed and was reported."""
         assert self.codes == [1, 1], self.texts
         for text in self.texts:
             assert re.search(r"failed broken, seed 1.*not finite", text), text
@@ -202,16 +202,16 @@ class Drill:
         assert sum(len(starts(self.folder(row))) for row in GOOD) >= len(GOOD) + self.cut_off
 
         homes = sorted(str(path.relative_to(self.place)) for path in self.place.glob("drill/drill/*/*"))
-        assert homes == sorted(f"drill/drill/{row}/seed1" for row in ROWS)  # and no second attempt
+        assert homes == sorted(f"drill/drill/{row}/seed1" for row in ROWS)  # no second attempt
 
 
 def starts(folder: RunFolder) -> list[str]:
-    """Process ids of a row's starts, from its log."""
+    """Return the process ids of a row's starts, from its log."""
     return re.findall(r"^== \S+ process (\d+) on ", folder.log.read_text(), flags=re.MULTILINE)
 
 
 def ends(folder: RunFolder) -> list[str]:
-    """Times at which a row was finished, from its log."""
+    """Return the times at which a row was finished, from its log."""
     return re.findall(r"^== (\S+): finished$", folder.log.read_text(), flags=re.MULTILINE)
 
 

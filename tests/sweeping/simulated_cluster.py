@@ -1,4 +1,4 @@
-"""A simulated Slurm: a queue that outlives sweeps, and starts again what was preempted or lost its machine."""
+"""A simulated Slurm: a queue that outlives sweeps and restarts jobs that were preempted or lost their machine."""
 
 import signal
 import sys
@@ -19,21 +19,21 @@ from variations.sweeping.slurm_queue import MARK, NoAnswerError, Seen
 
 @dataclass(eq=False)
 class Job:
-    """An element of an array."""
+    """An element of a job array."""
 
     order: slurm_job.Order
     name: str
-    """For `scancel`, as `17_0`."""
+    """The name for `scancel`, such as `17_0`."""
     state: str = "PENDING"
     process: Simulated | None = None
 
 
 class Cluster:
-    """The queue, its machines, and what pools and jobs ask of it.
+    """The queue, its machines, and the commands that pools and jobs send to it.
 
     Args:
-        world: Whose machines they are.
-        train: Does a run in the current job's stead: of its folder, the process, the key.
+        world: The owner of the machines.
+        train: Starts a run for the current job, given its folder, the process and the key.
     """
 
     def __init__(self, world: World, train: Callable[[str, Simulated, str], Simulated]) -> None:
@@ -42,20 +42,20 @@ class Cluster:
         self.silent_until = 0.0
 
     def pool(self, root: Path) -> SlurmPool:
-        """A real pool of this cluster."""
+        """Return a real pool that uses this cluster."""
         pool = SlurmPool(SlurmSettings(gpus_per_node=0, poll_s=2.0), root, say=lambda text: None)
         pool._queue.look, pool._queue.clock = self.look, self.world.monotonic
         return pool
 
     def look(self) -> dict[tuple[str, int], Seen]:
-        """As `squeue`."""
+        """Stand in for `squeue`."""
         self.world.point()
         if self.world.clock < self.silent_until:
             raise NoAnswerError("Unable to contact slurm controller")
         return {key: Seen(job.name, job.state, "") for key, job in self.jobs.items()}
 
     def submit(self, word: str, orders: Sequence[slurm_job.Order]) -> list[SimpleNamespace]:
-        """As `sbatch` of an array."""
+        """Stand in for `sbatch` with a job array."""
         self.world.point()
         number = 10 + len(self.jobs)
         made = [Job(order, f"{number}_{index}") for index, order in enumerate(orders)]
@@ -77,7 +77,7 @@ class Cluster:
         job.process = self.world.start(rng.choice(machines), "job", body, delay=rng.choice([0.0, 1.0, 5.0]))
 
     def ended(self, process: Simulated, code: int) -> None:
-        """A process has ended; if it was a job's, Slurm may start that again, or forget it."""
+        """Handle the end of a process; if it belonged to a job, Slurm may restart or forget that job."""
         job = next((job for job in self.jobs.values() if job.process is process), None)
         if job is None:
             return
@@ -100,27 +100,27 @@ class Cluster:
             self.world.tell(f"{victim} is preempted")
 
     def command(self, line: Sequence[str], **_: Any) -> SimpleNamespace:
-        """As `scontrol`, within a job."""
+        """Stand in for `scontrol` within a job."""
         self.world.point()
         if line[1] == "requeue":
             job, process = self._mine(), self.world.me
             self._queue(job)
             self.world.exit(process, -signal.SIGTERM)
-            self.world.give_way()  # and it never comes back
+            self.world.give_way()  # never returns
         return SimpleNamespace(returncode=0, stdout="JobState=RUNNING", stderr="")
 
     def _mine(self) -> Job:
         return next(job for job in self.jobs.values() if job.process is self.world.me)
 
     def supervise(self, folder: Path, *_: Any, key: str, **__: Any) -> int:
-        """As `supervise.run`."""
+        """Stand in for `supervise.run`."""
         run = self.train(str(folder), self.world.me, key)
         while run.code is None:
             self.world.sleep(1.0)
         return run.code
 
     def executor(self, folder: Path) -> SimpleNamespace:
-        """As `submitit.SlurmExecutor`."""
+        """Stand in for `submitit.SlurmExecutor`."""
         chosen: dict[str, Any] = {}
         return SimpleNamespace(
             update_parameters=chosen.update,
@@ -128,7 +128,7 @@ class Cluster:
         )
 
     def changes(self, clock: SimpleNamespace) -> dict[Any, dict[str, Any]]:
-        """What stands in for the system in the modules that speak to Slurm."""
+        """Return the system replacements for the modules that talk to Slurm."""
         return {
             slurm: {"time": clock, "cluster": lambda: "cluster"},
             slurm_job: {
@@ -141,7 +141,7 @@ class Cluster:
 
     @contextmanager
     def submitit(self) -> Iterator[None]:
-        """Stand in for the library that submits jobs."""
+        """Replace the library that submits jobs."""
         errors = SimpleNamespace(FailedJobError=RuntimeError, FailedSubmissionError=RuntimeError)
         modules = {"submitit": SimpleNamespace(SlurmExecutor=self.executor), "submitit.core.utils": errors}
         former = {name: sys.modules.get(name) for name in modules}

@@ -1,12 +1,12 @@
-"""Sweeps on simulated machines: real controllers, pools, leases, fences and runs; not so clock, disk and processes.
+"""Sweeps on simulated machines: real controllers, pools, leases, fences and runs; simulated clock, disk and processes.
 
     python tests/sweeping/simulation.py --schedules 10000 --processes 2
-    python tests/sweeping/simulation.py --seed 4711        # one schedule, told step by step
+    python tests/sweeping/simulation.py --seed 4711        # one schedule, reported step by step
 
-A schedule follows from its seed. It starts sweeps of the same rows on several machines, and lets happen what happens:
-processes and machines crash or stand still for longer than a lease, clocks run apart, listings of folders are old,
-users stop a sweep, rows fail; mostly to whoever has just given way, so that it meets processes in the midst of what
-they do. Then nothing more goes wrong: all must come to an end, and two more sweeps must finish what is left.
+A schedule is determined by its seed. It starts sweeps of the same rows on several machines and injects faults:
+processes and machines crash or pause for longer than a lease, clocks drift apart, folder listings are stale, users stop
+a sweep, rows fail. Most faults hit the process that has just yielded, and so interrupt processes in mid-operation.
+Then the faults stop: everything must come to an end, and two more sweeps must finish the remaining work.
 """
 
 import argparse
@@ -47,52 +47,52 @@ from variations.system.errors import ExitCode, Interrupted, RunFailedError
 from variations.training import interrupt
 
 SECONDS = 6.0
-"""Of a lease: short, so that few looks pass in it."""
+"""Duration of a lease: short, so that few polls fall within it."""
 STEPS = 3
-"""Updates of a run."""
+"""Updates per run."""
 POLL = 1.0
 """Seconds between two steps of a controller."""
 PAUSES = (0.1, 0.3, 1.6, 4.0)
-"""How many leases' time a process may stand still at once."""
+"""Durations of a single pause of a process, in lease durations."""
 EXCUSED = 0.5
-"""Leases' time that a process must have stood still in all to be excused for having lost one."""
+"""Total pause, in lease durations, from which a process is excused for losing its lease."""
 TURNS, LATEST = 20_000, 60 * SECONDS
-"""Turns, and seconds, within which all must have ended once nothing goes wrong any more."""
+"""Turns and seconds within which everything must end after the faults stop."""
 ROWS, SWEEPS = 2, 3
 REMNANT = re.compile(r"\.lease(-\d+(\.json\..*)?|\..*\.tmp)")
-"""What a crash leaves of a fence, of a beat, or of a lease in the making; the next run clears it away."""
+"""Remnants of a fence, a heartbeat or an unfinished lease after a crash; the next run removes them."""
 
 
 class Sweeps(World):
-    """A run store in which sweeps, and their runs, work at the same rows."""
+    """A run store in which sweeps and their runs work on the same rows."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(random.Random(seed), self._swap)
         self.rows = [Path(ROOT, "sweep", f"row{number}", "seed1") for number in range(ROWS)]
         self.owners: dict[str, Simulated] = {}
-        """Who has last taken over each run."""
+        """The process that last took over each run."""
         self.training: dict[str, Simulated] = {}
         self.results: dict[str, Simulated] = {}
-        """Who has finished each run."""
+        """The process that finished each run."""
         self.failing: set[str] = set()
         """Runs that fail at their next update."""
         self.trained = 0
-        """Updates in all."""
+        """Total number of updates."""
         self.sweeps = 0
         self.step_seconds = self.rng.choice([1.0, 1.0, 4.0])
-        """Of an update: a run takes half a lease's time, or two."""
+        """Duration of an update: a run takes half a lease, or two leases."""
         self.pools = self.rng.choice([["local"], ["queue"], ["local", "queue"]])
         self.cluster = Cluster(self, self.run)
 
     @staticmethod
     def _swap(process: Simulated) -> None:
-        """Each process has variables of its own."""
+        """Give each process its own variables."""
         lease._held, fence._own = process.held, process.own
 
     # Watching -------------------------------------------------------------------------------------------------------
 
     def changed(self, path: str) -> None:
-        """A run that is taken over is changed only by whoever has taken it, and a finished one by nobody."""
+        """Check that a run is changed only by the process that took it over, and not at all once it is finished."""
         name = path.rpartition("/")[2]
         if self.current is None or name.startswith((".", "lease-", "log", "config")):
             return
@@ -111,7 +111,7 @@ class Sweeps(World):
                 self.violated(f"{home} has measurements of the steps {steps}")
 
     def exit(self, process: Simulated, code: int) -> None:
-        """See `World`: whoever does its beats loses no lease."""
+        """See `World`: a process that sends its heartbeats must not lose its lease."""
         if code == ExitCode.HELD and process.owned and process.stood_still < EXCUSED * SECONDS:
             self.violated(f"{process} lost its lease without having been silent")
         first = process.code is None
@@ -120,7 +120,7 @@ class Sweeps(World):
             self.cluster.ended(process, code)
 
     def claimed(self, real: Callable[..., lease.Lease | None]) -> Callable[..., lease.Lease | None]:
-        """`Lease.claim`, watched."""
+        """Wrap `Lease.claim` to observe it."""
 
         def claim(folder: Path, over: lease.Record | None, state: str, **options: Any) -> lease.Lease | None:
             found = real(folder, over, state, **options)
@@ -134,7 +134,7 @@ class Sweeps(World):
 
         return claim
 
-    # What runs ------------------------------------------------------------------------------------------------------
+    # Sweeps and runs ------------------------------------------------------------------------------------------------
 
     def sweep(self, machine: Machine) -> Simulated:
         """Start a sweep of all rows."""
@@ -170,10 +170,10 @@ class Sweeps(World):
         return self.start(parent.machine, "run", body, parent)
 
     def train(self, config: Any, folder: RunFolder, interrupt: Any) -> dict[str, Any]:
-        """A few updates with a checkpoint each, in the place of training and test."""
+        """Make a few updates with a checkpoint each, in place of training and testing."""
         home, me = str(folder.path), self.me
         other = self.training.get(home)
-        # Whichever of the two stood still learns of its loss when it next writes or renews its lease.
+        # If one of the two was paused, it notices the loss when it next writes or renews its lease.
         both = other is not None and other.code is None
         if both and max(me.stood_still, other.stood_still) < EXCUSED * SECONDS:
             self.violated(f"{me} trains {home}, and so does {other}")
@@ -196,10 +196,10 @@ class Sweeps(World):
         del self.training[home]
         return {"by": me.born}
 
-    # What goes wrong ------------------------------------------------------------------------------------------------
+    # Faults ---------------------------------------------------------------------------------------------------------
 
     def fault(self, last: Simulated) -> None:
-        """Let something go wrong, mostly for the process that has just given way."""
+        """Inject a fault, mostly into the process that has just yielded."""
         rng, there = self.rng, self.there()
         victim = last if last.code is None and rng.random() < 0.7 else rng.choice(there)
         machine = rng.choice(self.machines)
@@ -239,10 +239,10 @@ class Sweeps(World):
                 self.sweep(machine)
 
     def play(self) -> None:
-        """The schedule: first anything may go wrong, then nothing.
+        """Play the schedule: first with faults, then without.
 
         Raises:
-            Violation: what must never happen has happened.
+            Violation: An invariant is broken.
         """
         rng = self.rng
         for _ in range(rng.choice([1, 1, 2])):
@@ -256,7 +256,7 @@ class Sweeps(World):
                 self.fault(thread.process)
         self._end()
         self.tell("nothing goes wrong any more")
-        for what in ("any", "all", "none"):  # the first one may still inherit a job that was preempted and then lost
+        for what in ("any", "all", "none"):  # the first may still inherit a job that was preempted and then lost
             trained, last = self.trained, self.sweep(rng.choice(self.machines))
             self._end()
             if what != "any" and (last.code != 0 or len(self.results) < len(self.rows)):
@@ -268,7 +268,7 @@ class Sweeps(World):
             raise self.violation
 
     def _end(self) -> None:
-        """Let all that is at work come to its end."""
+        """Run until every process has ended."""
         turns, latest = self.turn + TURNS, self.clock + LATEST
         while ready := self.runnable():
             if self.turn > turns or self.clock > latest:
@@ -283,11 +283,11 @@ class Sweeps(World):
                 if left := [name for name in names if name.startswith(".") and not REMNANT.fullmatch(name)]:
                     self.violated(f"{place} holds remnants: {', '.join(left)}")
 
-    # In the place of the system -------------------------------------------------------------------------------------
+    # Replacing the system -------------------------------------------------------------------------------------------
 
     @contextmanager
     def mounted(self) -> Iterator[None]:
-        """Stand in for clock, disk and processes."""
+        """Replace clock, disk and processes."""
         clock = SimpleNamespace(monotonic=self.monotonic, time=self.now, sleep=self.sleep)
         host = SimpleNamespace(gethostname=lambda: self.me.machine.name)
         threads = SimpleNamespace(Event=lambda: Event(self), Thread=lambda **options: HeartThread(self, **options))
@@ -337,7 +337,7 @@ class Sweeps(World):
         self.give_way()
 
     def _bug(self) -> None:
-        """A run has ended with a traceback, which no schedule is a reason for."""
+        """Report a run that ended with a traceback, which no schedule justifies."""
         error = sys.exc_info()[1]
         if not self.closed:
             self.violated(f"{self.me} ended with a traceback: {error!r}", error)
@@ -358,14 +358,14 @@ def _job(path: Path, most: int | None) -> Job:
     return Job(path.parent.name, 1, (), _config(most), path)
 
 
-# Trying many ----------------------------------------------------------------------------------------------------------
+# Playing many schedules -----------------------------------------------------------------------------------------------
 
 
 def simulate(seed: int) -> Sweeps:
     """Play one schedule.
 
     Raises:
-        Violation: what must never happen has happened; the message ends with the seed and what went before.
+        Violation: An invariant is broken; the message ends with the preceding events and the seed.
     """
     world = Sweeps(seed)
     with world.mounted():
@@ -379,7 +379,7 @@ def simulate(seed: int) -> Sweeps:
 
 
 def main() -> int:
-    """Play schedules; tell what the first bad one did."""
+    """Play schedules; report the events of the first failing one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--schedules", type=int, default=10_000)
     parser.add_argument("--processes", type=int, default=2)

@@ -1,4 +1,4 @@
-"""What a sweep does with what becomes of its rows, under a pool that does as told."""
+"""How a sweep handles the outcomes of its rows, under a scripted pool."""
 
 import subprocess
 import sys
@@ -59,7 +59,7 @@ def test_a_failed_row_is_tried_again_and_then_given_up(rows: Any, control: Any, 
         pool.end("a-seed1", "failed", 1)
     sweep.step()
     assert (states(outcomes), outcomes[0].failures, len(pool.submitted)) == (["failed"], 3, 3)
-    again = rows("a", retries=2)  # the same line again
+    again = rows("a", retries=2)  # the same command again
     assert again[0].failed_before == 3
     sweep = control(again)
     sweep.step()
@@ -226,7 +226,7 @@ def test_after_a_stop_only_what_a_queue_keeps_is_submitted(rows: Any, control: A
     outcomes = rows("kept", "dropped", "waits")
     sweep = control(outcomes)
     sweep.step()
-    del pool.running["dropped-seed1"]  # not handed over yet
+    del pool.running["dropped-seed1"]  # not yet handed over
     sweep.stop()
     assert states(outcomes) == ["submitted", "pending", "pending"]
     held = [read(outcome.folder.path) for outcome in outcomes]
@@ -253,7 +253,7 @@ def test_the_summary_has_the_seconds_of_all_launches(
     outcomes = rows("a", "b", "c", changes=["trainer=ddp", "trainer.devices=4"])
     outcomes[0].job = replace(outcomes[0].job, overrides=("sweep=mine", "variation=mine/a", "seed=1"))
     finished(outcomes[0]).write_result({"seconds": 7200.0})
-    outcomes[0].state, outcomes[0].seconds = "finished", 12.0  # of the last launch
+    outcomes[0].state, outcomes[0].seconds = "finished", 12.0  # of the last launch only
     stopped = RunFolder(outcomes[1].folder.path).create(to_dict(outcomes[1].job.config))
     for seconds in (10.0, 31.2):
         stopped.append_metrics({"step": seconds, "seconds": seconds})

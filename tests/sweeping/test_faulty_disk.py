@@ -1,6 +1,6 @@
-"""A disk that refuses at the n-th write of a sweep: each row's fault is a sentence, and the same line ends the sweep.
+"""A disk that fails at the n-th write of a sweep: each row's fault is one sentence, and a second launch ends the sweep.
 
-The rows keep folder, lease and log as runs do, but train nothing; what a disk does to training is tested elsewhere.
+The rows keep folder, lease and log as runs do, but train nothing; disk errors during training are tested elsewhere.
 """
 
 import errno
@@ -33,13 +33,13 @@ from variations.system.errors import ExitCode
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the tests fork")
 NO_FURTHER = 98
-"""Exit code of a process with no such operation left."""
+"""Exit code of a process that ends before the failing operation."""
 ROWS = ("narrow", "wide")
 
 
 @dataclass
 class ForkingPool:
-    """Runs one at a time, in processes forked from the sweep's: they meet the same disk."""
+    """Runs one row at a time, in processes forked from the sweep's, which therefore use the same faulty disk."""
 
     name: str = "forking"
     outlives: bool = False
@@ -73,7 +73,7 @@ class ForkingPool:
 
 
 def work(folder: Path, log: int) -> None:
-    """As `python -m variations.commands.run` does."""
+    """Do the work of `python -m variations.commands.run`."""
     code: int = ExitCode.FAILED
     try:
         for descriptor in (1, 2):
@@ -95,7 +95,7 @@ def train_and_test(config: RunConfig, folder: RunFolder, interrupt: object) -> d
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease, "KEY_SECONDS", 0.1)  # a run waits so long for what its sweep may be unable to write
+    monkeypatch.setattr(lease, "KEY_SECONDS", 0.1)  # how long a run waits for a key that its sweep may fail to write
     monkeypatch.setattr(control, "POLL", 0.0)
     monkeypatch.setattr(control, "LOOK", 0.0)
     monkeypatch.setattr(run, "_train_and_test", train_and_test)
@@ -104,13 +104,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def configuration(tmp_path_factory: pytest.TempPathFactory) -> RunConfig:
     import variations.training.checkpoints
-    import variations.training.interrupt  # noqa: F401 - once, not in every process
+    import variations.training.interrupt  # noqa: F401 - import once, not in every process
 
     return compose_run([f"runs={tmp_path_factory.mktemp('faulty') / 'runs'}", "sweep=quickstart", "sweep.retries=0"])
 
 
 def sweep(config: RunConfig) -> None:
-    """As the command does. Raises SystemExit with code 1 if a row failed."""
+    """Run the sweep as the command does; raise SystemExit with code 1 if a row failed."""
     outcomes = []
     for number, row in enumerate(ROWS):
         changed = {"model": replace(config.model, d_ff=32 << number), "variation": replace(config.variation, row=row)}
@@ -133,7 +133,7 @@ def contents(runs: Path) -> dict[str, object]:
 
 
 def faults(config: RunConfig, error: int, numbers: Iterable[int]) -> Iterator[str]:
-    """What is wrong when the disk refuses from an operation on, for each of these numbers, and after a repetition."""
+    """Yield the faults found when the disk fails from each of these operations on, and after a second launch."""
     runs = Path(config.runs)
     log = runs.with_suffix(".log")
     shutil.rmtree(runs, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A multirun: which runs it has, in which order, and why it may be refused as a whole."""
+"""A multirun: which runs it has, in which order, and why it may be rejected as a whole."""
 
 import os
 import subprocess
@@ -112,7 +112,7 @@ def test_the_name_of_a_long_combination_says_what_varies() -> None:
     jobs = expand([*fixed, "model.dropout=0.1,0.2"])
     names = [job.row for job in jobs]
     assert [name.rpartition(",")[0] for name in names] == ["model.dropout=0.1", "model.dropout=0.2"]
-    assert len({name.rpartition(",")[2] for name in names}) == 2  # and which combination it is, the rest included
+    assert len({name.rpartition(",")[2] for name in names}) == 2  # identifies the whole combination
     other = expand([*fixed[:3], "data.name=other", "trainer.max_steps=100", "model.dropout=0.1,0.2"])
     assert not {job.folder for job in jobs} & {job.folder for job in other}
 
@@ -128,7 +128,7 @@ def test_a_glob_enters_the_tables_of_the_rows() -> None:
 
 
 def test_a_glob_passes_over_what_nobody_can_run() -> None:
-    """Quoted rows are other systems' figures; named by hand they are a fault."""
+    """Quoted rows hold other systems' figures; naming one explicitly is a fault."""
     jobs = expand(["variation=glob(attention_table2/*)"])
     assert [job.config.variation.row for job in jobs] == ["base_en_de", "base_en_fr", "big_en_de", "big_en_fr"]
 

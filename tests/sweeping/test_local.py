@@ -1,4 +1,4 @@
-"""Runs in processes of this machine: how many at once, on which GPU, with how many threads, and how they end."""
+"""Runs in local processes: how many at once, on which GPU, with how many threads, and how they end."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ CHILD = textwrap.dedent(
 
 @pytest.fixture
 def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the interpreter be a program that runs the text above instead of a run."""
+    """Replace the interpreter with a program that executes the script above instead of a run."""
     script, program = tmp_path / "child.py", tmp_path / "program"
     script.write_text(CHILD)
     program.write_text(f'#!/bin/sh\n[ "$3" = variations.commands.run ] && exec {sys.executable} {script} "$4"\n')
@@ -109,7 +109,7 @@ def test_runs_share_the_cores_and_get_nothing_of_a_surrounding_rank(
     pool = make(2)
     pool.submit(run(tmp_path, "slow"))
     assert seen(tmp_path, "slow")[1:] == ["3", "-", str(os.getpid())]
-    assert make(1).threads() is None  # alone: torch's own choice
+    assert make(1).threads() is None  # alone: torch's default
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     assert make(2).threads() == 2
 

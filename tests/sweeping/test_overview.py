@@ -1,4 +1,4 @@
-"""What a sweep shows of a row that is still running."""
+"""What a sweep shows for a row that is still running."""
 
 import time
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def test_a_running_row_shows_its_latest_validation_and_the_time_left(rows: Calla
         folder.append_metrics({"step": step, "dev/nll": 1.0, "dev/ppl": 2.72, "dev/bleu": bleu})
     folder.append_metrics({"step": 250, "train/nll": 0.5})
     with folder.metrics.open("a", encoding="utf-8") as file:
-        file.write('{"step": 275, "dev/n')  # being written
+        file.write('{"step": 275, "dev/n')  # still being written
     outcomes[0].state = "submitted"
     written = StringIO()
     show = Overview(Console(file=written, force_terminal=True, width=120, height=30))
@@ -49,9 +49,7 @@ def test_the_time_left_of_a_sweep_counts_this_command_s_speed_and_not_that_of_ea
         running.folder.set_status("running", step=step)
         show.pace.look(outcomes, moment)
     left = show.pace.sweep_left(outcomes)
-    assert left == pytest.approx(
-        75 + 100, abs=5
-    )  # 0.1 s a step: the rest of the running row, the whole of the waiting one
+    assert left == pytest.approx(75 + 100, abs=5)  # 0.1 s per step: the rest of the running row, all of the waiting one
     before.state, before.seconds = "finished", 200.0  # by this command
     left = show.pace.sweep_left(outcomes)
     assert left == pytest.approx(75 + 200, abs=5)

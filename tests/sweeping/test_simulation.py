@@ -1,6 +1,6 @@
-"""Sweeps under crashes, pauses, old listings and rivals: a row is trained by one at a time, and none waits for ever.
+"""Sweeps under crashes, pauses, stale listings and rivals: one process at a time trains a row, and none waits forever.
 
-The second half plants bugs, and sees that the simulation notices each of them.
+The second half plants bugs and checks that the simulation detects each of them.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from variations.sweeping.outcomes import Outcome
 from variations.sweeping.slurm import SlurmPool
 
 SCHEDULES, MOST = 150, 600
-"""How many must hold, and within how many a bug is noticed: they stop at the first that notices."""
+"""Schedules that must pass, and within which a bug must be detected: a bug's test stops at the first detection."""
 NAMES = itertools.count()
 
 
@@ -52,7 +52,7 @@ def test_a_schedule_follows_from_its_seed() -> None:
 
 
 class Forgetful(RunFolder):
-    """A run that does not know when it is finished."""
+    """A run that never considers itself finished."""
 
     def finished(self) -> bool:
         return False
@@ -72,7 +72,7 @@ def _once_gone_for_ever_gone(self: Control, outcome: Outcome) -> None:
 
 
 def _as_last_seen(self: SlurmPool, key: str) -> bool:
-    """A job that Slurm's last answer does not name is gone, however old that answer is."""
+    """Treat a job that is missing from Slurm's last answer as gone, however old that answer is."""
     name, number = self._parts(key)
     return self._queue.refresh() and self._is_live((name, number))
 

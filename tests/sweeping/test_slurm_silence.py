@@ -1,4 +1,4 @@
-"""A Slurm whose commands do not answer: the user hears which one, and that the sweep goes on waiting."""
+"""Slurm commands that do not answer: the user is told which one, and that the sweep keeps waiting."""
 
 import time
 from pathlib import Path
@@ -16,7 +16,7 @@ from variations.system.errors import UserError
 
 @pytest.fixture
 def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Let a command of Slurm be a shell script."""
+    """Replace Slurm commands with shell scripts."""
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(slurm_queue, "SECONDS", 0.2)
 

@@ -1,4 +1,4 @@
-"""Rows that test another row's weights: when they wait, when they train themselves, and that the result is the same."""
+"""Rows that test another row's weights: when they wait, when they train, and that the result is the same."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +23,7 @@ Changes = Callable[..., list[str]]
 
 @pytest.fixture
 def table(tmp_path: Path) -> list[Outcome]:
-    """Table 3 of the Weighted Transformer on the built-in corpus, two seeds; none has been started."""
+    """Table 3 of the Weighted Transformer on the built-in corpus, with two seeds; no run has been started."""
     return [Outcome.of(job) for job in expand(["sweep=toy_weighted_table3", "seeds=[1,2]", f"runs={tmp_path}"])]
 
 

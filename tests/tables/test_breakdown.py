@@ -1,4 +1,4 @@
-"""Parts of a measure: out of the table's columns, and one a line below it, published figures beside measured ones."""
+"""Parts of a measure: omitted from the table's columns, listed one per line below it, published next to measured."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ MEASURED = {"error": 20.0, "task_1": 0.5, "task_19": 88.0}
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    """Five rows of the paper and one of others, of which the first has a run."""
+    """Five rows of the paper and one by other authors; only the first has a run."""
     run = tmp_path / "papers" / "pe" / "seed1"
     run.mkdir(parents=True)
     data = {"kind": "babi", "name": "babi", "questions": "1k", "tasks": list(range(1, 21))}

@@ -1,4 +1,4 @@
-"""The command `table`: what it prints, which files it writes, and what it says of a wrong line."""
+"""The command `table`: what it prints, which files it writes, and how it reports an invalid command line."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Records: what is copied, what is struck out, and that a table of records is the table of the runs."""
+"""Records: what is copied, what is removed, and that a table of records equals the table of the runs."""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""The test of two runs that report one of several restarts: by hand where it is certain, by simulation elsewhere."""
+"""The comparison of two runs that each report one of several restarts: computed by hand where exact, else simulated."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ def mean(sums: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def one_group(wrong: NDArray[np.bool_], order: list[int]) -> Restarts:
-    """Restarts with mistakes (R, S), from the best in training."""
+    """Return restarts with mistakes (R, S), best in training first."""
     items = np.stack([wrong, np.ones_like(wrong)], -1).astype(float)
     return Restarts(items, np.zeros(wrong.shape[1], dtype=int), np.array([order]))
 
@@ -40,15 +40,15 @@ def test_equal_restarts_leave_the_chance_in_items_alone() -> None:
     found = across_restarts(one_group(ours, list(range(10))), one_group(theirs, list(range(10))), mean)
     plain = paired_bootstrap(*(one_group(side, [0]).items[0] for side in (ours, theirs)), mean)
     assert found.difference == plain.difference == pytest.approx(ours[0].mean() - theirs[0].mean())
-    assert (found.low, found.high) == pytest.approx((plain.low, plain.high), abs=0.012)  # of a width of some 0.12
+    assert (found.low, found.high) == pytest.approx((plain.low, plain.high), abs=0.012)  # the width is about 0.12
     assert (found.variance, found.seeds) == (("items", "restarts"), (10, 10))
 
 
 def test_without_chance_in_items_it_is_students_t_of_one_restart_on_each_side() -> None:
-    """Errors of 0, 10, … 90 % and of 0: s² = 0.0917 with 9 degrees of freedom, t_0.975 = 2.262."""
+    """Errors of 0, 10, … 90 % against errors of 0: s² = 0.0917 with 9 degrees of freedom, t_0.975 = 2.262."""
     wrong = np.zeros((10, 10), dtype=bool)
     wrong[np.tril_indices(10, -1)] = True
-    copies = np.tile(wrong, (1, 500))  # so many items that their sample hardly matters
+    copies = np.tile(wrong, (1, 500))  # enough items to make their sampling negligible
     base = one_group(np.zeros((10, 5000), dtype=bool), list(range(10)))
     found = across_restarts(one_group(copies, list(range(10))), base, mean, n=4000)
     assert found.difference == 0
@@ -65,7 +65,7 @@ def test_a_comparison_has_one_interval_and_one_p_in_both_directions() -> None:
 
 
 def test_variances_of_groups_add_up() -> None:
-    """Two groups of as many items: each restart of one moves the mean by half of its own error."""
+    """Two groups of equal size: each restart of one group moves the mean by half of its own error."""
     one = np.zeros((4, 100), dtype=bool)
     one[1:, :40] = True
     items = np.stack([np.tile(one, (1, 2)), np.ones((4, 200), dtype=bool)], -1).astype(float)
@@ -84,17 +84,17 @@ def test_chance_differences_are_found_no_more_often_than_the_level_says() -> Non
     for trial in range(trials):
         sides = []
         for _ in range(2):
-            hard = rng.random(300)  # the same law for both sides, restarts of different skill
+            hard = rng.random(300)  # same distribution on both sides, restarts of different skill
             skill = rng.normal(0.3, 0.05, (10, 1))
-            learned = rng.permutation(10).tolist()  # training error says nothing of the test
+            learned = rng.permutation(10).tolist()  # training error does not predict test error
             sides.append(one_group(hard[None] * 0.5 + rng.random((10, 300)) * 0.5 < skill, learned))
         hits += across_restarts(*sides, mean, n=200, seed=trial).p < 0.05
-    assert hits / trials < 0.1  # 0.05 and three standard errors of 200 trials
+    assert hits / trials < 0.1  # 0.05 plus three standard errors of 200 trials
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """Two rows of ten restarts over twenty tasks: `bow` has some 30 % of mistakes, `pe` some 20."""
+    """Two rows of ten restarts over twenty tasks: `bow` has about 30 % mistakes, `pe` about 20 %."""
     for row, share in (("pe", 0.2), ("bow", 0.3)):
         path = tmp_path / "babi_memn2n_1k" / row / "seed1"
         path.mkdir(parents=True)
@@ -123,7 +123,7 @@ def test_the_reported_restart_comes_first_in_every_group(store: Path) -> None:
     assert found.items.shape == (10, 20 * QUESTIONS, 40)
     assert found.order[:, 0].tolist() == [4] * 20
     assert np.array_equal(found.items[4], TASK.items(run, TASK.measure("test.error")))
-    places = [sorted(map(str, TASKS)).index(str(task)) for task in TASKS]  # JSON has its keys in this order
+    places = [sorted(map(str, TASKS)).index(str(task)) for task in TASKS]  # the order of the JSON keys
     assert found.group.tolist() == np.repeat(places, QUESTIONS).tolist()
 
 

@@ -1,4 +1,4 @@
-"""Tables say which differences mean something: tests on stored text, marks, budgets, agreement with the paper."""
+"""Tables show which differences are significant: tests on stored text, marks, budgets, agreement with the paper."""
 
 import csv
 import io
@@ -48,7 +48,7 @@ def sentences(seed: int, count: int = 60) -> list[str]:
 
 
 def spoiled(lines: list[str], share: float, seed: int) -> list[str]:
-    """Lines in which about `share` of the words are others."""
+    """Return the lines with about `share` of the words replaced."""
     rng = random.Random(seed)
     return [" ".join(word if rng.random() > share else "falsch" for word in line.split()) for line in lines]
 
@@ -63,7 +63,7 @@ def score(hypotheses: list[str]) -> float:
 
 @pytest.fixture
 def put(make_run: Any) -> Callable[..., list[str]]:
-    """A run whose text has a share of wrong words, and the score that the text has."""
+    """Store a run whose text has a share of wrong words, with the score of that text."""
 
     def make(row: str, seed: int, share: float, **more: Any) -> list[str]:
         hypotheses = spoiled(REFERENCES, share, 100 * seed + len(row))
@@ -129,7 +129,7 @@ def test_the_marks_say_test_draws_and_seed(put: Callable[..., list[str]], read: 
     assert cells(grid, "Δ base")[1].marks == ("*",)
     low, high = table.lines[1].test.across.low, table.lines[1].test.across.high  # type: ignore[union-attr]
     assert cells(grid, "95 % CI")[1].text == f"[+{low:.2f}, +{high:.2f}]"
-    assert [cell.text for cell in cells(grid, "p")] == ["", "0.005", ""]  # 1 / (200 + 1), the least there is
+    assert [cell.text for cell in cells(grid, "p")] == ["", "0.005", ""]  # 1 / (200 + 1), the smallest possible value
     assert [cell.text for cell in cells(grid, "seeds with p < 0.05")] == ["", "3/3", ""]
     assert grid.notes[0] == (
         "*",
@@ -149,7 +149,7 @@ def test_one_seed_has_an_interval_that_says_what_it_leaves_out_and_no_mark(
     test = table.lines[1].test
     assert test is not None
     assert test.across.method == "bootstrap"
-    assert test.across.low > 0  # every sentence says so; still no word on other seeds
+    assert test.across.low > 0  # consistent across sentences, but no evidence on other seeds
     assert (test.significant, test.p) == (None, None)
     assert cells(grid, "95 % CI")[1].text
     assert "p" not in [column.title for column in grid.columns]
@@ -245,7 +245,7 @@ def test_counts_are_kept_beside_the_text_and_read_again(tmp_path: Path) -> None:
     kept.write_bytes(b"damaged")
     assert text.counts("bleu", "de").tolist() == counts.tolist()
     (tmp_path / "test.hyp").write_text("ein Haus\n", encoding="utf-8")
-    assert text.counts("bleu", "de")[0, 0] == 2  # other text, another file
+    assert text.counts("bleu", "de")[0, 0] == 2  # another text, another file
     assert len(list(tmp_path.glob("*.npy"))) == 2
 
 
@@ -327,7 +327,7 @@ def test_few_rows_are_said_to_be_few() -> None:
     [
         ({"accelerator": "gpu", "devices": 8}, "GPU-hours", "4"),
         ({"accelerator": "cpu", "devices": 1}, "process-hours", "0.5"),
-        (None, "process-hours", "0.5"),  # as the configuration says
+        (None, "process-hours", "0.5"),  # from the configuration
     ],
 )
 def test_device_hours_name_the_device(

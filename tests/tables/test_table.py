@@ -1,4 +1,4 @@
-"""Tables put published figures beside measured ones and compare only what can be compared."""
+"""Tables show published figures next to measured ones and compare only what is comparable."""
 
 import csv
 import io
@@ -60,7 +60,7 @@ def test_seeds_that_only_the_store_has_count_and_are_mentioned(make_run: Any, co
     sweep = SweepConfig(name="papers", rows=["base", "A_h16"], seeds=[1, 2])
     table = build(define(sweep, conf=conf, store=store), store)
     assert [line.seeds for line in table.lines] == ["3/3", "1/2"]
-    assert table.gaps == ["h=16 & <more_heads>, seed 2: missing"]  # of seed 7 nothing was asked for
+    assert table.gaps == ["h=16 & <more_heads>, seed 2: missing"]  # seed 7 was not requested
     mention = "Included are runs with seeds that the sweep does not ask for (7); seeds=[1,2] leaves them out."
     assert mention in table.remarks
     chosen = build(define(sweep, seeds=[1], conf=conf, store=store), store)
@@ -69,7 +69,7 @@ def test_seeds_that_only_the_store_has_count_and_are_mentioned(make_run: Any, co
 
 
 def test_a_row_whose_file_was_edited_after_its_run_is_marked(make_run: Any, store: Path, configuration: Any) -> None:
-    """The run has sinusoidal positions; the file of its row says learned ones."""
+    """The run has sinusoidal positions; its row's file specifies learned ones."""
     row = {"variation__table": "quickstart", "variation__row": "learned_positions"}
     make_run("quickstart", "transformer", 1, 30.0)
     sweep = SweepConfig(name="quickstart", rows=["transformer", "learned_positions"], seeds=[1])
@@ -381,7 +381,7 @@ def test_a_narrow_terminal_drops_columns_and_never_cuts_a_number(full: Table, wi
     assert "…" not in text
     grid = lay_out(full)
     shown = [i for i in _fitting(grid, width) if grid.columns[i].right]
-    assert all(row[i].text in text for row in grid.rows for i in shown)  # whole, or not at all
+    assert all(row[i].text in text for row in grid.rows for i in shown)  # complete or absent
     assert ("1.2e14" in text) == all_columns
     assert ("A wider terminal, or format=markdown, also shows:" in " ".join(text.split())) != all_columns
 

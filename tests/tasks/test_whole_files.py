@@ -1,4 +1,4 @@
-"""What tasks keep in a run's folder is replaced as a whole: a disk that refuses leaves the former file."""
+"""Files that tasks keep in a run's folder are replaced atomically: a failing disk leaves the previous file."""
 
 import errno
 from pathlib import Path

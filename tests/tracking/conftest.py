@@ -1,4 +1,4 @@
-"""Small runs in processes of their own, as users start them, that log to a service on loopback."""
+"""Small runs in separate processes, started as users start them, that log to a service on loopback."""
 
 import random
 import subprocess
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent))  # for the two modules beside this one
+sys.path.append(str(Path(__file__).parent))  # for the two modules next to this one
 
 from wandb_service import Service, serve
 from wandb_user import python
@@ -51,14 +51,14 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    """A service that each test module has to itself."""
+    """A separate service for each test module."""
     with serve() as found:
         yield found
 
 
 @pytest.fixture(scope="session")
 def train(words: list[str]) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Train in a process; it has `failed` or is `killed` when it has measured step `last` (0: neither)."""
+    """Train in a process that has `failed` or is `killed` after measuring step `last` (0: neither)."""
 
     def call(env: dict[str, str], *more: str, last: int = 0, how: str = "") -> Any:
         return python(RUN, last, how, *words, *more, env=env)

@@ -1,4 +1,4 @@
-"""TensorBoard: what a run writes is read back with TensorBoard's own reader."""
+"""TensorBoard: a run's event files, read back with TensorBoard's own reader."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 def lines(first: int, last: int, slope: float = 0.5) -> list[dict[str, Any]]:
-    """Measurements as metrics.jsonl holds them."""
+    """Return measurements in the form of metrics.jsonl."""
     return [
         {
             "step": step,
@@ -30,7 +30,7 @@ def lines(first: int, last: int, slope: float = 0.5) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> tuple[TranslationConfig, RunFolder]:
-    """A frozen row that has not begun."""
+    """A row with a frozen configuration that has not started."""
     config = compose_run(["model=weighted", "model.h=2", f"runs={tmp_path}", "logger=tensorboard"])
     return config, RunFolder(tmp_path / "narrow" / "seed1").create(to_dict(config))
 
@@ -51,7 +51,7 @@ def test_a_continued_run_shows_each_step_once_and_with_the_later_value(
     killed.start([])
     for line in lines(1, 15):
         killed.line(line)
-    killed.writer.flush()  # and then nothing more
+    killed.writer.flush()  # killed here
     continued = EventFiles(*run)
     continued.start(lines(1, 10))
     for line in lines(11, 30, slope=0.25):

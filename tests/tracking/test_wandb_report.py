@@ -1,4 +1,4 @@
-"""`wandb_report.py`: what it saves in W&B, and what it says to somebody who is not logged in."""
+"""`wandb_report.py`: what it saves in W&B, and what it tells a user who is not logged in."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ def verb(env: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def begin_weighted_row(runs: Path) -> None:
-    """A run that was frozen and has not trained yet."""
+    """Create a run with a frozen configuration that has not trained yet."""
     config = compose_run(["variation=quickstart/weighted", "sweep=quickstart", f"runs={runs}"])
     RunFolder(run_folder(config)).create(to_dict(config))
 
@@ -113,7 +113,7 @@ def test_a_refused_key_is_one_sentence_without_the_key(service: Service, tmp_pat
 
 
 class Saved:
-    """A workspace or a report that the service has not seen, as wandb-workspaces has them."""
+    """A workspace or report that the service has not seen, as wandb-workspaces represents it."""
 
     def __init__(self, number: int) -> None:
         self._internal_name, self._internal_id, self.id, self.url = "", "", "", ""

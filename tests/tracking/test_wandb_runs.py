@@ -1,4 +1,4 @@
-"""W&B: a real wandb-core tells a service on loopback about real runs, which are killed and continued."""
+"""W&B: a real wandb-core reports real runs, which are killed and resumed, to a service on loopback."""
 
 import json
 import subprocess
@@ -32,7 +32,7 @@ if sys.argv[3] == "0":
     tracker.end(Final(folder.result(), named("translation").samples(folder), pictures))
 tracker.close(int(sys.argv[3]))
 """
-"""What a run tells W&B, without training it again."""
+"""Report a run to W&B without training it again."""
 
 TIMES = ("_timestamp", "_runtime")
 SWEEP = ["sweep.name=widths", "variation.table=widths", "variation.row=narrow", "logger.tags=[trial]"]
@@ -40,7 +40,7 @@ SWEEP = ["sweep.name=widths", "variation.table=widths", "variation.row=narrow", 
 
 @pytest.fixture(scope="module")
 def online(train: Any, service: Service, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any, str]:
-    """A run that logs online, fails at step 15, when step 10 was its last checkpoint, and is started again."""
+    """A run that logs online, fails at step 15 with its last checkpoint at step 10, and is restarted."""
     home = tmp_path_factory.mktemp("online")
     env, words = environment(service, home / "wandb"), [*SWEEP, f"runs={home / 'runs'}"]
     failed = train(env, *words, last=15, how="failed")
@@ -89,7 +89,7 @@ def test_the_run_says_where_it_belongs(online: tuple[Path, Any, str]) -> None:
 
 
 def without_empty(config: dict[str, Any]) -> dict[str, Any]:
-    """W&B drops mappings that hold nothing."""
+    """Remove empty mappings, as W&B does."""
     inner = {key: without_empty(value) if isinstance(value, dict) else value for key, value in config.items()}
     return {key: value for key, value in inner.items() if value != {}}
 
@@ -186,7 +186,7 @@ def test_syncing_an_offline_run_gives_what_online_logging_gives(online: tuple[Pa
             done = python(MIRROR, folder, mode, 0, env=environment(service, tmp_path / mode))
             assert done.returncode == 0, done.stderr
         [offline] = (folder / "wandb").glob("offline-run-*")
-        for _ in range(2):  # the second time changes nothing
+        for _ in range(2):  # the second sync changes nothing
             command = [Path(sys.executable).with_name("wandb"), "sync", "--include-synced", offline]
             env = environment(later, tmp_path / "offline")
             synced = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
@@ -227,7 +227,7 @@ def test_what_a_kill_kept_from_an_online_run_is_told_when_it_continues(
         env = environment(service, tmp_path)
         assert python(MIRROR, folder, "online", "killed", env=env).returncode == -9
         [run] = service.runs.values()
-        assert len(run.history) < 15  # wandb-core had not sent all yet
+        assert len(run.history) < 15  # wandb-core had not sent everything yet
         done = python(MIRROR, folder, "online", 0, env=env)
         assert done.returncode == 0, done.stderr
         assert [line["_step"] for line in measurements(run.history)] == list(range(1, 31))

@@ -1,8 +1,8 @@
-"""A W&B service on loopback, for the real wandb-core to talk to: what it is told, it keeps and shows to the tests.
+"""A W&B service on loopback for the real wandb-core: it stores what it receives and shows it to the tests.
 
-It answers the GraphQL operations that wandb-core and wandb-workspaces send, the stream of a run's history, and the
-uploads of files, each with the shape that the client expects. By the protocol, history lines are kept by their offset
-in the stream; a line that is sent again under the same offset replaces itself.
+It answers the GraphQL operations that wandb-core and wandb-workspaces send, the stream of a run's history, and file
+uploads, each in the format that the client expects. As the protocol specifies, history lines are stored by their offset
+in the stream; a line that is sent again with the same offset replaces the earlier one.
 """
 
 import base64
@@ -21,21 +21,21 @@ ENTITY = "researcher"
 
 @dataclass
 class StoredRun:
-    """What the service knows of one run."""
+    """The service's data about one run."""
 
     name: str
     project: str
     fields: dict[str, Any] = field(default_factory=dict)
-    """Variables of UpsertBucket: displayName, groupName, jobType, tags, commit, …; the last that was not null."""
+    """Variables of UpsertBucket: displayName, groupName, jobType, tags, commit, …; the last non-null value of each."""
     streams: dict[str, dict[int, str]] = field(default_factory=dict)
-    """Lines of each stream file by offset."""
+    """Lines of each stream file, by offset."""
     files: dict[str, bytes] = field(default_factory=dict)
     exit_code: int | None = None
     complete: bool = False
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """Lines of the history, in the order of their offsets."""
+        """The history lines, in order of offset."""
         lines = self.streams.get("wandb-history.jsonl", {})
         return [json.loads(lines[offset]) for offset in sorted(lines)]
 
@@ -47,7 +47,7 @@ class StoredRun:
 
     @property
     def config(self) -> dict[str, Any]:
-        """Values of the configuration, without W&B's own entry."""
+        """The configuration values, without W&B's own entry."""
         stored = json.loads(self.fields.get("config") or "{}")
         return {key: entry["value"] for key, entry in stored.items() if key != "_wandb"}
 
@@ -59,19 +59,19 @@ class Service:
     runs: dict[str, StoredRun] = field(default_factory=dict)
     operations: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
-    """Operations that the service had no answer to."""
+    """Operations that the service could not answer."""
     views: list[dict[str, Any]] = field(default_factory=list)
     """Variables of UpsertView: reports and workspaces."""
     artifacts: dict[str, dict[str, Any]] = field(default_factory=dict)
     uploads: dict[str, bytes] = field(default_factory=dict)
     authorizations: set[str] = field(default_factory=set)
     refuse: int | None = None
-    """HTTP status that every request gets, to play an outage."""
+    """HTTP status returned for every request, to simulate an outage."""
     url: str = ""
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def answer(self, operation: str, query: str, variables: dict[str, Any]) -> dict[str, Any] | None:
-        """Data of a GraphQL response; None for an operation without an answer."""
+        """Return the data of a GraphQL response; None for an unknown operation."""
         with self.lock:
             self.operations.append(operation)
             method = getattr(self, f"_{operation[:1].lower()}{operation[1:]}", None)
@@ -145,7 +145,7 @@ class Service:
             "config": run.fields.get("config") or "{}",
             "sweepName": None,
             "project": project,
-            "historyLineCount": None,  # a number for a fork only
+            "historyLineCount": None,  # a number only for a fork
         }
         return {"upsertBucket": {"bucket": bucket, "inserted": inserted}}
 
@@ -214,7 +214,7 @@ class Service:
     # Streams and files ----------------------------------------------------------------------------------------------
 
     def stream(self, run: str, body: dict[str, Any]) -> dict[str, Any]:
-        """A POST to a run's file_stream."""
+        """Handle a POST to a run's file_stream."""
         with self.lock:
             stored = self.runs[run]
             for name, part in (body.get("files") or {}).items():
@@ -228,7 +228,7 @@ class Service:
             return {"limits": {}}
 
     def put(self, path: str, content: bytes) -> None:
-        """An upload: `RUN/NAME` of a run's file, or something of an artifact."""
+        """Store an upload: a run's file as `RUN/NAME`, or part of an artifact."""
         with self.lock:
             run, _, name = path.partition("/")
             if run in self.runs:
@@ -296,7 +296,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serve() -> Iterator[Service]:
-    """A service on a free port of 127.0.0.1, for the time of the block."""
+    """Run a service on a free port of 127.0.0.1 for the duration of the block."""
     service = Service()
     handler = type("Handler", (_Handler,), {"service": service})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)

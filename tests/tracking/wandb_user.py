@@ -1,4 +1,4 @@
-"""Processes of a user who is logged in at the service on loopback."""
+"""Processes of a user who is logged in to the service on loopback."""
 
 import base64
 import os
@@ -11,11 +11,11 @@ from wandb_service import Service
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "0123456789abcdef" * 2 + "badc0ffe"
-"""An API key in W&B's form, which must turn up nowhere."""
+"""An API key in W&B's format, which must not appear anywhere."""
 
 
 def environment(service: Service, home: Path, **changes: str) -> dict[str, str]:
-    """Variables of a user who is logged in at `service`, and whose W&B keeps its own files below `home`."""
+    """Return the environment of a user who is logged in to `service` and whose W&B keeps its own files below `home`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
     folders = {f"WANDB_{name}_DIR": str(home / name.lower()) for name in ("CONFIG", "CACHE", "DATA")}
     account = {"WANDB_BASE_URL": service.url, "WANDB_API_KEY": KEY, "NETRC": str(home / "netrc")}
@@ -25,13 +25,13 @@ def environment(service: Service, home: Path, **changes: str) -> dict[str, str]:
 
 
 def python(code: str, *arguments: Any, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run `code` to its end, whatever that is."""
+    """Run `code`, whatever its exit status."""
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
 
 
 def no_key_below(*folders: Path) -> None:
-    """No file below these folders, hidden or not, holds the key, plain or as HTTP sends it."""
+    """Assert that no file below these folders, hidden or not, contains the key, plain or in HTTP encoding."""
     forms = [KEY.encode(), base64.b64encode(f"api:{KEY}".encode())]
     files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     assert files

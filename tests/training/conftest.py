@@ -1,4 +1,4 @@
-"""Whole runs that take a second or two: a corpus of a few hundred short pairs and a network of width 16."""
+"""Complete runs that take a second or two: a corpus of a few hundred short pairs and a network of width 16."""
 
 import random
 from collections.abc import Callable
@@ -16,7 +16,7 @@ SIZES = {"train": 203, "valid": 21, "test": 11}
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with train, valid and test text; the target says the source's words backwards."""
+    """A folder with train, valid and test text; the target reverses the source's words."""
     folder, rng = tmp_path_factory.mktemp("corpus"), random.Random(5)
     for name, size in SIZES.items():
         lines = [[f"w{rng.randrange(40)}" for _ in range(rng.randint(3, 9))] for _ in range(size)]
@@ -27,7 +27,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def overrides(corpus: Path) -> Callable[..., list[str]]:
-    """Make the command line of a tiny run of 12 updates, of which seven make an epoch, changed by further words."""
+    """Make the command line of a tiny run of 12 updates, seven per epoch, with further overrides."""
 
     def make(runs: Path, *changes: str) -> list[str]:
         base = [
@@ -67,7 +67,7 @@ def small(overrides: Callable[..., list[str]], tmp_path: Path) -> Callable[..., 
 
 @pytest.fixture
 def made(tmp_path: Path) -> Callable[[TranslationConfig, str], RunFolder]:
-    """Make a run's folder with its configuration frozen in it."""
+    """Make a run's folder with its frozen configuration."""
 
     def make(config: TranslationConfig, name: str) -> RunFolder:
         return RunFolder(tmp_path / "runs" / "single" / name / "seed1").create(to_dict(config))
@@ -77,7 +77,7 @@ def made(tmp_path: Path) -> Callable[[TranslationConfig, str], RunFolder]:
 
 @pytest.fixture
 def stopped_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Any]:
-    """Make an Interrupt that behaves as if SIGTERM came during the update after `step` updates."""
+    """Make an Interrupt that behaves as if SIGTERM arrived during the update after `step` updates."""
     import signal
 
     from variations.training.interrupt import Interrupt
@@ -99,7 +99,7 @@ def stopped_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Any]:
 
 @pytest.fixture
 def same_run() -> Callable[[RunFolder, RunFolder], None]:
-    """Assert that two runs are one, bit for bit: all that a checkpoint holds, weights kept beside it, and metrics."""
+    """Assert that two runs are bit-identical: all contents of a checkpoint, the weights next to it, and metrics."""
     import torch
 
     from variations.training import checkpoints
@@ -123,14 +123,14 @@ def same_run() -> Callable[[RunFolder, RunFolder], None]:
         loaded = checkpoints.load(path)
         if "loops" in loaded:
             assert loaded["variations"]["budget"].pop("seconds") > 0
-            loaded.pop("loops")  # Lightning's counters, some of which tell how often it was started
+            loaded.pop("loops")  # Lightning's counters; some depend on the number of starts
         return loaded
 
     def metrics(folder: RunFolder) -> list[dict[str, Any]]:
         return [{key: value for key, value in line.items() if key != "seconds"} for line in folder.read_metrics()]
 
     def names(folder: RunFolder) -> list[str]:
-        """The last full checkpoint (an interruption makes one more than the other run has), and all weights."""
+        """Return the last full checkpoint (an interrupted run has one more than the other) and all weights."""
         kept = [*checkpoints.full(folder.checkpoints)[-1:], *checkpoints.weights(folder.checkpoints)]
         return [path.name for _, path in [*kept, *checkpoints.best(folder.checkpoints)[-1:]]]
 

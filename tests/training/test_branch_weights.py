@@ -1,4 +1,4 @@
-"""κ and α through a real fit: on the simplex after every step, constant at the end."""
+"""κ and α during a real fit: on the simplex after every step, constant at the end."""
 
 import logging
 from types import SimpleNamespace
@@ -26,13 +26,13 @@ def batches():
 
 
 def step_of(config, kind=Step):
-    """Updates of a network over 20 sub-words."""
+    """Return the training step of a network with 20 sub-words."""
     data = SimpleNamespace(subwords=SimpleNamespace(size=20))
     return kind(config, TASK, TranslationExperiment(config, data))
 
 
 class Watch(pl.Callback):
-    """Copies of κ, α and all else after every update."""
+    """Copies κ, α and all other parameters after every update."""
 
     def __init__(self):
         self.branch, self.weights = [], []

@@ -1,4 +1,4 @@
-"""Lightning's own callbacks, loggers and Trainer arguments, named by a configuration."""
+"""Lightning's own callbacks, loggers and Trainer arguments, named in a configuration."""
 
 import csv
 from pathlib import Path
@@ -15,7 +15,7 @@ from variations.training.interrupt import Interrupt
 
 PATIENT = (
     "callbacks=early_stopping",
-    "callbacks.early_stopping.min_delta=100",  # no validation improves by so much: only the first one counts
+    "callbacks.early_stopping.min_delta=100",  # no validation improves by this much: only the first one counts
     "callbacks.early_stopping.patience=2",
     "trainer.val_every=2",
 )

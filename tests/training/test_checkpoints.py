@@ -1,4 +1,4 @@
-"""Checkpoints: whole or absent, checked before they are used, and usable after a full disk."""
+"""Checkpoints: complete or absent, checked before use, and usable after a full disk."""
 
 import logging
 import os
@@ -113,7 +113,7 @@ def test_what_no_continuation_needs_is_deleted(tmp_path: Path) -> None:
     (tmp_path / ".step40.ckpt.123.tmp").write_bytes(b"half")
     (tmp_path / "step40.ckpt.sha256").write_text("0  step40.ckpt\n")
     checkpoints.prune(tmp_path, planned={25, 30, 35})
-    # Should step30 turn out to be damaged, the run goes back to step20, when the best weights were those of step 20.
+    # If step30 is damaged, the run falls back to step20, when the best weights were those of step 20.
     kept = ["best20.pt", "best25.pt", "step20.ckpt", "step30.ckpt", "weights25.pt", "weights30.pt"]
     assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".sha256") == kept
     assert sorted(path.name[:-7] for path in tmp_path.glob("*.sha256")) == kept
@@ -178,7 +178,7 @@ def test_the_moving_average_is_tested(small: Any, made: Any, monkeypatch: pytest
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 2 MB."""
+    """A 2 MB disk."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         pytest.skip("mounting a small tmpfs needs root on Linux")
     place = tmp_path / "disk"
@@ -202,7 +202,7 @@ def test_a_full_disk_stops_the_run_and_leaves_the_last_checkpoint_usable(
     def training_step(self: Step, batch: Any, batch_idx: int) -> Any:
         if self.global_step == 6:
             with ballast.open("wb", buffering=0) as file:
-                for size in (4096, 1):  # to the last byte
+                for size in (4096, 1):  # fill it to the last byte
                     try:
                         while file.write(b"0" * size):
                             pass
@@ -232,7 +232,7 @@ def test_a_full_disk_stops_the_run_and_leaves_the_last_checkpoint_usable(
 def test_the_status_names_the_step_of_the_newest_checkpoint(
     small: Any, made: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where no metrics are logged at that step, and a run that dies later cannot say so any more."""
+    """This also holds for a step without logged metrics: a run that dies later can no longer report it."""
     config = small("trainer.checkpoint_every=3", "trainer.log_every=100", "trainer.val_every=12")
     folder, original = made(config, "dies"), Step.training_step
 

@@ -1,4 +1,4 @@
-"""Two ranks (gloo, on the CPU): the same losses as one process, exact resume, and no rank that waits for ever."""
+"""Two ranks (gloo, on the CPU): the same losses as one process, exact resume, and no rank that waits forever."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def start(runs: Path, overrides: Callable[..., list[str]]) -> Start:
-    """Start the command line that trains on two ranks."""
+    """Start a command that trains on two ranks."""
 
     def make(name: str, *changes: str) -> "subprocess.Popen[str]":
         words = overrides(runs, *RECIPE, *TWO, f"name={name}", *changes)
@@ -47,7 +47,7 @@ def start(runs: Path, overrides: Callable[..., list[str]]) -> Start:
 
 @pytest.fixture(scope="module")
 def whole(start: Start, runs: Path) -> RunFolder:
-    """A run on two ranks that nothing disturbed; dropout is on."""
+    """An uninterrupted run on two ranks, with dropout."""
     process = start("whole")
     _, errors = process.communicate()
     assert process.returncode == 0, errors
@@ -56,14 +56,14 @@ def whole(start: Start, runs: Path) -> RunFolder:
 
 
 def wait_for_step(folder: RunFolder, step: int, process: "subprocess.Popen[str]") -> None:
-    """Wait until a run has written a line of metrics for `step`, and it still runs."""
+    """Wait until a run has written a metrics line for `step`; it must still be running."""
     while not any(line["step"] >= step for line in folder.read_metrics()):
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.02)
 
 
 def ranks(process: "subprocess.Popen[str]") -> list[int]:
-    """Process ids of the ranks, in order."""
+    """Return the process ids of the ranks, in order."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     return [int(pid) for pid in children if Path(f"/proc/{pid}/comm").read_text() != f"{forked.NAME}\n"]
 
@@ -83,8 +83,8 @@ def test_losses_are_those_of_one_process_with_the_same_global_batch(
     data = TranslationData(config)
     data.setup()
     batches = data.sampler.plan(0)
-    assert len(batches) % 2 == 1  # the last batch of an epoch is shared out among the ranks
-    assert len(batches[-1]) % 2 == 1  # and not evenly
+    assert len(batches) % 2 == 1  # the ranks share the last batch of an epoch
+    assert len(batches[-1]) % 2 == 1  # unevenly
     folder = RunFolder(runs / "single" / "one" / "seed1").create(to_dict(config))
     fit(config, folder, Interrupt())
     _, errors = process.communicate()
@@ -92,14 +92,14 @@ def test_losses_are_those_of_one_process_with_the_same_global_batch(
     one, two = folder.read_metrics(), RunFolder(runs / "single" / "two" / "seed1").read_metrics()
     assert [line["step"] for line in two] == list(range(1, STEPS + 1))
     for a, b in zip(one, two, strict=True):
-        for key in ("epoch", "source_tokens", "target_tokens"):  # FLOPs have a share that each batch costs anew
+        for key in ("epoch", "source_tokens", "target_tokens"):  # FLOPs include a fixed cost per batch
             assert a[key] == b[key]
         for key in {"train/loss", "train/nll", "dev/nll"} & a.keys():
             assert b[key] == pytest.approx(a[key], rel=1e-6)
 
 
 def test_parameters_may_be_unused_where_the_strategy_is_named(start: Start, runs: Path, whole: RunFolder) -> None:
-    """The search for them changes nothing where there are none."""
+    """Searching for unused parameters changes nothing when there are none."""
     process = start("unused", "trainer.strategy=ddp_find_unused_parameters_true")
     _, errors = process.communicate()
     assert process.returncode == 0, errors
@@ -117,7 +117,7 @@ def test_a_signal_stops_all_ranks_and_the_continued_run_is_the_same(
     wait_for_step(folder, 5, process)
     pids = ranks(process)
     assert len(pids) == 2
-    os.kill(pids[1], signal.SIGTERM)  # one rank alone is told; all must stop at the same update
+    os.kill(pids[1], signal.SIGTERM)  # only one rank is signalled; all must stop at the same update
     _, errors = process.communicate(timeout=100)
     assert process.returncode == 143, errors
     assert folder.state() == "interrupted"
@@ -126,7 +126,7 @@ def test_a_signal_stops_all_ranks_and_the_continued_run_is_the_same(
 
     process = start("stopped")
     wait_for_step(folder, len(folder.read_metrics()) + 1, process)
-    process.send_signal(signal.SIGUSR2)  # the command passes signals on
+    process.send_signal(signal.SIGUSR2)  # the command forwards signals
     assert (process.communicate(timeout=100), process.returncode)[1] == 140
 
     process = start("stopped")
@@ -155,7 +155,7 @@ def test_a_rank_that_dies_ends_the_others_and_the_run_can_be_continued(
     process = start("killed")
     wait_for_step(folder, 15, process)
     pids = ranks(process)
-    process.kill()  # the command itself dies: its ranks must not stay behind
+    process.kill()  # the command itself dies: its ranks must end too
     process.communicate()
     deadline = time.monotonic() + 30
     while any(map(alive, pids)) and time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""The same run twice, and what result.json says of it."""
+"""The same run twice, and what result.json reports about it."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def test_the_same_result_twice(small: Any, same_run: Any) -> None:
         config = small(*CHANGES, f"name={name}")
         run.execute(config)
         folders.append(RunFolder(naming.run_folder(config)))
-        torch.manual_seed(len(folders))  # what ran before in this process makes no difference
+        torch.manual_seed(len(folders))  # earlier work in this process must not matter
     same_run(*folders)
     one, other = (folder.result() for folder in folders)
     assert one is not None and other is not None
@@ -30,7 +30,7 @@ def test_the_same_result_twice(small: Any, same_run: Any) -> None:
     assert hypotheses[0] == hypotheses[1]
 
 
-@pytest.mark.parametrize("requested", [True, False])  # in this order: a run leaves nothing behind for the next
+@pytest.mark.parametrize("requested", [True, False])  # in this order: a run must not affect the next one
 def test_the_result_says_what_was_deterministic(requested: bool, small: Any) -> None:
     config = small(f"deterministic={str(requested).lower()}")
     found = RunFolder(run.execute(config)).result()
@@ -38,7 +38,7 @@ def test_the_result_says_what_was_deterministic(requested: bool, small: Any) -> 
     told = found["deterministic"]
     assert (told["requested"], told["enforced_by_torch"]) == (requested, requested)
     assert told["seeded"] == ["python", "numpy", "torch", "loader workers", "data order", "dropout of each batch"]
-    assert told["kernels"] == "deterministic"  # torch's kernels on a CPU are
+    assert told["kernels"] == "deterministic"  # torch's CPU kernels are deterministic
     assert told["not_covered"] == ["seconds", "speed"]
     assert told["needs_the_same"] == [
         "machine",

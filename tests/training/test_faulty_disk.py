@@ -1,4 +1,4 @@
-"""A power cut at any moment, or a disk that refuses at the n-th write: the run, continued, is the undisturbed one."""
+"""A power cut at any moment, or a disk that fails at the n-th write: the resumed run equals the undisturbed one."""
 
 import errno
 import pickle
@@ -26,7 +26,7 @@ CHANGES = (
     "trainer.val_every=4",
 )
 NO_FURTHER = 98
-"""Exit code of a process with no such operation left."""
+"""Exit code of a process that ends before the failing operation."""
 
 
 def home(place: Path) -> RunFolder:
@@ -34,7 +34,7 @@ def home(place: Path) -> RunFolder:
 
 
 def start(config: RunConfig, place: Path) -> None:
-    """As the command does."""
+    """Start or resume the run as the command does."""
     folder = home(place).create(to_dict(config))
     if not folder.finished():
         run.run(folder.path)
@@ -44,8 +44,8 @@ def start(config: RunConfig, place: Path) -> None:
 def undisturbed(
     overrides: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[RunConfig, dict[str, Any], list[faulty_disk.Event], Path]:
-    """A run of twelve updates, what it leaves, and all that reached the disk."""
-    import variations.training.outcome  # noqa: F401 - once, not in every process
+    """A run of twelve updates, its results, and everything that reached the disk."""
+    import variations.training.outcome  # noqa: F401 - import once, not in every process
     from variations.configuration.compose import compose_run
 
     place = tmp_path_factory.mktemp("undisturbed")
@@ -63,7 +63,7 @@ def undisturbed(
 
 
 def differences(config: RunConfig, place: Path, expected: dict[str, Any]) -> list[str]:
-    """Continue a run, and say how it differs in the end, and what lies about that nobody will take away."""
+    """Resume a run; return how its results differ, and the leftover files that nothing will remove."""
     log, folder = place / "log", home(place)
     nothing_to_do = folder.exists() and folder.finished()
     if code := forked(lambda: start(config, place), log):
@@ -74,7 +74,7 @@ def differences(config: RunConfig, place: Path, expected: dict[str, Any]) -> lis
 
 
 def faults_after_power_cuts(undisturbed: Any, place: Path, points: int) -> list[str]:
-    """What is wrong after a continuation from each of `points` moments at which the power fails."""
+    """Return the faults found after resuming from power cuts at `points` moments."""
     config, expected, events, root = undisturbed
     assert {event.kind for event in events} >= {"write", "flush", "added", "gone"}
     rng, wrong = random.Random(1), []
@@ -98,7 +98,7 @@ def test_after_a_power_cut_at_any_of_200_moments(undisturbed: Any, tmp_path: Pat
 
 
 def faults_after_refusals(undisturbed: Any, place: Path, error: int, every: int, first: int) -> list[str]:
-    """What is wrong when the disk refuses from each `every`-th operation on, and after the run is continued."""
+    """Return the faults found when the disk fails from each `every`-th operation on, and after resuming the run."""
     config, expected, _, _ = undisturbed
     at, wrong = first, list[str]()
     while True:
@@ -111,7 +111,7 @@ def faults_after_refusals(undisturbed: Any, place: Path, error: int, every: int,
                 start(config, disk)
             if len(done) < at:
                 raise SystemExit(NO_FURTHER)
-            assert home(disk).finished(), "nobody noticed"  # all but the lease's end was written, which costs nothing
+            assert home(disk).finished(), "nobody noticed"  # only the lease's end was not written, which is harmless
 
         code, where = forked(refused, log), f"{errno.errorcode[error]} from operation {at} on"
         if code == NO_FURTHER:

@@ -1,4 +1,4 @@
-"""A run goes on only with the inputs that it was begun with, and its vocabulary is the one that it was trained with."""
+"""A run resumes only with the inputs that it was started with, and uses the vocabulary that it was trained with."""
 
 import shutil
 from pathlib import Path
@@ -17,26 +17,26 @@ from variations.training.weights import load_network
 
 @pytest.fixture
 def text(corpus: Path, tmp_path: Path) -> Path:
-    """A corpus that a test may change."""
+    """A corpus that a test may modify."""
     return Path(shutil.copytree(corpus, tmp_path / "text"))
 
 
 def replace_word(path: Path) -> None:
-    """One edited line: as many lines and about as many words as before, but another vocabulary."""
+    """Edit one line: the same number of lines and about as many words as before, but another vocabulary."""
     lines = path.read_text().splitlines(keepends=True)
     lines[3] = "ananas ananas ananas banana banana\n"
     path.write_text("".join(lines))
 
 
 def contents(folder: RunFolder) -> dict[str, bytes]:
-    """Everything in a run's folder but its lease, which tells who was there."""
+    """Return everything in a run's folder except its lease, which records the processes that used it."""
     files = (path for path in folder.path.rglob("*") if path.is_file() and not path.name.startswith("lease-"))
     return {str(path.relative_to(folder.path)): path.read_bytes() for path in files}
 
 
 @pytest.fixture
 def stopped(small: Any, text: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[RunConfig, RunFolder]:
-    """A run that was stopped after its sixth update."""
+    """A run stopped after its sixth update."""
     config = small(f"data.root={text}", "trainer.val_every=2")
     step = Step.training_step
 
@@ -110,7 +110,7 @@ def test_a_run_that_remembers_nothing_goes_on(stopped: tuple[RunConfig, RunFolde
 
 
 def test_another_vocabulary_than_the_runs_own_is_refused(stopped: tuple[RunConfig, RunFolder], text: Path) -> None:
-    """As after an edit that nobody remembers: the ids of the new text mean other pieces."""
+    """As after a forgotten edit: the ids of the new text mean other pieces."""
     config, folder = stopped
     for name in ("inputs.json", "data_card.json"):
         (folder.path / name).unlink()

@@ -1,4 +1,4 @@
-"""Signals: the update in progress is finished and saved, and the exit code says which signal it was."""
+"""Signals: the update in progress is finished and saved, and the exit code identifies the signal."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ TRAIN = Path(__file__).parents[2] / "src" / "train.py"
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    """Whatever a test does, the handlers of this process are as before."""
+    """Check that a test leaves this process's signal handlers unchanged."""
     before = {number: signal.getsignal(number) for number in CODES}
     yield
     after = {number: signal.getsignal(number) for number in CODES}
@@ -37,7 +37,7 @@ def handlers() -> Iterator[None]:
 
 @pytest.fixture
 def signalled(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Send this process signals during the update after `step` updates."""
+    """Send signals to this process during the update after `step` updates."""
 
     def make(step: int, *numbers: signal.Signals) -> None:
         original = Step.training_step
@@ -136,7 +136,7 @@ def test_the_command_line_ends_with_the_signals_code_and_continues(
     words = overrides(tmp_path / "runs", "trainer.max_steps=400", "trainer.val_every=200", "data.workers=1")
     command = [sys.executable, str(TRAIN), *words]
     folder = RunFolder(tmp_path / "runs" / "single" / "tiny" / "seed1")
-    # Ctrl-C on a terminal reaches the loader's process as well: here the whole process group.
+    # Ctrl-C on a terminal also reaches the loader's process, so signal the whole process group.
     for number, minimum in ((signal.SIGINT, 3), (signal.SIGTERM, 10)):
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
         while not any(line["step"] >= minimum for line in folder.read_metrics()):
@@ -156,7 +156,7 @@ def test_the_same_signal_again_does_not_break_off_what_the_first_has_begun() -> 
     with Interrupt() as interrupt:
         with pytest.raises(Interrupted) as stopped:
             os.kill(os.getpid(), signal.SIGUSR2)
-        os.kill(os.getpid(), signal.SIGUSR2)  # Slurm sends it to a run and to its supervisor, which passes it on
+        os.kill(os.getpid(), signal.SIGUSR2)  # Slurm sends it to a run and to its supervisor, which forwards it
         os.kill(os.getpid(), signal.SIGTERM)
         assert interrupt.received == signal.SIGUSR2
     assert stopped.value.exit_code == ExitCode.PREEMPTED

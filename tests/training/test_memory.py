@@ -1,4 +1,4 @@
-"""Out of memory: the update is the same, made of smaller pieces, and counted; or the run fails with advice."""
+"""Out of memory: the same update is made in smaller pieces and counted, or the run fails with advice."""
 
 import logging
 from typing import Any
@@ -25,7 +25,7 @@ ERRORS = [
 
 
 class _FailsBackward(torch.autograd.Function):
-    """The identity, whose gradient finds no memory."""
+    """The identity, with a backward pass that runs out of memory."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -37,7 +37,7 @@ class _FailsBackward(torch.autograd.Function):
 
 
 def limit(monkeypatch: pytest.MonkeyPatch, rows: int, error: Exception | None) -> None:
-    """A network that finds no memory for more than `rows` pairs: at once with `error`, else in its backward pass."""
+    """Make the network run out of memory above `rows` pairs: at once with `error`, otherwise in the backward pass."""
     encode = Transformer.encode
 
     def limited(self: Transformer, source: Tensor, *more: Any) -> Any:
@@ -45,7 +45,7 @@ def limit(monkeypatch: pytest.MonkeyPatch, rows: int, error: Exception | None) -
         if source.size(0) > rows and self.training:
             if error is not None:
                 raise error
-            # The decoder's gradients are there by now, the encoder's are not.
+            # At this point the decoder has its gradients, the encoder does not.
             return _FailsBackward.apply(memory_), mask
         return memory_, mask
 
@@ -56,7 +56,7 @@ def limit(monkeypatch: pytest.MonkeyPatch, rows: int, error: Exception | None) -
 def test_the_update_is_the_same_and_counted(
     error: Exception | None, small: Any, made: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
-    # In float64, so that another order of sums is all but the same sum.
+    # In float64, so that the order of summation makes almost no difference.
     config = small("model.dropout=0", "trainer.precision=64-true", "trainer.max_steps=4")
     plain = fit(config, made(config, "plain"), Interrupt())
     limit(monkeypatch, 12, error)

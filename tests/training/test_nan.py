@@ -1,4 +1,4 @@
-"""A loss or gradient that is not finite: the run fails and names step and batch, or skips the update and counts it."""
+"""A non-finite loss or gradient: the run fails and names step and batch, or skips the update and counts it."""
 
 import logging
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from variations.training.step import Step
 
 @pytest.fixture
 def spoilt(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[list[int]]]:
-    """Multiply the loss of the updates after `steps` updates by `factor`; returns the pairs of those batches."""
+    """Multiply the loss of the updates after `steps` updates by `factor`; return the pairs of those batches."""
 
     def make(factor: float, *steps: int) -> list[list[int]]:
         original, rows = Step.forward_backward, []
@@ -47,7 +47,7 @@ def test_the_run_fails_and_names_step_and_batch(factor: float, small: Any, made:
     folder, rows = made(small(), "run"), spoilt(factor, 8)
     with pytest.raises(RunFailedError) as failure:
         fit(small(), folder, Interrupt())
-    # Epochs have seven batches: the ninth update is on the second batch of the second epoch.
+    # Epochs have seven batches: the ninth update uses the second batch of the second epoch.
     pairs = ", ".join(map(str, rows[0][:5]))
     assert str(failure.value).startswith(
         f"The loss is not finite at step 9 (epoch 1, batch 1, with the training items {pairs}, …). Lower recipe.lr"
@@ -124,7 +124,7 @@ def test_skips_are_counted_through_a_resume(small: Any, made: Any, spoilt: Any, 
 def test_on_a_gpu_the_first_bad_update_is_named_before_anything_is_saved(
     small: Any, made: Any, spoilt: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A GPU's losses are looked at only where the run waits for it anyway; the same code, as if this were one.
+    # On a GPU, losses are checked only where the run waits for it anyway; run the same code here as if on a GPU.
     start = Step.on_fit_start
 
     def on_fit_start(self: Step) -> None:
@@ -148,4 +148,4 @@ def test_put_off_looks_find_the_first_of_several() -> None:
         assert not guard.skips(seen, 0)
     with pytest.raises(RunFailedError, match=r"at step 2 \(epoch 0, batch 1, with the training items 0, 1, 2, 3, 4, …"):
         guard.settle()
-    guard.settle()  # what has been looked at is not looked at again
+    guard.settle()  # checked losses are not checked again

@@ -1,8 +1,8 @@
-"""An update on a GPU never waits for it: nobody reads a number, or a shape that depends on one, from the device.
+"""An update on a GPU never waits for it: no number, and no shape that depends on one, is read from the device.
 
-Whole updates run on torch's fake tensors, which have shapes and a device but no contents: whoever asks for contents
-gets an exception. Copies between host and device that would wait are told by `Watch`. Where there is no GPU the device
-is invented, which changes torch for good, so this file then runs again in a process of its own.
+Whole updates run on torch's fake tensors, which have shapes and a device but no contents: reading contents raises an
+exception. `Watch` detects copies between host and device that would wait. Without a GPU, the device is invented; this
+changes torch permanently, so this file then runs again in a separate process.
 """
 
 import os
@@ -29,7 +29,7 @@ FLASH = "aten._flash_attention_forward.default"
 GPU = "cuda" if torch.cuda.is_available() else "invented"
 INVENT = "VARIATIONS_TEST_INVENTS_A_GPU"
 CAST = ("linear", "matmul", "mm", "bmm", "addmm", "baddbmm")
-"""What autocast computes in bfloat16, as far as it matters here."""
+"""Operators that autocast computes in bfloat16, as far as relevant here."""
 
 
 @pytest.mark.slow
@@ -42,7 +42,7 @@ def test_on_an_invented_gpu():
 
 
 class Module:
-    """What torch asks of a device's module."""
+    """The functions that torch requires of a device's module."""
 
     is_available = is_initialized = staticmethod(lambda: True)
     _is_in_bad_fork = staticmethod(lambda: False)
@@ -80,13 +80,13 @@ def device():
 
 
 class Fake(FakeTensorMode):
-    """Never asks the device itself for anything."""
+    """Never queries the device itself."""
 
     avoid_device_init = True
 
 
 class Watch(TorchDispatchMode):
-    """Notes every operator; raises at a copy that the host would wait for."""
+    """Records every operator; raises at a copy that the host would wait for."""
 
     def __init__(self):
         super().__init__()
@@ -104,8 +104,8 @@ class Watch(TorchDispatchMode):
 
 @pytest.fixture
 def gpu(device, monkeypatch):
-    """Fake tensors on a GPU; both kernels that are tried out before they are used have passed or failed."""
-    monkeypatch.setattr(FusedGPU, "works", lambda *given: False)  # torch's products, as Triton takes no fake tensors
+    """Fake tensors on a GPU; the trial runs of both kernels are replaced by fixed results."""
+    monkeypatch.setattr(FusedGPU, "works", lambda *given: False)  # torch's products: Triton accepts no fake tensors
     monkeypatch.setattr(varlen, "packs", lambda config, device, kernels: varlen.why_padded(config, "cuda") is None)
     with Fake(), torch.device(GPU):
         yield
@@ -132,7 +132,7 @@ def autocast(config):
 
 
 def updates(config):
-    """Two of them, as Lightning takes them."""
+    """Make two updates as Lightning does; return the training step and the operators seen."""
     data = SimpleNamespace(subwords=SimpleNamespace(size=50))
     task = Step(config, TASK, TranslationExperiment(config, data, "cuda"))
     task._device = torch.device(GPU)

@@ -1,4 +1,4 @@
-"""Runs without padding, on a CPU by torch's kernels: the run of padded batches in other words."""
+"""Runs without padding, on a CPU with torch's kernels, are equivalent to runs with padded batches."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ def test_memory_that_runs_out_splits_batches_without_padding_too(small: Any, mad
 
 
 def test_one_program_serves_every_batch(small: Any) -> None:
-    """torch.compile's first one knows the shapes by heart, its second one none of them."""
+    """torch.compile's first program is specialised to the shapes, its second is valid for all shapes."""
     config = small("model=weighted", "branch.impl=naive", *EXACT[1:])
     data, programs = TranslationData(config), CompileCounter()
     data.setup()
@@ -90,7 +90,7 @@ def test_one_program_serves_every_batch(small: Any) -> None:
 
 
 def test_the_kernel_that_has_not_run_can_be_compiled() -> None:
-    """On tensors without contents: shapes and arguments fit, and one program takes all lengths."""
+    """On tensors without contents: shapes and arguments match, and one program handles all lengths."""
     programs = CompileCounter()
 
     def attend(q: torch.Tensor, k: torch.Tensor, packed: Packed) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""`profile=auto` and `profile=reference` train the same model; what was chosen is told and kept."""
+"""`profile=auto` and `profile=reference` train the same model; the choice is reported and stored."""
 
 import json
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def losses(folder: RunFolder) -> list[float]:
 @pytest.mark.parametrize("kind", ["transformer", "weighted"])
 @pytest.mark.parametrize(("precision", "tolerance"), [("32-true", 1e-4), ("bf16-mixed", 5e-3)])
 def test_both_profiles_give_the_same_losses(kind: str, precision: str, tolerance: float, small: Any) -> None:
-    """Relative, in each of twelve updates; rounding grows with them."""
+    """Relative, in each of twelve updates; rounding errors grow with the updates."""
     found = {}
     for profile in ("reference", "auto"):
         changes = (*STILL, f"model={kind}", f"trainer.precision={precision}", f"profile={profile}", f"name={profile}")

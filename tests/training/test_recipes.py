@@ -1,4 +1,4 @@
-"""Recipes: what each resolves to, pinned; κ and α constant at the end; the weights that are tested."""
+"""Recipes: the pinned settings of each; κ and α constant at the end; the weights that are tested."""
 
 from typing import Any
 
@@ -110,7 +110,7 @@ def test_resolved_values(recipe: str, size: str, model: str) -> None:
         ("vaswani2017", "base", [94_000, 95_500, 97_000, 98_500, 100_000]),
         ("vaswani2017", "big", list(range(288_600, 300_001, 600))),
         ("ahmed2017", "base", []),
-        ("multi30k", "multi30k", list(range(6920, 8001, 120))),  # 1.5 % of the steps apart
+        ("multi30k", "multi30k", list(range(6920, 8001, 120))),  # spaced by 1.5 % of the steps
     ],
 )
 def test_checkpoints_that_are_averaged(recipe: str, size: str, steps: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""Exact resume: a run that was stopped and continued is, bit for bit, the run that was not."""
+"""Exact resume: a stopped and resumed run is bit-identical to an uninterrupted one."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,7 +35,7 @@ CASES = {
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What the network is shown: epoch, pairs, and the state of the random numbers."""
+    """Record the network's inputs: epoch, pairs and random state."""
     import torch
 
     batches: list[Any] = []
@@ -208,7 +208,7 @@ def test_a_finished_run_whose_result_is_lost_is_tested_again(
 
 
 def test_a_run_that_another_process_has_finished_meanwhile_is_left_alone(small: Any) -> None:
-    """As after waiting for its lease: the other one has tested it."""
+    """As after waiting for its lease: the other process has already tested it."""
     from variations.commands import run
     from variations.store.ledger import RunFolder
 

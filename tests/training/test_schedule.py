@@ -1,4 +1,4 @@
-"""Learning rates and the paper's cost against numbers computed outside the project."""
+"""Learning rates and the paper's cost, compared with numbers computed outside the project."""
 
 import pytest
 import torch

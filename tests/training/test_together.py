@@ -1,4 +1,4 @@
-"""bf16-mixed, torch.compile of the inner network, accumulation and clipping, all at once."""
+"""bf16-mixed, torch.compile of the inner network, accumulation and clipping, all combined."""
 
 import shutil
 from typing import Any
@@ -22,12 +22,12 @@ ALL = (
 
 
 def compiler() -> str | None:
-    """Why torch.compile cannot work here, if so."""
+    """Return why torch.compile cannot work here, or None."""
     if not any(shutil.which(name) for name in ("g++", "c++", "clang++")):
         return "there is no C++ compiler"
     try:
         torch.compile(lambda x: x * 2 + 1)(torch.ones(3))
-    except Exception as error:  # noqa: BLE001 - whatever keeps the compiler from working
+    except Exception as error:  # noqa: BLE001 - whatever prevents the compiler from working
         return f"torch.compile does not work here: {type(error).__name__}"
     return None
 
@@ -49,5 +49,5 @@ def test_they_work_together_and_the_loss_falls(model: str, small: Any, made: Any
         assert lines[-1]["dev/nll"] < lines[7]["dev/nll"]
         assert losses[name][-1] < losses[name][0] - 0.5
     assert trained.step.model._compiled_call_impl is not None
-    # Kernels that are put together differently round differently, in bfloat16 by 1/256.
+    # Differently composed kernels round differently, in bfloat16 by 1/256.
     assert losses["compiled"][:8] == pytest.approx(losses["plain"][:8], rel=0.02)

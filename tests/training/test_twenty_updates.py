@@ -1,7 +1,7 @@
-"""Twenty updates in double precision are those of a Transformer written in plain torch, to the ninth decimal.
+"""Twenty updates in double precision match those of a Transformer written in plain torch, to the ninth decimal.
 
-Schedule, label smoothing, accumulation over two micro-batches, Adam and its order of events: everything between a batch
-and the new weights.
+This covers schedule, label smoothing, accumulation over two micro-batches, Adam and its order of operations: everything
+between a batch and the new weights.
 """
 
 import math
@@ -30,7 +30,7 @@ WORDS = (
 
 
 class Plain(nn.Module):
-    """Vaswani et al. 2017 by torch's own layers: shared embeddings, sinusoids, post-norm, no dropout."""
+    """Vaswani et al. 2017 with torch's own layers: shared embeddings, sinusoids, post-norm, no dropout."""
 
     def __init__(self, vocabulary: int, d_model: int, d_ff: int, h: int, layers: int) -> None:
         super().__init__()
@@ -44,11 +44,11 @@ class Plain(nn.Module):
         place = torch.arange(ids.shape[1], dtype=torch.float64)[:, None]
         rate = torch.exp(torch.arange(0, self.d_model, 2, dtype=torch.float64) * (-math.log(10_000.0) / self.d_model))
         sinusoid = torch.stack((torch.sin(place * rate), torch.cos(place * rate)), dim=-1).flatten(1)  # (T, d)
-        sinusoid = sinusoid.float()  # a table of float32, also where all else is double
+        sinusoid = sinusoid.float()  # a float32 table, even where everything else is double
         return self.embedding(ids) * ids.ne(PAD)[..., None] * math.sqrt(self.d_model) + sinusoid
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        shifted = functional.pad(target[:, :-1], (1, 0), value=PAD)  # the decoder starts from a vector of zeros
+        shifted = functional.pad(target[:, :-1], (1, 0), value=PAD)  # the decoder starts with a zero vector
         x, memory, padding = self.embed(shifted), self.embed(source), source.eq(PAD)
         for layer in self.encoder:
             memory = layer(memory, src_key_padding_mask=padding)
@@ -59,7 +59,7 @@ class Plain(nn.Module):
 
 
 def copied(ours: Any) -> Plain:
-    """A plain model with the weights of ours."""
+    """Return a plain model with the weights of our model."""
     m = ours.config
     plain = Plain(ours.vocabulary, m.d_model, m.d_ff, m.h, m.N).double()
     with torch.no_grad():
@@ -71,7 +71,7 @@ def copied(ours: Any) -> Plain:
 
 
 def counterparts(theirs: Any, ours: Any) -> Iterator[tuple[list[Tensor], Tensor]]:
-    """Parameters of a layer of ours, and that of torch's layer which is their concatenation."""
+    """Yield parameters of our layer, with the parameter of torch's layer that concatenates them."""
     heads = [(ours.self_heads, ours.self_output, theirs.self_attn)]
     norms = [theirs.norm1, theirs.norm2]
     if hasattr(ours, "cross_heads"):

@@ -1,4 +1,4 @@
-"""The files of claims, as shipped and with faults."""
+"""The claim files, as shipped and with faults."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Verdicts from invented runs whose right verdict is known."""
+"""Verdicts from made-up runs whose correct verdict is known."""
 
 import random
 from collections.abc import Callable
@@ -21,7 +21,7 @@ Put = Callable[..., None]
 
 @pytest.fixture
 def put(make_run: Any) -> Put:
-    """Three seeds of a row in which about `share` of the sentences have an error."""
+    """Store three seeds of a row with errors in about `share` of the sentences."""
 
     def row(name: str, share: float, *, seeds: int = 3, metrics: Any = FLAT, sweep: str = SWEEP, **more: Any) -> None:
         for seed in range(1, seeds + 1):
@@ -93,7 +93,7 @@ def test_of_a_loss_the_lower_one_is_better(put: Put, outcome: Callable[..., Outc
 
 
 def curve(scale: float) -> list[dict[str, Any]]:
-    """A dev loss that reaches 0.5 after `scale` · 800 steps and stays."""
+    """A dev loss that reaches 0.5 after `scale` · 800 steps and stays there."""
     points = ((200, 2.5), (400, 1.5), (800, 0.5), (1000, 0.5))
     return [{"step": scale * step, "flops": 2 * scale * step, "dev/nll": loss} for step, loss in points]
 
@@ -115,7 +115,7 @@ def test_a_row_that_never_gets_there_saves_nothing(put: Put, outcome: Callable[.
     put("weighted", 0.1, metrics=[{"step": step, "dev/nll": 1.0} for step in (400, 480)])
     found = outcome(row="weighted", base="transformer", expect="sooner", margin=0.15)
     assert found.finding is not None
-    assert found.finding.effect == pytest.approx(0.4)  # at most, for it stopped there
+    assert found.finding.effect == pytest.approx(0.4)  # an upper bound: training stopped there
     assert found.bearing == "open"
     assert found.note == "3 of 3 seeds never reach a dev loss of 0.500"
 
@@ -129,7 +129,7 @@ def test_the_order_of_rows(put: Put, store: Path) -> None:
     found = Evidence(store).outcome(test, TOY)
     assert found is not None
     assert found.finding is not None
-    assert found.finding.effect == pytest.approx(1.0)  # the published order of these rows is that of `losses`
+    assert found.finding.effect == pytest.approx(1.0)  # `losses` has the published order of these rows
     assert (found.bearing, found.note) == ("supports", "5 rows")
     put("C_N2", 0.1, sweep=sweep, loss={"dev_nll": 0.1}, stopped="callback")
     found = Evidence(store).outcome(test, TOY)
@@ -163,7 +163,7 @@ def test_all_shipped_claims_are_judged_without_any_run(store: Path) -> None:
 
 @pytest.mark.parametrize("any_one", [True, False])
 def test_comparisons_without_runs_are_open_where_the_claim_has_others(any_one: bool, put: Put, store: Path) -> None:
-    """One of three comparisons contradicts, and two have no runs: neither a half nor all of them."""
+    """One of three comparisons contradicts, neither half nor all of them; two have no runs."""
     put("weighted", 0.1)
     put("softmax", 0.9)
     rows = ("softmax", "M16", "M32")

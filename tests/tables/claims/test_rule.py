@@ -1,4 +1,4 @@
-"""Verdicts by hand-made intervals; the intervals by textbook values."""
+"""Verdicts for hand-made intervals; intervals checked against textbook values."""
 
 import math
 
@@ -26,7 +26,7 @@ def finding(low, high, seeds=(3, 3)):
         ("better", 0.1, 2.0, "supports"),
         ("better", -0.1, 2.0, "open"),
         ("better", -0.9, 0.4, "contradicts"),  # an effect of half a point or more is excluded
-        ("better", 0.1, 0.4, "contradicts"),  # certain, and too small to be called an effect
+        ("better", 0.1, 0.4, "contradicts"),  # certain, but too small to count as an effect
         ("better", -3.0, -1.0, "contradicts"),
         ("worse", -2.0, -0.1, "supports"),
         ("worse", -2.0, 0.1, "open"),
@@ -104,8 +104,8 @@ def test_one_run_on_each_side_has_an_infinite_interval():
 
 
 def test_power_of_three_seeds_a_side():
-    # Two samples of three with a standard deviation of 1 have a standard error of √(2/3); t of 4 degrees of freedom is
-    # 2.776 (0.975) and 0.941 (0.8) in any table.
+    # Two samples of three with a standard deviation of 1 have a standard error of √(2/3); t tables list 2.776 (0.975)
+    # and 0.941 (0.8) for 4 degrees of freedom.
     found = t_interval([1.0, 2.0, 3.0], [0.0, 1.0, 2.0])
     assert detectable(found) == pytest.approx((2.776 + 0.941) * math.sqrt(2 / 3), abs=1e-3)
 

@@ -1,4 +1,4 @@
-"""Right-branching trees, and the PCFG against NLTK's own parser."""
+"""Right-branching trees, and the PCFG compared with NLTK's own parser."""
 
 import math
 import random
@@ -41,7 +41,7 @@ def test_right_branching_of_short_sentences(words: list[str]) -> None:
 
 @pytest.mark.parametrize(("horizontal", "vertical"), [(0, 0), (1, 0), (1, 1), (2, 1)])
 def test_the_chart_finds_what_nltks_viterbi_parser_finds(horizontal: int, vertical: int) -> None:
-    """The same grammar, estimated and parsed by NLTK, gives the same probability of the best tree."""
+    """The same grammar, estimated and parsed by NLTK, gives the best tree the same probability."""
     parser = Pcfg(TREES, horizontal, vertical)
     productions = []
     for tree in TREES:
@@ -69,7 +69,7 @@ def test_the_chart_finds_what_nltks_viterbi_parser_finds(horizontal: int, vertic
             parsed += 1
             assert cost == pytest.approx(math.log(best.prob()), rel=1e-5)
             assert tree.words() == words
-    assert parsed > 5  # the comparison is not an empty one
+    assert parsed > 5  # the comparison is not vacuous
 
 
 def test_training_sentences_come_back_as_trees_of_the_training_set() -> None:

@@ -1,4 +1,4 @@
-"""The scorer against EVALB's own files: released expectations, and what the released program prints."""
+"""The scorer compared with EVALB: its released expectations, and the output of the released program."""
 
 import dataclasses
 import math
@@ -50,15 +50,13 @@ def test_the_report_is_the_released_programs_byte_for_byte(parameters: str, file
 def test_the_sample_equals_the_released_expectation() -> None:
     ours = fields(evalb.report(*result("sample.prm", "sample")).splitlines())
     golden = fields(lines("sample.rsl"))
-    ours = [line for line in ours if "FMeasure" not in line]  # the version of 1997 had none
+    ours = [line for line in ours if "FMeasure" not in line]  # absent from the 1997 version
     assert len(ours) == len(golden) == 3 + 24 + 3 + 2 * 12
     for number, (line, expected) in enumerate(zip(ours, golden, strict=True)):
-        if line[2:3] in (["1"], ["2"]) and 3 <= number < 27:  # that version counted the words of such a sentence
+        if line[2:3] in (["1"], ["2"]) and 3 <= number < 27:  # that version counted the words of these sentences
             assert line[:9] == expected[:9]
             assert (line[9], expected[9]) == ("0", expected[1])
-        elif (
-            number == 28
-        ):  # it printed the number of sentences without a crossing where the number of crossings belongs
+        elif number == 28:  # it printed the number of sentences without crossings instead of the number of crossings
             assert line[:5] + line[6:] == expected[:5] + expected[6:]
             assert (line[5], expected[5]) == ("1", "16")
         else:
@@ -69,7 +67,7 @@ def test_the_bug_of_2006_equals_the_released_expectation_with_quotes_mended() ->
     ours, golden = fields(evalb.report(*result("new.prm", "bug")).splitlines()), fields(lines("bug.rsl-new"))
     assert len(ours) == len(golden)
     for number, (line, expected) in enumerate(zip(ours, golden, strict=True)):
-        if number == 9:  # as above: crossings, and sentences without any
+        if number == 9:  # as above: sentences without crossings instead of crossings
             assert line[:5] + line[6:] == expected[:5] + expected[6:]
             assert (line[5], expected[5]) == ("36", "0")
         else:
@@ -77,7 +75,7 @@ def test_the_bug_of_2006_equals_the_released_expectation_with_quotes_mended() ->
 
 
 def test_the_bug_of_2006_equals_the_released_expectation_without_the_mending() -> None:
-    sentences, parameters = result("sample.prm", "bug")  # COLLINS.prm of that time deleted no full stop either
+    sentences, parameters = result("sample.prm", "bug")  # COLLINS.prm of that time did not delete full stops either
     golden = lines("bug.rsl-old")
     messages = [re.findall(r"\d+", line) for line in golden if "unmatch" in line]  # number, gold words, test words
     assert messages == [

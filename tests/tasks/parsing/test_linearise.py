@@ -1,4 +1,4 @@
-"""Trees as lines and back, and lines that are no tree."""
+"""Trees as lines and back, and lines that are not trees."""
 
 from os import environ
 from pathlib import Path

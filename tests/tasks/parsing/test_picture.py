@@ -43,7 +43,7 @@ def test_other_words_are_refused() -> None:
 
 
 def trees(words: list[str]) -> st.SearchStrategy[Tree]:
-    """Any tree over these words."""
+    """Generate any tree over these words."""
     labels = st.sampled_from(["S", "NP", "ADVP", "PRT", "TOP"])
     if len(words) == 1:
         leaf = Tree("," if words[0] == "," else "NN", word=words[0])

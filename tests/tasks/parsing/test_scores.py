@@ -1,4 +1,4 @@
-"""Figures of a set of parses, and the built-in treebank they are tried on."""
+"""Scores of a set of parses, and the built-in treebank that they are tested on."""
 
 import numpy as np
 import pytest

@@ -107,7 +107,7 @@ def test_a_stored_run_is_drawn(run: Path, tmp_path: Path) -> None:
     folder = RunFolder.open(run)
     sentences = (run / "hypotheses/test.src").read_text(encoding="utf-8").splitlines()
     drawings = TASK.drawings(folder, "test")
-    assert drawings  # four updates parse nothing right
+    assert drawings  # after four updates, no parse is correct
     for each in drawings:
         assert each.title == sentences[each.line - 1]
         assert all(f">{escape(word)}</text>" in each.svg for word in each.title.split())
@@ -181,7 +181,7 @@ def test_changed_files_are_named() -> None:
 
 @pytest.mark.parametrize(("d_ff", "millions"), [(2048, 101.8), (4096, 135.4)])
 def test_the_papers_parser_has_the_counted_size(d_ff: int, millions: float) -> None:
-    """N = 4, d = 1024, 16,384 words, 512 symbols, nothing shared: the published sizes, counted from the preset."""
+    """N = 4, d = 1024, 16,384 words, 512 symbols, nothing shared: the preset has the published sizes."""
     config = compose_run([ROW, f"model.d_ff={d_ff}", "data.root=treebank"])
     with torch.device("meta"):
         network = models.build(config, 16_384)

@@ -1,4 +1,4 @@
-"""Finding sections by their numbers."""
+"""Finding sections by number."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def test_files_of_whole_sections_gzipped_files_and_linked_folders_are_found(tmp_
     for name in ("wsj_00.mrg", "wsj_02-21.mrg.gz", "wsj_22.mrg", "WSJ_23.MRG.GZ"):
         (disk / name).touch()
     (root / "wsj").symlink_to(disk, target_is_directory=True)
-    (disk / "again").symlink_to(root, target_is_directory=True)  # a circle
+    (disk / "again").symlink_to(root, target_is_directory=True)  # a circular link
     split = find(root)
     assert [[path.name for path in part] for part in (split.train, split.dev, split.test)] == [
         ["wsj_02-21.mrg.gz"],

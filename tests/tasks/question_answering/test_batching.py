@@ -1,4 +1,4 @@
-"""Batches of several restarts: what stands where, and times with empty memories put between."""
+"""Batches of several restarts: their layout, and times with empty memories inserted."""
 
 from collections import Counter
 from itertools import combinations
@@ -75,13 +75,13 @@ def test_halves_are_the_whole() -> None:
 
 
 def test_noise_as_the_authors_draw_it() -> None:
-    """They permute 1 … c + e for e empty memories, keep c of them, and sort: each choice of c is as likely."""
+    """They permute 1 … c + e for e empty memories, keep c of them and sort: all choices of c are equally likely."""
     c, share, draws = 4, 0.5, 30_000
     generator = torch.Generator().manual_seed(1)
     times = random_times(torch.full((draws,), c), 10, share, generator)[:, :c]
     seen = Counter(map(tuple, times.tolist()))
     expected = Counter[tuple[int, ...]]()
-    most = 2  # ⌈0.5 · 4⌉, and 0, 1 and 2 are equally likely
+    most = 2  # ⌈0.5 · 4⌉; 0, 1 and 2 are equally likely
     for empty in range(most + 1):
         choices = list(combinations(range(1, c + empty + 1), c))
         for choice in choices:

@@ -1,4 +1,4 @@
-"""Choosing tasks, holding out questions for validation, and turning questions into tensors."""
+"""Selecting tasks, holding out questions for validation, and converting questions to tensors."""
 
 import os
 from pathlib import Path
@@ -102,7 +102,7 @@ def test_questions_of_a_story_share_its_sentences() -> None:
     assert data.count.tolist() == [1, 3, 1]
     assert data.questions.tolist() == [[9, 4, 6, 0], [9, 4, 6, 0], [9, 4, 1, 0]]
     assert data.answers.tolist() == [3, 2, 3]
-    assert data.supports.tolist() == [[1, 0], [1, 3], [1, 0]]  # slot 1 holds the sentence told last
+    assert data.supports.tolist() == [[1, 0], [1, 3], [1, 0]]  # slot 1 holds the most recent sentence
 
 
 def test_memory_keeps_the_last_sentences() -> None:

@@ -1,4 +1,4 @@
-"""bAbI's archive from a server on loopback: resumed, unpacked in part, checked by contents, asked for once."""
+"""bAbI's archive from a server on loopback: resumed, partly unpacked, checked by contents, requested once."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ STORY = "1 Mary went to the {place}.\n2 Where is Mary? \t{place}\t1\n"
 
 
 def archive(folder: str, *, wrong: tuple[int, ...] = ()) -> bytes:
-    """The forty files of a folder, each a story in Windows' line ends, and one file that nobody asks for."""
+    """Pack a folder's forty files, each a story with Windows line endings, and one file that is not needed."""
     members = {f"{TOP}/LICENSE.txt": b"free"}
     for task, title in enumerate(TASKS, 1):
         text = STORY.format(place="attic" if task in wrong else "garden").replace("\n", "\r\n") * task
@@ -29,7 +29,7 @@ def archive(folder: str, *, wrong: tuple[int, ...] = ()) -> bytes:
 
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Contents of the archive above, in lines without carriage returns, count as those of bAbI."""
+    """Accept the contents of the archive above, without carriage returns, as those of bAbI."""
     folder = tmp_path / "right" / "en"
     folder.mkdir(parents=True)
     for task, title in enumerate(TASKS, 1):
@@ -44,7 +44,7 @@ def test_it_is_unpacked_checked_and_never_asked_for_again(
     site: Any, tmp_path: Path, known: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site.files["/babi.tar.gz"] = archive("en")
-    site.break_at = [100]  # the rest comes with a second request
+    site.break_at = [100]  # a second request fetches the remainder
     root = download(tmp_path / "cache", "1k", url=f"{site.url}/babi.tar.gz", progress=False)
     assert [asked for _, asked in site.log] == [None, "bytes=100-"]
     assert sorted(path.name for path in root.iterdir()) == ["en"]
@@ -57,7 +57,7 @@ def test_it_is_unpacked_checked_and_never_asked_for_again(
 
 def test_other_files_are_refused_and_the_tasks_named(site: Any, tmp_path: Path, known: None) -> None:
     site.files["/babi.tar.gz"] = archive("en", wrong=(4, 17))
-    for _ in range(2):  # what was refused once is refused again
+    for _ in range(2):  # a second attempt is also refused
         with pytest.raises(DataError, match=r"does not contain the files of bAbI 1.2: tasks 4, 17 differ\."):
             download(tmp_path / "cache", "1k", url=f"{site.url}/babi.tar.gz", progress=False)
 

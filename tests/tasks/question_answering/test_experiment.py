@@ -1,4 +1,4 @@
-"""Restarts side by side: each is what it would be alone, and a run that was interrupted goes on as if it was not."""
+"""Restarts side by side: each equals a single run, and an interrupted run resumes as if uninterrupted."""
 
 import dataclasses
 import json
@@ -36,7 +36,7 @@ def config(*overrides: str, restarts: int = 3) -> QuestionAnsweringConfig:
 
 
 def trained(of: QuestionAnsweringConfig, updates: int) -> QuestionAnsweringExperiment:
-    """As `Step` trains it: gradients are of the loss over the questions."""
+    """Train as `Step` does: gradients are of the loss divided by the number of questions."""
     data = QuestionAnsweringData(of)
     data.setup()
     experiment = QuestionAnsweringExperiment(of, data)
@@ -75,7 +75,7 @@ def trained(of: QuestionAnsweringConfig, updates: int) -> QuestionAnsweringExper
     ids=["memn2n", "joint", "memnn", "weak", "dmn"],
 )
 def test_restarts_are_what_they_would_be_alone(overrides: list[str]) -> None:
-    """The first of three restarts has the seeds of a single one; all are compared by leaving out the last ones."""
+    """The first of three restarts has the seeds of a single one; all are compared by omitting the last ones."""
     of = config("trainer.precision=64-true", *overrides)
     three = trained(of, 12)
     for restarts in (1, 2):
@@ -96,7 +96,7 @@ def test_the_linear_start_ends() -> None:
 
 
 def test_gradients_are_each_networks_own_sum() -> None:
-    """A mean over all questions becomes the sum over one network's batch again: the authors' loss."""
+    """The mean over all questions is converted back to the sum over one network's batch: the authors' loss."""
     of = config("recipe.norm=1e9", restarts=2)
     data = QuestionAnsweringData(of)
     data.setup()
@@ -167,7 +167,7 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
     assert result is not None
     scores = {name: entry["value"] for name, entry in result["scores"]["test"].items()}
     assert scores["error"] == pytest.approx((scores["task_1"] + scores["task_15"]) / 2)
-    assert scores["task_1"] < 60  # six places; guessing is wrong in five of six
+    assert scores["task_1"] < 60  # six places: guessing is wrong five times out of six
     assert result["networks"]["1"]["chosen"] in range(3)
     measure = TASK.metric("error")
     assert measure.value(result) == scores["error"]
@@ -182,10 +182,10 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
     data = TASK.data(of)
     data.setup()
     drawn = TASK.pictures(folder, TASK.experiment(of, data, "cpu"))
-    assert sorted(drawn) == ["question 1-2", "question 15-1"]  # of each task the first with three sentences or more
+    assert sorted(drawn) == ["question 1-2", "question 15-1"]  # per task, the first with at least three sentences
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn.values())
     read = json.loads((folder.path / "attention.json").read_text(encoding="utf-8"))["sentences"]
-    assert len(read) == 6  # three questions of each task
+    assert len(read) == 6  # three questions per task
     first = read[0]
     assert first["target_tokens"] == ["hop 1", "hop 2", "hop 3"]
     assert len(first["layers"][0]["weights"][0]) == len(first["source_tokens"])
@@ -202,7 +202,7 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
 def test_an_interrupted_run_is_the_run_that_was_not(
     place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped in mid-epoch, at its last batch and at the first of the next, of four batches each."""
+    """Stop in mid-epoch, at its last batch and at the first batch of the next epoch; each epoch has four batches."""
     overrides = ["recipe.noise=0.2", "recipe.linear_epochs=1", "trainer.max_steps=8", "trainer.log_every=1"]
     of = config(*overrides, "logger=none", "trainer.progress=false")
     folders = []
@@ -245,7 +245,7 @@ def test_what_is_read_for_a_question() -> None:
     assert found.question.startswith("what does")
     name = found.question.removesuffix("?").split()[2]
     first, second = (found.sentences[at].split() for at in found.supports)
-    assert first[0] == name  # who it is, and then what its kind fears
+    assert first[0] == name  # first its kind, then what that kind fears
     assert second[0].startswith(first[-1][:3])
     assert [len(read) for read in found.reads] == [8, 8, 8]
     assert all(sum(read) == pytest.approx(1, abs=1e-5) for read in found.reads)

@@ -1,4 +1,4 @@
-"""bAbI files: what is read from them, and that nothing malformed passes."""
+"""bAbI files: what is read from them, and that malformed files are rejected."""
 
 import gzip
 from pathlib import Path

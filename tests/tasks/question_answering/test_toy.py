@@ -1,4 +1,4 @@
-"""The invented stories: every answer follows from the supporting facts, checked by a reader of its own."""
+"""The generated stories: every answer follows from the supporting facts, checked by an independent reader."""
 
 import pytest
 
@@ -10,13 +10,13 @@ MOVES = {next(iter(went.split())) for went in WENT}
 
 
 def place_of(actor: str, story: tuple[tuple[str, ...], ...]) -> tuple[str, int]:
-    """Where an actor is at the end of a story, and the sentence that says so."""
+    """Return an actor's place at the end of a story, and the index of the sentence that states it."""
     told = [(words[-1], at) for at, words in enumerate(story) if words[0] == actor and words[1] in MOVES]
     return told[-1]
 
 
 def answer_of(task: int, question: Question) -> tuple[str, tuple[int, ...]]:
-    """The answer and its facts, found by reading the story backwards."""
+    """Return the answer and its facts, found by reading the story backwards."""
     story, words = question.story, question.words
     if task == 1:
         place, fact = place_of(words[2], story)

@@ -1,4 +1,4 @@
-"""The authors' schedule, clipping by restart, and which restart is reported."""
+"""The authors' schedule, clipping per restart, and which restart is reported."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ def test_rates_of_a_task() -> None:
         {1: 0.01, 24: 0.01, 25: 0.005, 49: 0.005, 50: 0.0025, 74: 0.0025, 75: 0.00125, 99: 0.00125, 100: 0.000625}
     )
     assert rate(10 * 24, 10, recipe) == 0.01  # the last update of epoch 24
-    assert rate(10 * 24 + 1, 10, recipe) == 0.005  # and the first of epoch 25
+    assert rate(10 * 24 + 1, 10, recipe) == 0.005  # the first update of epoch 25
 
 
 def test_the_schedule_begins_anew_after_a_linear_start() -> None:

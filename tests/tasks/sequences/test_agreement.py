@@ -1,4 +1,4 @@
-"""A network of another package whose decoding does not fit its training is told before training."""
+"""A third-party network whose decoding disagrees with its training is reported before training."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from variations.tasks.translation.config import TranslationConfig
 
 
 class LastWord(SequenceToSequence):
-    """Predicts every target from the token before it, with dropout, which must be off while it is checked."""
+    """Predicts every target from the previous token, with dropout, which the check must disable."""
 
     start_id, pad, vocabulary = 1, 0, 9
 

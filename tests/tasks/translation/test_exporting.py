@@ -1,4 +1,4 @@
-"""An exported model against the one it was made from: CTranslate2 is another implementation of the same layers."""
+"""An exported model compared with its original: CTranslate2 is another implementation of the same layers."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def network(**changes):
     torch.manual_seed(3)
     model = build(config, 13).eval()
     with torch.no_grad():
-        for parameter in model.parameters():  # biases and gains that are not those of the start
+        for parameter in model.parameters():  # move biases and gains away from their initial values
             parameter.add_(0.1 * torch.randn_like(parameter))
     return model
 
@@ -38,7 +38,7 @@ def log_probability(model, source, tokens):
 
 
 def greedy(model, source, length):
-    """The likeliest token after those before, without any cache."""
+    """Return the most probable token at each position given the previous ones, without a cache."""
     tokens = []
     for _ in range(length):
         with torch.no_grad():
@@ -76,7 +76,7 @@ def test_greedy_outputs_and_log_probabilities_are_our_own(changes):
     for source, (found,) in zip(SOURCES, translator.search(SOURCES, progress=False), strict=True):
         tokens = found.tokens + [EOS] * found.finished
         assert tokens == greedy(model, source, len(tokens))
-        assert found.finished or len(tokens) == len(source) + 6  # its own source and six more
+        assert found.finished or len(tokens) == len(source) + 6  # its source length plus six
         assert found.log_probability == pytest.approx(log_probability(model, source, tokens), rel=1e-4)
 
 

@@ -1,4 +1,4 @@
-"""A source beyond the limit is read alike by the test of a run, by its loss and by translate.py, and told alike."""
+"""A run's test, its loss and translate.py read and report a source beyond the limit in the same way."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -24,7 +24,7 @@ LINES = ["w1 w2 w3", " ".join(f"w{i}" for i in range(1, 30)), "", "w4\x07w5 w6"]
 
 @pytest.fixture
 def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TranslationExperiment:
-    """An untrained network, whose test set has one over-long line."""
+    """An untrained network with one over-long line in its test set."""
     monkeypatch.setattr(rule, "LONGEST_SOURCE", LIMIT)
     short = [f"w{i} w{(7 * i) % 40} w{(3 * i) % 40}" for i in range(40)]
     for name, lines in {"train": short, "valid": short[:3], "test": LINES}.items():
@@ -64,7 +64,7 @@ def test_test_loss_and_translate_read_the_same(experiment: TranslationExperiment
     with torch.inference_mode():
         found = asked.translate(text.sources, progress=False)
         ours = experiment.translator(nbest=1).translate(text.sources, ids=text.ids, progress=False)
-    assert ours == found  # texts and log-probabilities, also of the line with a control character
+    assert ours == found  # texts and log-probabilities, including the line with a control character
     assert (folder.hypotheses / "test.hyp").read_text(encoding="utf-8").split("\n")[:-1] == [
         item.outputs[0].text for item in found
     ]

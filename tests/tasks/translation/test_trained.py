@@ -31,15 +31,15 @@ def test_nothing_is_said_of_a_curve_that_does_not_reach_back(curve):
 def test_a_row_is_not_trained_below_a_dictionary():
     found = {"copy of the source": 0.1, "word-by-word dictionary": 13.5}
     assert untrained([FLAT], [13.0, 13.5], found) == "not above the word-by-word dictionary (13.5 BLEU)"
-    assert untrained([FLAT], [13.0, 14.5], found) is None  # 13.75 in the mean
+    assert untrained([FLAT], [13.0, 14.5], found) is None  # mean 13.75
 
 
 def test_a_row_whose_perplexity_falls_by_more_than_five_percent_is_not_trained():
     steep, gentle = [(80, 0.1), (100, 0.0)], [(80, 0.04), (100, 0.0)]
     assert untrained([steep], [90.0], {}) == "dev perplexity fell by 10 % in the last fifth of its steps"
     assert untrained([gentle], [90.0], {}) is None
-    assert untrained([steep, FLAT], [90.0, 90.0], {}) is None  # 4.8 % in the mean
-    assert untrained([steep, gentle], [90.0, 90.0], {}) is not None  # 6.7 %
+    assert untrained([steep, FLAT], [90.0, 90.0], {}) is None  # mean 4.8 %
+    assert untrained([steep, gentle], [90.0, 90.0], {}) is not None  # mean 6.7 %
 
 
 def test_baselines_are_counted_on_the_sentences_of_the_run(tmp_path):

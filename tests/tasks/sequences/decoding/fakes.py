@@ -1,4 +1,4 @@
-"""Small models whose every probability is a known function of the source and the prefix."""
+"""Small models in which every probability is a known function of the source and the prefix."""
 
 from itertools import product
 
@@ -10,7 +10,7 @@ STATES = 997
 
 
 class HashCache:
-    """One running number per row stands for source and prefix."""
+    """One running hash per row represents source and prefix."""
 
     def __init__(self, state: Tensor) -> None:
         self.state = state
@@ -22,7 +22,7 @@ class HashCache:
 
 
 class HashModel:
-    """The next token's logits are a random function of the source and all tokens so far."""
+    """The next token's logits are a random function of the source and all previous tokens."""
 
     def __init__(
         self, seed: int, vocabulary: int = 5, *, spread: float = 1.5, dtype: torch.dtype = torch.float32
@@ -61,7 +61,7 @@ class HashModel:
 
 
 class PrefixCache:
-    """The whole source and the whole prefix of each row."""
+    """The complete source and prefix of each row."""
 
     def __init__(self, source: Tensor) -> None:
         self.source, self.prefix = source.tolist(), [[] for _ in source]
@@ -77,7 +77,7 @@ class PrefixCache:
 
 
 class RecomputingModel:
-    """The same function as a HashModel, computed from the whole prefix at each step."""
+    """The same function as a HashModel, recomputed from the complete prefix at each step."""
 
     def __init__(self, model: HashModel) -> None:
         self.model, self.start_id = model, model.start_id
@@ -92,7 +92,7 @@ class RecomputingModel:
 
 
 class ScriptedModel(HashModel):
-    """Probabilities by prefix; what they leave open goes to padding, which is never generated."""
+    """Probabilities by prefix; the remainder goes to padding, which is never generated."""
 
     def __init__(self, script: dict[tuple[int, ...], dict[int, float]], vocabulary: int = 8) -> None:
         self.script, self.vocabulary, self.start_id = script, vocabulary, PAD
@@ -120,7 +120,7 @@ def penalty(length: int, alpha: float) -> float:
 
 
 def exhaustive(model: HashModel, source: list[int], limit: int, alpha: float) -> list[tuple[list[int], float, float]]:
-    """All complete outputs of at most `limit` tokens: tokens without EOS, score, log P; best score first."""
+    """Return all complete outputs of at most `limit` tokens: tokens without EOS, score, log P; best score first."""
     words = [token for token in range(model.table.size(1)) if token not in (PAD, EOS)]
     found = []
     for length in range(limit):
@@ -134,7 +134,7 @@ def exhaustive(model: HashModel, source: list[int], limit: int, alpha: float) ->
 def plain_beam_search(
     model: HashModel, source: list[int], limit: int, alpha: float, beam: int
 ) -> tuple[list[tuple[list[int], float]], list[tuple[list[int], float]]]:
-    """The same mechanics hypothesis by hypothesis and without early stop: finished (score) and alive (log P)."""
+    """Run the same search hypothesis by hypothesis, without early stop: finished (score) and alive (log P)."""
     usable = [token for token in range(model.table.size(1)) if token != PAD]
     alive: list[tuple[list[int], float]] = [([], 0.0)]
     finished: list[tuple[list[int], float]] = []

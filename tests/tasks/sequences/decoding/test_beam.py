@@ -1,4 +1,4 @@
-"""Beam search against exhaustive search, against a plain one, and at its edges."""
+"""Beam search compared with exhaustive search and with a plain beam search, and its edge cases."""
 
 import importlib.util
 import math
@@ -106,7 +106,7 @@ def test_early_stop_saves_steps():
     model.decode_step = lambda tokens, cache: steps.append(1) or step(tokens, cache)
     (best,) = search(model, [[3, EOS]], max_extra=50)[0]
     assert best.tokens == [] and best.log_probability == pytest.approx(math.log(0.9), abs=1e-6)
-    # lp(52) = 9.5^0.6 = 3.86: an alive log P must fall below 3.86 · log 0.9 = -0.41, as it does at once (log 0.1).
+    # lp(52) = 9.5^0.6 = 3.86: an alive log P must fall below 3.86 · log 0.9 = -0.41, which happens at once (log 0.1).
     assert len(steps) == 1
 
 

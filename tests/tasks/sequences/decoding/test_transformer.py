@@ -1,4 +1,4 @@
-"""Search with cached keys and values against the network's own forward pass over whole sequences."""
+"""Search with cached keys and values, compared with the network's own forward pass over whole sequences."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ def network(kind, start):
 
 
 def forced(model, source, tokens):
-    """Sum of log P of `tokens`, from one pass over all positions."""
+    """Return the sum of log P of `tokens`, from one pass over all positions."""
     target = torch.tensor([tokens])
     with torch.no_grad():
         log_p = model.logits(model(source, target)).log_softmax(-1)

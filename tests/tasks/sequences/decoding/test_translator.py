@@ -1,4 +1,4 @@
-"""Lines in, translations out, in order, whatever the lines are."""
+"""Translations come out in the order of the input lines, whatever the lines contain."""
 
 import string
 import sys
@@ -15,7 +15,7 @@ LETTERS = string.ascii_lowercase + " "
 
 
 class Letters:
-    """One identifier a letter; everything else is unknown."""
+    """Maps each letter to one identifier; everything else is unknown."""
 
     def encode(self, lines):
         return [[LETTERS.find(c) + 4 if c in LETTERS else UNK for c in line.strip()] + [EOS] for line in lines]
@@ -33,7 +33,7 @@ class Rows:
 
 
 class Copier(torch.nn.Module):
-    """Says the source again, in capital certainty; with a second best that swaps z for the first letter."""
+    """Repeats the source with high probability; its second-best output replaces the first letter with z."""
 
     start_id = PAD
 
@@ -79,7 +79,7 @@ def test_translations_come_in_input_order(beam, batch_tokens):
 def test_batches_keep_the_token_budget_and_are_sorted_longest_first():
     lengths = [3, 9, 1, 4, 9, 2, 2, 30]
     cut = list(batches(lengths, batch_tokens=40, beam=2))
-    assert cut == [[7], [1, 4], [3, 0, 5, 6, 2]]  # one sentence may exceed the budget alone
+    assert cut == [[7], [1, 4], [3, 0, 5, 6, 2]]  # a single sentence may exceed the budget
     model = Copier()
     Translator(model, Letters(), DecodeConfig(beam=2, batch_tokens=40)).search([[4] * (n - 1) + [EOS] for n in lengths])
     assert model.shapes == [(1, 30), (2, 9), (5, 4)]

@@ -1,4 +1,4 @@
-"""The data card: every figure by hand."""
+"""The data card, compared with hand-computed figures."""
 
 import gzip
 import hashlib

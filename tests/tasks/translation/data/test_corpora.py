@@ -1,4 +1,4 @@
-"""Corpora: what each kind finds, generates or downloads, and what it says of faulty text."""
+"""Corpora: what each kind finds, generates or downloads, and how it reports faulty text."""
 
 import gzip
 import hashlib
@@ -80,7 +80,7 @@ def test_plain_and_compressed_copies_have_one_fingerprint(tmp_path: Path) -> Non
 
 
 def test_only_newlines_end_lines(tmp_path: Path) -> None:
-    odd = "one\u2028still one\x0b\x0c\x85 one\rone\r\ntwo"  # and no newline at the end
+    odd = "one\u2028still one\x0b\x0c\x85 one\rone\r\ntwo"  # no final newline
     write(tmp_path / "text", {**TEXT, "test.en": b"\xef\xbb\xbf" + odd.encode(), "test.de": "eins\r\nzwei\r\n"})
     sources, targets = load(folder(tmp_path), progress=False).test.read()
     assert sources == ["one\u2028still one\x0b\x0c\x85 one\rone", "two"]
@@ -229,7 +229,7 @@ def test_blank_pairs_are_counted_and_reported(tmp_path: Path, caplog: pytest.Log
         "gaps: 3 pairs of train.en and train.de have a blank side (lines 2, 3, 4); left out of training.",
         "gaps: 1 pair of valid.en and valid.de has a blank side (line 1); kept, and scored as it is.",
     ]
-    assert len(corpus.train.read()[0]) == 4  # positions stay line numbers
+    assert len(corpus.train.read()[0]) == 4  # positions remain line numbers
 
 
 def built_in(tmp_path: Path, **changes: Any) -> Corpus:
@@ -241,7 +241,7 @@ def test_the_built_in_corpus_is_the_one_that_all_stored_runs_were_made_with(tmp_
     assert {name: found.pairs for name, found in corpus.surveys.items()} == {"train": 20_000, "dev": 500, "test": 500}
     assert corpus.surveys["train"].overlap == {"dev": 0, "test": 0}
     assert all((found.blank, found.duplicates) == (0, 0) for found in corpus.surveys.values())
-    # What data cards say of it since the project's first table.
+    # The value in data cards since the project's first table.
     assert corpus.fingerprint() == "d03189bae264d85a6a00ec017b4cb79fddaaab1b2fdb75d6374feec62a9372f5"
 
 
@@ -311,7 +311,7 @@ def test_newsmix_is_read_from_a_local_copy() -> None:
 
 
 def small_multi30k(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Serve a Multi30k of one line per file."""
+    """Serve a Multi30k with one line per file."""
     sizes = {}
     for stem in multi30k.STEMS:
         for language in multi30k.LANGUAGES:
@@ -381,7 +381,7 @@ def test_sgm_gives_its_segments(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_wmt14(site: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A server with a WMT 2014 of a few lines, French included."""
+    """A server with a WMT 2014 of a few lines, including French."""
 
     def both(pattern: str, en: bytes, fr: bytes) -> dict[str, bytes]:
         return {pattern.format("en"): en, pattern.format("fr"): fr}

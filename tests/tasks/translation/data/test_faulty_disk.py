@@ -1,4 +1,4 @@
-"""A disk that refuses at the n-th write of the preparation: one sentence, nothing half-made, and then the same data."""
+"""A disk that fails at the n-th write of the preparation: one sentence, no partial files, and then the same data."""
 
 import errno
 import re
@@ -18,9 +18,9 @@ from variations.tasks.translation.data.module import TranslationData
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the tests fork")
 NO_FURTHER = 98
-"""Exit code of a process with no such operation left."""
+"""Exit code of a process that ends before the failing operation."""
 Prepared = dict[str, str]
-"""SHA-256 of every file of the cache."""
+"""SHA-256 of every file in the cache."""
 
 
 def prepare(cache: Path) -> None:
@@ -30,8 +30,8 @@ def prepare(cache: Path) -> None:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
-    """What an undisturbed preparation makes: archives are downloaded, unpacked, joined, surveyed and stored as ids."""
-    import sentencepiece  # noqa: F401 - once, not in every process
+    """The result of an undisturbed preparation: archives downloaded, unpacked, joined, surveyed and stored as ids."""
+    import sentencepiece  # noqa: F401 - import once, not in every process
 
     place = tmp_path_factory.mktemp("undisturbed")
     with pytest.MonkeyPatch.context() as patch:
@@ -42,7 +42,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
 
 
 def faults(prepared: Prepared, place: Path, error: int, numbers: Iterator[int]) -> Iterator[str]:
-    """What is wrong when the disk refuses from an operation on, for each of these numbers, and after a repetition."""
+    """Yield the faults found when the disk fails from each of these operations on, and after a second launch."""
     cache, log = place / "cache", place / "log"
     for at in numbers:
         cache.mkdir()

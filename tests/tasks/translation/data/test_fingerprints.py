@@ -1,4 +1,4 @@
-"""Each text of a run has a fingerprint of its own; a text that was changed after its run is noticed."""
+"""Each text of a run has its own fingerprint; a text that was changed after its run is detected."""
 
 import gzip
 import hashlib

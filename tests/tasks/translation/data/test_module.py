@@ -1,4 +1,4 @@
-"""The data module: what Lightning gets, in which order, and that a continued fit sees exactly the remaining batches."""
+"""The data module: what Lightning gets, in which order, and that a resumed fit sees exactly the remaining batches."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,7 +78,7 @@ def indices(batches: Any) -> list[list[int]]:
 
 
 class Recorder(pl.LightningModule):
-    """Learns nothing of use and notes what it is given, and what torch's random state was."""
+    """Learns nothing useful; records its inputs and torch's random state."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ def test_a_training_epoch_holds_each_pair_once_within_the_budget(corpus: Corpus,
         ({"batch_tokens": 8192}, {"tokens_per_batch": 4096}, 2, 4096),
         ({"batch_tokens": 8192}, {"tokens_per_batch": 4096, "devices": 2}, 1, 4096),
         ({"batch_tokens": 8192}, {"devices": 2}, 1, 4096),
-        ({"batch_tokens": 25_000}, {"tokens_per_batch": 4096}, 7, 3571),  # the update keeps its 25,000
+        ({"batch_tokens": 25_000}, {"tokens_per_batch": 4096}, 7, 3571),  # the update keeps its 25,000 tokens
         ({"batch_tokens": 25_000}, {"tokens_per_batch": 4096, "devices": 2, "nodes": 4}, 1, 3125),
         ({"batch_tokens": 1000}, {"tokens_per_batch": 4096}, 1, 1000),
     ],
@@ -232,7 +232,7 @@ def test_batches_for_a_gpu_lie_in_page_locked_memory(
 
 
 def test_all_of_a_batch_is_pinned_and_copied_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the loader and Lightning do it; what happens to each tensor is noted."""
+    """Move a batch as the loader and Lightning do, recording what happens to each tensor."""
     seen: list[Any] = []
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor, *device: (seen.append("pinned"), tensor)[1])
     monkeypatch.setattr(torch.Tensor, "to", lambda tensor, place, **how: (seen.append((place, how)), tensor)[1])

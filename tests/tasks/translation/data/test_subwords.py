@@ -102,7 +102,7 @@ def test_cache_key_follows_content_and_settings(tmp_path: Path) -> None:
         subwords_for(corpus(tmp_path / "other", german=[*GERMAN[:-1], "Neu."]), settings(tmp_path)).path,
     }
     assert len(paths) == 5
-    same = subwords_for(corpus(tmp_path / "copy"), settings(tmp_path, max_length=9))  # concerns no sub-word
+    same = subwords_for(corpus(tmp_path / "copy"), settings(tmp_path, max_length=9))  # does not affect sub-words
     assert same.path in paths
 
 
@@ -214,4 +214,4 @@ def test_multi30k_sentences_come_back(tmp_path: Path) -> None:
     assert sum(unknown) < 5
     assert sum("ü" in line for line in back) > 100
     same = [line == text for line, text, lost in zip(lines, back, unknown, strict=True) if not lost]
-    assert sum(same) / len(same) > 0.99  # NFKC rewrites … and the like
+    assert sum(same) / len(same) > 0.99  # NFKC rewrites … and similar characters

@@ -1,4 +1,4 @@
-"""Token stores: the right ids at the right place, what is dropped is counted, and stores are shared."""
+"""Token stores: each position has the right ids, dropped pairs are counted, and stores are shared."""
 
 import gzip
 import pickle
@@ -60,7 +60,7 @@ def test_training_pairs_too_long_or_blank_are_dropped_and_counted(
 ) -> None:
     lengths = [max(map(len, ids)) for ids in zip(*map(subwords.encode, (ENGLISH, GERMAN)), strict=True)]
     longest = lengths[3] - 1
-    assert max(lengths[0], lengths[2], lengths[5]) <= longest  # the example is as it is meant
+    assert max(lengths[0], lengths[2], lengths[5]) <= longest  # the example is set up as intended
     store = tokens_for(pair, subwords, settings(tmp_path, max_length=longest), drop_long=True)
     assert (store.blank, store.too_long, store.dropped) == (2, 1, 3)
     assert store.kept_index.tolist() == [0, 2, 5]
@@ -154,7 +154,7 @@ def test_settings_and_vocabulary_make_another_store(pair: Any, subwords: Subword
 
 def test_a_pickled_store_carries_nothing_that_is_mapped(pair: Any, subwords: Subwords, tmp_path: Path) -> None:
     store = tokens_for(pair, subwords, settings(tmp_path), drop_long=False)
-    copy = pickle.loads(pickle.dumps(store))  # as loader processes receive it
+    copy = pickle.loads(pickle.dumps(store))  # as loader processes receive the store
     assert not {"_ids", "_starts", "kept_index"} & set(store.__getstate__())
     assert copy.kept_index.tolist() == store.kept_index.tolist()
     assert copy.pair(3)[0].tolist() == store.pair(3)[0].tolist()

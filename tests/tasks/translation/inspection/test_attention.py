@@ -1,4 +1,4 @@
-"""Recorded weights are those the network used: against a hand computation, its masks, and its unchanged output."""
+"""Recorded weights are those that the network used: checked by hand computation, masks and unchanged output."""
 
 import math
 
@@ -55,7 +55,7 @@ def test_rows_sum_to_one_and_masked_positions_are_zero(kind, attention, profile)
         assert item.values.shape == shapes[item.part]
         assert torch.allclose(item.values.sum(-1), torch.ones(item.values.shape[:-1]), atol=1e-5)
         if item.part == "decoder":
-            assert item.values.triu(1).abs().max() == 0  # nobody looks ahead
+            assert item.values.triu(1).abs().max() == 0  # no position looks ahead
             assert item.values[0, :, 0, 0].tolist() == [1.0] * 4
         if attention == "restricted" and item.part != "cross":
             assert item.values.triu(2).abs().max() == 0 and item.values.tril(-2).abs().max() == 0

@@ -22,7 +22,7 @@ EOS, OFFSET = 2, 4
 
 
 class Letters:
-    """One sub-word a letter; ▁ marks the first of a word."""
+    """Maps each letter to one sub-word; ▁ marks the first letter of a word."""
 
     def encode(self, lines):
         return [[self._id(word, i) for word in line.split() for i in range(len(word))] + [EOS] for line in lines]

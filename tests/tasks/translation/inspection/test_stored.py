@@ -1,4 +1,4 @@
-"""A tested run stores attention maps of a few short sentences, and never many megabytes."""
+"""A tested run stores attention maps of a few short sentences, within a size limit."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ VOCABULARY = 30
 
 
 class Words:
-    """One sub-word a word: its length."""
+    """Maps each word to one sub-word: its length."""
 
     def encode(self, lines: list[str]) -> list[list[int]]:
         return [[4 + len(word) for word in line.split()] + [EOS] for line in lines]
@@ -74,14 +74,14 @@ def test_every_layer_and_head_is_there_and_each_query_spends_its_attention(
         weights = np.array(layer["weights"])
         assert weights.shape == (4, len(tokens[layer["queries"]]), len(tokens[layer["keys"]]))
         np.testing.assert_allclose(weights.sum(-1), 1, atol=0.0005 * weights.shape[-1])
-    assert np.triu(np.array(names["decoder.1"]["weights"]), k=1).max() == 0  # no look ahead
+    assert np.triu(np.array(names["decoder.1"]["weights"]), k=1).max() == 0  # no look-ahead
     assert tokens["before"][0] == "⟨start⟩" and tokens["target"][-1] == "⟨end⟩"
 
 
 def test_the_file_has_a_limit_and_says_what_it_left_out(
     model: Transformer, folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored, "MOST", 2 * 4 * (5 * 5 + 4 * 4 + 4 * 5))  # the first sentence exactly
+    monkeypatch.setattr(stored, "MOST", 2 * 4 * (5 * 5 + 4 * 4 + 4 * 5))  # exactly the first sentence
     store_maps(folder, model, Words(), 3)
     document = read(folder)
     assert len(document["sentences"]) == 1

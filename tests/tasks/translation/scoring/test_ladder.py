@@ -113,7 +113,7 @@ def test_exact_match_counts_whole_lines():
 
 def test_empty_hypotheses_are_scored_and_mentioned():
     assert ladder(["", ""], ["a b c d e", "f"])["bleu"].value == 0
-    long = "x y z u"  # below four words BLEU has a remark of its own
+    long = "x y z u"  # below four words BLEU adds its own remark
     found = remarks(["", "a", " "], [long, long, long])
     assert found == ["2 of 3 hypotheses empty (lines 1, 3); they are scored as they are."]
     assert remarks(["a"], [long]) == []

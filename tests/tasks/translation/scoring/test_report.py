@@ -9,7 +9,7 @@ from variations.system.errors import DataError, UserError
 
 @pytest.fixture
 def files(tmp_path):
-    """A file of two hypotheses, one of two references, one of two sources."""
+    """A file with two hypotheses, one with two references and one with two sources."""
     (tmp_path / "out.txt").write_text("Der Hund schläft heute im Garten.\n\n", encoding="utf-8")
     (tmp_path / "test.de").write_text("Der Hund schläft heute im Garten.\nJa.\n", encoding="utf-8")
     (tmp_path / "test.en").write_text("The dog is sleeping in the garden today.\nYes.\n", encoding="utf-8")

@@ -19,12 +19,12 @@ lines = st.text(alphabet="ab, .", max_size=20)
 
 
 def simulated_references(rng, sentences):
-    """Reference lengths, and how easy each sentence is to translate for any system."""
+    """Return reference lengths, and how easy each sentence is to translate for any system."""
     return rng.integers(8, 30, size=sentences), rng.normal(0.3, 0.5, size=sentences)
 
 
 def simulated_system(rng, references, ease, quality):
-    """Counts (S, 10) of a system: of two with equal `quality`, neither is better but by chance."""
+    """Return counts (S, 10) of a system; two systems with equal `quality` differ only by chance."""
     sentences = len(references)
     lengths = np.maximum(references + rng.integers(-2, 3, size=sentences), 5)
     chance = 1 / (1 + np.exp(-(ease + quality + rng.normal(0, 0.5, size=sentences))))
@@ -36,7 +36,7 @@ def simulated_system(rng, references, ease, quality):
 
 
 def sentences(rng, count, noise):
-    """A corpus of random sentences and a version of it with each word replaced with probability `noise`."""
+    """Return random sentences with each word replaced with probability `noise`, and the original sentences."""
     references = [rng.integers(20, size=rng.integers(5, 15)) for _ in range(count)]
     changed = [np.where(rng.random(len(line)) < noise, rng.integers(20, size=len(line)), line) for line in references]
     return [[" ".join(f"w{word}" for word in line) for line in side] for side in (changed, references)]
@@ -51,7 +51,7 @@ def two_systems():
 
 
 def by_sacrebleu(first, second, references, kind, n, seed, monkeypatch):
-    """p-value of `second` against `first`, from sacreBLEU itself."""
+    """Return sacreBLEU's own p-value of `second` against `first`."""
     monkeypatch.setenv("SACREBLEU_SEED", str(seed))
     test = PairedTest([("base", first), ("system", second)], {"BLEU": BLEU()}, [references], kind, n_samples=n)
     return test()[1]["BLEU"][1].p_value
@@ -137,7 +137,7 @@ def test_a_big_difference_is_found_by_every_test():
 
 
 def test_false_alarms_of_the_paired_tests_keep_to_their_level():
-    """400 comparisons of equal systems at 5 %: 20 expected, standard deviation 4.4; four of these either way."""
+    """400 comparisons of equal systems at 5 %: 20 expected, standard deviation 4.4; limits at four of these."""
     alarms = np.zeros(3)
     for trial in range(400):
         rng = np.random.default_rng(trial)
@@ -153,7 +153,7 @@ def test_false_alarms_of_the_paired_tests_keep_to_their_level():
 
 @pytest.mark.parametrize(("runs", "seed_effect"), [(3, 0.0), (3, 0.1), (5, 0.1)])
 def test_false_alarms_across_seeds_keep_to_their_level(runs, seed_effect):
-    """As above; without any effect of seeds the test may be more careful than it says, so no lower bound there."""
+    """As above; without a seed effect the test may be more conservative than its level, so there is no lower limit."""
     alarms = naive = 0
     for trial in range(400):
         rng = np.random.default_rng(trial)
@@ -181,7 +181,7 @@ def test_spread_between_seeds_widens_the_interval():
 
 
 def mirrored(found, other):
-    """Whether two comparisons are one, asked for in both directions."""
+    """Return whether two comparisons are the same one in opposite directions."""
     return (found.difference, found.low, found.high, found.p) == pytest.approx(
         (-other.difference, -other.high, -other.low, other.p), abs=1e-12
     )
