@@ -2,7 +2,8 @@
 
 Each round starts every contestant once, in its own process, on the same batches, so that a busy or throttled machine
 slows all of them; what counts is the ratio within a round. Ours is the real `train.py`: its times are read from the
-run's own `metrics.jsonl`, and it is stopped after the last timed step.
+run's own `metrics.jsonl`, and it is stopped after the last timed step. It is timed some updates later than the others,
+since W&B's service starts during the first ones and takes some seconds of the same cores.
 """
 
 import argparse
@@ -32,6 +33,8 @@ from workloads import load as load_batches
 SPEED = ROOT / "benchmarks" / "speed"
 VALIDATING = ("trainer.val_every=4", "trainer.val_bleu=0", "trainer.checkpoint_every=4")
 """Far more often than usual, to show the cost of one validation of 500 pairs and one checkpoint."""
+SETTLING = 8
+"""Further updates of `train.py` before the timed ones."""
 PATIENCE = 900.0
 """Seconds after which a contestant is stopped."""
 
@@ -110,7 +113,8 @@ def trained(precision: str, logger: str, *more: str, preload: str = "") -> Calla
 
     def run(w: Workload, folder: Path) -> Outcome:
         runs = Path(tempfile.mkdtemp(dir=folder))
-        last = w.warmup + w.steps
+        first_timed = w.warmup + SETTLING
+        last = first_timed + w.steps
         command = [
             sys.executable,
             str(ROOT / "src" / "train.py"),
@@ -128,7 +132,7 @@ def trained(precision: str, logger: str, *more: str, preload: str = "") -> Calla
             process.returncode = -9
         if not lines:
             raise SystemExit(f"train.py failed:\n{(runs / 'log.txt').read_text()[-2000:]}")
-        timed = [line for line in lines if w.warmup <= line["step"] <= last]
+        timed = [line for line in lines if first_timed <= line["step"] <= last]
         spans = list(itertools.pairwise(timed))
         seconds = [b["seconds"] - a["seconds"] for a, b in spans]
         tokens = [b["target_tokens"] - a["target_tokens"] for a, b in spans]
@@ -193,7 +197,8 @@ def training_table(w: Workload, players: Sequence[Contestant], ceiling: dict[str
         "",
         "The ceiling: matrix products of this workload's shapes, each in its best time, reach "
         f"{ceiling['fp32_default']:.0f} GFLOP/s in fp32 by torch's default, {ceiling['fp32']:.0f} in fp32 through "
-        f"oneDNN where that is exact, and {ceiling['bf16']:.0f} in bf16. FLOPs of padding do not count.",
+        f"oneDNN where that is exact, and {ceiling['bf16']:.0f} in bf16. FLOPs of padding do not count. `train.py` is "
+        f"timed from its {w.warmup + SETTLING + 1}th update on, when W&B's service has started.",
         "",
         "| contestant | precision | target tokens/s | ÷ best unmodified peer | whole step, of ceiling "
         "| its products, of ceiling | first step, s | peak, GB |",

@@ -75,7 +75,6 @@ def test_the_page_of_parsers_is_that_of_the_records() -> None:
 @pytest.mark.parametrize("name", RECORDED)
 def test_records_are_small_and_hold_nothing_of_a_machine_or_of_others(name: str) -> None:
     for run in sorted((ROOT / RECORDS / name).glob("*/seed*")):
-        own = RunFolder(run).config()["data"]["kind"] in OWN_CORPORA
         files = [path for path in run.rglob("*") if path.is_file()]
         own = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))["data"]["kind"] in OWN_CORPORA
         assert sum(path.stat().st_size for path in files) <= LARGEST, run
