@@ -10,6 +10,8 @@ import numpy as np
 from workloads import PAD, load
 
 SENTENCES, ROWS, BEAM, ALPHA, LENGTH = 200, 32, 4, 0.6, 35
+LARGEST = 8
+"""Number of operators that a profile names."""
 
 
 def batches(path: Path) -> list[np.ndarray]:
@@ -26,28 +28,34 @@ def batches(path: Path) -> list[np.ndarray]:
     return found
 
 
-def product_share(work: Callable[[], object]) -> float:
-    """The share of the operators' time that matrix products take, attention's among them, by torch's profiler."""
+def shares(work: Callable[[], object]) -> dict[str, float]:
+    """The shares of the operators' own time, by torch's profiler: matrix products, the largest others, the rest."""
     import torch
     from contestant import PRODUCTS
 
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         work()
-    events = profile.key_averages()
-    products = sum(event.self_cpu_time_total for event in events if event.key in PRODUCTS)
-    return products / sum(event.self_cpu_time_total for event in events)
+    seconds: dict[str, float] = {}
+    for event in profile.key_averages():
+        name = "matrix products" if event.key in PRODUCTS else event.key.removeprefix("aten::")
+        seconds[name] = seconds.get(name, 0.0) + event.self_cpu_time_total
+    whole = sum(seconds.values())
+    largest = sorted(seconds, key=lambda name: -seconds[name])[:LARGEST]
+    found = {name: seconds[name] / whole for name in largest}
+    return found | {"all others": 1 - sum(found.values())}
 
 
 def main(make: Callable[[], Callable[[np.ndarray], list[int]]]) -> None:
     """Translate and report: `make()` gives a function from a batch of sources to the lengths of the best outputs."""
     p = argparse.ArgumentParser()
     p.add_argument("batches", type=Path)
-    p.add_argument("--products", action="store_true", help="print the share of matrix products in the time, no rate")
+    p.add_argument("--profile", action="store_true", help="print where the time goes instead of the rate")
     args = p.parse_args()
     translate, sources = make(), batches(args.batches)
     translate(sources[-1])
-    if args.products:
-        print(json.dumps({"products_share_of_time": product_share(lambda: [translate(batch) for batch in sources])}))
+    if args.profile:
+        for name, share in shares(lambda: [translate(batch) for batch in sources]).items():
+            print(f"{100 * share:5.1f} % {name}")
         return
     start = time.perf_counter()
     lengths = [length for batch in sources for length in translate(batch)]
