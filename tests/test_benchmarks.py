@@ -198,3 +198,25 @@ def test_a_large_store_is_measured_in_parts(tmp_path: Path, monkeypatch: pytest.
     assert set(found["view"]) == {scale.FIRST, "of these, the index"}
     assert 0 < found["curves"][scale.DRAWN] < found["curves"][scale.WHOLE] / 3
     assert "skip-check of the sweep" in found["skip"] and "skip-check of the sweep" in scale.GOALS
+
+
+def test_an_import_counts_for_the_package_that_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    from first_step import OWNERS, by_owner
+
+    lines = [  # a module follows the modules that it imports, which are indented further
+        "import time:   1000000 |    1000000 |     numpy",
+        "import time:   2000000 |    3000000 |   torch",
+        "import time:   4000000 |    4000000 |         sympy",
+        "import time:   8000000 |   12000000 |       torch.fx",
+        "import time:  16000000 |   28000000 |     torch._dynamo",
+        "import time:  32000000 |   60000000 |   lightning_fabric",
+        "Seed set to 1",
+        "import time:  64000000 |  124000000 | variations.training",
+    ]
+    assert by_owner("\n".join(lines)) == {
+        OWNERS["torch"]: 3.0,
+        OWNERS["torch._dynamo"]: 28.0,
+        OWNERS["lightning_fabric"]: 32.0,
+        OWNERS["variations"]: 64.0,
+    }
