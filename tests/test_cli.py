@@ -277,6 +277,14 @@ def test_files_that_a_folder_lacks_are_told_before_any_row_starts(tmp_path: Path
     assert faults_of(*lines, "data.test=valid", multirun=True) == []
 
 
+def test_a_sweep_file_with_a_list_says_what_it_must_contain(tmp_path: Path) -> None:
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "mine.yaml").write_text("- rows\n- seeds\n")
+    (fault,) = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path))
+    told = "the file contains a list, but must contain keys and values: remove the dash before each key"
+    assert fault == f"In 'sweep/mine': {told}"
+
+
 @pytest.mark.parametrize(
     ("written", "fault"),
     [

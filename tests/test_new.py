@@ -62,6 +62,13 @@ def test_what_cannot_be_made_leaves_nothing_behind(elsewhere: Path, name: str, r
     assert list(elsewhere.iterdir()) == []
 
 
+def test_only_the_name_is_required(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["new"])
+    with pytest.raises(SystemExit, match="2"):
+        new.main()
+    assert capsys.readouterr().err.endswith("the following arguments are required: NAME\n")
+
+
 def test_a_second_time_nothing_is_overwritten(elsewhere: Path) -> None:
     new.create("mine", [])
     row = elsewhere / "conf/variation/mine/changed.yaml"

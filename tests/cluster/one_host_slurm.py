@@ -6,6 +6,7 @@ All keys, sockets, states and logs are in the folder; nothing outside it is chan
 packages `slurm-wlm` and `munge`.
 """
 
+import argparse
 import ctypes
 import os
 import secrets
@@ -192,9 +193,13 @@ def _wait(ready: Callable[[], bool], folder: Path, what: str) -> None:
 
 def main() -> None:
     """Run until Ctrl-C."""
+    parser = argparse.ArgumentParser(description="Run a Slurm of two nodes on this machine until Ctrl-C.")
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="for its keys, sockets, states and logs")
+    folder: Path = parser.parse_args().folder
     if why := missing():
         sys.exit(why)
-    with running(Path(sys.argv[1]).resolve()) as environment:
+    with running(folder.resolve()) as environment:
+        print("Slurm runs until Ctrl-C. Type this in another shell:", file=sys.stderr)
         print("\n".join(f"export {name}={value}" for name, value in environment.items()), flush=True)
         try:
             while True:

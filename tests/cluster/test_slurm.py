@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,14 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture
 def words(slurm: None) -> list[str]:
     return ["hydra/launcher=slurm", "hydra.launcher.cpus=1", "hydra.launcher.poll_s=0.5", "hydra.launcher.time_min=10"]
+
+
+def test_the_help_of_a_slurm_for_experiments_starts_none(tmp_path: Path) -> None:
+    line = [sys.executable, one_host_slurm.__file__, "--help"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert "FOLDER" in done.stdout
+    assert not list(tmp_path.iterdir())
 
 
 def squeue() -> dict[str, str]:

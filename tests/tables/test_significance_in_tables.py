@@ -410,6 +410,15 @@ def test_two_rows_are_compared_in_the_tables_words(
     assert found.document()["changes"]["model.h"] == [4, 16]
 
 
+def test_a_row_that_was_not_trained_has_one_note(put: Callable[..., list[str]], store: Path) -> None:
+    put("base", 1, 0.3)
+    put("good", 1, 0.05, metrics=[{"step": 800, "dev/nll": 0.8}, {"step": 1000, "dev/nll": 0.5}])
+    text = compare(SweepConfig(name="papers", rows=["base", "good"]), ["good"], store, significance=SETTINGS).text()
+    assert [line for line in text.splitlines() if "not trained" in line] == [
+        "Note: not trained: dev perplexity fell by 26 % in the last fifth of its steps."
+    ]
+
+
 def test_what_cannot_be_compared_is_refused(store: Path, make_run: Any) -> None:
     make_run("papers", "base", 1, 30.0)
     sweep = SweepConfig(name="papers", rows=["base", "good"])

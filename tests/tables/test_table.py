@@ -68,6 +68,14 @@ def test_seeds_that_only_the_store_has_count_and_are_mentioned(make_run: Any, co
     assert not any("does not ask for" in text for text in chosen.remarks)
 
 
+def test_other_rows_in_the_folder_are_mentioned_and_figures_are_not(make_run: Any, conf: Path, store: Path) -> None:
+    for row in ("base", "former"):
+        make_run("papers", row, 1, 30.0)
+    (store / "papers" / "figures").mkdir()
+    remarks = build(define(SweepConfig(name="papers", rows=["base"], seeds=[1]), conf=conf), store).remarks
+    assert f"{store}/papers also contains runs that are not rows of this table: former." in remarks
+
+
 def test_a_row_whose_file_was_edited_after_its_run_is_marked(make_run: Any, store: Path, configuration: Any) -> None:
     """The run has sinusoidal positions; its row's file specifies learned ones."""
     row = {"variation__table": "quickstart", "variation__row": "learned_positions"}

@@ -84,6 +84,9 @@ def shown(path: Path) -> str:
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
+_ROWS = "rows besides the base row; default: one row, `changed`"
+
+
 def main() -> None:
     """Write the files, print their paths, and say what to type next."""
     parser = argparse.ArgumentParser(
@@ -93,7 +96,7 @@ def main() -> None:
         epilog=f"Example: {spelled('new')} heads one_head sixteen_heads",
     )
     parser.add_argument("name", metavar="NAME", help="name of the sweep, and of its table")
-    parser.add_argument("rows", metavar="ROW", nargs="*", help="rows besides the base row; default: one row, `changed`")
+    parser.add_argument("rows", metavar="ROW", nargs="*", default=[], help=_ROWS)
     arguments = parser.parse_args()
     try:
         made = create(arguments.name, arguments.rows)

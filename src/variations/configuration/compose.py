@@ -200,6 +200,8 @@ def composition_fault(error: BaseException) -> str:
         else:
             near = did_you_mean(key, known)
             text = f"unknown key '{key}'." + near if near else f"unknown key '{key}'"
+    elif re.match(r"Merge error: list is not a subclass of", text):
+        text = "the file contains a list, but must contain keys and values: remove the dash before each key"
     elif match := re.match(r"Could not override '(.+)'\. No match in the defaults list", text):
         text = f"this run's task has no group '{match[1]}': leave {match[1]}=… out"
     elif match := re.search(r"Could not find '(\w+)/([^']+)'$", text):

@@ -305,7 +305,7 @@ def leaf_keys(schema: type[Any], prefix: str = "") -> dict[str, Key]:
 
 def _syntax_fault(line: str, error: Exception) -> str:
     if "=" not in line and not line.startswith("~"):
-        return f"'{line}' is not KEY=VALUE: type for example model=weighted, or --help for the options."
+        return f"'{line}' is not KEY=VALUE: --help lists the keys, with examples."
     if any(line.count(left) != line.count(right) for left, right in ("[]", "{}", "()")):
         return f"'{line}' cannot be read: its brackets do not match."
     text = str(error).splitlines()[0]

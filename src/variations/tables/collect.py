@@ -177,14 +177,10 @@ def collect(sweep: SweepDefinition, store: Path, reader: Reader = DISK) -> list[
 
 
 def strangers(sweep: SweepDefinition, store: Path) -> list[str]:
-    """Folders in the sweep's folder that are not rows of the sweep."""
+    """Folders in the sweep's folder that contain runs, but are not rows of the sweep."""
     folder = store / sweep.name
     known = {row.row for row in sweep.rows}
-    return (
-        sorted(item.name for item in folder.iterdir() if item.is_dir() and item.name not in known | {".searches"})
-        if folder.is_dir()
-        else []
-    )
+    return sorted({place.parent.name for place in folder.glob("*/seed*/") if place.parent.name not in known})
 
 
 def misfit(folder: RunFolder, config: Mapping[str, Any], result: Mapping[str, Any] | None) -> str | None:

@@ -85,7 +85,7 @@ class Difference:
 
     def _notes(self) -> list[str]:
         notes = list(self.line.notes)
-        if self.line.untested:
+        if self.line.untested and not any(note.startswith(self.line.untested) for note in notes):
             notes.append(self.line.untested)
         return notes
 
