@@ -125,7 +125,7 @@ def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path:
         ("sweep.at_once=lots", "sweep.at_once=lots: must be a whole number, at least 1, or auto."),
         ("sweep.at_once=[2]", "sweep.at_once=[2]: must be a whole number, at least 1, or auto."),
         ("sweep.seeds=[1,x]", "must be a list of whole numbers such as [1,2]."),
-        ("model.kind=[a]", "model.kind=['a']: must be one of transformer, weighted."),
+        ("model.kind=[a]", "model.kind=[a]: must be one of transformer, weighted."),
         ("logger.mode=onlin", "logger.mode=onlin: valid choices are online, offline, disabled. Did you mean 'online'?"),
         ("model=null", "model=null: the group cannot be left out. Valid choices for model: additive,"),
         ("~size", "~size: the group size cannot be left out. Valid choices for size: base,"),

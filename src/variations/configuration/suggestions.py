@@ -148,7 +148,8 @@ def unknown_key(name: str, line: str, keys: list[str], groups: list[str], loader
     if (several := {"row": "rows", "seed": "seeds"}.get(name)) and several in keys:
         one = " For one run of a row, type variation=TABLE/ROW." if name == "row" and "variation.row" in keys else ""
         return f"{line}: there is no key or group '{name}'. Did you mean {several}=[{value.strip('[]')}]?{one}"
-    group = None if last.lower() in OTHER_NAMES else _near_group(name, value, groups, loader)
+    of_a_group = last.lower() not in OTHER_NAMES and nearest(name, [*groups, *keys])[:1] != nearest(name, keys)
+    group = _near_group(name, value, groups, loader) if of_a_group or not nearest(name, keys) else None
     if group is not None:
         return f"{line}: there is no key or group '{name}'. Did you mean {group}?"
     same_end = [key for key in keys if key.rsplit(".", 1)[-1].lower() == last.lower()]

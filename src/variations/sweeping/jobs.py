@@ -20,7 +20,7 @@ from variations.configuration.overrides import values_of
 from variations.configuration.places import spelled
 from variations.configuration.rules import Fault
 from variations.configuration.schema import RunConfig, VariationConfig
-from variations.configuration.suggestions import did_you_mean, options
+from variations.configuration.suggestions import did_you_mean, options, walk_groups
 from variations.configuration.tasks import named
 from variations.store.identity import is_incidental
 from variations.store.naming import GRID, LONGEST, run_folder, safe_name
@@ -220,7 +220,7 @@ def table_rows(config: RunConfig, extra_folder: str | None = None) -> list[tuple
     sweep, found = config.sweep, loader(extra_folder)
     if sweep.name is None:
         raise ConfigError(
-            ["sweep.name is not set: the file in sweeps/ must set it, because it names the folder of the runs."]
+            ["sweep.name is not set: the sweep's file must set it, because it names the folder of the runs."]
         )
     if sweep.search.space or sweep.search.trials is not None:
         raise ConfigError(
@@ -232,7 +232,8 @@ def table_rows(config: RunConfig, extra_folder: str | None = None) -> list[tuple
     table = sweep.table or sweep.name
     in_table = options(found, f"variation/{table}")
     if not in_table and not any("/" in row for row in sweep.rows):
-        raise ConfigError([f"sweep.table={table}: there are no rows in conf/variation/{table}/; set sweep.table."])
+        near = did_you_mean(table, [name.removeprefix("variation/") for name in walk_groups(found, "variation")])
+        raise ConfigError([f"sweep.table={table}: there are no rows in conf/variation/{table}/; set sweep.table.{near}"])
     references: dict[str, str] = {}
     problems = [fault.text for fault in check(config) if fault.keys in (("rows",), ("seeds",))]
     for row in sweep.rows or in_table:

@@ -59,8 +59,8 @@ class Overview:
         """A run was submitted."""
         if self.live is None:
             place = f"[{outcomes.index(outcome) + 1}/{len(outcomes)}]"
-            did = "started" if self.pace.waiting == "starting" else "submitted"
-            self.say(f"{place} {outcome.name}: {did}; log: {outcome.folder.log}")
+            log = f"started; log: {outcome.folder.log}" if self.pace.waiting == "starting" else "queued"
+            self.say(f"{place} {outcome.name}: {log}")
 
     def ended(self, outcomes: Sequence[Outcome], outcome: Outcome) -> None:
         """A run has ended."""
