@@ -134,6 +134,26 @@ def test_half_a_line_at_the_journals_end_does_not_spoil_it(defined: Make) -> Non
     assert [trial.value for trial in Study(definition).trials()] == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("content", [b"SQLite format 3\0 no line ends here", b"my notes\non two lines", b"\0"])
+def test_a_file_that_is_no_journal_is_left_unchanged(tmp_path: Path, defined: Make, content: bytes) -> None:
+    path = tmp_path / "study.db"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"study\.db is not a journal of Optuna, .*=sqlite:///.*study\.db\.$"):
+        Study(defined(sweep__search__storage=str(path)))
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("line", [b'{"op_code":99}', b'{"op_code":6}', b'{"op_code":', b"5", b"[]", b"\xff"])
+def test_a_damaged_line_of_a_journal_is_told_in_a_sentence(defined: Make, line: bytes) -> None:
+    definition = defined()
+    proposals(Study(definition), lambda _: 1.0, 1)
+    path = Path(definition.storage)
+    path.write_bytes(whole := path.read_bytes() + line + b"\n")
+    with pytest.raises(UserError, match=r"the study in .* cannot be opened \(.*\): restore that file, or name another"):
+        Study(definition)
+    assert path.read_bytes() == whole
+
+
 def test_a_closed_trial_stays_as_it_is(defined: Make) -> None:
     study = Study(defined())
     study.reserve("me")

@@ -23,6 +23,8 @@ DEFINED = "variations"
 OWNER = "owner"
 """User attribute of a trial: the search process that owns it."""
 REASON = "reason"
+JOURNAL = b'{"op_code":'
+"""How every line of a journal begins."""
 
 
 def quiet() -> None:
@@ -48,17 +50,37 @@ def open_storage(where: str) -> Any:
         if where.startswith("sqlite:///"):
             waiting = {"connect_args": {"timeout": 60}}  # seconds to wait for another process's writes
             return optuna.storages.RDBStorage(where, engine_kwargs=waiting)
+        _refuse_foreign(path)
         backend = optuna.storages.journal.JournalFileBackend(str(path))
         _mend(path)
         return optuna.storages.JournalStorage(backend)
-    except (OSError, ValueError, RuntimeError) as error:
+    # A damaged line may fail in any way when Optuna replays it.
+    except (OSError, ValueError, RuntimeError, AssertionError, LookupError, TypeError, AttributeError) as error:
         raise UserError(
-            f"the study in {where} cannot be opened ({error}): name another with sweep.search.storage=…."
+            f"the study in {where} cannot be opened ({error}): restore that file, or name another with "
+            "sweep.search.storage=…."
         ) from error
     except Exception as error:
         if type(error).__module__.startswith(("sqlalchemy", "sqlite3")):
             raise UserError(f"the study in {where} cannot be opened: {str(error).splitlines()[0]}") from error
         raise
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Refuse a file that is not a journal: mending it would truncate what may be a database, or notes.
+
+    Raises:
+        UserError: It does not begin as a journal does.
+    """
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        head = file.read(len(JOURNAL))
+    if not JOURNAL.startswith(head):
+        raise UserError(
+            f"sweep.search.storage={path} is not a journal of Optuna, and stays as it is: name another file, or, if it "
+            f"is a database of SQLite, write sweep.search.storage=sqlite:///{path}."
+        )
 
 
 def _mend(path: Path) -> None:
