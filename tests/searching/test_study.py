@@ -1,5 +1,7 @@
 """The record of a search: totals, proposals, and what must not change as it grows."""
 
+import errno
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -152,6 +154,45 @@ def test_a_damaged_line_of_a_journal_is_told_in_a_sentence(defined: Make, line: 
     with pytest.raises(UserError, match=r"the study in .* cannot be opened \(.*\): restore that file, or name another"):
         Study(definition)
     assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("name", ["os.mkdir", "filelock.FileLock.acquire"])
+def test_a_search_in_a_store_that_cannot_be_written_is_told_in_a_sentence(
+    defined: Make, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    definition = defined()
+    monkeypatch.setattr(name, refuse)
+    with pytest.raises(UserError, match=r"Cannot write .*probe: Read-only file system; choose .* runs=DIR\.$"):
+        Study(definition)
+
+
+@pytest.mark.parametrize("kind", ["journal", "sqlite"])
+def test_a_disk_that_fills_up_during_a_search_is_told_in_a_sentence(
+    tmp_path: Path, defined: Make, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    storage = {} if kind == "journal" else {"sweep__search__storage": f"sqlite:///{tmp_path}/s.db"}
+    study = Study(defined(**storage))
+    assert study.reserve("me")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if kind == "sqlite":
+            raise optuna.exceptions.StorageInternalError("An exception is raised during the commit.") from error
+        raise error
+
+    name = "append_logs" if kind == "journal" else "set_trial_state_values"
+    backend = study.optuna._storage
+    owner = backend._backend if kind == "journal" else type(backend._backend)
+    monkeypatch.setattr(owner, name, refuse)
+    with pytest.raises(
+        UserError, match=r"the study in .* cannot be written \(.*No space left.*\): repair .* same command"
+    ):
+        finish(study, 0, 1.0)
+    monkeypatch.undo()
+    finish(Study(defined(**storage)), 0, 1.0)
 
 
 def test_a_closed_trial_stays_as_it_is(defined: Make) -> None:

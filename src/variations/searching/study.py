@@ -16,6 +16,7 @@ from typing import Any
 from variations.configuration.schema import PrunerConfig, RunConfig, SearchConfig
 from variations.searching.definition import TRIAL, Definition
 from variations.searching.objectives import Objective
+from variations.store.atomic import told_if_unwritable
 from variations.system.errors import ConfigError, UserError
 
 DEFINED = "variations"
@@ -53,6 +54,8 @@ def open_storage(where: str) -> Any:
         _refuse_foreign(path)
         backend = optuna.storages.journal.JournalFileBackend(str(path))
         _mend(path)
+        for line in path.read_bytes().split(b"\n")[-2:-1]:  # Optuna finds damage in the last line only when it writes
+            json.loads(line)
         return optuna.storages.JournalStorage(backend)
     # A damaged line may fail in any way when Optuna replays it.
     except (OSError, ValueError, RuntimeError, AssertionError, LookupError, TypeError, AttributeError) as error:
@@ -150,17 +153,36 @@ class Study:
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
         self.objectives: Sequence[Objective] = definition.objectives
-        definition.home.mkdir(parents=True, exist_ok=True)
+        with told_if_unwritable(definition.home, "; choose another place with runs=DIR."):
+            definition.home.mkdir(parents=True, exist_ok=True)
+        with self.lock():  # before a storage is made
+            pass
         self.storage = open_storage(definition.storage)
         self.optuna = self._begin()
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """One search process at a time."""
-        from filelock import FileLock
+        """One search process at a time, which writes to the study.
 
-        with FileLock(self.definition.home / ".search.lock"):
+        Raises:
+            UserError: The lock, or the study, cannot be written.
+        """
+        from filelock import FileLock
+        from optuna.exceptions import StorageInternalError
+
+        lock = FileLock(self.definition.home / ".search.lock")
+        with told_if_unwritable(self.definition.home, "; choose another place with runs=DIR."):
+            lock.acquire()
+        try:
             yield
+        except (OSError, StorageInternalError) as error:
+            reason = getattr(error, "strerror", None) or str(error.__cause__ or error).splitlines()[0]
+            raise UserError(
+                f"the study in {self.definition.storage} cannot be written ({reason}): repair that, and run the same "
+                "command again to continue the search."
+            ) from error
+        finally:
+            lock.release()
 
     def _begin(self) -> Any:
         import optuna
