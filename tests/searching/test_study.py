@@ -1,5 +1,7 @@
 """The record of a search: totals, proposals, and what must not change as it grows."""
 
+import errno
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -132,6 +134,65 @@ def test_half_a_line_at_the_journals_end_does_not_spoil_it(defined: Make) -> Non
     study = Study(definition)
     proposals(study, lambda values: 2.0, 1)
     assert [trial.value for trial in Study(definition).trials()] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("content", [b"SQLite format 3\0 no line ends here", b"my notes\non two lines", b"\0"])
+def test_a_file_that_is_no_journal_is_left_unchanged(tmp_path: Path, defined: Make, content: bytes) -> None:
+    path = tmp_path / "study.db"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"study\.db is not a journal of Optuna, .*=sqlite:///.*study\.db\.$"):
+        Study(defined(sweep__search__storage=str(path)))
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("line", [b'{"op_code":99}', b'{"op_code":6}', b'{"op_code":', b"5", b"[]", b"\xff"])
+def test_a_damaged_line_of_a_journal_is_told_in_a_sentence(defined: Make, line: bytes) -> None:
+    definition = defined()
+    proposals(Study(definition), lambda _: 1.0, 1)
+    path = Path(definition.storage)
+    path.write_bytes(whole := path.read_bytes() + line + b"\n")
+    with pytest.raises(UserError, match=r"the study in .* cannot be opened \(.*\): restore that file, or name another"):
+        Study(definition)
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("name", ["os.mkdir", "filelock.FileLock.acquire"])
+def test_a_search_in_a_store_that_cannot_be_written_is_told_in_a_sentence(
+    defined: Make, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    definition = defined()
+    monkeypatch.setattr(name, refuse)
+    with pytest.raises(UserError, match=r"Cannot write .*probe: Read-only file system; choose .* runs=DIR\.$"):
+        Study(definition)
+
+
+@pytest.mark.parametrize("kind", ["journal", "sqlite"])
+def test_a_disk_that_fills_up_during_a_search_is_told_in_a_sentence(
+    tmp_path: Path, defined: Make, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    storage = {} if kind == "journal" else {"sweep__search__storage": f"sqlite:///{tmp_path}/s.db"}
+    study = Study(defined(**storage))
+    assert study.reserve("me")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if kind == "sqlite":
+            raise optuna.exceptions.StorageInternalError("An exception is raised during the commit.") from error
+        raise error
+
+    name = "append_logs" if kind == "journal" else "set_trial_state_values"
+    backend = study.optuna._storage
+    owner = backend._backend if kind == "journal" else type(backend._backend)
+    monkeypatch.setattr(owner, name, refuse)
+    with pytest.raises(
+        UserError, match=r"the study in .* cannot be written \(.*No space left.*\): repair .* same command"
+    ):
+        finish(study, 0, 1.0)
+    monkeypatch.undo()
+    finish(Study(defined(**storage)), 0, 1.0)
 
 
 def test_a_closed_trial_stays_as_it_is(defined: Make) -> None:

@@ -137,6 +137,35 @@ def test_a_row_that_another_process_is_at_is_awaited_and_taken_over_when_it_is_l
     assert pool.submitted == ["a-seed1"]
 
 
+def test_the_result_of_a_run_of_another_configuration_is_not_taken_for_this_ones(
+    rows: Any, control: Any, pool: Any, finished: Any
+) -> None:
+    outcomes = rows("a")
+    other = Lease.claim(outcomes[0].folder.path, None, "running")
+    assert other is not None
+    sweep = control(outcomes)
+    sweep.step()
+    finished(rows("a", changes=["trainer.max_steps=77"])[0])
+    other.release()
+    sweep.step()
+    sweep.step()
+    assert (states(outcomes), pool.submitted) == (["failed"], [])
+    assert "trainer.max_steps: 77 → 2400" in outcomes[0].reason
+
+
+def test_an_adopted_job_of_another_configuration_is_not_taken_for_this_run(rows: Any, control: Any, pool: Any) -> None:
+    control(rows("a", changes=["trainer.max_steps=77"])).step()
+    outcomes = rows("a")
+    sweep = control(outcomes)
+    sweep.step()
+    assert pool.adopted == ["a-seed1"]
+    pool.end("a-seed1", "finished", None)
+    for _ in range(3):
+        sweep.step()
+    assert (states(outcomes), pool.submitted) == (["failed"], ["a-seed1"])
+    assert "trainer.max_steps: 77 → 2400" in outcomes[0].reason
+
+
 def test_a_job_of_an_earlier_sweep_is_adopted(rows: Any, control: Any, pool: Any) -> None:
     outcomes = rows("a")
     first = control(outcomes)

@@ -1,5 +1,6 @@
 """Records: what is copied, what is removed, and that a table of records equals the table of the runs."""
 
+import errno
 import fcntl
 import json
 import os
@@ -187,6 +188,23 @@ def test_two_processes_do_not_write_the_same_records(
         record(sweep, store, tmp_path / "records")
     os.close(descriptor)
     assert len(record(sweep, store, tmp_path / "records").written) == 6
+
+
+@pytest.mark.parametrize("calls", ["os.mkdir", "pathlib.Path.rename", "pathlib.Path.write_bytes", "fcntl.flock"])
+def test_records_that_cannot_be_written_are_told_in_a_sentence(
+    calls: str, put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    fill(put)
+    records = tmp_path / "records"
+    monkeypatch.setattr(calls, refuse)
+    with pytest.raises(UserError, match=r"Cannot write .*records/papers.*: Read-only.*; choose .* records=DIR\.$"):
+        record(sweep, store, records)
+    monkeypatch.undo()
+    assert not list(tmp_path.rglob("records/**/.*"))
+    assert len(record(sweep, store, records).written) == 6
 
 
 def test_a_record_in_a_run_store_is_recorded_as_it_is(

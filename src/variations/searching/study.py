@@ -16,6 +16,7 @@ from typing import Any
 from variations.configuration.schema import PrunerConfig, RunConfig, SearchConfig
 from variations.searching.definition import TRIAL, Definition
 from variations.searching.objectives import Objective
+from variations.store.atomic import told_if_unwritable
 from variations.system.errors import ConfigError, UserError
 
 DEFINED = "variations"
@@ -23,6 +24,8 @@ DEFINED = "variations"
 OWNER = "owner"
 """User attribute of a trial: the search process that owns it."""
 REASON = "reason"
+JOURNAL = b'{"op_code":'
+"""How every line of a journal begins."""
 
 
 def quiet() -> None:
@@ -48,17 +51,39 @@ def open_storage(where: str) -> Any:
         if where.startswith("sqlite:///"):
             waiting = {"connect_args": {"timeout": 60}}  # seconds to wait for another process's writes
             return optuna.storages.RDBStorage(where, engine_kwargs=waiting)
+        _refuse_foreign(path)
         backend = optuna.storages.journal.JournalFileBackend(str(path))
         _mend(path)
+        for line in path.read_bytes().split(b"\n")[-2:-1]:  # Optuna finds damage in the last line only when it writes
+            json.loads(line)
         return optuna.storages.JournalStorage(backend)
-    except (OSError, ValueError, RuntimeError) as error:
+    # A damaged line may fail in any way when Optuna replays it.
+    except (OSError, ValueError, RuntimeError, AssertionError, LookupError, TypeError, AttributeError) as error:
         raise UserError(
-            f"the study in {where} cannot be opened ({error}): name another with sweep.search.storage=…."
+            f"the study in {where} cannot be opened ({error}): restore that file, or name another with "
+            "sweep.search.storage=…."
         ) from error
     except Exception as error:
         if type(error).__module__.startswith(("sqlalchemy", "sqlite3")):
             raise UserError(f"the study in {where} cannot be opened: {str(error).splitlines()[0]}") from error
         raise
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Refuse a file that is not a journal: mending it would truncate what may be a database, or notes.
+
+    Raises:
+        UserError: It does not begin as a journal does.
+    """
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        head = file.read(len(JOURNAL))
+    if not JOURNAL.startswith(head):
+        raise UserError(
+            f"sweep.search.storage={path} is not a journal of Optuna, and stays as it is: name another file, or, if it "
+            f"is a database of SQLite, write sweep.search.storage=sqlite:///{path}."
+        )
 
 
 def _mend(path: Path) -> None:
@@ -128,17 +153,36 @@ class Study:
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
         self.objectives: Sequence[Objective] = definition.objectives
-        definition.home.mkdir(parents=True, exist_ok=True)
+        with told_if_unwritable(definition.home, "; choose another place with runs=DIR."):
+            definition.home.mkdir(parents=True, exist_ok=True)
+        with self.lock():  # before a storage is made
+            pass
         self.storage = open_storage(definition.storage)
         self.optuna = self._begin()
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """One search process at a time."""
-        from filelock import FileLock
+        """One search process at a time, which writes to the study.
 
-        with FileLock(self.definition.home / ".search.lock"):
+        Raises:
+            UserError: The lock, or the study, cannot be written.
+        """
+        from filelock import FileLock
+        from optuna.exceptions import StorageInternalError
+
+        lock = FileLock(self.definition.home / ".search.lock")
+        with told_if_unwritable(self.definition.home, "; choose another place with runs=DIR."):
+            lock.acquire()
+        try:
             yield
+        except (OSError, StorageInternalError) as error:
+            reason = getattr(error, "strerror", None) or str(error.__cause__ or error).splitlines()[0]
+            raise UserError(
+                f"the study in {self.definition.storage} cannot be written ({reason}): repair that, and run the same "
+                "command again to continue the search."
+            ) from error
+        finally:
+            lock.release()
 
     def _begin(self) -> Any:
         import optuna

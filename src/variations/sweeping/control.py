@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from variations.store.lease import Lease, Record, Watch, read
+from variations.store.status import Status
 from variations.sweeping.outcomes import DONE, Outcome
 from variations.sweeping.overview import Overview
 from variations.sweeping.pool import Ended, Pool
@@ -182,7 +183,7 @@ class Control:
         status = outcome.status()
         self._give_back(outcome)
         if status is not None and status.state in DONE:
-            self._end(outcome, status.state, status.reason or "")
+            self._take(outcome, status)
         elif ended.code == ExitCode.HELD or (outcome.by_other and not ended.reason and ended.code is None):
             outcome.state, outcome.by_other = "elsewhere", True  # its lease will tell
         elif ended.code == ExitCode.PREEMPTED and not self.stopping:
@@ -194,6 +195,17 @@ class Control:
             self._end(outcome, "interrupted", ended.reason)
         else:
             self._failed(outcome, ended)
+
+    def _take(self, outcome: Outcome, status: Status) -> None:
+        """A run is done: its result is used, unless another process has done it with another configuration."""
+        try:
+            same = not outcome.by_other or outcome.same()
+        except UserError:  # its configuration cannot be read
+            same = False
+        if same:
+            self._end(outcome, status.state, status.reason or "")
+        else:
+            outcome.state, outcome.by_other = "pending", False  # to start it is refused, with the reason
 
     def _failed(self, outcome: Outcome, ended: Ended) -> None:
         status = outcome.status()
@@ -232,7 +244,7 @@ class Control:
             return
         status = outcome.status()
         if status is not None and status.state in DONE:
-            self._end(outcome, status.state, status.reason or "")
+            self._take(outcome, status)
         elif status and status.state == "failed" and status.failures > outcome.failed_before + outcome.failures:
             self._try_again(outcome, status.reason or "")
         else:

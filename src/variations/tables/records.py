@@ -19,13 +19,13 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from variations.configuration.tasks import task_of
-from variations.store.atomic import json_text, make_folder, read_json, write_json, write_yaml
+from variations.store.atomic import json_text, make_folder, read_json, told_if_unwritable, write_json, write_yaml
 from variations.store.hidden import without_secrets
 from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.rows import SweepDefinition
@@ -54,7 +54,7 @@ def record(sweep: SweepDefinition, store: Path, records: Path) -> Recorded:
     """Copy every finished run of a sweep to `records`, its newest attempt as seed<k>. Records are replaced as a whole.
 
     Raises:
-        UserError: A run cannot be read, or another process writes the same records.
+        UserError: A run cannot be read, or the records cannot be written, or another process writes the same ones.
         DataError: A run's texts cannot be read or do not fit together.
     """
     found = Recorded()
@@ -64,10 +64,15 @@ def record(sweep: SweepDefinition, store: Path, records: Path) -> Recorded:
                 folder = latest(run_home(store, sweep=sweep.name, row=row.row, seed=seed))
                 home = run_home(records, sweep=sweep.name, row=row.row, seed=seed)
                 name = home.relative_to(records).as_posix()
-                _restore(home)
+                with _writing(home):
+                    _restore(home)
                 if folder is None or not folder.finished():
                     found.missing.append(name)
-                elif _replace(home, _files(folder)):
+                    continue
+                files = _files(folder)
+                with _writing(home):
+                    replaced = _replace(home, files)
+                if replaced:
                     found.written[name] = sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
                 else:
                     found.unchanged.append(name)
@@ -77,17 +82,24 @@ def record(sweep: SweepDefinition, store: Path, records: Path) -> Recorded:
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Lock the folder of a sweep's records: what other processes have left half-written may then be removed."""
-    make_folder(folder)
-    descriptor = os.open(folder, os.O_RDONLY)
+    with _writing(folder):
+        make_folder(folder)
+        descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with _writing(folder):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise UserError(f"Another process is writing to {folder}: wait for its end.") from error
         yield
-    except BlockingIOError as error:
-        raise UserError(f"Another process is writing to {folder}: wait for its end.") from error
     finally:
         os.close(descriptor)
         with suppress(OSError):  # it has records
             folder.rmdir()
+
+
+def _writing(place: Path) -> AbstractContextManager[None]:
+    return told_if_unwritable(place, "; choose another folder with records=DIR.")
 
 
 def _restore(home: Path) -> None:
