@@ -233,7 +233,8 @@ def table_rows(config: RunConfig, extra_folder: str | None = None) -> list[tuple
     in_table = options(found, f"variation/{table}")
     if not in_table and not any("/" in row for row in sweep.rows):
         near = did_you_mean(table, [name.removeprefix("variation/") for name in walk_groups(found, "variation")])
-        raise ConfigError([f"sweep.table={table}: there are no rows in conf/variation/{table}/; set sweep.table.{near}"])
+        text = f"sweep.table={table}: there are no rows in conf/variation/{table}/; set sweep.table.{near}"
+        raise ConfigError([text])
     references: dict[str, str] = {}
     problems = [fault.text for fault in check(config) if fault.keys in (("rows",), ("seeds",))]
     for row in sweep.rows or in_table:
