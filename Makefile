@@ -117,8 +117,8 @@ constraints: setup  ## update constraints.txt
 	@{ \
 	  echo "# The exact versions that variations was tested with: its dependencies and theirs, and those of the extra \`dev\`."; \
 	  echo "# Written by \`make constraints\` (the newest versions that pyproject.toml allows); do not edit by hand."; \
-	  echo "# torch's CUDA build brings packages of its own, which are not repeated here."; \
-	  build/constraints/bin/python -m pip freeze --all --exclude-editable | grep -v "^pip==" | sed -E 's/^([^ ]+==[^+ ]+)\+[^ ]+$$/\1/' | LC_ALL=C sort -f; \
+	  echo "# torch's CUDA build brings packages of its own and demands its version of triton: none of them is pinned."; \
+	  build/constraints/bin/python -m pip freeze --all --exclude-editable | grep -vE "^(pip|triton)==" | sed -E 's/^([^ ]+==[^+ ]+)\+[^ ]+$$/\1/' | LC_ALL=C sort -f; \
 	} >build/constraints.txt
 	@if grep -vE '^(#.*|[A-Za-z0-9._-]+==[A-Za-z0-9.]+)$$' build/constraints.txt; then echo "The lines above are not plain pins; constraints.txt is unchanged." >&2; exit 1; fi
 	@mv -f build/constraints.txt constraints.txt

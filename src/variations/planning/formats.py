@@ -220,7 +220,11 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
     if left > 1:
         critical = bill.path.critical
         chain = " → ".join(critical[:4]) + (f" → … ({len(critical)} runs)" if len(critical) > 4 else "")
-        one = f"{chain} ends last" if len(critical) == 1 else f"These runs wait for each other and end last: {chain}"
+        one = (
+            f"{chain} ends last"
+            if len(critical) == 1
+            else f"The longest chain of runs that depend on each other ends last: {chain}"
+        )
         said.append(f"With {bill.places} at a time: {duration(bill.path.seconds)}. {one}.")
     if bill.preparation:
         said.append(f"Preparing the whole corpus, once: {duration(bill.preparation)}, in addition to the runs.")

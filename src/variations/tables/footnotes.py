@@ -38,7 +38,7 @@ def star_text(table: Table) -> str:
     if not restarts:
         what = "of the difference of means over seeds, chance in seeds"
     return (
-        f"p < {1 - settings.level:.3g} in a test {what} and in {table.primary.items} (n = {settings.n:,}, "
+        f"p < {1 - settings.level:.3g} in a test {what} and in {table.primary.items} ({settings.n:,} resamples, "
         f"seed {settings.seed})"
     )
 
@@ -124,7 +124,7 @@ def _tests(table: Table, refusal: str | None) -> list[str]:
         )
     found = [
         f"The {100 * settings.level:g} % interval{' and p' if any(test.counts_seeds for test in tests) else ''} of "
-        f"Δ base: {'; '.join(kinds)} (n = {settings.n:,}, seed {settings.seed})."
+        f"Δ base: {'; '.join(kinds)} ({settings.n:,} resamples, seed {settings.seed})."
     ]
     marked = sum(test.counts_seeds for test in tests)
     if marked > 1:
