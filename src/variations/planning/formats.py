@@ -128,7 +128,7 @@ SILENT = ("group", "state")
 """Columns that are printed without a heading."""
 RANKS = {
     **dict.fromkeys(("group", "row", "changes", "memory", "time a run", "runs left", "state"), 0),
-    **{"hours": 1, "parameters": 2, "steps": 3, "disk": 4, "FLOPs": 5, "label": 7},
+    **{"hours a run": 1, "parameters": 2, "steps": 3, "disk": 4, "FLOPs": 5, "label": 7},
 }
 """A narrow terminal leaves out the columns of the highest rank first; a task's own counts have rank 6."""
 
@@ -172,8 +172,8 @@ def _cells(line: PlanLine) -> dict[str, str]:
         "FLOPs": f"{counted.flops:.2g}" if counted else "",
         "memory": size(bytes_) if bytes_ else "",
         "time a run": f"{about}{duration(cost.seconds())}" if cost else "",
+        "hours a run": f"{about}{cost.hours():.2g} {line.device}" if cost else "",
         "runs left": f"{len(line.row.left)} of {len(line.row.launches)}" if price and line.row.launches else "",
-        "hours": f"{about}{cost.hours():.2g} {line.device}" if cost else "",
         "disk": size(cost.disk) if cost else "",
         "state": ", ".join(words),
     }
