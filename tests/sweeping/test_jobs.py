@@ -256,9 +256,9 @@ def test_a_finished_run_of_another_configuration_is_not_taken_for_this_one(tmp_p
     config = compose_run(["sweep=quickstart", "variation=quickstart/transformer", "trainer.max_steps=77"])
     RunFolder(tmp_path / "runs/quickstart/transformer/seed1").create(to_dict(config)).set_status("finished")
     done = sweep(tmp_path, "sweep=quickstart", "rows=[transformer]")
-    assert done.returncode == 1
-    assert "trainer.max_steps: 77 → 2400" in done.stdout
-    assert "sweep.name=…" in done.stdout
+    assert done.returncode == 2
+    assert "trainer.max_steps: 77 → 2400" in done.stderr
+    assert "sweep.name=…" in done.stderr
 
 
 def test_finished_rows_are_skipped_and_nothing_is_started(tmp_path: Path) -> None:

@@ -148,8 +148,9 @@ def unknown_key(name: str, line: str, keys: list[str], groups: list[str], loader
     if (several := {"row": "rows", "seed": "seeds"}.get(name)) and several in keys:
         one = " For one run of a row, type variation=TABLE/ROW." if name == "row" and "variation.row" in keys else ""
         return f"{line}: there is no key or group '{name}'. Did you mean {several}=[{value.strip('[]')}]?{one}"
-    of_a_group = last.lower() not in OTHER_NAMES and nearest(name, [*groups, *keys])[:1] != nearest(name, keys)
-    group = _near_group(name, value, groups, loader) if of_a_group or not nearest(name, keys) else None
+    near = nearest(name, keys)
+    of_a_key = last.lower() in OTHER_NAMES or (near and near == nearest(name, [*groups, *keys]))
+    group = None if of_a_key else _near_group(name, value, groups, loader)
     if group is not None:
         return f"{line}: there is no key or group '{name}'. Did you mean {group}?"
     same_end = [key for key in keys if key.rsplit(".", 1)[-1].lower() == last.lower()]
@@ -162,7 +163,7 @@ def unknown_key(name: str, line: str, keys: list[str], groups: list[str], loader
         if ends and not meant:
             return f"{line}: there is no key '{name}'. Keys of {part}: {', '.join(ends)}."
     if not meant:
-        meant += nearest(name, keys) or _near_end(last, keys)
+        meant += near or _near_end(last, keys)
     hint = f" Did you mean {meant[0]}{f'={value}' if value else ''}?" if meant else " --help lists them."
     return f"{line}: there is no key or group '{name}'.{hint}"
 
