@@ -33,6 +33,8 @@ from workloads import load as load_batches
 SPEED = ROOT / "benchmarks" / "speed"
 VALIDATING = ("trainer.val_every=4", "trainer.val_bleu=0", "trainer.checkpoint_every=4")
 """Far more often than usual, to show the cost of one validation of 500 pairs and one checkpoint."""
+METRICS = Path("single", "bench", "seed1", "metrics.jsonl")
+"""Below the run store of `training`."""
 SETTLING = 8
 """Further updates of `train.py` before the timed ones."""
 PATIENCE = 900.0
@@ -108,6 +110,12 @@ def finished(command: Sequence[str], env: dict[str, str]) -> tuple[dict[str, Any
         return json.loads(out.read().strip().splitlines()[-1]), usage.ru_maxrss * 1024
 
 
+def training(workload: str, folder: Path, runs: Path) -> list[str]:
+    """The command that trains a workload, without the interpreter, until it is stopped; its metrics are in METRICS."""
+    words = [str(ROOT / "src" / "train.py"), *overrides(workload, folder / "text", folder / "cache")]
+    return [*words, f"runs={runs}", "name=bench", "trainer.log_every=1", "trainer.max_steps=100000"]
+
+
 def trained(precision: str, logger: str, *more: str, preload: str = "") -> Callable[[Workload, Path], Outcome]:
     """Ours, by the command that users type, with the library `preload` before all others."""
 
@@ -115,18 +123,13 @@ def trained(precision: str, logger: str, *more: str, preload: str = "") -> Calla
         runs = Path(tempfile.mkdtemp(dir=folder))
         first_timed = w.warmup + SETTLING
         last = first_timed + w.steps
-        command = [
-            sys.executable,
-            str(ROOT / "src" / "train.py"),
-            *overrides(w.name, folder / "text", folder / "cache"),
-        ]
-        command += [f"trainer.precision={precision}", f"logger={logger}", f"runs={runs}", "name=bench"]
-        command += ["trainer.log_every=1", "trainer.max_steps=100000", *more]
+        own = [f"trainer.precision={precision}", f"logger={logger}"]
+        command = [sys.executable, *training(w.name, folder, runs), *own, *more]
         env = environment(folder) | ({"LD_PRELOAD": preload} if preload else {})
         with (runs / "log.txt").open("w") as log:
             start = time.monotonic()
             process = subprocess.Popen(command, stdout=log, stderr=log, env=env, cwd=runs)
-            first, lines = watched(process, runs / "single" / "bench" / "seed1" / "metrics.jsonl", last, start)
+            first, lines = watched(process, runs / METRICS, last, start)
             process.kill()
             _, _, usage = os.wait4(process.pid, 0)
             process.returncode = -9

@@ -1,7 +1,7 @@
 """Where the seconds between the start of `train.py` and the end of its first update go, on workload W2 of `bench.py`.
 
-`python benchmarks/first_step.py` starts the command some times and waits for the first line of metrics, once more under
-`python -X importtime`, and once in Python's own loop without Lightning. Each imported module counts for the nearest
+`python benchmarks/first_step.py` starts `train.py` and the bare loop in turn, each to the end of its first update, and
+`train.py` once more under `python -X importtime`. Each imported module counts for the nearest
 package of the list through which it was imported: SciPy for itself, not for Lightning, which imports it.
 """
 
@@ -17,9 +17,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "speed"))
 
-from bench import SPEED, environment, finished, watched
-from common import ROOT, deliver, header, load
-from prepare import overrides
+from bench import METRICS, SPEED, environment, finished, training, watched
+from common import deliver, header, load
 
 OWNERS = {
     "scipy": "SciPy, imported by Lightning's torchmetrics",
@@ -39,12 +38,9 @@ LINE = re.compile(r"import time:\s+(\d+) \|\s+\d+ \|( +)(\S+)$")
 def first_line(folder: Path, *options: str) -> tuple[float, str]:
     """Run `train.py` to its first line of metrics: the seconds, and what it wrote to standard error."""
     with tempfile.TemporaryDirectory(dir=folder) as place, tempfile.TemporaryFile("w+") as told:
-        command = [sys.executable, *options, str(ROOT / "src" / "train.py")]
-        command += [*overrides("W2", folder / "text", folder / "cache"), "logger=wandb", f"runs={place}", "name=first"]
-        command += ["trainer.log_every=1", "trainer.max_steps=100000"]
+        command = [sys.executable, *options, *training("W2", folder, Path(place)), "logger=wandb"]
         process = subprocess.Popen(command, stdout=told, stderr=told, env=environment(folder), cwd=place)
-        metrics = Path(place) / "single" / "first" / "seed1" / "metrics.jsonl"
-        seconds, _ = watched(process, metrics, 1, time.monotonic())
+        seconds, _ = watched(process, Path(place) / METRICS, 1, time.monotonic())
         process.kill()
         process.wait()
         told.seek(0)

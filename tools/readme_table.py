@@ -1,6 +1,7 @@
 """Writes the table of the README from the records: `make results` calls it, and a test compares."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -19,19 +20,19 @@ def text() -> str:
     from variations.store.rows import define
     from variations.tables.grid import lay_out
     from variations.tables.table import build
-    from variations.tables.text import raised
+    from variations.tables.text import footnotes, pipe_table, raised
 
     store = Path("records")
     sweep = compose_run([f"sweep={SWEEP}"]).sweep
     grid = lay_out(build(define(sweep, rows=ROWS, store=store), store))
     keys = [column.key for column in grid.columns]
     shown = [keys.index(key) for key in COLUMNS if key in keys]
-    lines = ["| " + " | ".join(grid.columns[i].title for i in shown) + " |"]
-    lines.append("|:---|" + "---:|" * (len(shown) - 1))
-    lines += ["| " + " | ".join(row[i].text + raised(row[i].marks) for i in shown) + " |" for row in grid.rows]
-    used = {mark for row in grid.rows for i in shown for mark in row[i].marks}
-    notes = [f"{raised((mark,))} {note}." for mark, note in grid.notes if mark in used]
-    return "\n".join([*lines, "", "<br>\n".join(notes)]) + "\n"
+    rows = [[row[i] for i in shown] for row in grid.rows]
+    used = {mark for row in rows for cell in row for mark in cell.marks}
+    notes = [(mark, note) for mark, note in grid.notes if mark in used]
+    part = replace(grid, columns=[grid.columns[i] for i in shown], rows=rows, notes=notes, remarks=[])
+    below = footnotes(part, lambda mark: raised((mark,)))
+    return "\n".join([*pipe_table(part), "", "<br>\n".join(below)]) + "\n"
 
 
 def filled(readme: str) -> str:

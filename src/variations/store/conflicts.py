@@ -5,6 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from variations.store.atomic import plain
+from variations.store.identity import covered
+
+Changes = Mapping[str, tuple[Any, Any]]
+"""By key: (old value, new value)."""
 
 
 def history(config: Mapping[str, Any]) -> list[str]:
@@ -17,7 +21,17 @@ def with_history(config: Mapping[str, Any], changed: Sequence[str]) -> dict[str,
     return {**config, "resume": {**(config.get("resume") or {}), "changed": [*changed]}}
 
 
-def _listed(changes: Mapping[str, tuple[Any, Any]]) -> str:
+def allowed(config: Mapping[str, Any]) -> list[str]:
+    """`resume.allow`: keys, or groups of keys, whose values may change."""
+    return [*((config.get("resume") or {}).get("allow") or [])]
+
+
+def forbidden(config: Mapping[str, Any], changes: Changes) -> Changes:
+    """Those of the `changes` to `config` that its `resume.allow` does not cover."""
+    return {key: values for key, values in changes.items() if not covered(key, allowed(config))}
+
+
+def _listed(changes: Changes) -> str:
     lines = "\n".join(f"  - {key}: {plain(old)} → {plain(new)}" for key, (old, new) in changes.items())
     return f"these keys differ (stored → now):\n{lines}\n"
 
@@ -25,7 +39,7 @@ def _listed(changes: Mapping[str, tuple[Any, Any]]) -> str:
 _RENAME = "Give this run another name (name=…, a sweep: sweep.name=…)"
 
 
-def finished_otherwise(path: Path, changes: Mapping[str, tuple[Any, Any]]) -> str:
+def finished_otherwise(path: Path, changes: Changes) -> str:
     """The message for a finished run of another configuration."""
     return (
         f"{path} contains a finished run of another configuration, which is never changed; {_listed(changes)}"
@@ -33,10 +47,10 @@ def finished_otherwise(path: Path, changes: Mapping[str, tuple[Any, Any]]) -> st
     )
 
 
-def other_configuration(path: Path, changes: Mapping[str, tuple[Any, Any]], allowed: Sequence[str]) -> str:
-    """The message for an unfinished one; `changes` are the differences that `resume.allow` does not yet cover."""
+def other_configuration(path: Path, config: Mapping[str, Any], changes: Changes) -> str:
+    """The message for an unfinished one; `changes` are those that `resume.allow` of `config` does not yet cover."""
     return (
         f"{path} contains a run of another configuration; {_listed(changes)}"
         f"{_RENAME}, start a new attempt (force=true), or, to continue the run with the new values, allow them: "
-        f"resume.allow=[{','.join([*allowed, *changes])}]."
+        f"resume.allow=[{','.join([*allowed(config), *changes])}]."
     )

@@ -201,10 +201,9 @@ class RunFolder:
             return
         if self.state() == "finished":
             raise UserError(conflicts.finished_otherwise(self.path, changes))
-        allowed = (config.get("resume") or {}).get("allow") or []
-        forbidden = {key: values for key, values in changes.items() if not covered(key, allowed)}
+        forbidden = conflicts.forbidden(config, changes)
         if forbidden and (certain or self.begun()):
-            raise UserError(conflicts.other_configuration(self.path, forbidden, allowed))
+            raise UserError(conflicts.other_configuration(self.path, config, forbidden))
         trained, steps = self._trained_to() or 0, (config.get("trainer") or {}).get("max_steps")
         if steps is not None and trained > steps and self.begun():
             raise UserError(
@@ -214,7 +213,6 @@ class RunFolder:
 
     def _change(self, config: Mapping[str, Any], changes: Mapping[str, tuple[Any, Any]]) -> None:
         """Change the configuration of the run, if that is allowed."""
-        allowed = (config.get("resume") or {}).get("allow") or []
         # If it was never leased, it may be about to begin.
         self.refuse_change(config, certain=lease.read(self.path) is None)
         with lease.alone(self.path):
@@ -225,7 +223,7 @@ class RunFolder:
                 write_yaml(self.path / "config.yaml", conflicts.with_history(config, self._changed(changes)))
                 if any(covered(key, ["data"]) for key in changes):  # as the user has allowed
                     (self.path / "inputs.json").unlink(missing_ok=True)
-                if not all(covered(key, allowed) for key in changes):
+                if conflicts.forbidden(config, changes):
                     # The new configuration may have another vocabulary.
                     (self.path / "subwords.model").unlink(missing_ok=True)
 

@@ -96,9 +96,14 @@ def _metric_faults(config: Any) -> list[Fault]:
     ]
 
 
-def _listed(rows: Sequence[str], most: int = 5) -> str:
-    more = f" and {len(rows) - most} more" if len(rows) > most else ""
-    return f"row{'s' if len(rows) > 1 else ''} {', '.join(rows[:most])}{more}"
+def _listed(rows: Sequence[str]) -> str:
+    return f"row{'s' if len(rows) > 1 else ''} {shortened(rows, ', ')}"
+
+
+def shortened(names: Sequence[str], separator: str, most: int = 5) -> str:
+    """The first `most` names and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return separator.join(names[:most]) + more
 
 
 def _text(override: Override) -> str:

@@ -12,7 +12,7 @@ from variations.configuration.tasks import named
 from variations.store.identity import changed_keys
 from variations.store.lease import Lease
 from variations.store.ledger import RunFolder, Status, workplace
-from variations.sweeping.jobs import Job
+from variations.sweeping.jobs import Job, shortened
 from variations.sweeping.pool import PooledRun
 from variations.system.errors import UserError
 
@@ -162,8 +162,7 @@ def refuse_changed(outcomes: Iterable[Outcome]) -> None:
 
 
 def _named(outcomes: Sequence[Outcome]) -> str:
-    more = f" and {len(outcomes) - 5} more" if len(outcomes) > 5 else ""
-    return "; ".join(outcome.name for outcome in outcomes[:5]) + more
+    return shortened([outcome.name for outcome in outcomes], "; ")
 
 
 def other_inputs(outcomes: Iterable[Outcome]) -> Iterator[str]:

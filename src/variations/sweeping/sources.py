@@ -36,7 +36,7 @@ class Sources:
 
     def _wanted(self, outcome: Outcome) -> bool:
         config = outcome.job.config
-        begun = any(outcome.folder.checkpoints.glob("step*.ckpt"))  # it continues its own network
+        begun = outcome.folder.has_checkpoint()  # it continues its own network
         return config.sweep.reuse and config.variation.reuse is not None and not begun
 
     def _in_sweep(self, outcome: Outcome) -> Outcome | None:
