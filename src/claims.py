@@ -1,6 +1,6 @@
 """Judge what the papers claim by the recorded runs: `python src/claims.py --help`."""
 
-from variations.commands.claims import main
+from variations.commands.console import start
 
 if __name__ == "__main__":
-    main()
+    start("claims")

@@ -1,6 +1,6 @@
 """Compare runs in the browser: `python src/dashboard.py --help`."""
 
-from variations.commands.dashboard import main
+from variations.commands.console import start
 
 if __name__ == "__main__":
-    main()
+    start("dashboard")

@@ -1,6 +1,6 @@
 """Draw figures of stored runs, and attention maps: `python src/figures.py --help`."""
 
-from variations.commands.figures import main
+from variations.commands.console import start
 
 if __name__ == "__main__":
-    main()
+    start("figures")

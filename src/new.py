@@ -1,6 +1,6 @@
 """Make a sweep of one's own, with rows to fill in: `python src/new.py --help`."""
 
-from variations.commands.new import main
+from variations.commands.console import start
 
 if __name__ == "__main__":
-    main()
+    start("new")

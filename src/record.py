@@ -1,6 +1,6 @@
 """Copy a sweep's finished runs to records/, without checkpoints: `python src/record.py --help`."""
 
-from variations.commands.record import main
+from variations.commands.console import start
 
 if __name__ == "__main__":
-    main()
+    start("record")

@@ -1,6 +1,6 @@
 """Score stored hypotheses: `python src/score.py --help`."""
 
-from variations.commands.score import main
+from variations.commands.console import start
 
 if __name__ == "__main__":
-    main()
+    start("score")

@@ -5,7 +5,7 @@ JSON document per line, `attention=true` the cross-attention of each translation
 was cut is reported on standard error.
 """
 
-from variations.commands.translate import main
+from variations.commands.console import start
 
 if __name__ == "__main__":
-    main()
+    start("translate")

@@ -1,6 +1,6 @@
 """Save a workspace and a report of a sweep in Weights & Biases: `python src/wandb_report.py --help`."""
 
-from variations.commands.wandb_report import main
+from variations.commands.console import start
 
 if __name__ == "__main__":
-    main()
+    start("wandb_report")

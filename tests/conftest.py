@@ -38,15 +38,21 @@ settings.load_profile("variations")
 pytest_plugins = ["forked", "stored_runs", "loopback"]
 """From tests/support: fast-starting commands, fabricated run stores and a misbehaving web server."""
 
-LONGEST = ("test_slurm.py", "test_ray.py", "test_drill.py")
-"""Files that wait for clusters and leases more than they compute."""
+LONGEST = (
+    *("test_slurm.py", "test_ray.py", "test_drill.py"),  # these wait for clusters and leases more than they compute
+    *("test_ddp.py", "test_pages_run.py", "test_together.py", "test_line_task.py", "test_wandb_runs.py"),
+    *("test_torture.py", "test_golden_path.py", "test_views.py", "test_plan.py", "test_resume.py", "test_search.py"),
+)
+"""Files that take longest, the longest first."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With several workers, run the longest files first so that no worker is left alone with one."""
     if "PYTEST_XDIST_WORKER" in os.environ:
+        rank = {name: place for place, name in enumerate(LONGEST)}
+        slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
         sizes = Counter(item.path for item in items)
-        items.sort(key=lambda item: (item.path.name not in LONGEST, -sizes[item.path]))
+        items.sort(key=lambda item: (rank.get(item.path.name, len(rank)), -slow[item.path], -sizes[item.path]))
 
 
 NOT_HERE = re.compile(

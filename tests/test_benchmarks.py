@@ -188,6 +188,7 @@ def test_the_scaling_benchmark_reports_every_axis_beside_theory(tmp_path: Path) 
     assert output.with_suffix(".svg").read_text(encoding="utf-8").startswith("<?xml")
 
 
+@pytest.mark.slow
 def test_a_large_store_is_measured_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import scale
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from variations.commands.cli import command
-from variations.commands.console import main
+from variations.commands.console import main, start
 from variations.commands.preflight import preflight, with_task
 from variations.configuration.compose import compose_run
 from variations.configuration.places import CONF
@@ -64,6 +64,7 @@ def faults_of(*lines: str, multirun: bool = False) -> list[str]:
     return preflight(lines, TranslationConfig, "train", multirun=multirun, runs_models=True)
 
 
+@pytest.mark.slow
 def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path: Path) -> None:
     done = train(
         "modle=weighted",
@@ -189,6 +190,7 @@ def test_a_key_given_twice_is_a_fault() -> None:
     assert len(faults_of("model=weighted", "model=transformer")) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ["~logger", "logger=null", "logger=none"])
 def test_the_logger_is_switched_off(line: str, tmp_path: Path) -> None:
     assert compose_run([line]).logger.kind == "none"
@@ -202,6 +204,7 @@ def test_a_glob_that_matches_nothing_says_how_rows_are_named() -> None:
     assert fault.endswith("/*).")
 
 
+@pytest.mark.slow
 def test_faults_that_follow_from_a_rejected_override_are_not_reported() -> None:
     assert faults_of("model=weightd", "branch=uniform") == [
         "model=weightd: there is no such option. Did you mean 'weighted'? "
@@ -210,6 +213,7 @@ def test_faults_that_follow_from_a_rejected_override_are_not_reported() -> None:
     assert len(faults_of("sweep=quickstrt", "rows=[uniform]")) == 1
 
 
+@pytest.mark.slow
 def test_grids_are_checked_in_every_combination() -> None:
     found = faults_of("model=transformer,weighted", "model.h=4,3", "modle=x", "branch.gate.k=9", multirun=True)
     assert len(found) == 2
@@ -218,6 +222,7 @@ def test_grids_are_checked_in_every_combination() -> None:
     assert "model.h=3 does not divide model.d_model=128" in found[1]
 
 
+@pytest.mark.slow
 def test_keys_of_the_launcher_are_checked_together_with_the_others() -> None:
     found = faults_of(
         *("sweep=quickstart", "hydra/launcher=slurm", "modle=x", "hydra.launcher.time=5", "hydra.launcher.zzz=1"),
@@ -240,6 +245,7 @@ def test_keys_of_the_launcher_are_checked_together_with_the_others() -> None:
     assert "hydra/launcher=local has no key 'partition'. It is a key of hydra/launcher=slurm." in fault
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("written", "fault"),
     [
@@ -260,6 +266,7 @@ def test_faults_of_a_sweep_file_name_its_keys_as_they_are_written(written: str, 
     assert found == [f"{path}: {fault}"]
 
 
+@pytest.mark.slow
 def test_the_rows_of_a_sweep_tell_their_task() -> None:
     lines = ["sweep=babi_ours", "model.restarts=1"]
     assert faults_of(*with_task(lines), multirun=True) == []
@@ -268,6 +275,7 @@ def test_the_rows_of_a_sweep_tell_their_task() -> None:
         assert with_task(known) == known
 
 
+@pytest.mark.slow
 def test_files_that_a_folder_lacks_are_told_before_any_row_starts(tmp_path: Path) -> None:
     for name in ("train.en", "train.de", "valid.en", "valid.de.gz", "test.en"):
         (tmp_path / name).write_text("")
@@ -288,10 +296,13 @@ def test_a_sweep_file_with_a_list_says_what_it_must_contain(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("written", "fault"),
     [
-        ("# @package _global_\nmodel: {h: one}", "In 'variation/mine/row': model.h: must be a whole number, not 'one'"),
+        (
+            "# @package _global_\nmodel: {h: one}",
+            "{folder}/variation/mine/row.yaml: model.h: must be a whole number, not 'one'",
+        ),
         (
             "model: {h: 1}",
-            "In 'variation/mine/row': unknown key 'variation.model'. "
+            "{folder}/variation/mine/row.yaml: unknown key 'variation.model'. "
             "The first line of a row's file must be `# @package _global_`.",
         ),
         (
@@ -320,13 +331,27 @@ def test_faults_of_a_row_file_are_said_in_the_words_of_the_command_line(
     assert found == [f"row row: {fault.replace('{folder}', str(tmp_path))}"]
 
 
-def test_a_fault_of_all_rows_is_told_once_and_names_the_sweep_whose_file_has_it(tmp_path: Path) -> None:
-    (tmp_path / "sweep").mkdir()
-    (tmp_path / "sweep" / "mine.yaml").write_text(
-        "name: mine\nrows: [quickstart/transformer, quickstart/uniform]\noverrides: [size=tinny]\n"
+def test_all_faults_of_a_sweeps_file_are_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "sweep" / "mine.yaml"
+    path.parent.mkdir()
+    path.write_text("name: mine\nrows: [quickstart/transformer]\nseeds: [1, x]\nmetrik: bleu\nat_once: [2]\n")
+    found = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path))
+    assert sorted(found) == [
+        f"{path}: at_once: must be a single value, not [2]",
+        f"{path}: seeds[1]: must be a whole number, not 'x'",
+        f"{path}: unknown key 'metrik'. Did you mean 'metric'?",
+    ]
+
+    rows = "[quickstart/transformer, quickstart/nobody, quickstart/uniform]"
+    path.write_text(f"name: mine\nrows: {rows}\noverrides: [size=tinny, model.hh=2]\n")
+    found = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path))
+    starts = (
+        "rows: there is no row 'nobody'",
+        "overrides: size=tinny: there is no such",
+        "overrides: model.hh=2: there",
     )
-    (found,) = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path))
-    assert found.startswith("in the file of sweep=mine: size=tinny: there is no such option. Did you mean 'tiny'?")
+    assert len(found) == len(starts)
+    assert all(text.startswith(f"{path}: {start}") for text, start in zip(found, starts, strict=True)), found
 
 
 @pytest.mark.parametrize(
@@ -372,6 +397,7 @@ def test_help_is_short_and_tells_what_to_type(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_configuration_can_be_printed_from_anywhere(tmp_path: Path) -> None:
     done = train("--cfg", "job", "-p", "model", "--resolve", "model=weighted", "size=big", cwd=tmp_path)
     assert done.returncode == 0
@@ -381,6 +407,7 @@ def test_configuration_can_be_printed_from_anywhere(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("--help",), ("decode.beam=0",), ("--multirun", "sweep=quickstart", "rows=[x]")])
 def test_help_and_faults_load_no_heavy_library(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     script = tmp_path / "look.py"
@@ -402,6 +429,7 @@ def verb(tmp_path: Path) -> Path:
     return script
 
 
+@pytest.mark.slow
 def test_a_verb_without_configuration_files_works(verb: Path, tmp_path: Path) -> None:
     done = run(verb, "count=3", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "False VerbConfig 3\n", "")
@@ -447,6 +475,7 @@ def test_ctrl_c_while_rows_are_composed_tells_how_to_continue(
     )
 
 
+@pytest.mark.slow
 def test_flags_may_stand_anywhere(tmp_path: Path) -> None:
     done = train("model=weighted", "--cfg", "job", "size=big", "-p", "model.N", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "6\n")
@@ -469,12 +498,14 @@ def test_misused_flags_are_told_without_traceback(tmp_path: Path, arguments: tup
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_other_verbs_do_not_sweep(verb: Path, tmp_path: Path) -> None:
     done = run(verb, "--multirun", cwd=tmp_path)
     assert done.returncode == 2
     assert "--multirun is for python src/train.py; this command cannot use it." in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
@@ -529,6 +560,7 @@ def test_a_mistyped_verb_is_one_sentence(
     assert hint in told.err
 
 
+@pytest.mark.slow
 def test_help_and_faults_say_the_form_that_was_typed(tmp_path: Path) -> None:
     told = console("train", "--help", cwd=tmp_path).stdout
     assert "Usage: variations train [" in told
@@ -543,9 +575,19 @@ def test_help_and_faults_say_the_form_that_was_typed(tmp_path: Path) -> None:
 def test_a_door_in_src_is_the_verb_itself() -> None:
     for path in (ROOT / "src").glob("*.py"):
         statements = ast.parse(path.read_text(encoding="utf-8")).body[1:]
-        assert ast.unparse(statements[0]) == f"from variations.commands.{path.stem} import main"
-        assert ast.unparse(statements[1]) == "if __name__ == '__main__':\n    main()"
+        assert ast.unparse(statements[0]) == "from variations.commands.console import start"
+        assert ast.unparse(statements[1]) == f"if __name__ == '__main__':\n    start('{path.stem}')"
         assert len(statements) == 2
+
+
+def test_ctrl_c_during_the_imports_leaves_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("importlib.import_module", interrupted)
+    with pytest.raises(SystemExit) as stop:
+        start("table")
+    assert stop.value.code == 130
 
 
 def test_ctrl_c_tells_the_form_that_was_typed(

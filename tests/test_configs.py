@@ -118,6 +118,7 @@ def test_limit_is_twenty_steps_whatever_the_recipe() -> None:
         assert config.branch.freeze_last == 3
 
 
+@pytest.mark.slow
 def test_limit_is_twenty_steps_of_every_task() -> None:
     for task in ("parsing", "question_answering"):
         config = compose_run([f"task={task}", "debug=limit"])

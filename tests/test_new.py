@@ -22,6 +22,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_table_is_planned_as_it_was_made(elsewhere: Path) -> None:
     made = new.create("heads", ["one_head", "learned-keys"])
     names = ["sweep/heads.yaml", *(f"variation/heads/{row}.yaml" for row in ("base", "one_head", "learned-keys"))]

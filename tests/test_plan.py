@@ -53,6 +53,7 @@ def table3() -> dict[str, dict[str, Any]]:
     return rows("sweep=attention_table3")
 
 
+@pytest.mark.slow
 def test_exact_integers_of_table_3_under_both_conventions(table3: dict[str, dict[str, Any]]) -> None:
     wanted = {r["id"]: r["computed_params"] for r in yaml.safe_load(PUBLISHED.read_text())["rows"]}
     found = {r["id"]: {"V37000": r["parameters"], "V40960_t2t": r["parameters_t2t"]} for r in table3.values()}
@@ -78,6 +79,7 @@ def test_a_row_says_what_it_changes(table3: dict[str, dict[str, Any]]) -> None:
     assert [table3[row]["steps"] for row in ("base", "big")] == [100_000, 300_000]
 
 
+@pytest.mark.slow
 def test_a_row_alone_is_still_compared_with_its_base() -> None:
     found = rows("sweep=attention_table3", "rows=[C_ff1024]")
     assert list(found) == ["C_ff1024"]
@@ -130,6 +132,7 @@ def test_rows_that_reuse_a_checkpoint_say_so() -> None:
     assert [row["state"] for row in found.values()] == ["to train", *["tests the checkpoint of learned"] * 2]
 
 
+@pytest.mark.slow
 def test_the_faults_of_all_rows_at_once() -> None:
     with pytest.raises(ConfigError) as error:
         plan_rows(["sweep=attention_table3", "rows=[base,A_h1,A_h16]", "model.d_k=null", "model.d_model=20"])
@@ -179,6 +182,7 @@ def test_every_sweep_names_rows_that_exist(name: str) -> None:
         assert set(sweep.rows) == {row for _, row in all_rows((name,))}
 
 
+@pytest.mark.slow
 def test_a_sweep_runs_all_rows_but_the_quoted() -> None:
     jobs = expand(["sweep=attention_table2", "seeds=[1]"])
     assert [job.row for job in jobs] == ["base_en_de", "base_en_fr", "big_en_de", "big_en_fr"]
@@ -222,6 +226,7 @@ def test_every_row_of_both_papers_builds_and_the_written_plan_is_up_to_date() ->
         assert f"| {row.replace('_', chr(92) + '_')} |" in done.stdout, table
 
 
+@pytest.mark.slow
 def test_one_json_document_on_standard_output() -> None:
     done = plan("variation=attention_table3/A_h16", "format=json", "vocabulary=37000", "measure=false")
     assert (done.returncode, done.stderr) == (0, "")
@@ -246,6 +251,7 @@ def test_a_narrow_terminal_leaves_out_columns_and_cuts_no_number(width: int) -> 
     assert "A wider terminal, or format=markdown, also shows: label" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -261,6 +267,7 @@ def test_a_plan_that_cannot_be_made_says_why(arguments: list[str], message: str)
     assert done.stdout == ""
 
 
+@pytest.mark.slow
 def test_rules_between_fields_hold_for_the_rows_and_not_for_the_defaults() -> None:
     """25,000 tokens per update in the paper's rows, 4,096 in the default recipe."""
     assert faults(compose_run(["trainer.tokens_per_batch=20000"])) != []
@@ -294,6 +301,7 @@ def test_parsing_is_counted_without_its_trees() -> None:
     assert row["parameters"] == 2_841_600
 
 
+@pytest.mark.slow
 def test_a_table_is_crossed_with_values_of_another_key() -> None:
     found = rows("sweep=quickstart", "rows=[transformer,weighted]", "model.dropout=0.1,0.3", "seeds=[1,2]")
     assert list(found) == [f"{row},model.dropout={p}" for row in ("transformer", "weighted") for p in (0.1, 0.3)]
@@ -316,6 +324,7 @@ def test_rows_that_differ_in_nothing_are_named() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_verb_takes_keys_with_several_values_but_none_of_its_own() -> None:
     done = plan("model.h=2,4", "format=json", "measure=false")
     assert (done.returncode, done.stderr) == (0, "")

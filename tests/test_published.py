@@ -113,6 +113,7 @@ def test_quoted_systems_are_quoted_and_own_models_are_not(table: str, id_: str) 
     assert {load_row(row, table).quoted for row in rows_of(table, id_)} == {not trainable}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", list(PAPERS))
 def test_a_composed_row_publishes_what_its_own_file_says(table: str) -> None:
     for _, row in all_rows((table,), trainable=True):

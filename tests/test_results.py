@@ -34,10 +34,12 @@ def _from_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
+@pytest.mark.slow
 def test_the_page_of_claims_is_that_of_the_records() -> None:
     assert (ROOT / "docs/claims.md").read_text(encoding="utf-8") == page(read_papers(), Evidence(RECORDS)), AGAIN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDED)
 def test_a_committed_table_is_that_of_its_records(name: str) -> None:
     assert (SWEEPS / f"{name}.yaml").is_file(), f"records/{name} is of no sweep in sweeps/"
@@ -46,12 +48,14 @@ def test_a_committed_table_is_that_of_its_records(name: str) -> None:
     assert committed.read_text(encoding="utf-8") == render(build(sweep, RECORDS), "markdown"), AGAIN
 
 
+@pytest.mark.slow
 def test_the_table_of_the_readme_is_that_of_the_records() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert readme.count(START) == readme.count(END) == 1
     assert readme == filled(readme), AGAIN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_RUNS)
 def test_the_dashboard_shows_the_records_with_what_the_table_says_of_published_figures(name: str) -> None:
     shown = json.loads(Api(Store(RECORDS)).answer(f"sweep/{name}"))

@@ -21,6 +21,7 @@ def score(folder, *arguments):
     return subprocess.run([sys.executable, str(SCRIPT), *arguments], cwd=folder, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_json_is_the_only_thing_on_standard_output(folder):
     done = score(folder, "hyp=out.txt", "ref=test.de", "format=json")
     assert done.returncode == 0, done.stderr
@@ -30,6 +31,7 @@ def test_json_is_the_only_thing_on_standard_output(folder):
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_terminal_output_ends_in_the_remarks_and_leaves_no_files(folder):
     before = sorted(folder.iterdir())
     done = score(folder, "hyp=out.txt", "ref=test.de")
@@ -39,6 +41,7 @@ def test_terminal_output_ends_in_the_remarks_and_leaves_no_files(folder):
     assert sorted(folder.iterdir()) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -65,6 +68,7 @@ def test_bad_input_is_one_clear_message_and_exit_code_2(folder, arguments, messa
 TREES = Path(__file__).parent / "tasks" / "parsing" / "evalb"
 
 
+@pytest.mark.slow
 def test_trees_are_scored_as_evalb_does(folder):
     files = [f"hyp={TREES / 'sample.tst'}", f"ref={TREES / 'sample.gld'}", f"prm={TREES / 'sample.prm'}"]
     done = score(folder, "task=parsing", *files)
@@ -74,6 +78,7 @@ def test_trees_are_scored_as_evalb_does(folder):
     assert round(found["scores"]["all"]["f1"], 2) == 89.12
 
 
+@pytest.mark.slow
 def test_a_wrong_parameter_file_is_one_clear_message(folder):
     (folder / "wrong.prm").write_text("LABELLED 1\n", encoding="utf-8")
     done = score(folder, "task=parsing", "hyp=out.txt", "ref=test.de", "prm=wrong.prm")

@@ -65,6 +65,7 @@ def test_characters_that_an_encoding_lacks_are_written_out(tmp_path: Path) -> No
     assert found.stderr.startswith("\\u03b1\n")
 
 
+@pytest.mark.slow
 def test_a_folder_that_was_deleted_is_one_sentence(tmp_path: Path) -> None:
     line = f'mkdir gone && cd gone && rmdir ../gone && "$0" {ROOT / "src" / "table.py"} sweep=quickstart'
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}

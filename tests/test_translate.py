@@ -274,6 +274,7 @@ def start(tmp_path, **streams):
     return subprocess.Popen(command, env=environment, cwd=tmp_path, **streams)
 
 
+@pytest.mark.slow
 def test_slow_pipe_is_answered_at_once_and_a_closed_reader_is_no_fault(tmp_path):
     pipe = subprocess.PIPE
     with start(tmp_path, stdin=pipe, stdout=pipe, stderr=pipe) as process:
@@ -288,6 +289,7 @@ def test_slow_pipe_is_answered_at_once_and_a_closed_reader_is_no_fault(tmp_path)
         assert process.stderr.read() == b""
 
 
+@pytest.mark.slow
 def test_terminal_gets_a_prompt_and_leaves_with_end_of_file(tmp_path):
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
@@ -315,6 +317,7 @@ def test_ctrl_c_at_the_prompt_drops_the_line_and_asks_again(monkeypatch, capsys)
     assert "Press Ctrl-D to quit." in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "messages"),
     [

@@ -128,6 +128,7 @@ def test_two_sweeps_with_a_ray_each_do_not_wait_for_each_other(monkeypatch: pyte
     assert pool.alive("10.0.0.1:6379#4567") is None  # on a cluster that this process has not joined
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["hydra.launcher.partitoin=gpu", "hydra.launcher.cpus=many"])
 def test_a_wrong_key_or_value_of_a_launcher_is_no_traceback(word: str) -> None:
     line = [sys.executable, str(TRAIN), "--multirun", "hydra/launcher=slurm", word, "seed=1,2"]

@@ -167,6 +167,7 @@ def test_a_combination_of_a_value_already_at_fault_is_left_out() -> None:
     assert faults(configured(model__h=0)) == ["model.h=0: must be at least 1."]
 
 
+@pytest.mark.slow
 def test_every_bounded_or_closed_field_is_checked() -> None:
     """An absurd value in any numeric or closed field of the schema is reported by key."""
     checked = 0

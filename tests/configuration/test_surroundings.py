@@ -29,6 +29,7 @@ def test_a_place_that_cannot_hold_runs_is_named(tmp_path: Path) -> None:
         execute(compose_run([f"runs={tmp_path}/file", "logger=none"]))
 
 
+@pytest.mark.slow
 def test_ones_own_text_in_another_folder_is_another_run(tmp_path: Path) -> None:
     def own(root: str, *more: str) -> RunFolder:
         config = compose_run(["data=files", f"data.root={root}", f"runs={tmp_path}", *more])
@@ -40,6 +41,7 @@ def test_ones_own_text_in_another_folder_is_another_run(tmp_path: Path) -> None:
         own("b", "name=mine")
 
 
+@pytest.mark.slow
 def test_an_unfinished_run_takes_up_a_corrected_place(tmp_path: Path) -> None:
     def public(root: str) -> RunFolder:
         config = compose_run(["data=multi30k", f"data.root={root}", f"runs={tmp_path}", "name=m"])

@@ -33,6 +33,7 @@ def verb(name: str, *words: str, cwd: Path, site: Path | None = None) -> subproc
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_an_installed_package_adds_groups_rows_and_sweeps(site: Path, tmp_path: Path) -> None:
     told = verb("train", "--help", cwd=tmp_path, site=site).stdout
     assert "foreign_text" in told
@@ -46,6 +47,7 @@ def test_an_installed_package_adds_groups_rows_and_sweeps(site: Path, tmp_path: 
     assert "Did you mean 'foreign'?" in missing.stderr
 
 
+@pytest.mark.slow
 def test_its_model_has_keys_of_its_own_which_are_checked_as_ours_are(site: Path, tmp_path: Path) -> None:
     words = ["model=foreign_mean", "model.options.width=8", "--cfg", "job", "-p", "model.options"]
     done = verb("train", *words, cwd=tmp_path, site=site)
@@ -64,6 +66,7 @@ def test_its_model_has_keys_of_its_own_which_are_checked_as_ours_are(site: Path,
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -85,12 +88,14 @@ def test_a_model_that_cannot_be_had_is_told(words: list[str], message: str, site
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_package_that_is_not_installed_adds_nothing(tmp_path: Path) -> None:
     done = verb("train", "data=foreign_text", cwd=tmp_path)
     assert done.returncode == 2
     assert "data=foreign_text: there is no such option." in done.stderr
 
 
+@pytest.mark.slow
 def test_a_folder_is_named_on_the_command_line(tmp_path: Path) -> None:
     conf = PACKAGE / "foreign_variations" / "conf"
     for place in (f"file://{conf}", f"'file://{os.path.relpath(conf, tmp_path)}'"):
@@ -99,11 +104,13 @@ def test_a_folder_is_named_on_the_command_line(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (0, "2\n", "")
 
 
+@pytest.mark.slow
 def test_a_package_is_named_on_the_command_line(tmp_path: Path) -> None:
     words = ["hydra.searchpath=[pkg://foreign_variations.conf]", "variation=foreign/two_heads", "--cfg", "job"]
     assert verb("train", *words, cwd=tmp_path, site=PACKAGE).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "message"),
     [

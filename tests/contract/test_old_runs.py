@@ -70,6 +70,7 @@ def contents(run: Path) -> dict[str, str]:
     return {str(path.relative_to(run)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
+@pytest.mark.slow
 def test_a_table_is_made_of_them(home: Path) -> None:
     table = json.loads(verb("table", "sweep=quickstart", f"rows=[{','.join(ROWS)}]", "format=json", home=home))
     assert [row["row"] for row in table["rows"]] == list(ROWS)
@@ -83,6 +84,7 @@ def test_a_table_is_made_of_them(home: Path) -> None:
     assert "model transformer→weighted" in table["rows"][1]["changes"]
 
 
+@pytest.mark.slow
 def test_the_dashboard_shows_them(home: Path) -> None:
     verb("dashboard", "export=page.html", home=home)
     page = (home / "page.html").read_text(encoding="utf-8")

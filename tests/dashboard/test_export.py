@@ -1,6 +1,7 @@
 """The exported file: contains page and data, is small enough to mail, and lets no data run as a script."""
 
 import base64
+import gzip
 import hashlib
 import json
 import re
@@ -151,3 +152,16 @@ def test_the_server_offers_the_file(client: Any) -> None:
     status, headers, body = client.ask("/api/export?sweep=q")
     assert status == 200 and headers["content-disposition"] == 'attachment; filename="q.html"'
     assert "/api/sweep/q" in Page(body.decode()).payloads
+
+
+def test_a_run_with_damaged_measurements_has_no_curves_and_the_others_have(
+    run: Callable[..., Path], exported: Callable[..., Page]
+) -> None:
+    run("q", "base", 1)
+    bad = run("q", "base", 2)
+    content = (bad / "metrics.jsonl").read_bytes()
+    (bad / "metrics.jsonl").unlink()
+    (bad / "metrics.jsonl.gz").write_bytes(gzip.compress(content)[:-20])
+    payloads = exported().payloads
+    assert "/api/curves/q/base/seed1" in payloads and "/api/run/q/base/seed2" in payloads
+    assert "/api/curves/q/base/seed2" not in payloads

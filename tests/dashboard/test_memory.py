@@ -142,6 +142,7 @@ def moved(root: Path) -> None:
 CHANGES = (edited, edited_unseen, replaced, went_on, measured, deleted, added, lost, damaged, linked, moved)
 
 
+@pytest.mark.slow
 def test_what_has_changed_between_two_starts_is_seen(
     runs: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

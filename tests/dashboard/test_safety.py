@@ -70,6 +70,23 @@ def test_links_out_of_the_store_are_named_and_not_followed(client: Any, run: Cal
     assert client.json("/api/run/q/texts/seed1")["samples"] == []
 
 
+def test_links_in_a_circle_and_names_that_are_no_text_hide_only_themselves(
+    client: Any, run: Callable[..., Path], root: Path
+) -> None:
+    run("q", "base", 1)
+    (root / "one").symlink_to(root / "two")
+    (root / "two").symlink_to(root / "one")
+    Path(os.fsdecode(os.fsencode(root) + b"/q/caf\xe9")).mkdir()
+    index = client.json("/api/index")
+    assert [sweep["name"] for sweep in index["sweeps"]] == ["q"]
+    assert {item["path"]: item["reason"] for item in index["broken"]} == {
+        "one": "is a link to another folder: links are not followed",
+        "two": "is a link to another folder: links are not followed",
+        "q/caf\N{REPLACEMENT CHARACTER}": "has a name that is not UTF-8: rename it",
+    }
+    assert len(client.json("/api/sweep/q")["runs"]) == 1
+
+
 @pytest.mark.parametrize(
     "host",
     [

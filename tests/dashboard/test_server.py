@@ -73,6 +73,7 @@ def test_the_collector_of_cycles_rests_only_while_a_payload_is_made(root: Path, 
     assert gc.isenabled() and seen == [False, False]
 
 
+@pytest.mark.slow
 def test_a_follower_is_told_of_every_change(client: Any, run: Callable[..., Path]) -> None:
     folder = run("q", "base", 1, state="running", step=300)
     connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=60)
@@ -120,6 +121,7 @@ def test_a_file_or_a_single_run_is_no_store(tmp_path: Path, run: Callable[..., P
         show(DashboardConfig(runs=str(run("q", "base", 1))))
 
 
+@pytest.mark.slow
 def test_the_command_prints_its_address_and_ends_quietly_at_ctrl_c(root: Path, run: Callable[..., Path]) -> None:
     run("q", "base", 1)
     command = [sys.executable, str(PROJECT / "src" / "dashboard.py"), f"runs={root}", "port=0"]

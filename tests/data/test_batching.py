@@ -87,6 +87,7 @@ def test_batch_moves_to_a_device_whole() -> None:
 # One epoch ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(pairs_of_lengths, st.integers(20, 200), st.booleans(), st.integers(0, 5))
 @settings(max_examples=60)
 def test_an_epoch_holds_each_pair_once_within_both_budgets(rows: Any, budget: int, shuffle: bool, epoch: int) -> None:
@@ -202,6 +203,7 @@ def test_too_few_pairs_for_the_devices_is_told_at_once() -> None:
 # Stops --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(st.integers(0, 3), st.integers(0, 3), st.sampled_from([1, 2, 3, 4]), st.sampled_from([1, 2, 3]), st.floats(0, 1))
 @settings(max_examples=40)
 def test_a_continued_epoch_yields_exactly_the_remaining_pairs(

@@ -235,6 +235,7 @@ def test_threads_that_ask_together_cause_one_download(site: Any, tmp_path: Path)
     assert len(site.log) == 1
 
 
+@pytest.mark.slow
 def test_processes_that_ask_together_cause_one_download(site: Any, tmp_path: Path) -> None:
     site.files["/file.bin"], site.delay = BODY, 0.3
     code = (

@@ -31,6 +31,7 @@ def drawn(capsys, store, **keys):
     return [Path(line) for line in capsys.readouterr().out.splitlines()]
 
 
+@pytest.mark.slow
 def test_all_figures_of_a_sweep_stand_in_its_folder(sweep, store, capsys):
     files = drawn(capsys, store)
     assert [path.name for path in files] == [
@@ -53,6 +54,7 @@ def test_all_figures_of_a_sweep_stand_in_its_folder(sweep, store, capsys):
     assert change["step"] == pytest.approx(0.0) and change["seconds"] == pytest.approx(0.1)
 
 
+@pytest.mark.slow
 def test_png_layer_part_and_out_are_obeyed(sweep, store, capsys, tmp_path):
     out = tmp_path / "new" / "folder"
     keys = {"figure": "branch_weights", "layer": 2, "part": "encoder", "window": 1}
@@ -65,6 +67,7 @@ def test_png_layer_part_and_out_are_obeyed(sweep, store, capsys, tmp_path):
     assert sorted(out.iterdir()) == [first, second]  # no temporary file is left
 
 
+@pytest.mark.slow
 def test_the_same_runs_give_the_same_bytes(sweep, store, capsys):
     (path,) = drawn(capsys, store, figure="learning_curves", metric="dev/nll")
     before = path.read_bytes()
@@ -72,6 +75,7 @@ def test_the_same_runs_give_the_same_bytes(sweep, store, capsys):
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_file_of_somebody_else_is_kept(sweep, store, capsys):
     files = drawn(capsys, store)
     assert drawn(capsys, store) == files  # its own files are replaced
@@ -85,6 +89,7 @@ def test_a_file_of_somebody_else_is_kept(sweep, store, capsys):
         path.unlink()
 
 
+@pytest.mark.slow
 def test_a_single_run_is_drawn_in_its_own_folder(sweep, store, capsys):
     run = store / "q" / "w" / "seed1"
     draw(FiguresConfig(run=str(run), figure="all"))
@@ -122,6 +127,7 @@ def test_a_folder_that_cannot_be_written_is_named(sweep, store, tmp_path):
         draw(FiguresConfig(sweep=Q, runs=str(store), out=str(tmp_path / "file" / "x")))
 
 
+@pytest.mark.slow
 def test_drawing_stored_runs_loads_no_torch(sweep, store):
     code = (
         "import sys; from variations.commands.figures import *; "

@@ -34,6 +34,7 @@ def test_projection(v, expected):
 vectors = st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=16)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(vectors)
 def test_projection_lies_on_the_simplex_and_is_idempotent(values):

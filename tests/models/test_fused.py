@@ -30,8 +30,10 @@ def fused():
     return importlib.import_module("variations.models.kernels.branch_sum_triton")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("chosen", ["not exhaustive", pytest.param("exhaustive", marks=pytest.mark.exhaustive)])
 @pytest.mark.skipif(INTERPRETED or torch.cuda.is_available(), reason="this process runs the kernels itself")
-def test_in_the_interpreter():
+def test_in_the_interpreter(chosen):
     """Use a new process: Triton reads TRITON_INTERPRET on import, and may already be imported in this one."""
     if importlib.util.find_spec("triton") is None:
         pytest.skip("Triton is not installed; torch's builds for CUDA bring it")
@@ -43,6 +45,8 @@ def test_in_the_interpreter():
         "-q",
         "-k",
         "with_the_kernel or kernel_equals",
+        "-m",
+        chosen,
         "-p",
         "no:xdist",
     ]
@@ -64,10 +68,23 @@ def literally(heads, C, bias, base, alpha):
 
 
 OPTIONS = list(itertools.product(("none", "common", "own"), (False, True), ("common", "per_token")))
+ONE_TILE, MANY_TILES = (1, 5, 16, 40), (3, 150, 6, 130)
+CASES = [
+    *(pytest.param(*ONE_TILE, *option, id="-".join(map(str, ("one_tile", *option)))) for option in OPTIONS),
+    *(
+        # The interpreter takes seconds for each: all run on a GPU and in `make torture`.
+        pytest.param(
+            *MANY_TILES,
+            *option,
+            id="-".join(map(str, ("many_tiles", *option))),
+            marks=[pytest.mark.exhaustive] if place % 4 else [],
+        )
+        for place, option in enumerate(OPTIONS)
+    ),
+]
 
 
-@pytest.mark.parametrize(("bias", "base", "alpha"), OPTIONS)
-@pytest.mark.parametrize(("M", "n", "w", "f"), [(1, 5, 16, 40), (3, 150, 6, 130)], ids=["one_tile", "many_tiles"])
+@pytest.mark.parametrize(("M", "n", "w", "f", "bias", "base", "alpha"), CASES)
 def test_kernel_equals_the_literal_sum_in_values_and_gradients(fused, M, n, w, f, bias, base, alpha):
     generator = torch.Generator().manual_seed(4)
 

@@ -41,6 +41,7 @@ def sentences(lengths):
     return (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]) * torch.arange(1, max(lengths) + 1)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(1, 40)), min_size=1, max_size=20))
 def test_every_token_keeps_its_place_in_its_sentence(pairs):
     sides = tuple(zip(*pairs, strict=True))

@@ -143,6 +143,7 @@ def test_threads_are_divided_as_the_pool_divides_them(monkeypatch: pytest.Monkey
     assert Shape(config, 2).threads == 2
 
 
+@pytest.mark.slow
 def test_a_plan_takes_the_number_that_the_launch_would(
     timed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

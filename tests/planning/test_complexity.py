@@ -97,6 +97,7 @@ def test_who_is_faster_is_counted_on_both_sides_of_n_equal_d():
     assert crossing(points[:1]) == []
 
 
+@pytest.mark.slow
 def test_a_typed_fault_ends_with_code_2():
     line = [sys.executable, str(ROOT / "src" / "complexity.py"), "kernel=2", "repeats=0"]
     done = subprocess.run(line, capture_output=True, text=True, check=False, cwd="/", timeout=60)

@@ -13,6 +13,7 @@ from variations.tasks.translation.task import TASK
 DOUBLE = ["trainer.precision=64-true"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [[], ["model=weighted"], ["positions=learned", "recipe.ema=0.9"], ["model=additive"], DOUBLE]
 )
@@ -48,6 +49,7 @@ def test_weights_their_gradients_and_two_moments() -> None:
     assert state_bytes(compose_run(["trainer.precision=64-true"]), parameters) == 32 * parameters
 
 
+@pytest.mark.slow
 def test_activations_grow_with_the_batch_and_shrink_with_the_share_of_a_device() -> None:
     words = ["variation=attention_table3/C_N2", "data.vocabulary=1000"]
     whole = TASK.size(compose_run(words), memory=True)

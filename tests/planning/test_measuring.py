@@ -48,6 +48,7 @@ def shape(*words: str) -> Shape:
     return Shape(compose_run(words))
 
 
+@pytest.mark.slow
 def test_names_rates_lengths_and_seeds_are_no_other_shape() -> None:
     same = [
         "seed=3",
@@ -77,6 +78,7 @@ def test_a_shape_is_measured_once_and_kept(known: list[str], values: dict[str, A
     assert len(known) == 4
 
 
+@pytest.mark.slow
 def test_a_fault_is_told_and_the_other_rows_are_measured(known: list[str], tmp_path: Path) -> None:
     words = ["sweep=quickstart", "rows=[transformer,weighted]", "branch.M=3", f"runs={tmp_path}"]
     found = json.loads(render(words, None, PlanConfig(format="json")))
@@ -87,6 +89,7 @@ def test_a_fault_is_told_and_the_other_rows_are_measured(known: list[str], tmp_p
     assert "weighted: could not be measured: the cat sat on it" in found["remarks"]
 
 
+@pytest.mark.slow
 def test_rows_that_do_not_fit_are_named(known: list[str], tmp_path: Path) -> None:
     text = render(["sweep=quickstart", "branch.M=5", f"runs={tmp_path}"], None, PlanConfig())
     assert (
@@ -96,12 +99,14 @@ def test_rows_that_do_not_fit_are_named(known: list[str], tmp_path: Path) -> Non
     assert "will not fit" in next(line for line in text.splitlines() if line.startswith(" uniform"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["terminal", "markdown", "csv", "json"])
 def test_every_format_has_the_costs(known: list[str], tmp_path: Path, form: str) -> None:
     text = render(["sweep=quickstart", f"runs={tmp_path}", "seeds=[1,2]"], None, PlanConfig(format=form))
     assert ("seconds" if form in ("csv", "json") else "2 of 2") in text
 
 
+@pytest.mark.slow
 def test_finished_runs_are_not_counted_again(known: list[str], tmp_path: Path) -> None:
     words = ["sweep=quickstart", f"runs={tmp_path}"]
     before = bill(plan_rows(words), None, 1.0, fresh=False)
@@ -130,6 +135,7 @@ def test_a_run_that_has_come_halfway_needs_the_other_half(tmp_path: Path) -> Non
     assert launch(replace(config, seed=2)).state == "absent"
 
 
+@pytest.mark.slow
 def test_checkpoint_tests_cost_no_training_and_wait(known: list[str], tmp_path: Path) -> None:
     found = bill(plan_rows(["sweep=weighted_table3", f"runs={tmp_path}", "seeds=[1]"]), 8, 1.0, fresh=False)
     learned, *others = found.prices

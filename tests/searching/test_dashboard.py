@@ -36,6 +36,7 @@ def check(ask: Callable[[str], Any]) -> None:
     assert trials[0]["params"][0]["name"] == "model.dropout"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["journal", "sqlite"])
 def test_it_reads_the_study(defined: Callable[..., Definition], tmp_path: Path, kind: str) -> None:
     dashboard = pytest.importorskip("optuna_dashboard")

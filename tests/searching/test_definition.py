@@ -65,6 +65,7 @@ def test_a_typed_value_is_no_longer_searched_and_a_typed_interval_is() -> None:
     assert definition.base.model.norm == "pre"
 
 
+@pytest.mark.slow
 def test_a_trials_runs_live_below_the_search_and_know_their_study(
     tmp_path: Path, defined: Callable[..., Definition]
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_trials_runs_live_below_the_search_and_know_their_study(
     assert compose_run(definition.trial_overrides({"model.dropout": 0.125})).model.dropout == 0.125
 
 
+@pytest.mark.slow
 def test_storage_is_a_journal_or_sqlite(tmp_path: Path, defined: Callable[..., Definition]) -> None:
     assert defined().storage == str(tmp_path / "probe/study.log")
     url = f"sqlite:///{tmp_path}/x.db"
@@ -86,6 +88,7 @@ def test_storage_is_a_journal_or_sqlite(tmp_path: Path, defined: Callable[..., D
     )
 
 
+@pytest.mark.slow
 def test_the_total_of_a_grid_is_its_cells(defined: Callable[..., Definition]) -> None:
     grid = {"sweep__search__sampler": "grid", "model__dropout": "0.1,0.2,0.3", "model__N": "range(1,3)"}
     assert defined(**grid, sweep__search__trials="null").total == 6
@@ -128,5 +131,6 @@ def test_all_faults_come_at_once(defined: Callable[..., Definition]) -> None:
         assert words in text
 
 
+@pytest.mark.slow
 def test_a_search_without_a_space_is_a_fault(defined: Callable[..., Definition]) -> None:
     assert "search.space is empty" in faults(defined, model__dropout=None)

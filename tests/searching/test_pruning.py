@@ -93,6 +93,7 @@ def test_a_run_ahead_of_the_median_reports_every_validation_and_finishes(defined
     assert result["loss"]["dev_ppl"] == pytest.approx(study.trials()[2].intermediate_values[12])
 
 
+@pytest.mark.slow
 def test_hyperband_ends_those_behind_at_the_steps_of_their_bracket(defined: Make) -> None:
     """Validations at 3, 6, 9, 12 and factor 3 give two brackets: one halts at 3 and 9, the other at 9.
 
@@ -146,6 +147,7 @@ def test_without_its_study_a_run_goes_on_unpruned(defined: Make, caplog: pytest.
     assert "the run continues without pruning" in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("at", "step"), [(0.5, 500), (0.01, 100), (0.55, 600), (0.99, 1000)])
 def test_sentences_are_compared_at_the_first_validation_after_the_given_part(
     defined: Make, at: float, step: int

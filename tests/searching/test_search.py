@@ -24,6 +24,7 @@ def states(definition: Definition) -> list[str]:
     return [trial.state.name for trial in Study(definition).trials()]
 
 
+@pytest.mark.slow
 def test_trials_run_side_by_side_and_the_best_is_told(
     defined: Make, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -46,6 +47,7 @@ def test_trials_run_side_by_side_and_the_best_is_told(
     assert f"optuna-dashboard {tmp_path}/probe/study.log" in told.replace("\n", "")
 
 
+@pytest.mark.slow
 def test_the_total_counts_over_two_invocations(defined: Make, tmp_path: Path) -> None:
     Search(defined(sweep__search__trials=2, **SHORT), QuickPool()).run()
     Search(defined(sweep__search__trials=5, **SHORT), QuickPool()).run()
@@ -55,6 +57,7 @@ def test_the_total_counts_over_two_invocations(defined: Make, tmp_path: Path) ->
     assert len((tmp_path / "probe/order.txt").read_text().splitlines()) == 5
 
 
+@pytest.mark.slow
 def test_the_best_of_an_earlier_invocation_is_still_the_best(defined: Make, capsys: pytest.CaptureFixture[str]) -> None:
     study = Study(defined(sweep__search__trials=1, **SHORT))
     study.reserve("me")
@@ -63,6 +66,7 @@ def test_the_best_of_an_earlier_invocation_is_still_the_best(defined: Make, caps
     assert "(best 99.00)" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_two_searches_at_once_share_the_total(defined: Make, tmp_path: Path) -> None:
     definition = defined(sweep__search__trials=8, **SHORT)
     searches = [Search(definition, QuickPool()) for _ in range(2)]
@@ -76,6 +80,7 @@ def test_two_searches_at_once_share_the_total(defined: Make, tmp_path: Path) -> 
     assert states(definition) == ["COMPLETE"] * 8
 
 
+@pytest.mark.slow
 def test_a_killed_and_a_broken_trial_are_failed_and_the_search_goes_on(
     defined: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,6 +99,7 @@ def test_a_killed_and_a_broken_trial_are_failed_and_the_search_goes_on(
     assert f"failed trial{found[5].number}: broken on purpose" in told
 
 
+@pytest.mark.slow
 def test_trials_of_a_search_that_is_gone_are_told_or_go_on(defined: Make, tmp_path: Path) -> None:
     """Of four open trials, one finished, one failed, one was interrupted during its run, and one had not started."""
     definition = defined(sweep__search__trials=4, **SHORT)
@@ -122,6 +128,7 @@ def test_trials_of_a_search_that_is_gone_are_told_or_go_on(defined: Make, tmp_pa
     assert sorted(pool.started) == ["trial2-seed1", "trial3-seed1"]
 
 
+@pytest.mark.slow
 def test_trials_of_a_search_that_lives_are_left_alone(defined: Make) -> None:
     definition = defined(sweep__search__trials=2, **SHORT)
     study = Study(definition)
@@ -134,6 +141,7 @@ def test_trials_of_a_search_that_lives_are_left_alone(defined: Make) -> None:
     assert states(definition) == ["RUNNING", "COMPLETE"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_trials_open_and_the_same_line_goes_on_with_them(defined: Make, tmp_path: Path) -> None:
     definition = defined(sweep__search__trials=3, **SHORT)
     (tmp_path / "probe").mkdir()
@@ -156,6 +164,7 @@ def test_ctrl_c_leaves_trials_open_and_the_same_line_goes_on_with_them(defined: 
     assert states(definition) == ["COMPLETE"] * 3
 
 
+@pytest.mark.slow
 def test_a_pruned_run_is_a_pruned_trial(defined: Make, tmp_path: Path) -> None:
     (tmp_path / "probe").mkdir()
     (tmp_path / "probe/prune").touch()
@@ -168,6 +177,7 @@ def test_a_pruned_run_is_a_pruned_trial(defined: Make, tmp_path: Path) -> None:
     assert found == {0.0: "PRUNED", 0.2: "COMPLETE", 0.3: "COMPLETE"}
 
 
+@pytest.mark.slow
 def test_a_trials_value_is_the_mean_over_its_seeds(defined: Make, tmp_path: Path) -> None:
     definition = defined(sweep__search__trials=1, model__dropout="0.2,0.3", seeds="[1,5]", **SHORT)
     search = Search(definition, QuickPool())
@@ -177,6 +187,7 @@ def test_a_trials_value_is_the_mean_over_its_seeds(defined: Make, tmp_path: Path
     assert sorted(path.name for path in (tmp_path / "probe/trial0").iterdir()) == ["seed1", "seed5"]
 
 
+@pytest.mark.slow
 def test_values_that_do_not_go_together_are_a_failed_trial(defined: Make) -> None:
     definition = defined(
         sweep__search__sampler="grid",
@@ -194,6 +205,7 @@ def test_values_that_do_not_go_together_are_a_failed_trial(defined: Make) -> Non
     assert sum(trial.state.name == "COMPLETE" for trial in found.values()) == 5
 
 
+@pytest.mark.slow
 def test_nsga2_ends_with_the_pareto_front(defined: Make, capsys: pytest.CaptureFixture[str]) -> None:
     definition = defined(
         sweep__search__sampler="nsgaii",

@@ -31,6 +31,7 @@ def proposals(study: Study, score: Callable[[dict[str, Any]], float], count: int
     return found
 
 
+@pytest.mark.slow
 def test_the_total_holds_for_any_number_of_processes_and_calls(defined: Make) -> None:
     numbers: list[int] = []
 
@@ -49,6 +50,7 @@ def test_the_total_holds_for_any_number_of_processes_and_calls(defined: Make) ->
     assert Study(defined(sweep__search__trials=7)).reserve("me") is not None
 
 
+@pytest.mark.slow
 def test_sqlite_keeps_a_study_as_well(tmp_path: Path, defined: Make) -> None:
     definition = defined(sweep__search__storage=f"sqlite:///{tmp_path}/s.db", sweep__search__trials=2)
     proposals(Study(definition), lambda values: values["model.dropout"], 2)
@@ -56,6 +58,7 @@ def test_sqlite_keeps_a_study_as_well(tmp_path: Path, defined: Make) -> None:
     assert [trial.state.name for trial in Study(definition).trials()] == ["COMPLETE", "COMPLETE"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["random", "tpe", "gp"])
 def test_proposals_depend_on_the_record_and_not_on_interruptions(tmp_path: Path, defined: Make, sampler: str) -> None:
     changes = {"sweep__search__sampler": sampler, "sweep__search__startup": 2, "model__N": "1,2,3"}
@@ -69,6 +72,7 @@ def test_proposals_depend_on_the_record_and_not_on_interruptions(tmp_path: Path,
     assert len({str(values) for values in unbroken}) == 5
 
 
+@pytest.mark.slow
 def test_a_grid_does_every_cell_once_the_baseline_first(defined: Make) -> None:
     definition = defined(
         "sweep.search.baseline=quickstart/transformer",
@@ -85,6 +89,7 @@ def test_a_grid_does_every_cell_once_the_baseline_first(defined: Make) -> None:
     assert study.reserve("me") is None
 
 
+@pytest.mark.slow
 def test_the_baseline_is_enqueued_once(defined: Make) -> None:
     definition = defined("sweep.search.baseline=quickstart/transformer")
     Study(definition)
@@ -95,6 +100,7 @@ def test_the_baseline_is_enqueued_once(defined: Make) -> None:
     assert second[1] != {"model.dropout": 0.0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -114,6 +120,7 @@ def test_a_study_keeps_its_space_its_metric_and_the_rest_of_its_trials(
     assert "sweep.name=NAME" in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_study_may_change_its_length_its_sampler_and_its_pruner(defined: Make) -> None:
     Study(defined())
     changed = defined(sweep__search__trials=60, sweep__search__sampler="tpe", sweep__search__pruner__kind="median")
@@ -145,6 +152,7 @@ def test_a_file_that_is_no_journal_is_left_unchanged(tmp_path: Path, defined: Ma
     assert path.read_bytes() == content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", [b'{"op_code":99}', b'{"op_code":6}', b'{"op_code":', b"5", b"[]", b"\xff"])
 def test_a_damaged_line_of_a_journal_is_told_in_a_sentence(defined: Make, line: bytes) -> None:
     definition = defined()
@@ -169,6 +177,7 @@ def test_a_search_in_a_store_that_cannot_be_written_is_told_in_a_sentence(
         Study(definition)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["journal", "sqlite"])
 def test_a_disk_that_fills_up_during_a_search_is_told_in_a_sentence(
     tmp_path: Path, defined: Make, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -212,6 +221,7 @@ def test_a_trial_is_taken_over_once_with_the_same_values(defined: Make) -> None:
     assert study.running() == {0: "second"}
 
 
+@pytest.mark.slow
 def test_any_optuna_program_reads_the_study(defined: Make) -> None:
     definition = defined(
         sweep__search__metrics="[dev.bleu,parameters]", sweep__search__sampler="nsgaii", model__N="range(1,5)"

@@ -29,6 +29,7 @@ def line(facts: dict[str, Any], **values: Any) -> list[str]:
     return [*fixed, *(f"{key}={value}" for key, value in values.items())]
 
 
+@pytest.mark.slow
 def test_a_table_is_a_grid_of_rows_and_seeds_with_the_same_folders_as_under_multirun() -> None:
     arguments = ("sweep=quickstart", "seeds=[1,2]", "rows=[transformer,uniform]", "trainer.max_steps=500")
     facts = written(*arguments)
@@ -46,6 +47,7 @@ def test_a_table_is_a_grid_of_rows_and_seeds_with_the_same_folders_as_under_mult
         assert preflight(words, TranslationConfig, "train", runs_models=True) == []
 
 
+@pytest.mark.slow
 def test_a_search_keeps_its_space_its_metric_and_its_total() -> None:
     facts = written("sweep=search_toy", "model.N=range(1,4)", "model.d_k=null,16")
     assert (facts["method"], facts["run_cap"]) == ("bayes", 8)
@@ -62,6 +64,7 @@ def test_a_search_keeps_its_space_its_metric_and_its_total() -> None:
     assert compose_run(words).model.d_k is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("metric", "ends_early"), [("dev.bleu", True), ("dev_ppl", True), ("dev.chrf", False)])
 def test_hyperband_is_wandbs_own_from_the_first_validation_if_validations_log_the_metric(
     metric: str, ends_early: bool
@@ -71,6 +74,7 @@ def test_hyperband_is_wandbs_own_from_the_first_validation_if_validations_log_th
     assert facts.get("early_terminate") == expected
 
 
+@pytest.mark.slow
 def test_what_wandb_has_no_word_for_is_said() -> None:
     with pytest.raises(ConfigError, match="one metric"):
         sweep_yaml(["sweep=search_pareto"])
@@ -78,6 +82,7 @@ def test_what_wandb_has_no_word_for_is_said() -> None:
         sweep_yaml(["model=weighted"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["quickstart", "attention_table3", "weighted_claims", "search_toy", "search_dropout"])
 def test_wandbs_own_schema_holds(name: str) -> None:
     jsonschema = pytest.importorskip("jsonschema")

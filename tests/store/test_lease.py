@@ -46,6 +46,7 @@ def test_a_second_process_is_refused_with_the_holders_name(tmp_path: Path) -> No
     assert allowed == "held\n"
 
 
+@pytest.mark.slow
 def test_of_many_that_want_it_at_once_one_gets_it(tmp_path: Path) -> None:
     for _ in range(20):
         over, barrier, got = read(tmp_path), threading.Barrier(8), []

@@ -204,7 +204,16 @@ def test_status_keeps_start_and_command_through_later_words(folder: RunFolder) -
     assert status.extra == {"launcher": "slurm"}
 
 
-@pytest.mark.parametrize("text", ['{"state": "fin\n', "[1]", '{"state": "done"}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"state": "fin\n',
+        "[1]",
+        '{"state": "done"}',
+        '{"state": "failed", "reason": ["x"]}',
+        '{"state": "running", "step": "1"}',
+    ],
+)
 def test_a_damaged_status_says_what_to_do(folder: RunFolder, text: str) -> None:
     (folder.path / "status.json").write_text(text)
     with pytest.raises(

@@ -1,5 +1,6 @@
 """Reading configurations block by block gives the same result as reading them whole with the YAML library."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -7,13 +8,15 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from variations.store import lines
 from variations.store.atomic import _AS_WRITTEN, read_json, read_yaml, write_yaml
+from variations.system.errors import UserError
 
 scalars = st.one_of(
     st.none(),
     st.booleans(),
-    st.integers(),
-    st.floats(allow_nan=False),
+    st.integers(-(10**18), 10**18),
+    st.floats(-1e29, 1e29),
     st.text(max_size=30),
     st.sampled_from(["1e3", "~", "yes"]),
 )
@@ -32,6 +35,7 @@ CONFIGURATION = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.dictionaries(st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True), values, min_size=1, max_size=5))
 def test_what_is_written_is_read_as_the_library_reads_it(
@@ -92,3 +96,31 @@ def test_numbers_that_json_has_not_are_refused(constant: str, tmp_path: Path) ->
     path.write_text(f'{{"scores": {{"bleu": {constant}}}}}', encoding="utf-8")
     with pytest.raises(ValueError, match=f"it contains {constant}, which is not JSON"):
         read_json(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"[1, 2]\n", "not a JSON object with a number as its step"),
+        (b'{"step": "one"}\n', "not a JSON object with a number as its step"),
+        (b'{"step": 1, "loss": ' + b"9" * 400 + b"}\n", "it contains the number 999"),
+        (b'{"step": ' + b"9" * 5000 + b"}\n", "Exceeds the limit"),
+        (b"[" * 100_000 + b"\n", "nested too deeply"),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_damaged_line_of_measurements_is_named_with_its_file(
+    content: bytes, fault: str, packed: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / ("metrics.jsonl.gz" if packed else "metrics.jsonl")
+    content = b'{"step": 1}\n' + content + b'{"step": 2}\n'
+    file.write_bytes(gzip.compress(content) if packed else content)
+    with pytest.raises(UserError, match=f"{file.name}, line 2: .*{fault}"):
+        lines.read(tmp_path / "metrics.jsonl")
+
+
+@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b'{"step": 1}\n' * 99)[:-9]], ids=["other", "cut off"])
+def test_a_damaged_compressed_file_is_named(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl.gz").write_bytes(content)
+    with pytest.raises(UserError, match=r"Cannot read .*metrics\.jsonl\.gz: .* is damaged"):
+        lines.read(tmp_path / "metrics.jsonl")

@@ -192,6 +192,7 @@ def test_an_adopted_job_that_vanishes_is_started_again(rows: Any, control: Any, 
     assert (pool.submitted, again[0].failures) == (["a-seed1", "a-seed1"], 0)
 
 
+@pytest.mark.slow
 def test_a_run_of_another_configuration_in_the_folder_is_a_failure_with_the_keys(
     rows: Any, control: Any, pool: Any, finished: Any
 ) -> None:

@@ -167,6 +167,7 @@ def faults(config: RunConfig, error: int, numbers: Iterable[int]) -> Iterator[st
             yield f"{where}, then left over: {', '.join(left)}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("error", "at"), [(errno.ENOSPC, 20), (errno.EIO, 14), (errno.EROFS, 40)])
 def test_a_refusal_is_told_row_by_row_and_the_same_line_goes_on(error: int, at: int, configuration: RunConfig) -> None:
     assert list(faults(configuration, error, [at])) == []

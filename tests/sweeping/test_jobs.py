@@ -37,6 +37,7 @@ def test_a_table_is_rows_times_seeds_with_the_base_row_first() -> None:
     assert (jobs[3].config.model.kind, jobs[3].config.branch.train_mode) == ("weighted", "uniform")
 
 
+@pytest.mark.slow
 def test_a_jobs_overrides_compose_the_same_run_again() -> None:
     for job in expand(["sweep=quickstart", "trainer.max_steps=50", "runs=elsewhere"]):
         assert compose_run(job.overrides) == job.config
@@ -100,6 +101,7 @@ def test_a_grid_is_the_product_with_a_folder_for_each() -> None:
     assert len({job.folder for job in jobs}) == 8
 
 
+@pytest.mark.slow
 def test_a_grid_may_have_a_name() -> None:
     jobs = expand(["variation=quickstart/transformer", "size=tiny,small", "sweep.name=mine", "runs=store"])
     names = [f"variation=quickstart_transformer,size={size}" for size in ("tiny", "small")]
@@ -127,12 +129,14 @@ def test_a_glob_enters_the_tables_of_the_rows() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_glob_passes_over_what_nobody_can_run() -> None:
     """Quoted rows hold other systems' figures; naming one explicitly is a fault."""
     jobs = expand(["variation=glob(attention_table2/*)"])
     assert [job.config.variation.row for job in jobs] == ["base_en_de", "base_en_fr", "big_en_de", "big_en_fr"]
 
 
+@pytest.mark.slow
 def test_a_table_can_be_crossed_with_values_of_other_keys() -> None:
     jobs = expand(["sweep=quickstart", "rows=[transformer,uniform]", "model.dropout=0.1,0.2", "seeds=[1,2]"])
     assert [(job.row, job.seed) for job in jobs if job.seed == 1] == [
@@ -159,6 +163,7 @@ def test_a_crossed_table_wins_over_the_sweeps_own_word() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_crossed_row_that_only_tests_again_borrows_from_its_own_point() -> None:
     words = ["sweep=toy_weighted_table3", "rows=[learned,random]", "model.dropout=0.1,0.2"]
     reused = {job.row: job.config.variation.reuse for job in expand(words)}
@@ -245,6 +250,7 @@ def test_a_sweep_that_cannot_run_says_why(arguments: list[str], message: str) ->
     assert message in str(error.value)
 
 
+@pytest.mark.slow
 def test_nothing_starts_when_one_row_is_at_fault(tmp_path: Path) -> None:
     done = sweep(tmp_path, "sweep=quickstart", "branch.freeze_last=5000")
     assert done.returncode == 2
@@ -252,6 +258,7 @@ def test_nothing_starts_when_one_row_is_at_fault(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_finished_run_of_another_configuration_is_not_taken_for_this_one(tmp_path: Path) -> None:
     config = compose_run(["sweep=quickstart", "variation=quickstart/transformer", "trainer.max_steps=77"])
     RunFolder(tmp_path / "runs/quickstart/transformer/seed1").create(to_dict(config)).set_status("finished")
@@ -261,6 +268,7 @@ def test_a_finished_run_of_another_configuration_is_not_taken_for_this_one(tmp_p
     assert "sweep.name=…" in done.stderr
 
 
+@pytest.mark.slow
 def test_finished_rows_are_skipped_and_nothing_is_started(tmp_path: Path) -> None:
     for job in expand(["sweep=quickstart", f"runs={tmp_path / 'runs'}"]):
         folder = RunFolder(job.folder).create(to_dict(job.config))
@@ -286,6 +294,7 @@ def test_the_summary_shows_the_sweeps_metric(tmp_path: Path, metric: str, score:
     assert Outcome.of(job).score() == score
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["0", "lots", "1.5"])
 def test_a_number_of_rows_on_a_gpu_that_is_none(tmp_path: Path, value: str) -> None:
     done = sweep(tmp_path, "sweep=quickstart", f"hydra.launcher.per_gpu={value}")
@@ -294,6 +303,7 @@ def test_a_number_of_rows_on_a_gpu_that_is_none(tmp_path: Path, value: str) -> N
     assert done.stderr == f"error: 1 fault in the configuration:\n  - {fault}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["slurm", "ray"])
 def test_a_cluster_is_not_measured(tmp_path: Path, launcher: str) -> None:
     done = sweep(tmp_path, "sweep=quickstart", "sweep.at_once=auto", f"hydra/launcher={launcher}")
@@ -302,6 +312,7 @@ def test_a_cluster_is_not_measured(tmp_path: Path, launcher: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_launcher_that_has_no_pool_is_refused(tmp_path: Path) -> None:
     done = sweep(tmp_path, "sweep=quickstart", "hydra/launcher=basic")
     assert done.returncode == 2

@@ -42,6 +42,7 @@ def finish(outcome: Outcome) -> None:
     outcome.state = "finished"
 
 
+@pytest.mark.slow
 def test_rows_wait_for_the_row_of_the_same_seed(table: list[Outcome]) -> None:
     sources = Sources(table)
     assert sources.ready(one(table, "learned", 1))
@@ -53,12 +54,14 @@ def test_rows_wait_for_the_row_of_the_same_seed(table: list[Outcome]) -> None:
     assert source(table, "uniform", 1) == "../../learned/seed1"
 
 
+@pytest.mark.slow
 def test_a_row_whose_source_failed_trains_by_itself(table: list[Outcome]) -> None:
     one(table, "learned", 1).state = "failed"
     assert Sources(table).ready(one(table, "uniform", 1))
     assert source(table, "uniform", 1) is None
 
 
+@pytest.mark.slow
 def test_a_source_outside_the_sweep_is_found_in_the_store(table: list[Outcome]) -> None:
     alone = [one(table, "uniform", 1)]
     assert Sources(alone).ready(alone[0])
@@ -67,6 +70,7 @@ def test_a_source_outside_the_sweep_is_found_in_the_store(table: list[Outcome]) 
     assert source(alone, "uniform", 1) == "../../learned/seed1"
 
 
+@pytest.mark.slow
 def test_a_row_that_has_trained_by_itself_goes_on_so(table: list[Outcome]) -> None:
     finish(one(table, "learned", 1))
     row = one(table, "uniform", 1)
@@ -75,12 +79,14 @@ def test_a_row_that_has_trained_by_itself_goes_on_so(table: list[Outcome]) -> No
     assert source(table, "uniform", 1) is None
 
 
+@pytest.mark.slow
 def test_reuse_can_be_switched_off(tmp_path: Path) -> None:
     words = ["sweep=toy_weighted_table3", f"runs={tmp_path}", "sweep.reuse=false"]
     outcomes = [Outcome.of(job) for job in expand(words)]
     assert Sources(outcomes).ready(one(outcomes, "random", 1))
 
 
+@pytest.mark.slow
 def test_what_was_trained_otherwise_is_not_reused(table: list[Outcome]) -> None:
     row = one(table, "random", 1)
     longer = replace(row.job.config, trainer=replace(row.job.config.trainer, max_steps=1000))

@@ -17,6 +17,7 @@ def command(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(line, capture_output=True, text=True, cwd="/", env=os.environ | {"PYTHONPATH": ""})
 
 
+@pytest.mark.slow
 def test_the_command_prints_json_and_nothing_else(make_run: Any, store: Path) -> None:
     make_run("quickstart", "transformer", 1, 85.0)
     done = command("sweep=quickstart", f"runs={store}", "format=json", "report=true")
@@ -25,6 +26,7 @@ def test_the_command_prints_json_and_nothing_else(make_run: Any, store: Path) ->
     assert (store / "quickstart" / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_report_and_names_it(make_run: Any, store: Path, tmp_path: Path) -> None:
     make_run("quickstart", "transformer", 1, 85.0)
     done = command("sweep=quickstart", f"runs={store}", "format=html")
@@ -33,6 +35,7 @@ def test_the_command_writes_the_report_and_names_it(make_run: Any, store: Path, 
     assert "85.00" in (tmp_path / "mine.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_table_without_any_result_names_the_command_that_trains_its_rows(make_run: Any, store: Path) -> None:
     make_run("demo", "transformer", 1, 85.0)
     done = command("sweep=quickstart", f"runs={store}", "seeds=[1,2]", "format=csv")
@@ -42,6 +45,7 @@ def test_a_table_without_any_result_names_the_command_that_trains_its_rows(make_
     assert "None of these runs" not in command("sweep=demo", f"runs={store}").stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

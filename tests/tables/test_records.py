@@ -58,6 +58,7 @@ def fill(put: Put, **keys: Any) -> None:
         put("good", seed, 7 + seed, **keys)
 
 
+@pytest.mark.slow
 def test_a_table_of_records_is_the_table_of_the_runs(
     put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
 ) -> None:
@@ -68,6 +69,7 @@ def test_a_table_of_records_is_the_table_of_the_runs(
     assert table(sweep, tmp_path / "records") == table(sweep, store)
 
 
+@pytest.mark.slow
 def test_every_reader_takes_a_record_for_a_run(put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path) -> None:
     from variations.dashboard.metrics import Metrics, glance
     from variations.dashboard.store import Store
@@ -88,6 +90,7 @@ def test_every_reader_takes_a_record_for_a_run(put: Put, sweep: SweepDefinition,
     assert seen.metrics(found).lines == 2
 
 
+@pytest.mark.slow
 def test_a_corpus_of_others_is_told_by_hash_and_sums_alone(
     put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
 ) -> None:
@@ -104,6 +107,7 @@ def test_a_corpus_of_others_is_told_by_hash_and_sums_alone(
     assert table(sweep, records) == table(sweep, store)
 
 
+@pytest.mark.slow
 def test_places_hosts_and_secrets_stay_away(put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path) -> None:
     fill(put, logger__entity="api_key=abcdef1234567890")
     records = tmp_path / "records"
@@ -146,6 +150,7 @@ def test_records_are_replaced_only_where_the_run_has_changed(
     assert sorted(path.name for path in (records / "papers/base").iterdir()) == ["seed1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("renamed", [1, 2])
 def test_a_kill_while_a_record_is_replaced_loses_nothing(
     renamed: int, put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -176,6 +181,7 @@ def test_a_kill_while_a_record_is_replaced_loses_nothing(
     assert not list(records.rglob(".*"))
 
 
+@pytest.mark.slow
 def test_two_processes_do_not_write_the_same_records(
     put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
 ) -> None:
@@ -190,6 +196,7 @@ def test_two_processes_do_not_write_the_same_records(
     assert len(record(sweep, store, tmp_path / "records").written) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calls", ["os.mkdir", "pathlib.Path.rename", "pathlib.Path.write_bytes", "fcntl.flock"])
 def test_records_that_cannot_be_written_are_told_in_a_sentence(
     calls: str, put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -207,6 +214,7 @@ def test_records_that_cannot_be_written_are_told_in_a_sentence(
     assert len(record(sweep, store, records).written) == 6
 
 
+@pytest.mark.slow
 def test_a_record_in_a_run_store_is_recorded_as_it_is(
     put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
 ) -> None:

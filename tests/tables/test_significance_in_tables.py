@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import json
 import os
 import random
@@ -118,6 +119,28 @@ def test_a_row_is_tested_over_seeds_and_sentences_and_each_seed_by_two_tests(
     assert test.significant
     assert test.agreeing_seeds == 3
     assert test.notes == ()
+
+
+def test_a_seed_without_a_score_or_with_other_sentences_is_left_out_of_the_test(
+    put: Callable[..., list[str]], read: Callable[..., Table], store: Path
+) -> None:
+    for seed in (1, 2, 3, 4):
+        put("base", seed, 0.3)
+        put("good", seed, 0.05)
+    path = store / "papers/good/seed1/result.json"
+    result = json.loads(path.read_text(encoding="utf-8"))
+    result["scores"]["test"]["bleu"]["value"] = None
+    path.write_text(json.dumps(result), encoding="utf-8")
+    for row, side in itertools.product(("base", "good"), ("src", "hyp", "ref")):  # one sentence fewer
+        text = store / f"papers/{row}/seed3/hypotheses/test.{side}"
+        text.write_text("".join(text.read_text(encoding="utf-8").splitlines(keepends=True)[1:]), encoding="utf-8")
+    line = read(seeds=(1, 2, 3, 4)).lines[1]
+    assert line.test is not None
+    assert sorted(line.test.seeds) == [2, 4]
+    assert line.test.notes[:2] == (
+        f"seed 1 is not tested: result.json of {path.parent} has no test.bleu",
+        "seed 3 is not tested: the row, its base row or their other seeds were tested on other sentences",
+    )
 
 
 def test_the_marks_say_test_draws_and_seed(put: Callable[..., list[str]], read: Callable[..., Table]) -> None:
@@ -437,6 +460,7 @@ def command(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(line, capture_output=True, text=True, cwd="/", env=os.environ | {"PYTHONPATH": ""})
 
 
+@pytest.mark.slow
 def test_the_command_compares_rows_that_were_never_run(tmp_path: Path) -> None:
     done = command("sweep=quickstart", f"runs={tmp_path}", "diff=[weighted,uniform]", "format=json")
     assert done.returncode == 0, done.stderr

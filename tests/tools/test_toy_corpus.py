@@ -345,6 +345,7 @@ def test_describe_counts_sentences_and_phenomena(made: list) -> None:
     assert counts["phenomena"]["negation"] == sum("negation" in item.tags for item in made[:500])
 
 
+@pytest.mark.slow
 def test_each_word_of_the_lexicon_occurs_often(corpus: dict[str, list[tuple[str, str]]]) -> None:
     assert len(corpus["train"]) == 20_000
     counts = describe(21_000)["lexemes"]
@@ -353,6 +354,7 @@ def test_each_word_of_the_lexicon_occurs_often(corpus: dict[str, list[tuple[str,
     assert 500 <= len(counts) <= 600
 
 
+@pytest.mark.slow
 def test_the_english_sentence_determines_the_german_one() -> None:
     choice, translations = Choice(seed=3), {}
     for _ in range(20_000):
@@ -400,6 +402,7 @@ def test_asking_for_more_sentences_than_there_are_is_an_error(monkeypatch: pytes
         generate(2, 0, 0)
 
 
+@pytest.mark.slow
 def test_the_grammar_yields_the_bytes_stored_in_the_package(tmp_path: Path) -> None:
     program = [sys.executable, str(ROOT / "tools" / "make_toy_corpus.py"), str(tmp_path / "text")]
     subprocess.run(program, check=True, env={"PATH": os.environ["PATH"]})
@@ -422,6 +425,7 @@ def test_the_same_text_is_compressed_to_the_same_bytes_without_a_date(tmp_path: 
     assert gzip.decompress(one["train.en.gz"]).count(b"\n") == 5
 
 
+@pytest.mark.slow
 def test_copying_and_a_dictionary_stay_far_below_a_trained_model(corpus) -> None:
     sources, references = zip(*corpus["test"], strict=True)
     copied = sacrebleu.corpus_bleu(copy_baseline(sources), [list(references)]).score

@@ -10,10 +10,11 @@ import pytest
 
 from variations.configuration.schema import LoggerConfig
 from variations.store.ledger import RunFolder
+from variations.system.errors import UserError
 from variations.tasks.translation.config import TranslationConfig
 from variations.training.tracking import trackers, weights_and_biases
 from variations.training.tracking.mode import chosen_mode, without_key
-from variations.training.tracking.weights_and_biases import tags
+from variations.training.tracking.weights_and_biases import WeightsAndBiases, tags
 
 
 @pytest.fixture(autouse=True)
@@ -103,3 +104,18 @@ def test_the_user_hears_what_is_waited_for(monkeypatch: pytest.MonkeyPatch, capl
         (timer,) = (thread for thread in threading.enumerate() if isinstance(thread, threading.Timer))
     timer.join(30)
     assert not timer.is_alive() and len(caplog.messages) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [("WANDB_SILENT", "zz", "valid boolean"), ("WANDB_RUN_ID", "a/b", "Run ID cannot contain")],
+)
+def test_what_wandb_itself_refuses_is_one_sentence(
+    name: str, value: str, told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(name, value)
+    folder = RunFolder(tmp_path / "sweep" / "row" / "seed1")
+    folder.path.mkdir(parents=True)
+    with pytest.raises(UserError, match=rf"^W&B cannot be used: [^\n]*{told}[^\n]*\(logger=none\)\.$"):
+        WeightsAndBiases(TranslationConfig(), folder, "offline")

@@ -68,6 +68,7 @@ def fit(**branch):
     return config, task, watch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("constraint", ["project", "renormalise"])
 def test_weights_stay_on_the_simplex_and_then_stand_still_while_the_rest_learns(constraint):
     config, _, watch = fit(constraint=constraint)
@@ -89,6 +90,7 @@ def test_weights_stay_on_the_simplex_and_then_stand_still_while_the_rest_learns(
         assert all(changed)
 
 
+@pytest.mark.slow
 def test_logits_of_a_softmax_stand_still_as_well():
     _, task, watch = fit(constraint="softmax")
     for name in watch.branch[0]:

@@ -21,12 +21,14 @@ PATIENT = (
 )
 
 
+@pytest.mark.slow
 def test_training_ends_when_patience_does_and_the_result_says_so(small: Any, made: Any) -> None:
     config = small(*PATIENT)
     trained = fit(config, made(config, "run"), Interrupt())
     assert (trained.steps, trained.stopped) == (6, "callback")
 
 
+@pytest.mark.slow
 def test_a_finished_run_does_not_train_on(small: Any, made: Any) -> None:
     config = small(*PATIENT)
     folder = made(config, "run")
@@ -35,6 +37,7 @@ def test_a_finished_run_does_not_train_on(small: Any, made: Any) -> None:
     assert (again.steps, again.stopped) == (6, "callback")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [2, 3, 4, 5])
 def test_a_continued_run_has_as_much_patience_left(
     step: int, small: Any, made: Any, stopped_at: Any, same_run: Any
@@ -48,6 +51,7 @@ def test_a_continued_run_has_as_much_patience_left(
     same_run(whole, parts)
 
 
+@pytest.mark.slow
 def test_loggers_of_lightning_hear_every_line(small: Any, tmp_path: Path) -> None:
     from variations.commands import run
 
@@ -62,6 +66,7 @@ def test_loggers_of_lightning_hear_every_line(small: Any, tmp_path: Path) -> Non
     assert float(final["final/test/bleu"]) == pytest.approx(folder.result()["scores"]["test"]["bleu"]["value"])  # type: ignore[index]
 
 
+@pytest.mark.slow
 def test_further_arguments_reach_the_trainer(small: Any, made: Any) -> None:
     config = small("trainer.extra={detect_anomaly: true}")
     trained = fit(config, made(config, "run"), Interrupt())

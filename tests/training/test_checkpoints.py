@@ -41,6 +41,7 @@ def lose_the_sum(path: Path) -> None:
     path.with_name(f"{path.name}.sha256").unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [truncate, flip_a_bit, empty, lose_the_sum])
 def test_a_damaged_newest_checkpoint_is_told_of_and_the_one_before_used(
     damage: Callable[[Path], None], small: Any, made: Any, stopped_at: Any, same_run: Any, caplog: Any
@@ -59,6 +60,7 @@ def test_a_damaged_newest_checkpoint_is_told_of_and_the_one_before_used(
     same_run(whole, parts)
 
 
+@pytest.mark.slow
 def test_a_run_of_which_all_checkpoints_are_damaged_does_not_begin_again_unasked(
     small: Any, made: Any, stopped_at: Any
 ) -> None:
@@ -119,6 +121,7 @@ def test_what_no_continuation_needs_is_deleted(tmp_path: Path) -> None:
     assert sorted(path.name[:-7] for path in tmp_path.glob("*.sha256")) == kept
 
 
+@pytest.mark.slow
 def test_the_best_dev_state_is_kept_and_found_again(small: Any, made: Any) -> None:
     config = small("trainer.val_every=1")
     folder = made(config, "run")
@@ -130,6 +133,7 @@ def test_the_best_dev_state_is_kept_and_found_again(small: Any, made: Any) -> No
     assert trained.step.validate()["dev/nll"] == losses[step]
 
 
+@pytest.mark.slow
 def test_the_last_checkpoints_are_averaged(small: Any, made: Any) -> None:
     config = small("recipe.average=3", "recipe.average_every=2")
     folder = made(config, "run")
@@ -143,6 +147,7 @@ def test_the_last_checkpoints_are_averaged(small: Any, made: Any) -> None:
     assert not torch.equal(weights["target_embedding"], files[2]["target_embedding"])
 
 
+@pytest.mark.slow
 def test_damaged_weights_are_left_out_of_the_average_with_a_warning(small: Any, made: Any, caplog: Any) -> None:
     config = small("recipe.average=3", "recipe.average_every=2")
     folder = made(config, "run")
@@ -153,6 +158,7 @@ def test_damaged_weights_are_left_out_of_the_average_with_a_warning(small: Any, 
     assert "weights10.pt are damaged" in caplog.text
 
 
+@pytest.mark.slow
 def test_the_moving_average_is_tested(small: Any, made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     config = small("recipe.ema=0.7")
     folder, states = made(config, "run"), []
@@ -190,6 +196,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log_every", [1, 100], ids=["metrics", "checkpoint"])
 def test_a_full_disk_stops_the_run_and_leaves_the_last_checkpoint_usable(
     log_every: int, disk: Path, overrides: Any, small: Any, same_run: Any, monkeypatch: pytest.MonkeyPatch
@@ -229,6 +236,7 @@ def test_a_full_disk_stops_the_run_and_leaves_the_last_checkpoint_usable(
     same_run(RunFolder(naming.run_folder(whole)), folder)
 
 
+@pytest.mark.slow
 def test_the_status_names_the_step_of_the_newest_checkpoint(
     small: Any, made: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,6 +263,7 @@ def test_a_run_without_a_checkpoint_cannot_be_tested(small: Any) -> None:
         final_weights(small(), folder)
 
 
+@pytest.mark.slow
 def test_losses_in_the_result_are_measured_without_dropout(small: Any) -> None:
     config = small("model.dropout=0.5", "decode.sets=[dev,test]")
     folder = RunFolder(run.execute(config))

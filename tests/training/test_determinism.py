@@ -12,6 +12,7 @@ from variations.store.ledger import RunFolder
 CHANGES = ("deterministic=true", "data.workers=1", "model=weighted", "trainer.val_bleu=5")
 
 
+@pytest.mark.slow
 def test_the_same_result_twice(small: Any, same_run: Any) -> None:
     folders = []
     for name in ("one", "other"):
@@ -30,6 +31,7 @@ def test_the_same_result_twice(small: Any, same_run: Any) -> None:
     assert hypotheses[0] == hypotheses[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("requested", [True, False])  # in this order: a run must not affect the next one
 def test_the_result_says_what_was_deterministic(requested: bool, small: Any) -> None:
     config = small(f"deterministic={str(requested).lower()}")
@@ -47,6 +49,7 @@ def test_the_result_says_what_was_deterministic(requested: bool, small: Any) -> 
     ]
 
 
+@pytest.mark.slow
 def test_other_seeds_give_other_runs(small: Any) -> None:
     losses = []
     for seed in (1, 2):

@@ -87,6 +87,7 @@ def faults_after_power_cuts(undisturbed: Any, place: Path, points: int) -> list[
     return wrong
 
 
+@pytest.mark.slow
 def test_after_a_power_cut_the_run_continues_as_if_there_had_been_none(undisturbed: Any, tmp_path: Path) -> None:
     assert faults_after_power_cuts(undisturbed, tmp_path, 8) == []
 
@@ -125,6 +126,7 @@ def faults_after_refusals(undisturbed: Any, place: Path, error: int, every: int,
     return wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("error", "first"), [(errno.ENOSPC, 30), (errno.EIO, 60), (errno.EROFS, 90)])
 def test_a_disk_that_refuses_is_told_of_in_a_sentence_and_the_run_continues(
     error: int, first: int, undisturbed: Any, tmp_path: Path

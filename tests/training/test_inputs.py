@@ -54,6 +54,7 @@ def stopped(small: Any, text: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Ru
     return config, folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["train.en", "valid.de", "test.en"])
 def test_a_text_that_was_edited_in_between_is_named_and_nothing_is_written(
     name: str, stopped: tuple[RunConfig, RunFolder], text: Path
@@ -66,6 +67,7 @@ def test_a_text_that_was_edited_in_between_is_named_and_nothing_is_written(
     assert contents(folder) == before
 
 
+@pytest.mark.slow
 def test_with_the_former_text_it_goes_on(stopped: tuple[RunConfig, RunFolder], text: Path) -> None:
     config, folder = stopped
     former = (text / "train.en").read_bytes()
@@ -77,6 +79,7 @@ def test_with_the_former_text_it_goes_on(stopped: tuple[RunConfig, RunFolder], t
     assert folder.finished()
 
 
+@pytest.mark.slow
 def test_a_packed_copy_is_the_same_text(stopped: tuple[RunConfig, RunFolder], text: Path) -> None:
     import gzip
 
@@ -87,6 +90,7 @@ def test_a_packed_copy_is_the_same_text(stopped: tuple[RunConfig, RunFolder], te
     assert folder.finished()
 
 
+@pytest.mark.slow
 def test_a_run_from_before_fingerprints_were_kept_is_checked_by_its_data_card(
     stopped: tuple[RunConfig, RunFolder], text: Path
 ) -> None:
@@ -101,6 +105,7 @@ def test_a_run_from_before_fingerprints_were_kept_is_checked_by_its_data_card(
     assert folder.finished()
 
 
+@pytest.mark.slow
 def test_a_run_that_remembers_nothing_goes_on(stopped: tuple[RunConfig, RunFolder]) -> None:
     config, folder = stopped
     for name in ("inputs.json", "data_card.json"):
@@ -109,6 +114,7 @@ def test_a_run_that_remembers_nothing_goes_on(stopped: tuple[RunConfig, RunFolde
     assert folder.finished()
 
 
+@pytest.mark.slow
 def test_another_vocabulary_than_the_runs_own_is_refused(stopped: tuple[RunConfig, RunFolder], text: Path) -> None:
     """As after a forgotten edit: the ids of the new text mean other pieces."""
     config, folder = stopped
@@ -121,6 +127,7 @@ def test_another_vocabulary_than_the_runs_own_is_refused(stopped: tuple[RunConfi
     assert (folder.path / "subwords.model").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_translating_with_a_damaged_or_foreign_vocabulary_is_refused(stopped: tuple[RunConfig, RunFolder]) -> None:
     _, folder = stopped
     load_network(folder.path)
@@ -132,6 +139,7 @@ def test_translating_with_a_damaged_or_foreign_vocabulary_is_refused(stopped: tu
         load_network(folder.path)
 
 
+@pytest.mark.slow
 def test_a_finished_run_says_that_its_text_has_changed(
     stopped: tuple[RunConfig, RunFolder], text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -144,6 +152,7 @@ def test_a_finished_run_says_that_its_text_has_changed(
     assert folder.result() == result
 
 
+@pytest.mark.slow
 def test_before_its_first_measurement_a_run_may_begin_with_another_text(
     small: Any, made: Any, text: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,6 +64,7 @@ def main(folder: RunFolder, monkeypatch: pytest.MonkeyPatch) -> int:
     return run.main()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", CODES)
 def test_a_signal_saves_at_the_end_of_the_update(
     number: signal.Signals, folder: RunFolder, signalled: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any
@@ -76,6 +77,7 @@ def test_a_signal_saves_at_the_end_of_the_update(
     assert checkpoints.full(folder.checkpoints)[-1][0] == 6
 
 
+@pytest.mark.slow
 def test_the_last_update_is_finished_and_the_test_left_to_the_next_command(
     folder: RunFolder, signalled: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,6 +88,7 @@ def test_the_last_update_is_finished_and_the_test_left_to_the_next_command(
     assert folder.state() == "finished"
 
 
+@pytest.mark.slow
 def test_ctrl_c_twice_stops_at_once(folder: RunFolder, signalled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     signalled(5, signal.SIGINT, signal.SIGINT)
     assert main(folder, monkeypatch) == 130
@@ -93,6 +96,7 @@ def test_ctrl_c_twice_stops_at_once(folder: RunFolder, signalled: Any, monkeypat
     assert checkpoints.full(folder.checkpoints)[-1][0] == 4
 
 
+@pytest.mark.slow
 def test_further_signals_of_a_cluster_do_not_disturb_the_saving(
     folder: RunFolder, signalled: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +105,7 @@ def test_further_signals_of_a_cluster_do_not_disturb_the_saving(
     assert checkpoints.full(folder.checkpoints)[-1][0] == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", CODES)
 def test_outside_the_updates_a_signal_stops_at_once(
     number: signal.Signals, folder: RunFolder, monkeypatch: pytest.MonkeyPatch

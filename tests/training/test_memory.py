@@ -52,13 +52,18 @@ def limit(monkeypatch: pytest.MonkeyPatch, rows: int, error: Exception | None) -
     monkeypatch.setattr(Transformer, "encode", limited)
 
 
+_PLAIN: dict[str, Any] = {}
+"""The run without a fault, trained once."""
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [*ERRORS, None], ids=lambda error: type(error).__name__)
 def test_the_update_is_the_same_and_counted(
     error: Exception | None, small: Any, made: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     # In float64, so that the order of summation makes almost no difference.
     config = small("model.dropout=0", "trainer.precision=64-true", "trainer.max_steps=4")
-    plain = fit(config, made(config, "plain"), Interrupt())
+    plain = _PLAIN.get("trained") or _PLAIN.setdefault("trained", fit(config, made(config, "plain"), Interrupt()))
     limit(monkeypatch, 12, error)
     with caplog.at_level(logging.WARNING):
         split = fit(config, made(config, "split"), Interrupt())
@@ -71,6 +76,7 @@ def test_the_update_is_the_same_and_counted(
     assert [budgets[1][key] for key in keys] == [budgets[0][key] for key in keys]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [ERRORS[0], None], ids=["forward", "backward"])
 def test_batches_accumulated_before_the_one_at_fault_are_not_lost(
     error: Exception | None, small: Any, made: Any, monkeypatch: pytest.MonkeyPatch
@@ -87,6 +93,7 @@ def test_batches_accumulated_before_the_one_at_fault_are_not_lost(
             assert other[key] == pytest.approx(one[key], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_splits_stand_in_the_checkpoint(small: Any, made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     config = small("trainer.max_steps=2")
     folder = made(config, "run")
@@ -96,6 +103,7 @@ def test_splits_stand_in_the_checkpoint(small: Any, made: Any, monkeypatch: pyte
     assert state["variations"]["budget"]["oom_splits"] == trained.step.budget.oom_splits > 0
 
 
+@pytest.mark.slow
 def test_a_single_pair_that_does_not_fit_fails_with_advice(
     small: Any, made: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

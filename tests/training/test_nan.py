@@ -42,6 +42,7 @@ def spoilt(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[list[int]]]:
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [float("nan"), float("inf")])
 def test_the_run_fails_and_names_step_and_batch(factor: float, small: Any, made: Any, spoilt: Any) -> None:
     folder, rows = made(small(), "run"), spoilt(factor, 8)
@@ -56,6 +57,7 @@ def test_the_run_fails_and_names_step_and_batch(factor: float, small: Any, made:
     assert [line["step"] for line in folder.read_metrics()] == list(range(1, 9))
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_marked_and_says_why(small: Any, spoilt: Any) -> None:
     from variations.commands import run
     from variations.store import naming
@@ -82,6 +84,7 @@ def test_a_gradient_that_is_not_finite_counts_as_well(small: Any, made: Any, mon
         fit(small(), made(small(), "run"), Interrupt())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [(), ("model=weighted", "recipe.ema=0.5", "recipe.clip=1.0")])
 def test_skipped_updates_are_counted_and_change_nothing(
     changes: tuple[str, ...], small: Any, made: Any, spoilt: Any, caplog: Any
@@ -104,6 +107,7 @@ def test_skipped_updates_are_counted_and_change_nothing(
     assert [("train/loss" in line) for line in lines] == [True, True, False, True, False]
 
 
+@pytest.mark.slow
 def test_no_more_are_skipped_than_allowed(small: Any, made: Any, spoilt: Any) -> None:
     config = small("trainer.max_nan_steps=2")
     spoilt(float("nan"), 2, 4, 6)
@@ -111,6 +115,7 @@ def test_no_more_are_skipped_than_allowed(small: Any, made: Any, spoilt: Any) ->
         fit(config, made(config, "run"), Interrupt())
 
 
+@pytest.mark.slow
 def test_skips_are_counted_through_a_resume(small: Any, made: Any, spoilt: Any, stopped_at: Any) -> None:
     config = small("trainer.max_nan_steps=1")
     folder = made(config, "run")

@@ -19,6 +19,7 @@ EXACT = ("trainer.precision=64-true", "profile=reference", "model.dropout=0", "m
 COUNTS = ("epoch", "source_tokens", "target_tokens", "padded_tokens", "flops")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["transformer", "weighted"])
 def test_a_run_without_padding_is_the_same_run(model: str, small: Any, made: Any, monkeypatch: Any) -> None:
     lines = {}
@@ -38,6 +39,7 @@ def test_a_run_without_padding_is_the_same_run(model: str, small: Any, made: Any
                 assert packed[key] == pytest.approx(padded[key], rel=1e-8)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_bit_for_bit(
     small: Any, made: Any, stopped_at: Any, same_run: Any, monkeypatch: Any
 ) -> None:
@@ -51,6 +53,7 @@ def test_an_interrupted_run_goes_on_bit_for_bit(
     same_run(whole, stopped)
 
 
+@pytest.mark.slow
 def test_memory_that_runs_out_splits_batches_without_padding_too(small: Any, made: Any, monkeypatch: Any) -> None:
     lines = []
     monkeypatch.setattr(varlen, "packs", lambda *given: True)
@@ -73,6 +76,7 @@ def test_memory_that_runs_out_splits_batches_without_padding_too(small: Any, mad
     assert lines[1] == pytest.approx(lines[0], rel=1e-8)
 
 
+@pytest.mark.slow
 def test_one_program_serves_every_batch(small: Any) -> None:
     """torch.compile's first program is specialised to the shapes, its second is valid for all shapes."""
     config = small("model=weighted", "branch.impl=naive", *EXACT[1:])

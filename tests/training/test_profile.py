@@ -19,6 +19,7 @@ def losses(folder: RunFolder) -> list[float]:
     return [line["train/loss"] for line in folder.read_metrics()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["transformer", "weighted"])
 @pytest.mark.parametrize(("precision", "tolerance"), [("32-true", 1e-4), ("bf16-mixed", 5e-3)])
 def test_both_profiles_give_the_same_losses(kind: str, precision: str, tolerance: float, small: Any) -> None:
@@ -32,6 +33,7 @@ def test_both_profiles_give_the_same_losses(kind: str, precision: str, tolerance
     assert found["auto"][-1] < found["auto"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["auto", "reference"])
 def test_the_profile_is_told_and_recorded(profile: str, small: Any, capfd: pytest.CaptureFixture[str]) -> None:
     folder = RunFolder(

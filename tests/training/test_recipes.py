@@ -117,6 +117,7 @@ def test_checkpoints_that_are_averaged(recipe: str, size: str, steps: list[int])
     assert sorted(averaged_steps(compose_run([f"recipe={recipe}", f"size={size}"]))) == steps
 
 
+@pytest.mark.slow
 def test_gradients_are_means_over_target_tokens_and_are_clipped_as_such(
     small: Any, made: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,6 +50,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return batches
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_stopped_and_continued_is_the_same_run(
     case: str, small: Any, made: Any, stopped_at: Any, same_run: Any, seen: list[Any]
@@ -86,6 +87,7 @@ def test_a_run_stopped_after_every_update_is_the_same_run(
     same_run(whole, parts)
 
 
+@pytest.mark.slow
 def test_a_run_killed_between_checkpoints_repeats_what_was_lost(
     small: Any, made: Any, same_run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +119,7 @@ def test_a_run_killed_between_checkpoints_repeats_what_was_lost(
     same_run(whole, parts)
 
 
+@pytest.mark.slow
 def test_a_run_killed_before_its_first_checkpoint_starts_afresh(
     small: Any, made: Any, same_run: Any, tmp_path: Path
 ) -> None:
@@ -129,6 +132,7 @@ def test_a_run_killed_before_its_first_checkpoint_starts_afresh(
     same_run(whole, parts)
 
 
+@pytest.mark.slow
 def test_totals_are_exact_through_a_resume_and_stand_in_the_result(small: Any, stopped_at: Any) -> None:
     from variations.commands import run
     from variations.configuration.compose import to_dict
@@ -152,6 +156,7 @@ def test_totals_are_exact_through_a_resume_and_stand_in_the_result(small: Any, s
     assert folder.status().state == "finished"  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_a_run_stopped_after_training_only_tests(small: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from variations.commands import run
     from variations.configuration.compose import to_dict
@@ -181,6 +186,7 @@ def test_a_run_stopped_after_training_only_tests(small: Any, monkeypatch: pytest
     assert folder.metrics.read_bytes() == written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("result", [None, "{"])
 def test_a_finished_run_whose_result_is_lost_is_tested_again(
     small: Any, monkeypatch: pytest.MonkeyPatch, result: str | None
@@ -207,6 +213,7 @@ def test_a_finished_run_whose_result_is_lost_is_tested_again(
     assert folder.metrics.read_bytes() == written and folder.state() == "finished"
 
 
+@pytest.mark.slow
 def test_a_run_that_another_process_has_finished_meanwhile_is_left_alone(small: Any) -> None:
     """As after waiting for its lease: the other process has already tested it."""
     from variations.commands import run
@@ -232,6 +239,7 @@ def test_metrics_without_a_checkpoint_are_begun_anew_and_that_is_said(small: Any
     assert [line["train/loss"] for line in folder.read_metrics()] == [line["train/loss"] for line in lines]
 
 
+@pytest.mark.slow
 def test_a_run_whose_checkpoints_are_gone_is_refused_and_force_makes_a_new_one(small: Any) -> None:
     from variations.commands import run
     from variations.store.ledger import RunFolder
@@ -257,6 +265,7 @@ def test_a_run_whose_checkpoints_are_gone_is_refused_and_force_makes_a_new_one(s
     assert folder.finished()
 
 
+@pytest.mark.slow
 def test_a_changed_configuration_is_refused_with_the_list_of_differences(small: Any, stopped_at: Any) -> None:
     from variations.commands import run
     from variations.configuration.compose import to_dict
@@ -292,6 +301,7 @@ def test_a_run_shortened_to_where_it_was_interrupted_is_complete(small: Any, mad
     assert (trained.steps, trained.stopped) == (5, None)
 
 
+@pytest.mark.slow
 def test_other_batches_cannot_be_continued(small: Any, made: Any, stopped_at: Any) -> None:
     folder = made(small(), "run")
     with pytest.raises(Interrupted):
@@ -316,6 +326,7 @@ def test_time_used_up_is_not_granted_again(small: Any, made: Any, monkeypatch: p
     assert fit(config, folder, Interrupt()).stopped == "max_minutes"
 
 
+@pytest.mark.slow
 def test_checkpoints_come_at_intervals_of_time(small: Any, made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from variations.training import loop
 

@@ -145,6 +145,7 @@ def test_twenty_updates_are_those_of_plain_torch(small: Any, made: Any, monkeypa
         torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}")
 
 
+@pytest.mark.slow
 def test_the_last_batch_of_an_epoch_makes_an_update_although_the_update_is_not_full(small: Any, made: Any) -> None:
     words = ("trainer.tokens_per_batch=100", "model.N=1", "trainer.val_every=1000")
     data = TranslationData(small(*words))

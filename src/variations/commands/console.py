@@ -4,7 +4,6 @@ import importlib
 import sys
 
 from variations.configuration.places import PROGRAM
-from variations.configuration.suggestions import did_you_mean
 from variations.system.errors import ExitCode
 
 VERBS = {
@@ -34,14 +33,25 @@ def main() -> None:
         sys.stdout.write(f"{PROGRAM} {__version__}\n")
     elif verb in VERBS:
         sys.argv = [f"{PROGRAM} {verb}", *rest]
-        importlib.import_module(f"variations.commands.{verb}").main()
+        start(verb)
     else:
         sys.stderr.write(f"error: {verb}: there is no such verb.{hint(verb)} The verbs are {', '.join(VERBS)}.\n")
         sys.exit(ExitCode.USAGE)
 
 
+def start(verb: str) -> None:
+    """Run a verb. Ctrl-C during its imports, which take half a second, ends it without a traceback."""
+    try:
+        module = importlib.import_module(f"variations.commands.{verb}")
+    except KeyboardInterrupt:
+        sys.exit(ExitCode.INTERRUPTED)
+    module.main()
+
+
 def hint(word: str) -> str:
     """What was probably meant by a word that is not a verb."""
+    from variations.configuration.suggestions import did_you_mean  # which imports Hydra
+
     if near := did_you_mean(word.removeprefix("src/").removesuffix(".py"), list(VERBS)):
         return near
     return f" Did you mean '{PROGRAM} train {word}'?" if "=" in word or word.startswith("-") else ""

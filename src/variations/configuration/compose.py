@@ -100,14 +100,15 @@ def compose_node(
     Raises:
         ConfigError: A file, key or value is wrong; the message says which.
     """
-    found = loader(extra_folder)
+    found, folders = loader(extra_folder), folders_of(extra_folder)
     try:
         with _LOCK:
             if config_name in _SCHEMAS:  # all verbs of a process share Hydra's store
                 register_schema(_SCHEMAS[config_name], config_name)
             node = hydra_door.compose(found, config_name, [switched_off(line) for line in overrides])
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
-        raise ConfigError([composition_fault(error)]) from error
+        faults = [composition_fault(error), *_in_the_same_sweep(error, folders)]
+        raise ConfigError(list(dict.fromkeys(faults))) from error
     choices = dict(node.hydra.runtime.choices)
     OmegaConf.set_struct(node, False)
     del node["hydra"]
@@ -153,8 +154,12 @@ def compose_run(overrides: Sequence[str] = (), *, extra_folder: str | None = Non
     Raises:
         ConfigError: The overrides cannot be composed. Cross-field rules are left to `faults.faults`.
     """
-    folders = doors.folders() if extra_folder is None else [*doors.folders(), Path(extra_folder)]
-    return copy.deepcopy(_composed(tuple(overrides), extra_folder, _written(folders)))
+    return copy.deepcopy(_composed(tuple(overrides), extra_folder, _written(folders_of(extra_folder))))
+
+
+def folders_of(extra_folder: str | None) -> list[Path]:
+    """All folders of configuration files; Hydra takes a file from the first that has it."""
+    return doors.folders() if extra_folder is None else [Path(extra_folder), *doors.folders()]
 
 
 @lru_cache(maxsize=2048)
@@ -173,6 +178,26 @@ def _written(folders: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
                 status = path.stat()
                 found.append((str(path), status.st_mtime_ns, status.st_size))
     return tuple(found)
+
+
+def _in_the_same_sweep(error: BaseException, folders: Sequence[Path]) -> list[str]:
+    """If a sweep's file stopped Hydra, the fault of each of its keys; Hydra itself stops at the first."""
+    name = re.match(r"In 'sweep/([^']+)'", str(error))
+    files = [folder / "sweep" / f"{name[1]}.yaml" for folder in folders] if name else []
+    file = next((path for path in files if path.is_file()), None)
+    content = (
+        yaml.safe_load(file.read_text(encoding="utf-8")) if file and not isinstance(error, yaml.YAMLError) else None
+    )
+    if name is None or not isinstance(content, dict):
+        return []
+    content.pop("defaults", None)
+    found = []
+    for key, value in content.items():
+        try:
+            OmegaConf.merge(_typed(RunConfig), {"sweep": {key: value}})
+        except OmegaConfBaseException as fault:
+            found.append(f"In 'sweep/{name[1]}': {composition_fault(fault)}")
+    return found
 
 
 def composition_fault(error: BaseException) -> str:
@@ -209,6 +234,8 @@ def composition_fault(error: BaseException) -> str:
         return f"{match[1]}={match[2]}: there is no such option.{options_text(match[1], match[2], valid)}"
     elif match := re.match(r"Value (.+) of type '\w+' could not be converted to (\w+)", text):
         text = f"must be {TYPES.get(match[2], match[2])}, not {match[1]}"
+    elif match := re.match(r"Cannot assign container '(.+)' of type", text):
+        text = f"must be a single value, not {match[1]}"
     elif text.endswith("is not a ListConfig, list or tuple."):
         text = "must be a list such as [1,2]"
     if full_key and full_key not in text:
@@ -217,13 +244,17 @@ def composition_fault(error: BaseException) -> str:
 
 
 def _yaml_file(error: yaml.YAMLError) -> str:
-    """The file as the user would type it, in this project's own folder `conf/…`."""
     name = getattr(getattr(error, "problem_mark", None), "name", None)
     if name is None:
         return "a configuration file"
-    if Path(name).is_relative_to(CONF):
-        return f"conf/{Path(name).relative_to(CONF)}"
-    return os.path.relpath(name) if Path(name).is_relative_to(Path.cwd()) else str(name)
+    return shown(Path(name))
+
+
+def shown(path: Path) -> str:
+    """A configuration file as the user would type it, in this project's own folder `conf/…`."""
+    if path.is_relative_to(CONF):
+        return f"conf/{path.relative_to(CONF)}"
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def _yaml_fault(error: yaml.YAMLError) -> str:

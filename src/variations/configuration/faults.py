@@ -227,6 +227,18 @@ def _lightning(config: RunConfig) -> list[Fault]:
     return found
 
 
+@RULES.reads("logger.project")
+def _project(config: RunConfig) -> list[Fault]:
+    project = config.logger.project
+    if project and len(project) <= 128 and not set(project) & set("/\\#?%:"):
+        return []
+    text = (
+        f"logger.project={project[:40]}: W&B allows 1 to 128 characters, without any of / \\ # ? % : (logger.entity "
+        "names a team)."
+    )
+    return [Fault(("logger.project",), text)]
+
+
 @RULES.reads("profile", "trainer.accelerator")
 def _experimental(config: RunConfig) -> list[Fault]:
     if config.profile != "experimental" or config.trainer.accelerator != "cpu":

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -80,8 +81,8 @@ class Api:
         run = self._find(identifier)
         if name == "curves":
             points = query.get("points")
-            if points is not None and not (points.isascii() and points.isdigit() and 2 <= int(points) <= 1_000_000):
-                raise UserError(f"points={points}: must be a whole number, at least 2.")
+            if points is not None and not (re.fullmatch(r"[0-9]{1,7}", points) and 2 <= int(points) <= 1_000_000):
+                raise UserError(f"points={points[:20]}: must be a whole number between 2 and 1,000,000.")
             return document(_OF_RUNS[name](self.store, run, int(points) if points else None))
         return document(_OF_RUNS[name](self.store, run))
 

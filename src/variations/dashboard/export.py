@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -157,10 +158,11 @@ def _runs(api: Api, chosen: dict[str, list[Found]], detail: Detail, kept: _Kept)
         if detail is not DETAILS[0]:
             content["result"] = {key: value for key, value in content["result"].items() if not _BULK.fullmatch(key)}
         found.append(element(f"/api/run/{path}", document(content)))
-        found.append(element(f"/api/curves/{path}", document(runs.curves(api.store, run, detail.points))))
-        weights = runs.branches(api.store, run, detail.weights)
-        if weights["layers"]:
-            found.append(element(f"/api/branches/{path}", document(weights)))
+        with suppress(UserError):  # damaged measurements: the page says that they are not in the file
+            found.append(element(f"/api/curves/{path}", document(runs.curves(api.store, run, detail.points))))
+            weights = runs.branches(api.store, run, detail.weights)
+            if weights["layers"]:
+                found.append(element(f"/api/branches/{path}", document(weights)))
         if maps < detail.attention and (stored := _attention(api, run)) is not None:
             maps += 1
             found.append(element(f"/api/attention/{path}", document(stored)))

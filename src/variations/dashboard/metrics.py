@@ -3,13 +3,15 @@
 import gzip
 import json
 import os
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from variations.configuration.tasks import named, names
-from variations.store.atomic import read_stored, stored_path
+from variations.store.atomic import read_stored, stored_path, usable
+from variations.system.errors import UserError
 
 COSTS = ("step", "seconds", "target_tokens", "tokens", "flops")
 """Quantities for the x axis of curves; `tokens` are source and target tokens together."""
@@ -48,7 +50,7 @@ class Metrics:
         return len(self.costs["step"])
 
     def update(self) -> None:
-        """Read the lines appended since the last call; a missing file counts as empty."""
+        """Read the lines appended since the last call; a missing file counts as empty. UserError: it is damaged."""
         path = stored_path(self.path) or self.path
         try:
             with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else raw as file:
@@ -61,6 +63,8 @@ class Metrics:
         except FileNotFoundError:
             self._forget()
             return
+        except (OSError, EOFError, zlib.error) as error:
+            raise UserError(f"{path} cannot be read ({error})") from error
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
         for line in whole.splitlines():
@@ -158,7 +162,7 @@ _JSON = json.JSONDecoder(parse_constant=lambda name: None)
 
 def _object(text: bytes) -> dict[str, Any] | None:
     try:
-        value = _JSON.decode(text.decode("utf-8"))
+        value = usable(_JSON.decode(text.decode("utf-8")))
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

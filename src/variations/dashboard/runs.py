@@ -1,6 +1,5 @@
 """One run: configuration, measurements, branch weights and attention maps."""
 
-import zlib
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -123,8 +122,8 @@ def curves_of(store: Store, names: Sequence[str], wanted: Sequence[str], axis: s
             document["runs"].append(curves(store, store.find(name), None, wanted, list(dict.fromkeys(("step", axis)))))
         except KeyError:
             document["broken"].append({"path": name, "reason": "is no longer in the run store"})
-        except (OSError, EOFError, zlib.error) as error:
-            document["broken"].append({"path": name, "reason": f"cannot be read ({type(error).__name__})"})
+        except UserError as error:
+            document["broken"].append({"path": name, "reason": str(error)})
     return document
 
 

@@ -65,7 +65,7 @@ class Server(ThreadingHTTPServer):
             self.address_family = socket.AF_INET6
         try:
             super().__init__((host, port), Handler)
-        except OSError as error:
+        except (OSError, TypeError, UnicodeError) as error:  # the last two: no name of a host
             raise UserError(_cannot_bind(host, port, error)) from error
 
     @property
@@ -250,11 +250,11 @@ def parameters(query: str) -> dict[str, str]:
     return found
 
 
-def _cannot_bind(host: str, port: int, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
+def _cannot_bind(host: str, port: int, error: Exception) -> str:
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.EADDRINUSE:
         return f"Port {port} of {host} is in use: choose another one with port=NUMBER, or port=0 for any free port."
-    if error.errno == errno.EACCES:
+    if number == errno.EACCES:
         return f"Port {port} needs more rights than you have: choose one from 1024, or port=0 for any free port."
-    return (
-        f"Cannot listen on host={host}: {error.strerror or error}. Use host=127.0.0.1, or an address of this machine."
-    )
+    reason = getattr(error, "strerror", None) or error
+    return f"Cannot listen on host={host}: {reason}. Use host=127.0.0.1, or an address of this machine."

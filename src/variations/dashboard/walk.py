@@ -171,10 +171,28 @@ class Walk:
         if seeded and entries and name:
             return Seen(modified, broken=((name, "contains no config.yaml, so it is not read as a run"),))
         shown = [entry for entry in entries.values() if not entry.name.startswith(".")]
-        folders = tuple(entry.name for entry in shown if entry.is_dir(follow_symlinks=False))
-        links = [entry.name for entry in shown if entry.is_symlink() and entry.is_dir()]
-        reason = "is a link to another folder: links are not followed"
-        return Seen(modified, folders, broken=tuple((f"{name}/{link}".lstrip("/"), reason) for link in links))
+        folders = [entry.name for entry in shown if entry.is_dir(follow_symlinks=False)]
+        strange = [folder for folder in folders if _text(folder) != folder]
+        links = [entry.name for entry in shown if entry.is_symlink() and _leads_to_a_folder(entry)]
+        broken = [(link, "is a link to another folder: links are not followed") for link in links]
+        broken += [(folder, "has a name that is not UTF-8: rename it") for folder in strange]
+        return Seen(
+            modified,
+            tuple(folder for folder in folders if folder not in strange),
+            broken=tuple((_text(f"{name}/{found}".lstrip("/")), reason) for found, reason in broken),
+        )
+
+
+def _text(name: str) -> str:
+    """A file's name, which may be any bytes, as text that can be shown."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _leads_to_a_folder(link: os.DirEntry[str]) -> bool:
+    try:
+        return link.is_dir()
+    except OSError:  # a circle of links
+        return True
 
 
 def _run_of_entries(

@@ -1,6 +1,7 @@
 """Files that are either whole or absent: written under a temporary name beside the target, then renamed."""
 
 import errno
+import glob
 import gzip
 import json
 import math
@@ -8,9 +9,10 @@ import os
 import re
 import stat
 import tempfile
+import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,8 @@ BROKEN = (errno.EIO, errno.EROFS, errno.ESTALE)
 LARGEST = 64 << 20
 """The largest file of keys and values that is read, in bytes; runs write some thousands."""
 DEEPEST = 60
+LARGEST_NUMBER = 1e30
+"""In a run's files; the FLOPs of the largest trainings of today are below 1e27."""
 TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 
 
@@ -32,13 +36,19 @@ TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 def replaced(path: Path) -> Iterator[Path]:
     """Yield a temporary name; the file written there is flushed to the disk and then renamed to `path`.
 
-    In a run's folder the process must hold the lease (see fence.py). The folder of `path` is made if it is missing.
+    In a run's folder the process must hold the lease (see fence.py). The folder of `path` is made if it is missing. If
+    `path` is a link to a file, that file is replaced.
 
     Raises:
+        OSError: `path` is a device or a pipe, which a rename would destroy, or it cannot be written.
         TakenOverError: another process has taken over the run whose file this is.
     """
+    if path.is_symlink():
+        path = path.resolve()
+    refuse_special(path)
     if not fence.check(path.parent):
         make_folder(path.parent)
+        _remove_remnants(path)
     temporary = fence.scratch(path)
     with fence.refused(path):
         try:
@@ -49,6 +59,22 @@ def replaced(path: Path) -> Iterator[Path]:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def refuse_special(path: Path) -> None:
+    """Raise OSError if `path` is neither a regular file nor missing."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is a device or a pipe, not a regular file", str(path))
+
+
+def _remove_remnants(path: Path) -> None:
+    """Remove temporary files of `path` (see `fence.scratch`) that a killed process left more than ten minutes ago."""
+    for remnant in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with suppress(OSError):
+            if time.time() - remnant.stat().st_mtime > 600:
+                remnant.unlink()
 
 
 def write_text(path: Path, text: str) -> None:
@@ -94,8 +120,7 @@ def refuse_unwritable(**files: str | None) -> None:
             continue
         path = Path(name).expanduser()
         with told_if_unwritable(path, f"; choose another file with {key}=FILE."):
-            if path.is_dir():
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            refuse_special(path)
             with tempfile.TemporaryFile(dir=next(folder for folder in path.absolute().parents if folder.exists())):
                 pass
 
@@ -152,7 +177,7 @@ def read_stored(path: Path) -> bytes:
     data = found.read_bytes()
     try:
         return gzip.decompress(data) if found.suffix == ".gz" and path.suffix != ".gz" else data
-    except (EOFError, zlib.error) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise OSError(f"{found} is damaged: {error}") from error
 
 
@@ -197,13 +222,13 @@ def _parsed(text: str) -> Any:
     if "*" in text and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=loader)):
         # A few lines of them can expand without limit.
         raise ValueError("it repeats parts of itself through YAML aliases")
-    return shallow(yaml.load(text, Loader=loader))  # noqa: S506 (both loaders are the safe ones)
+    return usable(yaml.load(text, Loader=loader))  # noqa: S506 (both loaders are the safe ones)
 
 
 def read_json(path: Path) -> Any:
     """Contents of a JSON file. Raises OSError, or ValueError for damaged contents, or contents that no run writes."""
     try:
-        return shallow(json.loads(read_regular(path), parse_constant=_refuse))
+        return usable(json.loads(read_regular(path), parse_constant=_refuse))
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
 
@@ -232,16 +257,24 @@ def read_regular(path: Path) -> str:
         return file.read().decode("utf-8")
 
 
-def shallow(value: Any) -> Any:
-    """Return `value`. Raises ValueError if it is nested so deeply that recursion over it would overflow the stack."""
+def usable(value: Any) -> Any:
+    """Return `value`, which was read from a file of a run.
+
+    Raises:
+        ValueError: it is nested so deeply that recursion over it would overflow the stack, or has a number with which
+            nobody can reckon.
+    """
     layer = [value]
     for _ in range(DEEPEST):
-        layer = [
+        items = [
             item
             for node in layer
-            for item in (node.values() if isinstance(node, dict) else node if isinstance(node, list) else ())
-            if isinstance(item, dict | list)
+            for item in (node.values() if isinstance(node, dict) else node if isinstance(node, list) else (node,))
         ]
+        for item in items:
+            if isinstance(item, int | float) and not abs(item) <= LARGEST_NUMBER:
+                raise ValueError(f"it contains the number {str(item)[:20]}, which no run writes")
+        layer = [item for item in items if isinstance(item, dict | list)]
         if not layer:
             return value
     raise ValueError(TOO_DEEP)

@@ -6,7 +6,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from variations.store.atomic import json_text, read_stored, stored_path
+from variations.store.atomic import json_text, read_stored, stored_path, usable
 from variations.system.errors import UserError
 
 
@@ -18,20 +18,37 @@ def read(path: Path, having: str = "") -> list[dict[str, Any]]:
     Raises:
         UserError: another line is damaged.
     """
-    if stored_path(path) is None:
+    file = stored_path(path)
+    if file is None:
         return []
-    lines = read_stored(path).decode("utf-8", errors="replace").split("\n")
+    try:
+        lines = read_stored(path).decode("utf-8", errors="replace").split("\n")
+    except OSError as error:
+        raise UserError(f"Cannot read {file}: {error}") from error
     found: list[dict[str, Any]] = []
     for number, line in enumerate(lines, start=1):
         if having not in line or not line.strip():
             continue
         try:
-            found.append(json.loads(line))
-        except json.JSONDecodeError as error:
+            found.append(_object(line))
+        except ValueError as error:
             if number == len(lines):  # no newline after it: the write was cut off
                 break
-            raise UserError(f"{path}, line {number}: not JSON ({error.msg}); delete that line.") from error
+            raise UserError(f"{file}, line {number}: {error}; delete that line.") from error
     return found
+
+
+def _object(line: str) -> dict[str, Any]:
+    """The JSON object of a line. Raises ValueError if it is none that a run writes."""
+    try:
+        value = usable(json.loads(line))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON ({error.msg})") from error
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if not isinstance(value, dict) or not isinstance(value.get("step", 0), int | float):
+        raise ValueError("not a JSON object with a number as its step")
+    return value
 
 
 def write(file: FileIO, lines: Sequence[Mapping[str, Any]]) -> None:

@@ -44,6 +44,11 @@ class Status:
         if stored.get("state") not in STATES:
             raise UserError(f"{path} has state {stored.get('state')!r}; known: {', '.join(STATES)}{DELETE_IT}.")
         known = {item.name for item in fields(cls)} - {"extra"}
+        for item in fields(cls):
+            wanted, value = (int, float) if "int" in str(item.type) else str, stored.get(item.name)
+            if item.name in known and value is not None and not isinstance(value, wanted):
+                kind = "text" if wanted is str else "a number"
+                raise UserError(f"{path}: {item.name} is {value!r:.60}, not {kind}{DELETE_IT}.")
         extra = {key: value for key, value in stored.items() if key not in known}
         return cls(**{key: value for key, value in stored.items() if key in known}, extra=extra)
 

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import itertools
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,18 +14,18 @@ from typing import Any
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override
 
-from variations.configuration.compose import compose_run, loader
+from variations.configuration.compose import compose_run, folders_of, loader, shown
 from variations.configuration.faults import check
 from variations.configuration.hydra_door import keys_of
-from variations.configuration.overrides import values_of
+from variations.configuration.overrides import screen, values_of
 from variations.configuration.places import spelled
 from variations.configuration.rules import Fault
 from variations.configuration.schema import RunConfig, VariationConfig
 from variations.configuration.suggestions import did_you_mean, options, walk_groups
-from variations.configuration.tasks import named
+from variations.configuration.tasks import named, schema_for
 from variations.store.identity import is_incidental
 from variations.store.naming import GRID, LONGEST, run_folder, safe_name
-from variations.store.rows import crossed_label, crossed_name
+from variations.store.rows import crossed_label, crossed_name, load_row
 from variations.system.errors import ConfigError
 
 MOST_JOBS = 1000
@@ -128,9 +129,12 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
     failing: dict[str, list[str]] = {}
     """Rows by the fault that keeps them from being composed."""
     try:
-        rows = table_rows(head, extra_folder)
+        rows, unknown = _rows_and_faults(head, extra_folder)
     except ConfigError as error:
         raise ConfigError([*problems, *error.faults]) from error
+    problems += unknown
+    own, faulty = _usable_of_file(own, rows, extra_folder)
+    problems += faulty
     rows_by_home: dict[Path, list[str]] = {}
     for (row, reference), point in itertools.product(rows, points):
         overrides = [sweep_choice, f"variation={reference}", *own, *shared, *point]
@@ -150,9 +154,7 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
         rows_by_home.setdefault(run_folder(config).parent, []).append(reference)
         jobs += [_job(config.variation.row or row, overrides, config, seed) for seed in seeds]
     for fault, concerned in failing.items():
-        of_file = any(fault.startswith(f"{line}: ") for line in own)
-        where = f"in the file of {sweep_choice}" if of_file else _listed(concerned)
-        problems.append(f"{where}: {fault}")
+        problems.append(f"{_listed(concerned)}: {_with_its_file(fault, extra_folder)}")
     problems += [
         f"rows {' and '.join(same)} would share the folder {home}: leave one out, or copy its file under "
         "another name, with another variation.row."
@@ -162,6 +164,25 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
     if problems:
         raise ConfigError(problems)
     return _base_rows_first(jobs)
+
+
+def _with_its_file(fault: str, extra_folder: str | None) -> str:
+    """A fault of a row's file, named by its path instead of Hydra's words for it."""
+    match = re.match(r"In '(variation/[^']+)'", fault)
+    files = (folder / f"{match[1]}.yaml" for folder in folders_of(extra_folder)) if match else ()
+    file = next((path for path in files if path.is_file()), None)
+    return f"{shown(file)}{fault.removeprefix(match[0])}" if file and match else fault
+
+
+def _usable_of_file(
+    lines: Sequence[str], rows: Sequence[tuple[str, str]], extra_folder: str | None
+) -> tuple[list[str], list[str]]:
+    """Those overrides of a sweep's file that can be composed, and the faults of the others."""
+    tasks = {load_row(reference, "").task for _, reference in rows}
+    if len(tasks) != 1:  # each has other keys
+        return list(lines), []
+    screened = screen(lines, schema_for(RunConfig, *tasks), loader(extra_folder), multirun=False)
+    return [o.input_line or "" for o in screened.usable], [f"sweep.overrides: {fault}" for fault in screened.faults]
 
 
 def _misnamed(
@@ -222,6 +243,14 @@ def table_rows(config: RunConfig, extra_folder: str | None = None) -> list[tuple
     Raises:
         ConfigError: The sweep names no table, is empty, or a row is not in it.
     """
+    rows, problems = _rows_and_faults(config, extra_folder)
+    if problems:
+        raise ConfigError(problems)
+    return rows
+
+
+def _rows_and_faults(config: RunConfig, extra_folder: str | None) -> tuple[list[tuple[str, str]], list[str]]:
+    """As `table_rows`, with the faults of rows that cannot be found; ConfigError if the sweep has no table at all."""
     sweep, found = config.sweep, loader(extra_folder)
     if sweep.name is None:
         raise ConfigError(
@@ -241,17 +270,19 @@ def table_rows(config: RunConfig, extra_folder: str | None = None) -> list[tuple
         text = f"sweep.table={table}: there are no rows in conf/variation/{table}/; set sweep.table.{near}"
         raise ConfigError([text])
     references: dict[str, str] = {}
+    absent: set[str] = set()
     problems = [fault.text for fault in check(config) if fault.keys in (("rows",), ("seeds",))]
     for row in sweep.rows or in_table:
         folder, _, name = (row if "/" in row else f"{table}/{row}").rpartition("/")
         if name not in (known := options(found, f"variation/{folder}")):
-            rows = f" Its rows are {', '.join(known)}." if known else ""
+            absent.add(row)
+            valid = f" Its rows are {', '.join(known)}." if known else ""
             problems.append(
-                f"sweep.rows: there is no row '{name}' in conf/variation/{folder}/.{did_you_mean(name, known)}{rows}"
+                f"sweep.rows: there is no row '{name}' in conf/variation/{folder}/.{did_you_mean(name, known)}{valid}"
             )
         if f"{folder}/{name}" not in references.values():
             references[row] = f"{folder}/{name}"
-    chosen = set(references) if config.rows is None else set()
+    chosen = set(references) if config.rows is None else set[str]()
     for word in config.rows or []:
         # As in the sweep file, or only the row's name, which is also that of its folder.
         meant = [word] if word in references else [row for row in references if row.rpartition("/")[2] == word]
@@ -263,9 +294,8 @@ def table_rows(config: RunConfig, extra_folder: str | None = None) -> list[tuple
                 f"rows: the sweep '{sweep.name}' has no row '{word}'.{did_you_mean(word, list(references))} "
                 f"Its rows are {', '.join(references)}."
             )
-    if problems:
-        raise ConfigError(problems)
-    return [(reference.rpartition("/")[2], reference) for row, reference in references.items() if row in chosen]
+    picked = {row: reference for row, reference in references.items() if row in chosen - absent}
+    return [(reference.rpartition("/")[2], reference) for reference in picked.values()], problems
 
 
 def _base_rows_first(jobs: list[Job]) -> list[Job]:

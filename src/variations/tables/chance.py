@@ -136,8 +136,13 @@ class Tester:
         missing: dict[int, str] = {}
         for seed, runs in pairs.items():
             ours, theirs = (self._of(run) for run in runs)
+            unscored = [run for run in runs if self.measure.value(run.result) is None]
             if isinstance(ours, str) or isinstance(theirs, str):
                 missing[seed] = ours if isinstance(ours, str) else f"base row: {theirs}"
+            elif unscored:  # not among the differences of the table either
+                missing[seed] = f"result.json of {unscored[0].folder} has no {self.measure.key}"
+            elif len({items.shape for pair in (*found.values(), (ours, theirs)) for items in pair}) > 1:
+                missing[seed] = "the row, its base row or their other seeds were tested on other " + self.measure.items
             else:
                 found[seed] = (ours, theirs)
         if not found:
@@ -182,7 +187,7 @@ class Tester:
         try:
             return self.task.items(tested, self.measure, cache=self.settings.cache)
         except DataError as error:
-            return str(error)
+            return str(error).rstrip(".")
 
     def _restarts(self, run: SeedRun) -> Restarts | None:
         if run.folder is None:

@@ -11,6 +11,7 @@ from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.rows import RowDefinition, SweepDefinition, row_definition
 from variations.store.run_folder import SEED_FOLDER
 from variations.system.errors import UserError
+from variations.tables.contents import config_fault, result_fault
 from variations.tasks.base import CurveReader, Measure, TestedRun
 
 BUDGET = {"steps": 0.0, "source_tokens": 0.01, "target_tokens": 0.01, "dropped_pairs": 0.0}
@@ -195,11 +196,10 @@ def misfit(folder: RunFolder, config: Mapping[str, Any], result: Mapping[str, An
             f"config.yaml has row {row!r}, so this folder is a copy of another row's or was renamed: train the missing "
             "row, or if the row has been renamed, put its new name into variation.row of that file"
         )
-    for name, content, keys in (("config.yaml", config, GROUPS), ("result.json", result or {}, ("scores", "loss"))):
-        for key in keys:
-            if not isinstance(content.get(key) or {}, Mapping):
-                return f"{name}: {key} does not contain keys and values"
-    return None
+    for key in GROUPS:
+        if not isinstance(config.get(key) or {}, Mapping):
+            return f"config.yaml: {key} does not contain keys and values"
+    return config_fault(config) or result_fault(result or {})
 
 
 def own_row(config: Mapping[str, Any]) -> str | None:

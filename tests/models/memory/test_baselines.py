@@ -123,6 +123,7 @@ def test_halves_of_a_batch_lose_what_the_batch_loses(kind: str) -> None:
     torch.testing.assert_close(halves, net.loss(stories).sum(), atol=1e-10, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", READERS)
 def test_overfits_one_batch(kind: str) -> None:
     net: Reader = READERS[kind]([1, 2])

@@ -12,6 +12,7 @@ ACTIVE = [sum(length > time for length in LENGTHS) for time in range(9)]  # two 
 READ = (torch.arange(9).unsqueeze(1) < torch.tensor(LENGTHS)).view(9, 1, 9, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scan", "parts"), [(GRUScan, 3), (LSTMScan, 4)])
 def test_gradients_and_texts_that_have_ended(scan: type[torch.autograd.Function], parts: int) -> None:
     generator = torch.Generator().manual_seed(3)

@@ -120,6 +120,7 @@ def test_a_row_that_never_gets_there_saves_nothing(put: Put, outcome: Callable[.
     assert found.note == "3 of 3 seeds never reach a dev loss of 0.500"
 
 
+@pytest.mark.slow
 def test_the_order_of_rows(put: Put, store: Path) -> None:
     sweep = "toy_attention_table3"
     losses = {"base": 0.50, "A_h1": 0.58, "C_N2": 0.70, "C_d256": 0.66, "big": 0.40, "B_dk16": 0.54}

@@ -59,6 +59,7 @@ def trees(words: list[str]) -> st.SearchStrategy[Tree]:
 SENTENCES = st.lists(st.sampled_from(["a", "b", ","]), min_size=1, max_size=6)
 
 
+@pytest.mark.slow
 @given(SENTENCES.flatmap(lambda words: st.tuples(trees(words), trees(words))))
 def test_as_many_are_marked_as_evalb_does_not_match(pair: tuple[Tree, Tree]) -> None:
     ours, gold = pair

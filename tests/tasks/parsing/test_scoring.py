@@ -52,6 +52,7 @@ def test_files_that_cannot_be_scored_are_named(tmp_path: Path) -> None:
         score_files(tmp_path / "absent", GOLDEN / "sample.gld")
 
 
+@pytest.mark.slow
 def test_the_benchmark_scores_both_baselines_and_leaves_files_that_score_the_same(tmp_path: Path) -> None:
     trees = generate(199 * 2, seed=5)
     for number in range(1, 200):

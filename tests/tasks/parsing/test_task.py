@@ -1,7 +1,9 @@
 """Parsing from the configuration to a scored run, on the built-in treebank."""
 
 import gzip
+import io
 import json
+from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,7 @@ def result(run: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_the_scores_of_its_trees(run: Path) -> None:
     found = result(run)
     assert set(found["scores"]) == {"test", "dev"}
@@ -94,6 +97,35 @@ def test_a_record_holds_no_words_of_a_treebank_and_gives_the_same_scores(run: Pa
     assert set(TASK.samples(copy)) == ({"test", "dev"} if kind == "toy" else set())
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda counts: b"no numbers", id="text"),
+        pytest.param(lambda counts: written(counts)[:-8], id="cut off"),
+        pytest.param(lambda counts: written(counts[:, :6]), id="a column is missing"),
+        pytest.param(lambda counts: written(counts.ravel()), id="flat"),
+        pytest.param(lambda counts: written(counts.astype(float)), id="no whole numbers"),
+        pytest.param(lambda counts: written(counts).replace(b"(6, 7)", b"(9, 7)"), id="another shape"),
+    ],
+)
+def test_damaged_counts_of_a_record_are_named(run: Path, tmp_path: Path, damage: Callable[[Any], bytes]) -> None:
+    counts = TASK.items(TestedRun(RunFolder.open(run), {}, {}), TASK.metric("f1"))
+    path = tmp_path / "hypotheses" / "test.counts.npy.gz"
+    path.parent.mkdir()
+    path.write_bytes(gzip.compress(written(counts)))
+    again = TestedRun(RunFolder(tmp_path), {}, {})
+    assert np.array_equal(TASK.items(again, TASK.metric("f1")), counts)
+    path.write_bytes(gzip.compress(damage(counts)))
+    with pytest.raises(DataError, match=f"{path} (is damaged|does not contain 7 counts)"):
+        TASK.items(again, TASK.metric("f1"))
+
+
+def written(counts: Any) -> bytes:
+    file = io.BytesIO()
+    np.save(file, counts, allow_pickle=False)
+    return file.getvalue()
+
+
 def test_a_stored_run_gives_its_network_and_samples_back(run: Path) -> None:
     folder, config = RunFolder.open(run), compose_run(SMALL)
     weights = torch.load(next((run / "checkpoints").glob("best*.pt")), weights_only=True)["model"]
@@ -118,6 +150,7 @@ def test_a_stored_run_is_drawn(run: Path, tmp_path: Path) -> None:
     assert TASK.drawings(folder, "other") == TASK.drawings(RunFolder(tmp_path), "test") == []
 
 
+@pytest.mark.slow
 def test_the_other_form_and_the_other_network_train_too(tmp_path: Path) -> None:
     settings = ["trainer.max_steps=1", "trainer.progress=false", "trainer.limit_test=3", "trainer.val_bleu=2"]
     data = ["data.train_trees=20", "data.form=vinyals", "decode.beam=1", "model=weighted"]
@@ -287,6 +320,7 @@ def test_only_section_23_is_compared_with_the_paper(tmp_path: Path) -> None:
         find(tmp_path, "sample")
 
 
+@pytest.mark.slow
 def test_further_trees_join_the_training_set(tmp_path: Path) -> None:
     (tmp_path / "auto.txt").write_text("(S (NP (NN snow)) (VP (VBD fell)))\n" * 2, encoding="utf-8")
     plain, more = (

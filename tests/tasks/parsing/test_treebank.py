@@ -117,3 +117,16 @@ def test_extra_trees_come_from_files_and_folders(tmp_path: Path) -> None:
     for name in ("empty", "absent"):
         with pytest.raises(DataError, match=f"{name} contains no trees"):
             extra_files([str(tmp_path / name)])
+
+
+def test_what_is_tested_cannot_be_extra_trees(tmp_path: Path) -> None:
+    for name in ("wsj_02-21.mrg", "wsj_22.mrg", "wsj_23.mrg"):
+        (tmp_path / name).write_text(TREE, encoding="utf-8")
+    split = find(tmp_path)
+    link = tmp_path.with_name(f"{tmp_path.name}-more.mrg")
+    link.symlink_to(tmp_path / "wsj_23.mrg")
+    assert extra_files([str(tmp_path / "wsj_02-21.mrg")], split) == [tmp_path / "wsj_02-21.mrg"]
+    with pytest.raises(DataError, match=f"{link} is a file of the development or test set: nothing may be trained"):
+        extra_files([str(link)], split)
+    with pytest.raises(DataError, match=r"wsj_22\.mrg and 1 more are files of the development or test set"):
+        extra_files([str(tmp_path)], split)

@@ -107,6 +107,7 @@ def test_a_misplaced_word_is_shown_in_part() -> None:
         parse_trees("a" * 5000)
 
 
+@pytest.mark.slow
 def test_a_very_deep_tree_is_no_problem() -> None:
     depth = 20_000
     (tree,) = parse_trees("(X " * depth + "(NN a)" + ")" * depth)

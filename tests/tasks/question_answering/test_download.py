@@ -40,6 +40,7 @@ def known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "CONTENTS", {"en": found})
 
 
+@pytest.mark.slow
 def test_it_is_unpacked_checked_and_never_asked_for_again(
     site: Any, tmp_path: Path, known: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from variations.commands.run import execute
 from variations.configuration.compose import compose_run, to_dict
 from variations.configuration.faults import faults
 from variations.store.ledger import RunFolder
-from variations.system.errors import Interrupted, UserError
+from variations.system.errors import DataError, Interrupted, UserError
 from variations.tasks.base import Asked, TestedRun
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.data import QuestionAnsweringData
@@ -56,6 +56,7 @@ def trained(of: QuestionAnsweringConfig, updates: int) -> QuestionAnsweringExper
     return experiment
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "overrides",
     [
@@ -159,6 +160,13 @@ def test_batches_go_on_from_any_place() -> None:
         assert rest == whole[place:]
 
 
+def test_without_a_held_out_question_nothing_is_trained() -> None:
+    """A loss over no question would be 0, which looks perfect."""
+    with pytest.raises(DataError, match=r"No question is left for validation: data\.valid=0\.001 of \d+ training"):
+        QuestionAnsweringData(config("data.valid=0.001")).setup()
+
+
+@pytest.mark.slow
 def test_a_run_from_end_to_end(tmp_path: Path) -> None:
     overrides = ["trainer.max_steps=80", "trainer.val_every=40", "logger=none", "trainer.progress=false"]
     of = config(*overrides, "model.d=20", f"runs={tmp_path}")
@@ -198,6 +206,7 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
     assert sum(p.numel() for p in network.parameters()) == result["parameters"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [3, 4, 5])
 def test_an_interrupted_run_is_the_run_that_was_not(
     place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -64,6 +64,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
 
 
+@pytest.mark.slow
 def test_it_is_trained_tested_and_loaded(tmp_path: Path) -> None:
     words = ["model.kind=their_networks:Last", "model.options.width=4", "model.restarts=2", "data.tasks=[1]"]
     short = ["trainer.max_steps=20", "trainer.val_every=10", "logger=none", "trainer.progress=false"]

@@ -36,6 +36,12 @@ def test_stories_questions_answers_and_supporting_facts(tmp_path: Path) -> None:
     ]
 
 
+def test_numbers_of_thousands_of_digits_are_faults() -> None:
+    huge = "9" * 5000
+    assert faults_of(f"{huge} Mary left.")[0][1].startswith("a line is a number")
+    assert "is not the number of an earlier sentence" in faults_of("1 Mary left.", f"2 Who left?\tmary\t{huge}")[0][1]
+
+
 def test_packed_files_read_alike(tmp_path: Path) -> None:
     plain, packed = tmp_path / "a.txt", tmp_path / "a.txt.gz"
     plain.write_text(FILE, encoding="utf-8")

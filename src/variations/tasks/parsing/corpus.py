@@ -142,7 +142,7 @@ def load(data: DataConfig) -> Corpus:
             dev,
             test,
             files=files,
-            extra=tuple(extra_files(data.extra or ())),
+            extra=tuple(extra_files(data.extra or (), split)),
         )
     if corpus.extra:
         corpus = replace(corpus, described=f"{corpus.described}; further training trees from data.extra")

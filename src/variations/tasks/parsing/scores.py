@@ -72,13 +72,17 @@ def by_length(sentences: Sequence[Sentence], repairs: Sequence[Repairs]) -> dict
     return table
 
 
+COUNTS = 7
+"""Counts of each sentence, see `counts`."""
+
+
 def counts(sentences: Iterable[Sentence]) -> NDArray[np.int64]:
     """(matched, gold, test, complete, tags, words, scored) of each sentence, (S, 7): enough to resample scores."""
     rows = [
         (each.matched, each.gold, each.test, each.complete, each.tags, each.words, each.status == OK)
         for each in sentences
     ]
-    return np.array(rows, dtype=np.int64).reshape(-1, 7)
+    return np.array(rows, dtype=np.int64).reshape(-1, COUNTS)
 
 
 def rate(name: str, sums: NDArray[Any]) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ def counts(folder: RunFolder, name: str) -> NDArray[np.int64]:
     """EVALB's counts of each sentence of a set, (S, 7): see `scores.counts`. Raises DataError if nothing is stored."""
     if trees := lines(folder, name):
         return scores.counts(score_lines([gold for _, gold in trees], [ours for ours, _ in trees], COLLINS))
-    found = read_counts(folder.hypotheses / f"{name}.counts.npy")
+    found = read_counts(folder.hypotheses / f"{name}.counts.npy", columns=scores.COUNTS)
     if found is None:
         raise DataError(f"{folder.path} has no trees of set={name}: test the run first.")
     return found

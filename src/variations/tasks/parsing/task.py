@@ -51,13 +51,14 @@ class Parsing(SequenceTask, Measures):
 
         found: dict[str, Fault] = {}
         for data in (config.data for config in configs):
+            split = None
             try:
                 if data.kind != "toy" and data.root is not None and Path(data.root).expanduser().is_dir():
-                    find(Path(data.root).expanduser(), data.kind)
+                    split = find(Path(data.root).expanduser(), data.kind)
             except DataError as error:
                 found[f"data.root={data.root}"] = Fault(("data.root",), str(error))
             try:
-                extra_files(data.extra or ())
+                extra_files(data.extra or (), split)
             except DataError as error:
                 found[f"data.extra={data.extra}"] = Fault(("data.extra",), str(error))
         return list(found.values())

@@ -135,11 +135,13 @@ def files_below(folder: Path) -> list[Path]:
     return sorted(found)
 
 
-def extra_files(paths: Sequence[str]) -> list[Path]:
+def extra_files(paths: Sequence[str], split: Split | None = None) -> list[Path]:
     """Files of further training trees, such as automatically parsed ones: each path is a file, or a folder of files.
 
-    Raises DataError for a path that does not exist or contains no file.
+    Raises DataError for a path that does not exist or contains no file, or a file of the development or test set of
+    `split`.
     """
+    held_out = {path.resolve() for path in (*split.dev, *split.test)} if split else set()
     files: list[Path] = []
     for name in paths:
         path = Path(name).expanduser()
@@ -147,4 +149,7 @@ def extra_files(paths: Sequence[str]) -> list[Path]:
         if not found or not found[0].is_file():
             raise DataError(f"{path} contains no trees: name a file of trees, or a folder of such files.")
         files.extend(found)
+    if tested := [path for path in files if path.resolve() in held_out]:
+        more = f" and {len(tested) - 1} more are files" if len(tested) > 1 else " is a file"
+        raise DataError(f"{tested[0]}{more} of the development or test set: nothing may be trained on them.")
     return files

@@ -23,7 +23,7 @@ class DataConfig:
     """Training questions of each bAbI task, validation included."""
     toy_questions: int = number(1000, ge=10, most=1 << 20)
     """Training questions of each generated task, validation included, and as many for the test."""
-    valid: float = number(0.1, ge=0, lt=1)
+    valid: float = number(0.1, gt=0, lt=1)
     """Share of the training questions held out for validation."""
     seed: int = number(1, ge=0)
     """Seed of the held-out part, and of generated stories."""

@@ -99,7 +99,7 @@ def path_of(root: Path, task: int, size: str, part: str) -> Path:
             return path
     if not folder.is_dir():
         raise DataError(f"There is no folder {folder}: data.root must be the folder with en and en-10k of bAbI 1.2.")
-    there = [str(t) for t in range(1, 21) if any(folder.glob(f"qa{t}_*_{part}.txt*"))]
+    there = [str(t) for t in range(1, 21) if any(path.is_file() for path in folder.glob(f"qa{t}_*_{part}.txt*"))]
     without = f", or leave the task out with task=question_answering data.tasks=[{','.join(there)}]" if there else ""
     raise DataError(
         f"Task {task} has no {part} file: neither {folder / name} nor {name}.gz exists. Use a complete copy{without}."

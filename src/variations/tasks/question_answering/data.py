@@ -120,6 +120,12 @@ class QuestionAnsweringData(pl.LightningDataModule):
         splits = load(data)
         parts = [(JOINT, splits)] if data.joint else [(str(split.task), [split]) for split in splits]
         self.groups = [_group(name, part, data) for name, part in parts]
+        if not any(len(group.valid) for group in self.groups):
+            count = sum(len(split.train) for split in splits)
+            raise DataError(
+                f"No question is left for validation: data.valid={data.valid} of {count} training questions is less "
+                "than one question of any task. Set a larger data.valid, or use a larger corpus."
+            )
         self._ready = True
 
     @property

@@ -13,7 +13,7 @@ from pathlib import Path
 from variations.data.text import read_text
 from variations.system.errors import DataError
 
-LINE = re.compile(r"([1-9][0-9]*) (\S.*)")
+LINE = re.compile(r"([1-9][0-9]{0,8}) (\S.*)")
 WORDS = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*", re.UNICODE)
 MOST_FAULTS = 20
 """Largest number of malformed lines that are listed for a file; the rest are counted."""
@@ -70,7 +70,7 @@ class _Story:
             raise _Malformed("no supporting facts are listed")
         supports = []
         for fact in facts.split():
-            if not fact.isascii() or not fact.isdigit() or int(fact) not in self.index:
+            if not re.fullmatch(r"[0-9]{1,9}", fact) or int(fact) not in self.index:
                 raise _Malformed(f'the supporting fact "{fact}" is not the number of an earlier sentence of the story')
             supports.append(self.index[int(fact)])
         return tuple(supports)

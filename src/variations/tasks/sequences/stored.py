@@ -3,9 +3,10 @@
 import gzip
 import hashlib
 import io
+import math
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,7 @@ def reference_digest(folder: Path, name: str) -> str | None:
             return given_digest(folder, name)
         facts = found.stat()
         return _digest(path, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino)
-    except OSError:
+    except (OSError, UnicodeDecodeError):
         return None
 
 
@@ -55,13 +56,32 @@ def _digest(path: Path, *_: int) -> str:
     return hashlib.sha256(read_stored(path)).hexdigest()
 
 
-def read_counts(path: Path) -> NDArray[np.int64] | None:
-    """Counts of each sentence, which replace text in a record; None if there are none or the file is damaged."""
-    try:
-        found: NDArray[np.int64] = np.load(io.BytesIO(read_stored(path)), allow_pickle=False).astype(np.int64)
-    except (OSError, ValueError, EOFError):
+def read_counts(path: Path, columns: int) -> NDArray[np.int64] | None:
+    """Counts of each sentence, (S, columns), which replace text in a record; None if there are none.
+
+    Raises DataError if the file is damaged.
+    """
+    file = stored_path(path)
+    if file is None:
         return None
+    try:
+        found = _counts(read_stored(path))
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{file} is damaged ({error}): restore it") from error
+    if found.ndim != 2 or found.shape[1] != columns:
+        raise DataError(f"{file} does not contain {columns} counts of each sentence: restore it")
     return found
+
+
+def _counts(data: bytes) -> NDArray[np.int64]:
+    """Whole numbers in numpy's format; ValueError for anything else, before memory is reserved for what it claims."""
+    file = io.BytesIO(data)
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise ValueError("another version of numpy's format")
+    shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+    if dtype.kind not in "iu" or math.prod(shape) * dtype.itemsize != len(data) - file.tell():
+        raise ValueError("not as many whole numbers as it claims")
+    return cast(NDArray[Any], np.load(io.BytesIO(data), allow_pickle=False)).astype(np.int64)
 
 
 def packed_counts(counts: NDArray[Any]) -> bytes:

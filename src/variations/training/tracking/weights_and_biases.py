@@ -9,6 +9,7 @@ as online logging.
 import importlib
 import logging
 import math
+import re
 import secrets
 import shutil
 import threading
@@ -55,6 +56,15 @@ def _told_if_slow(mode: str) -> Iterator[None]:
         timer.cancel()
 
 
+def _refused(error: Exception) -> UserError:
+    """What W&B itself says about its settings."""
+    told = re.sub(r" *For further information visit \S+", "", without_key(str(error))).rstrip(".")
+    return UserError(
+        f"W&B cannot be used: {told}. Correct logger.…, or the environment's variables "
+        "WANDB_…, or log without W&B (logger=none)."
+    )
+
+
 class WeightsAndBiases:
     """One W&B run.
 
@@ -75,16 +85,24 @@ class WeightsAndBiases:
         self.run.define_metric("*", step_metric=STEP)
 
     def _init(self, mode: Any) -> Any:
+        try:
+            return self._started(mode)
+        except (ValueError, TypeError) as error:  # of a setting, which may come from the environment
+            raise _refused(error) from error
+
+    def _started(self, mode: Any) -> Any:
         import wandb
 
         try:
             with _told_if_slow(mode):
                 return wandb.init(mode=mode, resume="allow" if mode == "online" else None, **self._facts())
+        except wandb.errors.UsageError as error:
+            raise _refused(error) from error
         except wandb.errors.Error as error:
-            told = without_key(str(error))
+            told = without_key(str(error)).rstrip(".")
         if self.config.logger.mode == "online":
             raise UserError(
-                f"logger.mode=online, but W&B answers: {told} Log in with `wandb login` (or WANDB_API_KEY), or leave "
+                f"logger.mode=online, but W&B answers: {told}. Log in with `wandb login` (or WANDB_API_KEY), or leave "
                 "logger.mode out: the run is then logged offline, and `wandb sync` sends it later."
             )
         wandb.teardown()  # otherwise it reports that the identifier is in use

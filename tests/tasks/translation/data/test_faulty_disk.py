@@ -67,6 +67,7 @@ def faults(prepared: Prepared, place: Path, error: int, numbers: Iterator[int]) 
         shutil.rmtree(cache)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("error", "at"), [(errno.ENOSPC, 30), (errno.EIO, 60), (errno.EROFS, 195)])
 def test_a_refusal_is_told_in_a_sentence_and_the_same_command_goes_on(
     error: int, at: int, prepared: Prepared, tmp_path: Path

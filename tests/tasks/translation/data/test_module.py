@@ -192,6 +192,7 @@ def test_loaders_leave_torchs_random_state_alone(corpus: Corpus, tmp_path: Path)
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "tokens"), [(0, None), (0, 100), (2, 100), (2, None)])
 def test_a_fit_stopped_anywhere_continues_with_exactly_the_remaining_batches(
     corpus: Corpus, tmp_path: Path, workers: int, tokens: int | None

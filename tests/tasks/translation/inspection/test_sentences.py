@@ -72,6 +72,7 @@ def words(path):
     return " ".join("".join(node.itertext()) for node in ElementTree.parse(path).iter() if node.tag.endswith("text"))
 
 
+@pytest.mark.slow
 def test_one_layer_gives_heat_maps_and_lines_of_each_part(run, capsys):
     draw(FiguresConfig(run=str(run), figure="attention", sentence="its law", layer=2, target="ab"))
     shown = capsys.readouterr()
@@ -94,6 +95,7 @@ def test_heads_and_words_are_isolated(run, capsys):
     assert "head 2" in text and "head 3" in text and "head 1" not in text and "head 4" not in text
 
 
+@pytest.mark.slow
 def test_without_a_layer_there_is_an_overview_of_each_part(run, capsys):
     draw(FiguresConfig(run=str(run), figure="attention", format="png"))
     names = [line.rsplit("/", 1)[1] for line in capsys.readouterr().out.splitlines()]

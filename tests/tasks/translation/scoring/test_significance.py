@@ -68,6 +68,7 @@ def test_counts_and_bleu_equal_sacrebleu(pairs):
     assert bleu(counts.sum(0)) == pytest.approx(expected.score, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [12345, 7])
 def test_bootstrap_reproduces_sacrebleu(monkeypatch, seed):
     first, second, references = two_systems()
@@ -136,6 +137,7 @@ def test_a_big_difference_is_found_by_every_test():
         assert found.significant
 
 
+@pytest.mark.slow
 def test_false_alarms_of_the_paired_tests_keep_to_their_level():
     """400 comparisons of equal systems at 5 %: 20 expected, standard deviation 4.4; limits at four of these."""
     alarms = np.zeros(3)
@@ -151,6 +153,7 @@ def test_false_alarms_of_the_paired_tests_keep_to_their_level():
     assert (alarms <= 37).all(), alarms
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("runs", "seed_effect"), [(3, 0.0), (3, 0.1), (5, 0.1)])
 def test_false_alarms_across_seeds_keep_to_their_level(runs, seed_effect):
     """As above; without a seed effect the test may be more conservative than its level, so there is no lower limit."""

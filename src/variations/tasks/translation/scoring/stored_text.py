@@ -37,7 +37,7 @@ class StoredText:
         """
         if given_digest(self.folder, self.set):
             path = self.folder / f"{self.set}.{score}.counts.npy"
-            if (counts := read_counts(path)) is None:
+            if (counts := read_counts(path, columns=10)) is None:
                 raise DataError(f"the record contains neither references nor counts for {score} ({path.name}.gz)")
             return counts
         hypotheses, references = self._bytes("hyp"), self._bytes("ref")
@@ -55,8 +55,10 @@ class StoredText:
         path = self.folder / f"{self.set}.{side}"
         try:
             return read_stored(path)
-        except OSError:
+        except FileNotFoundError:
             raise DataError(f"no stored {'hypotheses' if side == 'hyp' else 'references'} ({path.name})") from None
+        except OSError as error:
+            raise DataError(str(error)) from error
 
     def _lines(self, data: bytes, side: str) -> list[str]:
         try:

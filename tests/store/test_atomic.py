@@ -1,0 +1,43 @@
+"""What a file written as a whole may replace, and what killed writers leave."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from variations.store.atomic import refuse_unwritable, write_text
+from variations.system.errors import UserError
+
+
+def test_the_file_that_a_link_names_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
+    target, link = tmp_path / "kept" / "table.md", tmp_path / "latest.md"
+    target.parent.mkdir()
+    target.write_text("old")
+    link.symlink_to(target)
+    write_text(link, "new")
+    assert link.is_symlink() and target.read_text() == "new"
+    assert [path.name for path in target.parent.iterdir()] == ["table.md"]
+
+
+def test_a_pipe_or_device_is_never_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="a device or a pipe"):
+        write_text(pipe, "text")
+    assert pipe.is_fifo() and len(list(tmp_path.iterdir())) == 1
+    for path in (pipe, Path("/dev/null")):
+        with pytest.raises(UserError, match=f"Cannot write {path}: it is a device or a pipe, not a regular"):
+            refuse_unwritable(out=str(path))
+
+
+def test_what_a_killed_writer_left_is_removed_later_but_not_what_another_writes_now(tmp_path: Path) -> None:
+    path = tmp_path / "table.md"
+    old, fresh, other = (tmp_path / f".{name}.tmp" for name in ("table.md.7-aa", "table.md.8-bb", "other.md.7-aa"))
+    for remnant in (old, fresh, other):
+        remnant.write_text("half")
+    hour_ago = time.time() - 3600
+    os.utime(old, (hour_ago, hour_ago))
+    os.utime(other, (hour_ago, hour_ago))
+    write_text(path, "whole")
+    assert {found.name for found in tmp_path.iterdir()} == {path.name, fresh.name, other.name}

@@ -1,0 +1,90 @@
+"""A run whose files do not contain what runs write is named as broken; the other runs of its table are read."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from variations.configuration.schema import SweepConfig
+from variations.dashboard.api import Api
+from variations.dashboard.store import Store
+from variations.store.rows import define
+from variations.tables.contents import config_fault, result_fault
+from variations.tables.formats import render
+from variations.tables.table import build
+
+TOO_LARGE = "it contains the number"
+
+
+def changed(path: Path, text: str, key: str) -> None:
+    """Write the JSON `text` as the value of a dotted key."""
+    values = json.loads(path.read_text(encoding="utf-8"))
+    *parts, last = key.split(".")
+    node = values
+    for part in parts:
+        node = node[part]
+    node[last] = "@"
+    path.write_text(json.dumps(values).replace('"@"', text), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "fault"),
+    [
+        ("scores.test.bleu.value", "1e999", f"{TOO_LARGE} inf"),
+        ("scores.test.bleu.value", "1" * 400, f"{TOO_LARGE} 111"),
+        ("scores.test.bleu.value", '"31"', "result.json: scores.test.bleu is '31', not a number"),
+        ("scores.test", '"31"', "result.json: scores.test is '31', not a number"),
+        ("loss.dev_ppl", "[1]", "result.json: loss.dev_ppl is [1], not a number"),
+        ("parameters", '"many"', "result.json: parameters is 'many', not a number"),
+        ("parameters", "-5", "result.json: parameters is -5, and cannot be negative"),
+        ("seconds", "true", "result.json: seconds is True, not a number"),
+        ("seconds", "1e300", f"{TOO_LARGE} 1e+300"),
+        ("flops", "-1.0", "result.json: flops is -1.0, and cannot be negative"),
+    ],
+)
+def test_a_result_with_impossible_numbers(
+    key: str, text: str, fault: str, make_run: Callable[..., Any], store: Path
+) -> None:
+    for seed in (1, 2):
+        damaged = make_run("papers", "base", seed, 30.0 + seed)
+    changed(damaged.path / "result.json", text, key)
+    table = build(define(SweepConfig(name="papers", seeds=[1, 2]), store=store), store)
+    (gap,) = table.gaps
+    assert gap.startswith("base, seed 2: broken (") and fault in gap
+    assert table.lines[0].row.finished[0].seed == 1
+    assert "31.00" in render(table, "markdown")
+    runs = json.loads(Api(Store(store)).answer("sweep/papers"))["runs"]
+    assert sorted(run["state"] for run in runs) == ["broken", "finished"]
+
+
+@pytest.mark.parametrize(("key", "value"), [("trainer.max_steps", "abc"), ("model.d_model", ["a"]), ("recipe.lr", {})])
+def test_a_configuration_with_other_things_than_numbers(key: str, value: Any, make_run: Callable[..., Any]) -> None:
+    folder = make_run("papers", "base", 1, 30.0)
+    config = folder.config()
+    assert config_fault(config) is None
+    part, _, name = key.partition(".")
+    config[part][name] = value
+    assert config_fault(config) == f"config.yaml: {key} is {value!r}, not a number"
+    assert config_fault({**config, "task": "of_a_removed_package"}) is None
+    told = "config.yaml: variation.published does not contain keys and values"
+    assert config_fault({**config, "variation": {"published": "25.8"}}) == told
+
+
+def test_infinite_steps(make_run: Callable[..., Any]) -> None:
+    folder = make_run("papers", "base", 1, 30.0)
+    path = folder.path / "config.yaml"
+    path.write_text(path.read_text(encoding="utf-8") + "more: .inf\n", encoding="utf-8")
+    with pytest.raises(Exception, match=f"{TOO_LARGE} inf"):
+        folder.config()
+    assert math.isinf(yaml.safe_load(path.read_text(encoding="utf-8"))["more"])
+
+
+def test_a_usual_result_has_no_fault() -> None:
+    result = {"scores": {"test": {"bleu": {"value": None}, "f1": 3}}, "loss": {"dev_nll": None}, "flops": None}
+    assert result_fault(result) is None
+    assert result_fault({}) is None
+    assert result_fault({"scores": [1]}) == "result.json: scores does not contain keys and values"
