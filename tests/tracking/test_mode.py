@@ -109,7 +109,7 @@ def test_the_user_hears_what_is_waited_for(monkeypatch: pytest.MonkeyPatch, capl
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value", "told"),
-    [("WANDB_SILENT", "zz", "valid boolean"), ("WANDB_RUN_ID", "a/b", "Run ID cannot contain")],
+    [("WANDB_SILENT", "zz", "valid boolean"), ("WANDB_BASE_URL", "nowhere", "valid URL")],
 )
 def test_what_wandb_itself_refuses_is_one_sentence(
     name: str, value: str, told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -18,7 +18,7 @@ def result_fault(result: Mapping[str, Any]) -> str | None:
 
     Costs at the top, losses and scores must be numbers or null, and costs not negative.
     """
-    for part in ("scores", "loss"):
+    for part in ("scores", "loss", "networks"):
         if not isinstance(result.get(part) or {}, Mapping):
             return f"result.json: {part} does not contain keys and values"
     for key, value in _numbers(result):

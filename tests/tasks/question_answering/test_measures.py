@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from variations.store.ledger import RunFolder
-from variations.system.errors import UserError
+from variations.system.errors import DataError, UserError
 from variations.tasks.base import TestedRun
 from variations.tasks.question_answering import measures
 from variations.tasks.question_answering.task import TASK
@@ -99,6 +99,27 @@ def test_a_record_holds_the_mistakes_and_no_stories(tmp_path: Path) -> None:
     with np.load(io.BytesIO(kept["hypotheses/answers.npz"]), allow_pickle=False) as stored:
         assert sorted(stored) == ["chosen", "tasks", "wrong_7"]
         assert stored["wrong_7"].tolist() == wrong[7].tolist()
+
+
+@pytest.mark.parametrize("damage", ["cut off", "other", "text of objects", "another restart", "flat"])
+def test_damaged_answers_are_named(damage: str, tmp_path: Path) -> None:
+    path = tmp_path / "hypotheses" / measures.ANSWERS
+    path.parent.mkdir()
+    mistakes = np.zeros((2, 5), dtype=bool)
+    measures.keep(RunFolder(tmp_path), {"wrong_1": mistakes}, {1: 1})
+    run = TestedRun(RunFolder(tmp_path), {}, {})
+    assert TASK.items(run, TASK.metric("error")).shape == (5, 2)
+    if damage == "cut off":
+        path.write_bytes(path.read_bytes()[:-40])
+    elif damage == "other":
+        path.write_bytes(b"no archive")
+    elif damage == "text of objects":
+        np.savez(path, wrong_1=np.array([{}], dtype=object), tasks=[1], chosen=[0])
+    else:
+        wrong = mistakes if damage == "another restart" else mistakes.ravel()
+        np.savez(path, wrong_1=wrong, tasks=[1], chosen=[2 if damage == "another restart" else 0])
+    with pytest.raises(DataError, match=f"{path} is damaged"):
+        TASK.items(run, TASK.metric("error"))
 
 
 def test_what_may_be_compared() -> None:

@@ -217,7 +217,8 @@ def _measure(row: Row, key: str) -> Measure:
 def _effort(name: str, scale: str, rows: Any) -> Effort:
     runs: list[SeedRun] = [run for row in rows for run in row.runs]
     trained = [run for run in runs if run.finished and not run.result.get("reused")]
-    devices = dict.fromkeys(str((run.result.get("hardware") or {}).get("device")) for run in trained)
+    hardware = [run.result.get("hardware") for run in trained]
+    devices = dict.fromkeys(str(found.get("device")) if isinstance(found, Mapping) else "unknown" for found in hardware)
     hours = sum(device_hours(run) or 0.0 for run in trained)
     return Effort(name, scale, sum(run.finished for run in runs), len(runs), hours, ", ".join(devices))
 
@@ -257,7 +258,8 @@ def _curve(run: SeedRun, unit: str) -> list[tuple[float, float]]:
         lines: Sequence[Mapping[str, Any]] = RunFolder(run.folder).read_metrics() if run.folder else []
     except UserError:
         return []
-    return [(float(line[unit]), float(line["dev/nll"])) for line in lines if unit in line and line.get("dev/nll")]
+    points = [(line.get(unit), line.get("dev/nll")) for line in lines]
+    return [(float(x), float(y)) for x, y in points if isinstance(x, int | float) and isinstance(y, int | float)]
 
 
 def _reached(curve: Sequence[tuple[float, float]], target: float) -> tuple[float, bool]:

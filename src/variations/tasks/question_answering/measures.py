@@ -1,6 +1,8 @@
 """Measures of answers, published results, and when the two may be compared."""
 
 import io
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -159,12 +161,17 @@ def _stored(folder: RunFolder, chosen: Measure) -> dict[int, tuple[NDArray[Any],
     path = folder.hypotheses / ANSWERS
     if not path.is_file():
         raise DataError(f"{folder.path} has no answers: test the run first.")
-    with np.load(path, allow_pickle=False) as stored:
-        wrong = {
-            int(task): (stored[f"wrong_{task}"], int(restart))
-            for task, restart in zip(stored["tasks"], stored["chosen"], strict=True)
-            if name in ("error", "failed", f"task_{task}")
-        }
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            wrong = {
+                int(task): (stored[f"wrong_{task}"], int(restart))
+                for task, restart in zip(stored["tasks"], stored["chosen"], strict=True)
+                if name in ("error", "failed", f"task_{task}")
+            }
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{path} is damaged ({error}): restore it, or test the run again.") from error
+    if any(found.ndim != 2 or not 0 <= restart < len(found) for found, restart in wrong.values()):
+        raise DataError(f"{path} is damaged: it does not contain the answers of each restart. Restore it.")
     if not wrong:
         raise DataError(f"{folder.path} was not tested on {chosen.label}.")
     return wrong
