@@ -202,6 +202,25 @@ def test_an_empty_store_gives_a_table_of_missing_cells(read: Callable[..., Table
         assert "missing" in render(table, name)
 
 
+def test_seeds_scored_by_another_convention_are_told_and_not_compared(
+    make_run: Any, read: Callable[..., Table], store: Path
+) -> None:
+    for seed in (1, 2, 3):
+        make_run("papers", "base", seed, 30.0)
+        make_run("papers", "A_h16", seed, 31.0)
+    path = store / "papers/A_h16/seed2/result.json"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("|v:2.6.0", "|v:2.7.0"), encoding="utf-8")  # a newer version computes the same
+    assert read().lines[1].notes == ()
+    path.write_text(text.replace("tok:13a", "tok:intl"), encoding="utf-8")
+    line = read().lines[1]
+    assert line.delta == {}
+    assert line.notes == (
+        "its test BLEU follows another convention than its base row's or its other seeds': not compared",
+        "its seeds' test BLEU follows different conventions: the mean is meaningless",
+    )
+
+
 def test_a_broken_run_is_named_and_the_rest_is_read(make_run: Any, read: Callable[..., Table]) -> None:
     make_run("papers", "base", 1, 30.0)
     folder = make_run("papers", "base", 2, 31.0)

@@ -107,15 +107,9 @@ def test_the_user_hears_what_is_waited_for(monkeypatch: pytest.MonkeyPatch, capl
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "value", "told"),
-    [("WANDB_SILENT", "zz", "valid boolean"), ("WANDB_BASE_URL", "nowhere", "valid URL")],
-)
-def test_what_wandb_itself_refuses_is_one_sentence(
-    name: str, value: str, told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv(name, value)
+def test_what_wandb_itself_refuses_is_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WANDB_SILENT", "zz")
     folder = RunFolder(tmp_path / "sweep" / "row" / "seed1")
     folder.path.mkdir(parents=True)
-    with pytest.raises(UserError, match=rf"^W&B cannot be used: [^\n]*{told}[^\n]*\(logger=none\)\.$"):
+    with pytest.raises(UserError, match=r"^W&B cannot be used: [^\n]*valid boolean[^\n]*\(logger=none\)\.$"):
         WeightsAndBiases(TranslationConfig(), folder, "offline")

@@ -9,7 +9,7 @@ from typing import Any
 
 from variations.configuration import doors
 from variations.configuration.schema import SweepConfig
-from variations.configuration.suggestions import listing
+from variations.configuration.suggestions import did_you_mean, listing, shortened
 from variations.store.atomic import told_if_unwritable, write_text
 from variations.store.rows import SweepDefinition, define
 from variations.system.errors import UserError
@@ -60,10 +60,18 @@ class SweepKeys:
                 f"runs={self.runs} is the folder of one run: give the root of the run store, some folders up."
             )
         if self.store.is_dir():
+            self._name_others()
             return
         if self.runs != SweepKeys.runs:
             raise UserError(f"runs={self.runs}: there is no such folder. Give the root of the run store.")
         sys.stderr.write(f"There are no runs yet: no folder {self.runs} is in {Path.cwd()}.\n")
+
+    def _name_others(self) -> None:
+        """If the store has runs, but none of this sweep, say of which: the name may be misspelt."""
+        found = sorted(path.name for path in self.store.iterdir() if path.is_dir() and not path.name.startswith("."))
+        if self.sweep.name not in found and found:
+            near = did_you_mean(str(self.sweep.name), found)
+            sys.stderr.write(f"{self.runs} has no runs of {self.sweep.name}, but of {shortened(found, ', ')}.{near}\n")
 
 
 def put(text: str, out: str | None) -> None:

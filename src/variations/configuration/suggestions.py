@@ -182,3 +182,9 @@ def _near_group(name: str, value: str, groups: Sequence[str], loader: Loader) ->
 def _near_end(last: str, keys: Sequence[str]) -> list[str]:
     by_end = {key.rsplit(".", 1)[-1]: key for key in keys}
     return [by_end[end] for end in nearest(last, list(by_end), cutoff=0.75)]
+
+
+def shortened(names: Sequence[str], separator: str, most: int = 5) -> str:
+    """The first `most` names and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return separator.join(names[:most]) + more

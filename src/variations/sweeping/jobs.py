@@ -21,7 +21,7 @@ from variations.configuration.overrides import screen, values_of
 from variations.configuration.places import spelled
 from variations.configuration.rules import Fault
 from variations.configuration.schema import RunConfig, VariationConfig
-from variations.configuration.suggestions import did_you_mean, options, walk_groups
+from variations.configuration.suggestions import did_you_mean, options, shortened, walk_groups
 from variations.configuration.tasks import named, schema_for
 from variations.store.identity import is_incidental
 from variations.store.naming import GRID, LONGEST, run_folder, safe_name
@@ -99,12 +99,6 @@ def _metric_faults(config: Any) -> list[Fault]:
 
 def _listed(rows: Sequence[str]) -> str:
     return f"row{'s' if len(rows) > 1 else ''} {shortened(rows, ', ')}"
-
-
-def shortened(names: Sequence[str], separator: str, most: int = 5) -> str:
-    """The first `most` names and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return separator.join(names[:most]) + more
 
 
 def _text(override: Override) -> str:

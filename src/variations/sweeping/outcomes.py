@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Self
 
 from variations.configuration.compose import to_dict
+from variations.configuration.suggestions import shortened
 from variations.configuration.tasks import named
 from variations.store.identity import changed_keys
 from variations.store.lease import Lease
 from variations.store.ledger import RunFolder, Status, workplace
-from variations.sweeping.jobs import Job, shortened
+from variations.sweeping.jobs import Job
 from variations.sweeping.pool import PooledRun
 from variations.system.errors import UserError
 

@@ -6,7 +6,7 @@ the row: the difference of the means over those seeds, with the chance in seeds 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -62,6 +62,8 @@ class RowTest:
     seeds: dict[int, tuple[Comparison, Comparison]]
     """Paired bootstrap and approximate randomisation for each seed."""
     notes: tuple[str, ...] = ()
+    contradictions: tuple[str, ...] = ()
+    """Scores in result.json that are not those of the stored items, which were tested; among the notes as well."""
 
     @property
     def significant(self) -> bool | None:
@@ -148,13 +150,12 @@ class Tester:
         if not found:
             return f"not tested: {next(iter(missing.values()))}"
         notes = [f"seed {seed} is not tested: {reason}" for seed, reason in missing.items()]
-        notes += [note for seed in found for note in self._disagreement(pairs[seed][0], found[seed][0])]
-        notes += [f"base row, {n}" for seed in found for n in self._disagreement(pairs[seed][1], found[seed][1])]
-        return self._test(found, tuple(notes), *pairs[next(iter(found))])
+        wrong = [note for seed in found for note in self._disagreement(pairs[seed][0], found[seed][0])]
+        wrong += [f"base row, {n}" for seed in found for n in self._disagreement(pairs[seed][1], found[seed][1])]
+        tested = self._test(found, *pairs[next(iter(found))])
+        return replace(tested, notes=(*notes, *wrong), contradictions=tuple(wrong))
 
-    def _test(
-        self, found: dict[int, tuple[Items, Items]], notes: tuple[str, ...], first: SeedRun, first_of_base: SeedRun
-    ) -> RowTest:
+    def _test(self, found: dict[int, tuple[Items, Items]], first: SeedRun, first_of_base: SeedRun) -> RowTest:
         settings = self.settings
         aggregate = self._aggregate
         options: dict[str, Any] = {"n": settings.n, "seed": settings.seed, "level": settings.level}
@@ -166,10 +167,10 @@ class Tester:
             ours, theirs = self._restarts(first), self._restarts(first_of_base)
             if ours and theirs:
                 across = across_restarts(ours, theirs, aggregate, **options)
-                return RowTest(self.measure.key, across, seeds, notes)
-            return RowTest(self.measure.key, next(iter(seeds.values()))[0], seeds, notes)
+                return RowTest(self.measure.key, across, seeds)
+            return RowTest(self.measure.key, next(iter(seeds.values()))[0], seeds)
         across = across_seeds(systems, bases, aggregate, resampled=known, **options)
-        return RowTest(self.measure.key, across, seeds, notes)
+        return RowTest(self.measure.key, across, seeds)
 
     def _aggregate(self, sums: Items) -> Items:
         return self.task.aggregate(self.measure, sums)

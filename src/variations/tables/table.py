@@ -3,6 +3,7 @@
 `build` reads the run store; `document` is the table as one JSON document.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -132,7 +133,7 @@ def _line(
     if base is not None and base.config and row.config:
         changed = changes(base.config, row.config)
         words = in_words(changed, row.config, (base.parameters, row.parameters))
-        if other := _other_text(task, row, base, measures[0]):
+        if other := incomparable(task, row, base, measures[0]):
             notes.append(other)
         elif why:
             found = NOT_TRAINED
@@ -162,24 +163,34 @@ def _line(
         found if isinstance(found, RowTest) else None,
         found if isinstance(found, str) else None,
         why,
-        tuple(notes + _row_notes(task, row)),
+        tuple(notes + _row_notes(task, row, measures[0])),
     )
 
 
-def _other_text(task: Task, row: Row, base: Row, measure: Measure) -> str | None:
-    """Why a row cannot be compared with its base row: other data, or other references."""
+def incomparable(task: Task, row: Row, base: Row, measure: Measure) -> str | None:
+    """Why a row cannot be compared with its base row: other data, other references, or another convention."""
     ours, theirs = task.data_name(row.config), task.data_name(base.config)
     if ours != theirs:
         return f"measured on {ours}, its base row on {theirs}: not compared"
+    if len(_conventions(row, measure) | _conventions(base, measure)) > 1:
+        return f"its {measure.label} follows another convention than its base row's or its other seeds': not compared"
     return other_references(task, row, base, measure.set)
 
 
-def _row_notes(task: Task, row: Row) -> list[str]:
+def _conventions(row: Row, measure: Measure) -> set[str]:
+    """How the score was computed in each run, but for the version of the program."""
+    found = (measure.told_convention(run.result) for run in row.finished)
+    return {re.sub(r"\bversion:[^|;]*|\bv:[^|;]*", "", text) for text in found if text}
+
+
+def _row_notes(task: Task, row: Row, measure: Measure) -> list[str]:
     notes = departures(row.runs)
     extra, callbacks = (row.config.get("trainer") or {}).get("extra") or {}, row.config.get("callbacks") or {}
     if given := [*(f"{key}={value}" for key, value in extra.items()), *(f"callbacks={name}" for name in callbacks)]:
         notes.append(f"departs from its recipe: Lightning was given {', '.join(given)}")
     notes += [*_unlike(row), *_edited(row)]
+    if len(_conventions(row, measure)) > 1:
+        notes.append(f"its seeds' {measure.label} follows different conventions: the mean is meaningless")
     stated = row.config.get("task") or row.definition.task
     if stated != task.name:
         notes.append(f"task {stated}")

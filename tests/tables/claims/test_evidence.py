@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sacrebleu import corpus_bleu
 
 from variations.tables.chance import SignificanceConfig
 from variations.tables.claims.claim import Claim, Contrast, Paper, Scale, read_papers
@@ -27,7 +28,9 @@ def put(make_run: Any) -> Put:
         for seed in range(1, seeds + 1):
             rng = random.Random(100 * seed + len(name))
             texts = [line.replace("alten", "neuen") if rng.random() < share else line for line in REFERENCES]
-            make_run(sweep, name, seed, 50.0, metrics=metrics, texts=(["source"] * 60, REFERENCES, texts), **more)
+            score = more.get("stated") or corpus_bleu(texts, [REFERENCES], force=True).score
+            others = {key: value for key, value in more.items() if key != "stated"}
+            make_run(sweep, name, seed, score, metrics=metrics, texts=(["source"] * 60, REFERENCES, texts), **others)
 
     return row
 
@@ -51,6 +54,25 @@ def test_a_row_that_is_clearly_worse(put: Put, outcome: Callable[..., Outcome]) 
     assert found.finding.high < 0
     assert outcome(row="softmax", base="weighted", expect="better").bearing == "contradicts"
     assert outcome(row="weighted", base="softmax", expect="better").bearing == "supports"
+
+
+def test_scores_that_are_not_those_of_the_stored_text_prove_nothing(put: Put, outcome: Callable[..., Outcome]) -> None:
+    put("weighted", 0.1)
+    put("softmax", 0.9, stated=50.0)
+    found = outcome(row="softmax", base="weighted", expect="worse")
+    assert (found.bearing, found.finding) == ("open", None)
+    assert found.note is not None
+    assert found.note.startswith("seed 1: the score in result.json is 50.00, but that of its stored sentences")
+
+
+def test_scores_of_other_conventions_prove_nothing(put: Put, store: Path, outcome: Callable[..., Outcome]) -> None:
+    put("weighted", 0.1)
+    put("softmax", 0.9)
+    path = store / SWEEP / "softmax" / "seed2" / "result.json"
+    path.write_text(path.read_text(encoding="utf-8").replace("tok:13a", "tok:intl"), encoding="utf-8")
+    found = outcome(row="softmax", base="weighted", expect="worse")
+    assert (found.bearing, found.finding) == ("open", None)
+    assert "follows another convention than its base row's" in str(found.note)
 
 
 def test_two_seeds_leave_it_open_and_none_is_no_evidence(put: Put, outcome: Callable[..., Outcome | None]) -> None:

@@ -26,7 +26,7 @@ from variations.tables.collect import Row, SeedRun, collect, device_hours, table
 from variations.tables.departures import departures
 from variations.tables.line import FEW
 from variations.tables.significance import spearman
-from variations.tables.table import why_untrained
+from variations.tables.table import incomparable, why_untrained
 from variations.tasks.base import Measure
 
 PARAMETERS = Measure("parameters", "parameters", higher_is_better=True, digits=0)
@@ -154,11 +154,15 @@ class Evidence:
     def _difference(self, test: Contrast, row: Row, base: Row) -> Finding | str:
         """The row's advantage over its base row, or the reason why there is none."""
         task, measure = table_task([row]), _measure(row, test.measure)
+        if why := incomparable(task, row, base, measure):
+            return why
         if measure.items:
             tester = self._testers.setdefault(test.measure, Tester(self.settings, task, measure))
             found = tester.against(row, base)
             if not isinstance(found, RowTest):
-                return found or "no common seeds"
+                return (found or "no common seeds").replace(f"{self.store}/", "")
+            if found.contradictions:
+                return found.contradictions[0]
             across = found.across
             gain = Finding(across.difference, across.low, across.high, across.seeds, found.counts_restarts)
             return gain if measure.higher_is_better else _turned(gain)
