@@ -77,3 +77,14 @@ def test_a_second_time_nothing_is_overwritten(elsewhere: Path) -> None:
     with pytest.raises(UserError, match="exists already, and nothing is overwritten"):
         new.create("mine", [])
     assert row.read_text(encoding="utf-8") == "my own"
+
+
+def test_what_a_killed_command_has_begun_is_completed_by_the_same_command(elsewhere: Path) -> None:
+    paths = new.create("mine", ["one", "two"])
+    texts = {path: path.read_text(encoding="utf-8") for path in paths}
+    paths[0].unlink()
+    paths[-1].unlink()
+    assert new.create("mine", ["one", "two"]) == paths
+    assert {path: path.read_text(encoding="utf-8") for path in paths} == texts
+    with pytest.raises(UserError, match="exists already, and nothing is overwritten"):
+        new.create("mine", ["one", "two"])

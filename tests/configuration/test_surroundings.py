@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from variations.commands.run import execute
+from variations.configuration import surroundings
 from variations.configuration.compose import compose_run, to_dict
 from variations.store import naming
 from variations.store.ledger import RunFolder
@@ -75,3 +76,11 @@ def _short_text(place: Path) -> Path:
         for language in ("en", "de"):
             (folder / f"{name}.{language}").write_text(f"a few words of {language}\n" * 20)
     return folder
+
+
+def test_a_mode_that_wandb_does_not_have_is_told_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_MODE", "garbage")
+    (fault,) = surroundings.faults(compose_run())
+    assert fault.startswith("WANDB_MODE=garbage: must be one of online, offline, disabled")
+    for words in (["logger=none"], ["logger.mode=offline"]):
+        assert surroundings.faults(compose_run(words)) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 from variations.commands.cli import command
 from variations.commands.stored import put
 from variations.store.atomic import refuse_unwritable
-from variations.tables.claims.claim import CLAIMS, read_papers
+from variations.tables.claims.claim import read_papers
 from variations.tables.claims.evidence import Evidence
 from variations.tables.claims.page import page
 
@@ -15,8 +15,6 @@ from variations.tables.claims.page import page
 class ClaimsConfig:
     """Keys of `src/claims.py`."""
 
-    claims: str | None = None
-    """Folder of claim files, one for each paper; null: ours."""
     runs: str = "records"
     """Folder of records, or root of a run store."""
     out: str | None = None
@@ -26,13 +24,14 @@ class ClaimsConfig:
 def show(config: ClaimsConfig) -> None:
     """Judge every claim of the papers by the stored runs, and print the verdicts as a page.
 
+    The claims are in conf/claims/, one file for each paper; a folder of yours (hydra.searchpath) may have others.
+
     Raises:
         ConfigError: A claim file is wrong.
         UserError: The file cannot be written.
     """
     refuse_unwritable(out=config.out)
-    papers = read_papers(Path(config.claims).expanduser() if config.claims else CLAIMS)
-    text = page(papers, Evidence(Path(config.runs).expanduser()))
+    text = page(read_papers(), Evidence(Path(config.runs).expanduser()))
     put(text, config.out)
 
 

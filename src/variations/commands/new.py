@@ -48,7 +48,7 @@ def create(name: str, rows: list[str]) -> list[Path]:
     In a checkout they are in `sweeps/` and `conf/variation/`, otherwise in a folder `conf` of the current directory.
 
     Raises:
-        UserError: A name cannot be used, or one of the files exists. Then nothing is written.
+        UserError: A name cannot be used, or one of the files exists with another text. Then nothing is written.
     """
     rows = rows or ["changed"]
     for word in [name, *rows]:
@@ -61,22 +61,30 @@ def create(name: str, rows: list[str]) -> list[Path]:
     own = CONF if IN_CHECKOUT else Path.cwd() / "conf"
     sweep = (SWEEPS if IN_CHECKOUT else own / "sweep") / f"{name}.yaml"
     folder = own / "variation" / name
-    if existing := [str(p) for p in (sweep, folder, SWEEPS / f"{name}.yaml", CONF / "variation" / name) if p.exists()]:
-        raise UserError(f"{existing[0]} exists already, and nothing is overwritten: choose another name.")
     typed = f"sweep={name}" if IN_CHECKOUT else f"'hydra.searchpath=[file://{own}]' sweep={name}"
-    texts = {
-        sweep: SWEEP.format(
-            name=name, rows=", ".join([BASE, *rows]), variation=shown(folder), plan=spelled("plan"), typed=typed
-        ),
-        folder / f"{BASE}.yaml": ROW.format(about=BASE_ABOUT, change="", name=name, row=BASE, label=BASE),
-    }
+    head = SWEEP.format(
+        name=name, rows=", ".join([BASE, *rows]), variation=shown(folder), plan=spelled("plan"), typed=typed
+    )
+    texts = {folder / f"{BASE}.yaml": ROW.format(about=BASE_ABOUT, change="", name=name, row=BASE, label=BASE)}
     for row in rows:
         change = EXAMPLE.format(train=spelled("train"))
         text = ROW.format(about=ROW_ABOUT, change=change, name=name, row=row, label=row.replace("_", " "))
         texts[folder / f"{row}.yaml"] = f"{text}  base: {BASE}\n"
+    known = [p for p in (sweep, SWEEPS / f"{name}.yaml", CONF / "variation" / name) if p.exists() and p != folder]
+    known += [p for p in sorted(folder.glob("*")) if p.suffix == ".yaml" and _text(p) != texts.get(p)]
+    if known:
+        raise UserError(f"{known[0]} exists already, and nothing is overwritten: choose another name.")
     for path, text in texts.items():
         write_text(path, text)
-    return list(texts)
+    write_text(sweep, head)  # last: what a killed command has written can be completed by the same command
+    return [sweep, *texts]
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def shown(path: Path) -> str:

@@ -4,6 +4,8 @@
 is made.
 """
 
+import os
+
 from variations.configuration.extras import EXTRAS, lacking
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
@@ -14,8 +16,14 @@ def faults(config: RunConfig) -> list[str]:
     return [*named(config.task).missing(config), *_devices(config), *_logger(config)]
 
 
+WANDB_MODES = ("online", "offline", "disabled", "run", "dryrun")
+
+
 def _logger(config: RunConfig) -> list[str]:
-    """A logger that was named but is not installed."""
+    """A logger that was named but is not installed, or a mode that W&B does not have."""
+    mode = os.environ.get("WANDB_MODE")
+    if config.logger.kind in ("auto", "wandb") and config.logger.mode is None and mode and mode not in WANDB_MODES:
+        return [f"WANDB_MODE={mode}: must be one of {', '.join(WANDB_MODES)}. Or set logger.mode, or logger=none."]
     kind = "wandb" if config.logger.kind == "auto" and config.logger.mode == "online" else config.logger.kind
     return lacking(kind, f"logger={kind}") if kind in EXTRAS and config.logger.mode != "disabled" else []
 

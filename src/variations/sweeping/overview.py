@@ -248,7 +248,7 @@ def summary(outcomes: Sequence[Outcome], extra_folder: str | None = None, *, rep
 
 def _table_line(outcome: Outcome, extra_folder: str | None) -> str:
     """The command that prints the table, which works from this folder."""
-    words = [word for word in outcome.job.overrides if word.startswith(("sweep=", "sweep.name="))]
+    words = [word for word in outcome.job.overrides if word.startswith(("sweep=", "sweep.name=", "sweep.metric="))]
     if (runs := outcome.job.config.runs) != RunConfig.runs:
         words.append(f"runs={runs}")
     words += typed_again() + ([f"--config-dir={extra_folder}"] if extra_folder else [])

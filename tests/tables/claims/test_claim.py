@@ -37,7 +37,8 @@ def test_margins_are_those_of_the_measure():
 
 
 def test_all_faults_are_told_at_once(tmp_path):
-    (tmp_path / "bad.yaml").write_text(
+    (tmp_path / "claims").mkdir()
+    (tmp_path / "claims" / "bad.yaml").write_text(
         """
 paper: P
 scales: []
@@ -46,6 +47,7 @@ claims:
   - {id: a, section: '1', claim: c, untested: u, tests: [{table: t, row: r, base: b, expect: bettr}]}
   - {id: b, section: '1', claim: c, tests: [{table: t, row: r, expect: same}]}
   - {id: c, section: '1', claim: c, settled: {verdict: maybe, by: t, why: w}}
+  - {id: d, claim: 5, published: [1], tests: [{table: t, row: r, base: b, expect: better, margin: .nan}]}
 """
     )
     with pytest.raises(ConfigError) as error:
@@ -53,11 +55,26 @@ claims:
     text = "\n".join(error.value.faults)
     for part in ("two claims a", "'bettr'", "give row and base", "'maybe'", "exactly one of tests"):
         assert part in text
+    for part in (
+        "d: claim must be text, not 5",
+        "d: published must be text",
+        "a number above 0, not nan",
+    ):
+        assert part in text
 
 
 def test_a_folder_without_claims_and_a_file_that_is_none(tmp_path):
     with pytest.raises(ConfigError, match="no claims"):
         read_papers(tmp_path)
-    (tmp_path / "x.yaml").write_text("paper: P\nscales: []\nclaims:\n  - {id: a, nonsense: 1}\n")
-    with pytest.raises(ConfigError, match=r"x\.yaml"):
-        read_papers(tmp_path)
+    (tmp_path / "claims").mkdir()
+    path = tmp_path / "claims" / "x.yaml"
+    for content, told in {
+        "paper: P\nscales: []\nclaims:\n  - {id: a, nonsense: 1}\n": "nonsense",
+        "scales: []\nclaims: []\n": "the key 'paper' is missing",
+        "paper: P\nscales: []\nclaims: [1]\n": "'int' object",
+        "- 1\n": "list indices",
+        "": "NoneType",
+    }.items():
+        path.write_text(content)
+        with pytest.raises(ConfigError, match=rf"x\.yaml: .*{told}"):
+            read_papers(tmp_path)

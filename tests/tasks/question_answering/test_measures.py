@@ -101,6 +101,19 @@ def test_a_record_holds_the_mistakes_and_no_stories(tmp_path: Path) -> None:
         assert stored["wrong_7"].tolist() == wrong[7].tolist()
 
 
+def test_the_questions_of_a_run_and_of_its_record_have_the_same_fingerprint(tmp_path: Path) -> None:
+    run, record = RunFolder(tmp_path / "run"), RunFolder(tmp_path / "record")
+    run.path.mkdir()
+    (run.path / measures.CARD).write_text('{"fingerprint": "toy stories 1 60 [1]"}')
+    measures.keep(run, {"wrong_1": np.zeros((1, 2), dtype=bool)}, {1: 0})
+    assert TASK.references(run, "test") == "toy stories 1 60 [1]"
+    assert TASK.references(record, "test") is None
+    for name, content in TASK.record(TestedRun(run, {}, {})).items():
+        (record.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (record.path / name).write_bytes(content)
+    assert TASK.references(record, "test") == "toy stories 1 60 [1]"
+
+
 @pytest.mark.parametrize("damage", ["cut off", "other", "text of objects", "another restart", "flat"])
 def test_damaged_answers_are_named(damage: str, tmp_path: Path) -> None:
     path = tmp_path / "hypotheses" / measures.ANSWERS

@@ -1,5 +1,6 @@
 """The files in `conf/claims/`: what each paper claims, and the comparison that tests it."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,12 +8,12 @@ from typing import Any, get_args
 
 import yaml
 
+from variations.configuration import doors
 from variations.configuration.places import CONF
 from variations.configuration.tasks import DEFAULT, names
 from variations.system.errors import ConfigError
 from variations.tables.claims.rule import EXPECTATIONS, MARGINS, VERDICTS, Expectation, Verdict
 
-CLAIMS = CONF / "claims"
 UNITS = ("step", "target_tokens", "flops", "seconds")
 """Units for `sooner`: keys of a run's metrics."""
 
@@ -82,16 +83,16 @@ class Paper:
     """The task of the tables that its claims are about."""
 
 
-def read_papers(folder: Path = CLAIMS) -> list[Paper]:
-    """Every paper of `folder`, by file name.
+def read_papers(conf: Path = CONF) -> list[Paper]:
+    """Every paper in `claims/` of a configuration folder, by file name; of ours and all others by default.
 
     Raises:
         ConfigError: A file cannot be read or is invalid; all faults of all files at once.
     """
     faults: list[str] = []
-    papers = [paper for path in sorted(folder.glob("*.yaml")) if (paper := _paper(path, faults))]
+    papers = [paper for path in doors.files("claims/*.yaml", conf) if (paper := _paper(path, faults))]
     if not papers and not faults:
-        faults.append(f"there are no claims in {folder}")
+        faults.append(f"there are no claims in {conf / 'claims'}")
     ids = [claim.id for paper in papers for claim in paper.claims]
     faults += [f"there are two claims {id_}" for id_ in dict.fromkeys(ids) if ids.count(id_) > 1]
     if faults:
@@ -108,9 +109,11 @@ def _paper(path: Path, faults: list[str]) -> Paper | None:
         if task not in names():
             faults.append(f"{path}: there is no task '{task}'. Valid: {', '.join(names())}")
         return Paper(content["paper"], scales, claims, task)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError) as error:
+    except KeyError as error:
+        faults.append(f"{path}: the key {error} is missing")
+    except (OSError, ValueError, yaml.YAMLError, TypeError, AttributeError) as error:
         faults.append(f"{path}: {' '.join(str(error).split())}")
-        return None
+    return None
 
 
 def _claim(item: Mapping[str, Any], file: str, faults: list[str]) -> Claim:
@@ -119,12 +122,18 @@ def _claim(item: Mapping[str, Any], file: str, faults: list[str]) -> Claim:
     section = str(item.get("section", ""))  # YAML reads 4.3 as a number
     claim = Claim(**{**item, "section": section, "tests": tests, "settled": settled})
     where = f"{file}, {claim.id}"
+    texts = {key: getattr(claim, key) for key in ("id", "claim", "published", "untested")}
+    faults += [f"{where}: {key} must be text, not {text!r}" for key, text in texts.items() if not _is_text(key, text)]
     if sum(bool(way) for way in (tests, claim.untested, settled)) != 1:
         faults.append(f"{where}: give exactly one of tests, settled and untested (the reason)")
     if settled and settled.verdict not in VERDICTS:
         faults.append(f"{where}: there is no verdict '{settled.verdict}'. Valid: {', '.join(VERDICTS)}")
     faults += [f"{where}: {fault}" for test in tests for fault in _contrast_faults(test)]
     return claim
+
+
+def _is_text(key: str, value: Any) -> bool:
+    return isinstance(value, str) or (value is None and key in ("published", "untested"))
 
 
 def _contrast(item: Mapping[str, Any]) -> Contrast:
@@ -146,6 +155,6 @@ def _contrast_faults(test: Contrast) -> list[str]:
         found.append(f"'{test.expect}' compares two rows: give row and base")
     if test.unit not in UNITS:
         found.append(f"there is no unit '{test.unit}'. Valid: {', '.join(UNITS)}")
-    if test.margin < 0:
-        found.append(f"a margin must be above 0, not {test.margin}")
+    if not (isinstance(test.margin, int | float) and 0 <= test.margin < math.inf):
+        found.append(f"a margin must be a number above 0, not {test.margin}")
     return found

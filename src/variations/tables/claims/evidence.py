@@ -1,5 +1,6 @@
 """Evidence of stored runs for a claim: an interval of the measured effect for each comparison at each scale."""
 
+import glob
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -7,6 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from variations.configuration import doors
 from variations.configuration.schema import SweepConfig
 from variations.store.ledger import RunFolder
 from variations.store.rows import SweepDefinition, define
@@ -207,9 +209,8 @@ def _turned(found: Finding) -> Finding:
 
 def _sweep_config(name: str) -> SweepConfig | None:
     from variations.configuration.compose import compose_run
-    from variations.configuration.places import SWEEPS
 
-    return compose_run([f"sweep={name}"]).sweep if (SWEEPS / f"{name}.yaml").is_file() else None
+    return compose_run([f"sweep={name}"]).sweep if doors.files(f"sweep/{glob.escape(name)}.yaml") else None
 
 
 def _measure(row: Row, key: str) -> Measure:

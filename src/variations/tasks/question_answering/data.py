@@ -19,9 +19,8 @@ from variations.tasks.question_answering.config import DataConfig, QuestionAnswe
 from variations.tasks.question_answering.corpus import Split
 from variations.tasks.question_answering.download import download
 from variations.tasks.question_answering.encoding import Encoded, Vocabulary, encode
+from variations.tasks.question_answering.measures import CARD
 
-CARD = "stories.json"
-"""File in the run's folder with its vocabularies and the fingerprint of its questions."""
 JOINT = "joint"
 """Name of the group of all tasks."""
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from variations.store.atomic import replaced
+from variations.store.atomic import read_json, replaced
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
 from variations.tasks.base import Measure, Published, Restarts, TestedRun
 from variations.tasks.question_answering.corpus import TASKS
+from variations.tasks.sequences.stored import given_digest
 from variations.tasks.task import Task
 
 FAILED = 5.0
@@ -35,6 +36,8 @@ PUBLISHED = {
 """Keys of `variation.published` for the tests of bAbI 1.2: the score that corresponds to each, and its heading."""
 ANSWERS = "answers.npz"
 """File of a run's `hypotheses`: which questions each restart answered wrong."""
+CARD = "stories.json"
+"""File in the run's folder with its vocabularies and the fingerprint of its questions."""
 
 
 def scores(wrong: Mapping[int, NDArray[Any]], chosen: Mapping[int, int]) -> dict[str, dict[str, Any]]:
@@ -147,10 +150,18 @@ class Measures(Task):
         found: NDArray[np.float64] = (errors > FAILED).sum(-1) if measure.key == "test.failed" else errors.mean(-1)
         return np.asarray(found, dtype=np.float64)
 
+    def references(self, folder: RunFolder, part: str) -> str | None:
+        """The fingerprint of the stories, which the test questions belong to."""
+        try:
+            return str(read_json(folder.path / CARD)["fingerprint"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return given_digest(folder.hypotheses, part)
+
     def record(self, run: TestedRun) -> Mapping[str, Any]:
         """Which questions each restart answered wrong: numbers only, no text of the stories."""
-        path = run.folder.hypotheses / ANSWERS
-        return {f"hypotheses/{ANSWERS}": path.read_bytes()} if path.is_file() else {}
+        path, digest = run.folder.hypotheses / ANSWERS, self.references(run.folder, "test")
+        files = {f"hypotheses/{ANSWERS}": path.read_bytes()} if path.is_file() else {}
+        return files | ({"hypotheses/test.ref.sha256": f"{digest}\n".encode()} if digest else {})
 
 
 def _stored(folder: RunFolder, chosen: Measure) -> dict[int, tuple[NDArray[Any], int]]:

@@ -12,7 +12,7 @@ from variations.system.errors import DataError, UserError
 from variations.tasks.base import Asked, Recorded, Size
 from variations.tasks.question_answering.config import QuestionAnsweringConfig
 from variations.tasks.question_answering.faults import RULES
-from variations.tasks.question_answering.measures import Measures
+from variations.tasks.question_answering.measures import CARD, Measures
 
 if TYPE_CHECKING:
     from variations.tasks.question_answering.data import QuestionAnsweringData
@@ -121,7 +121,7 @@ class QuestionAnswering(Measures):
 
     def changed_inputs(self, config: QuestionAnsweringConfig, folder: RunFolder) -> list[str]:
         """Whether the stories are still those of the run."""
-        from variations.tasks.question_answering.data import CARD, fingerprint
+        from variations.tasks.question_answering.data import fingerprint
 
         if not (folder.path / CARD).is_file():
             return []
@@ -181,8 +181,6 @@ class QuestionAnswering(Measures):
 
 
 def _card(folder: RunFolder) -> dict[str, Any]:
-    from variations.tasks.question_answering.data import CARD
-
     path = folder.path / CARD
     if not path.exists():
         raise UserError(f"{folder.path} has no {CARD}: the run has not started training.")
