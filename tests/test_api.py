@@ -39,6 +39,7 @@ def test_a_run_that_is_not_there_or_not_finished_is_told(tmp_path: Path) -> None
         variations.load(tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_all_faults_are_told_before_training() -> None:
     with pytest.raises(ConfigError) as error:
         variations.train("modle=weighted", "decode.beam=0")

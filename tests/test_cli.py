@@ -91,6 +91,7 @@ def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -162,6 +163,7 @@ def test_one_bad_override_gives_one_fault(line: str, message: str) -> None:
     assert message in fault
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "lines",
     [
@@ -185,6 +187,7 @@ def test_good_overrides_have_no_fault(lines: list[str]) -> None:
     assert faults_of(*lines) == []
 
 
+@pytest.mark.slow
 def test_a_key_given_twice_is_a_fault() -> None:
     assert faults_of("model.h=2", "model.h=4") == ["model.h=4 and model.h=2: model.h is given twice; leave one out."]
     assert len(faults_of("model=weighted", "model=transformer")) == 1
@@ -198,6 +201,7 @@ def test_the_logger_is_switched_off(line: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "none\n", "")
 
 
+@pytest.mark.slow
 def test_a_glob_that_matches_nothing_says_how_rows_are_named() -> None:
     (fault,) = faults_of("variation=glob(*)", multirun=True)
     assert fault.startswith("variation=glob(*) matches no option of variation, such as variation=glob(")
@@ -285,6 +289,7 @@ def test_files_that_a_folder_lacks_are_told_before_any_row_starts(tmp_path: Path
     assert faults_of(*lines, "data.test=valid", multirun=True) == []
 
 
+@pytest.mark.slow
 def test_a_sweep_file_with_a_list_says_what_it_must_contain(tmp_path: Path) -> None:
     (tmp_path / "sweep").mkdir()
     (tmp_path / "sweep" / "mine.yaml").write_text("- rows\n- seeds\n")
@@ -293,6 +298,7 @@ def test_a_sweep_file_with_a_list_says_what_it_must_contain(tmp_path: Path) -> N
     assert fault == f"In 'sweep/mine': {told}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("written", "fault"),
     [
@@ -331,6 +337,7 @@ def test_faults_of_a_row_file_are_said_in_the_words_of_the_command_line(
     assert found == [f"row row: {fault.replace('{folder}', str(tmp_path))}"]
 
 
+@pytest.mark.slow
 def test_all_faults_of_a_sweeps_file_are_told_at_once(tmp_path: Path) -> None:
     path = tmp_path / "sweep" / "mine.yaml"
     path.parent.mkdir()
@@ -354,6 +361,7 @@ def test_all_faults_of_a_sweeps_file_are_told_at_once(tmp_path: Path) -> None:
     assert all(text.startswith(f"{path}: {start}") for text, start in zip(found, starts, strict=True)), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "fault"),
     [
@@ -381,6 +389,7 @@ def test_several_sweeps_are_one_fault() -> None:
     assert faults_of(line, multirun=True) == [f"{line}: one sweep at a time: run the command once for each."]
 
 
+@pytest.mark.slow
 def test_help_is_short_and_tells_what_to_type(tmp_path: Path) -> None:
     done = train("--help", cwd=tmp_path)
     assert done.returncode == 0
@@ -440,11 +449,13 @@ def test_a_verb_without_configuration_files_works(verb: Path, tmp_path: Path) ->
     assert re.search(r"^  python src/verb\.py what=fine  the usual$", told, flags=re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_a_users_fault_has_exit_code_2_and_no_traceback(verb: Path, tmp_path: Path) -> None:
     done = run(verb, "what=data", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (2, "error: train.de, line 3 is not UTF-8.\n")
 
 
+@pytest.mark.slow
 def test_a_fault_of_ours_has_exit_code_1_and_a_whole_traceback(verb: Path, tmp_path: Path) -> None:
     done = run(verb, "what=bug", cwd=tmp_path)
     assert done.returncode == 1
@@ -452,6 +463,7 @@ def test_a_fault_of_ours_has_exit_code_1_and_a_whole_traceback(verb: Path, tmp_p
     assert "ZeroDivisionError: a fault of ours" in done.stderr
 
 
+@pytest.mark.slow
 def test_ctrl_c_tells_how_to_continue(verb: Path, tmp_path: Path) -> None:
     done = run(verb, "what=stop", "count=2", cwd=tmp_path)
     assert done.returncode == 130
@@ -481,6 +493,7 @@ def test_flags_may_stand_anywhere(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "6\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

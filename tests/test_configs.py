@@ -26,6 +26,7 @@ GROUPS = ("model", "size", "positions", "data", "recipe", "trainer", "logger", "
 CHOICES = [f"{group}={option}" for group in GROUPS for option in options(group)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", CHOICES)
 def test_every_option_composes_without_fault(choice: str) -> None:
     """Compose the option with a task that accepts it: translation if possible, otherwise another."""
@@ -103,6 +104,7 @@ def test_recipe_vaswani2017_is_longer_for_the_big_model() -> None:
     assert (config.trainer.max_steps, config.recipe.average, config.recipe.average_every) == (300_000, 20, 600)
 
 
+@pytest.mark.slow
 def test_recipe_ahmed2017() -> None:
     base = compose_run(["recipe=ahmed2017", "model=weighted", "size=base"])
     big = compose_run(["recipe=ahmed2017", "model=weighted", "size=big"])
@@ -110,6 +112,7 @@ def test_recipe_ahmed2017() -> None:
     assert (base.branch.warmup, base.branch.freeze_last, base.recipe.average) == (400, 10_000, 1)
 
 
+@pytest.mark.slow
 def test_limit_is_twenty_steps_whatever_the_recipe() -> None:
     for recipe in ("ahmed2017", "multi30k", "quick", "vaswani2017"):
         config = compose_run(["model=weighted", "size=big", f"recipe={recipe}", "debug=limit"])
@@ -130,6 +133,7 @@ def test_limit_is_twenty_steps_of_every_task() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_branch_warmup_and_freeze_follow_the_recipe() -> None:
     config = compose_run(["model=weighted", "recipe=multi30k"])
     assert (config.branch.warmup, config.branch.freeze_last) == (200, 1333)
@@ -137,6 +141,7 @@ def test_branch_warmup_and_freeze_follow_the_recipe() -> None:
     assert shorter.branch.freeze_last == 100
 
 
+@pytest.mark.slow
 def test_width_and_steps_are_scaled_by_the_recipe_but_not_what_the_user_types(tmp_path: Path) -> None:
     row = tmp_path / "variation" / "mine" / "row.yaml"
     row.parent.mkdir(parents=True)
@@ -168,6 +173,7 @@ def test_every_sweep_names_itself(sweep: str) -> None:
     assert compose_run([f"sweep={sweep}"]).sweep.name == Path(sweep).name
 
 
+@pytest.mark.slow
 def test_round_trip_through_yaml(tmp_path: Path) -> None:
     config = compose_run(["model=weighted", "branch=topk", "seed=7"])
     path = tmp_path / "config.yaml"
@@ -234,6 +240,7 @@ def test_an_option_for_other_tasks_is_refused_in_one_sentence(typed: list[str], 
     assert error.value.faults == [message]
 
 
+@pytest.mark.slow
 def test_run_folder_outside_a_sweep_is_named_by_what_it_is() -> None:
     config = compose_run(["model=weighted", "seed=3"])
     folder = run_folder(config)
@@ -250,12 +257,14 @@ def test_run_folder_does_not_change_with_places_and_loggers() -> None:
     assert config_hash(to_dict(here)) == config_hash(to_dict(there))
 
 
+@pytest.mark.slow
 def test_run_folder_in_a_sweep_and_by_name() -> None:
     row = compose_run(["sweep=quickstart", "variation=quickstart/uniform", "seed=2", "runs=store"])
     assert run_folder(row) == Path("store/quickstart/uniform/seed2")
     assert run_folder(compose_run(["name=mine"])) == Path("runs/single/mine/seed1")
 
 
+@pytest.mark.slow
 def test_a_long_name_is_not_cut_where_runs_differ() -> None:
     row = "x" * 150
     names = {run_name(compose_run([f"variation.row={row}", f"model.h={h}"])) for h in (2, 4)}

@@ -63,6 +63,7 @@ def test_exact_integers_of_table_3_under_both_conventions(table3: dict[str, dict
     assert found["att.t3.big"] == {"V37000": 214_245_376, "V40960_t2t": 218_333_184}
 
 
+@pytest.mark.slow
 def test_ten_of_eleven_printed_counts_are_reproduced_by_rounding(table3: dict[str, dict[str, Any]]) -> None:
     compared = [row for row in table3.values() if row["reproduced_t2t"] is not None]
     assert len(compared) == 11
@@ -102,6 +103,7 @@ def test_branch_weights_are_counted(row: str, weights: int) -> None:
     assert TASK.size(config, memory=False, vocabulary=1000).further["branch_weights"] == weights
 
 
+@pytest.mark.slow
 def test_weighted_rows_differ_from_the_transformer_by_their_arithmetic() -> None:
     for letter, difference in (("A", -18_240), ("B", -36_480)):
         ours, theirs = (
@@ -116,17 +118,20 @@ def test_a_vocabulary_of_ones_own() -> None:
     assert (found["vocabulary"], found["parameters"], found["parameters_t2t"]) == (1000, 44_138_496 + 512_000, None)
 
 
+@pytest.mark.slow
 def test_scaled_rows_are_not_compared_with_printed_sizes() -> None:
     found = rows("variation=attention_table3/C_N2", "recipe=multi30k", "data=multi30k")["C_N2"]
     assert (found["published_params_millions"], found["reproduced"], found["reproduced_t2t"]) == (36, None, None)
 
 
+@pytest.mark.slow
 def test_quoted_systems_are_listed_and_not_run() -> None:
     found = rows("sweep=attention_table2", "rows=[base_en_de,gnmt]")
     assert (found["gnmt"]["state"], found["gnmt"]["parameters"]) == ("quoted", None)
     assert found["base_en_de"]["state"] == "to train"
 
 
+@pytest.mark.slow
 def test_rows_that_reuse_a_checkpoint_say_so() -> None:
     found = rows("sweep=weighted_table3")
     assert [row["state"] for row in found.values()] == ["to train", *["tests the checkpoint of learned"] * 2]
@@ -171,6 +176,7 @@ def test_trainable_rows_are_not_quoted() -> None:
     assert len(papers) == 4 + 20 + 1 + 1 + 8 + 10 + 3 + 11 + 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [path.stem for path in sorted(SWEEPS.glob("*.yaml")) if "_" in path.stem])
 def test_every_sweep_names_rows_that_exist(name: str) -> None:
     sweep = compose_run([f"sweep={name}"]).sweep
@@ -190,6 +196,7 @@ def test_a_sweep_runs_all_rows_but_the_quoted() -> None:
         expand(["sweep=attention_table2", "rows=[bytenet]"])
 
 
+@pytest.mark.slow
 def test_a_sweep_may_take_rows_of_other_tables() -> None:
     jobs = expand(["sweep=my_ablation", "seeds=[1]"])
     assert [job.row for job in jobs] == ["transformer", "learned_positions", "A_h16"]
@@ -234,12 +241,14 @@ def test_one_json_document_on_standard_output() -> None:
     assert (row["label"], row["parameters"], row["changes"]) == ("h=16", 63_082_496, "heads 8→16, d_k 64→32")
 
 
+@pytest.mark.slow
 def test_comma_separated_values() -> None:
     text = render(["variation=attention_table3/big"], None, PlanConfig(format="csv", measure=False))
     (row,) = csv.DictReader(io.StringIO(text))
     assert (row["row"], row["parameters"], row["published_params_millions"]) == ("big", "214245376", "213")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_narrow_terminal_leaves_out_columns_and_cuts_no_number(width: int) -> None:
     planned = plan_rows(["sweep=attention_table3", "rows=[base,big]", "seeds=[1]"])
@@ -280,6 +289,7 @@ def test_rules_between_fields_hold_for_the_rows_and_not_for_the_defaults() -> No
 # Other tasks, and keys with several values ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_question_answering_is_counted_on_its_own_data() -> None:
     (row,) = rows("task=question_answering", "data.tasks=[1]", "data.toy_questions=60", "model.restarts=3").values()
     (twice,) = rows("task=question_answering", "data.tasks=[1]", "data.toy_questions=60", "model.restarts=6").values()
@@ -289,12 +299,14 @@ def test_question_answering_is_counted_on_its_own_data() -> None:
     assert row["memory_bytes_counted"] > 16 * row["parameters"]
 
 
+@pytest.mark.slow
 def test_a_row_whose_data_are_missing_is_named_and_not_counted(tmp_path: Path) -> None:
     (row,) = rows("task=question_answering", "data=babi", f"data.root={tmp_path}").values()
     assert row["parameters"] is None
     assert str(tmp_path) in row["fault"]
 
 
+@pytest.mark.slow
 def test_parsing_is_counted_without_its_trees() -> None:
     (row,) = rows("variation=attention_table4/transformer_wsj", "recipe=parsing_small", "data.root=/no/such").values()
     assert (row["state"], row["vocabulary"], row["reproduced"]) == ("to train", 16_000, None)
@@ -309,11 +321,13 @@ def test_a_table_is_crossed_with_values_of_another_key() -> None:
     assert found["weighted,model.dropout=0.3"]["changes"].startswith("model transformer→weighted")
 
 
+@pytest.mark.slow
 def test_a_grid_is_planned_without_a_table() -> None:
     found = rows("model.h=2,4", "seed=1,2")
     assert [(name, row["runs"]) for name, row in found.items()] == [("model.h=2", 2), ("model.h=4", 2)]
 
 
+@pytest.mark.slow
 def test_rows_that_differ_in_nothing_are_named() -> None:
     text = render(["trainer.log_every=10,20", "model.h=2,4"], None, PlanConfig(format="json", measure=False))
     remarks = [line for line in json.loads(text)["remarks"] if "equal networks" in line]

@@ -123,6 +123,7 @@ def test_a_composed_row_publishes_what_its_own_file_says(table: str) -> None:
         assert (v.note or "") == (written.note or "")
 
 
+@pytest.mark.slow
 def test_groups_of_table_3_are_its_letters() -> None:
     for id_, record in records("attention_table3").items():
         letter = record["row"] if record["row"] in "ABCDE" else None
@@ -175,6 +176,7 @@ def test_both_editions_of_the_english_french_figure_are_kept() -> None:
     assert found.versions["nips2017"] == {"bleu_enfr": 41.0}
 
 
+@pytest.mark.slow
 def test_settings_of_attention_table_4() -> None:
     meta = document("attention_table4")["meta"]["config"]
     for id_, vocabulary in (("att.t4.tr_wsj", "wsj_only"), ("att.t4.tr_semi", "semi")):
@@ -187,6 +189,7 @@ def test_settings_of_attention_table_4() -> None:
         assert found.variation.task == "parsing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id_", list(records("weighted_table2")))
 def test_settings_of_weighted_table_2(id_: str) -> None:
     wanted = records("weighted_table2")[id_]["overrides"]
@@ -213,6 +216,7 @@ def test_rows_that_equal_a_row_of_another_table_are_the_same_run(table: str) -> 
         assert {key for key in changed if not key.startswith("variation.")} == set()
 
 
+@pytest.mark.slow
 def test_weighted_table_1_has_the_configurations_a_and_b() -> None:
     for size, letter in (("small", "A"), ("large", "B")):
         changed = diff(
@@ -235,6 +239,7 @@ def test_weighted_table_3_replaces_weights_at_test_time_only(id_: str) -> None:
     assert found.variation.reuse == (None if id_ == "wt.t3.learned" else "learned")
 
 
+@pytest.mark.slow
 def test_claims_of_the_text_are_rows_with_the_claim_in_words() -> None:
     claims = {r["id"]: r for r in document("weighted_figures_and_text")["rows"] if "overrides" in r}
     assert set(claims) == {"wt.s3.softmax", "wt.s4.4.shakeshake", "wt.s4.5.gating"}
@@ -253,6 +258,7 @@ def test_every_claim_of_the_text_is_told_by_a_row_of_the_claims() -> None:
     assert [claim for claim in told if claim not in notes] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "changed"),
     [
@@ -269,6 +275,7 @@ def test_controls_that_the_paper_lacks(row: str, changed: dict[str, Any]) -> Non
     assert {key: pair for key, pair in found.items() if not key.startswith("variation.")} == changed
 
 
+@pytest.mark.slow
 def test_more_branches_divide_the_same_width() -> None:
     for M in (16, 32):
         found = config("weighted_claims", f"M{M}")
@@ -293,6 +300,7 @@ def test_a_small_recipe_scales_all_rows_alike(row: str, d_model: int, d_ff: int,
     assert (found.recipe.name, found.data.name, found.recipe.schedule) == ("multi30k", "multi30k", "inverse_sqrt")
 
 
+@pytest.mark.slow
 def test_weighted_rows_keep_their_share_of_the_steps_in_a_small_recipe() -> None:
     small = ["recipe=multi30k", "data=multi30k"]
     base = compose_run(["variation=weighted_table2/C_weighted", *small])
@@ -307,6 +315,7 @@ def test_what_is_typed_wins_over_a_row() -> None:
     assert (found.trainer.max_steps, found.recipe.average, found.recipe.name) == (7, 3, "vaswani2017")
 
 
+@pytest.mark.slow
 def test_english_french_rows_stay_french_on_another_corpus() -> None:
     found = compose_run(["variation=attention_table2/base_en_fr", "recipe=multi30k", "data=multi30k"])
     french = compose_run(["recipe=multi30k", "data=multi30k_en_fr"])

@@ -65,6 +65,7 @@ def test_the_verb_exists(document: str, line: str) -> None:
     assert (ROOT / verb).is_file(), f"{document} speaks of {verb}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("verb", "words"), without_placeholders(r"src/train\.py"))
 def test_a_training_command_composes(verb: str, words: list[str]) -> None:
     options = [word for word in words if word.startswith("-")]

@@ -32,6 +32,7 @@ sys.exit(7)
 WAITS = "import time; print('here', flush=True); time.sleep(60)"
 
 
+@pytest.mark.slow
 def test_a_command_that_a_test_starts_is_a_new_process_in_all_but_its_imports(tmp_path: Path) -> None:
     (tmp_path / "variations").mkdir()  # as next to the scripts in src/
     script = tmp_path / "script.py"

@@ -193,6 +193,7 @@ def _leaves(node: Any, prefix: str = "") -> Any:
             yield f"{prefix}{item.name}", item
 
 
+@pytest.mark.slow
 def test_a_row_of_another_table_is_no_row_of_the_sweep() -> None:
     foreign = compose_run(["sweep=attention_table3", "variation=quickstart/uniform"])
     assert any("quickstart/uniform is not a row of sweep=attention_table3" in fault for fault in faults(foreign))

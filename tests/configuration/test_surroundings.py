@@ -55,6 +55,7 @@ def test_an_unfinished_run_takes_up_a_corrected_place(tmp_path: Path) -> None:
     assert public("elsewhere").config()["data"]["root"] == "right"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "text"),
     [

@@ -44,6 +44,7 @@ def test_a_step_with_the_recipe_has_finite_gradients_and_changes_every_weight(ca
             assert len(set(parameter.grad.sign().tolist())) == 1, name
 
 
+@pytest.mark.slow
 def test_branch_weights_obey_their_constraint_after_every_step(branched):
     model = branched.network().train()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
@@ -93,6 +94,7 @@ def overfitted(case) -> float:
     return nll
 
 
+@pytest.mark.slow
 def test_overfits_one_batch(learner):
     """The loss falls from about ln 50 = 3.9 nats per token to less than 0.2 in 150 steps; to half without residuals."""
     no_residual = learner.config.model.kind == "weighted" and learner.config.branch.residual == "none"

@@ -59,6 +59,7 @@ def exported(root: Path) -> Callable[..., Page]:
     return lambda names=None: Page(page(Api(Store(root)), names))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pair")
 def test_the_file_holds_every_payload_of_the_sweep_and_no_other(
     exported: Callable[..., Page], run: Callable[..., Path]
@@ -75,6 +76,7 @@ def test_the_file_holds_every_payload_of_the_sweep_and_no_other(
     assert "/api/sweep/other" in exported().payloads
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pair")
 def test_nothing_is_loaded_and_only_the_scripts_named_by_hash_may_run(exported: Callable[..., Page]) -> None:
     found = exported()
@@ -106,6 +108,7 @@ def test_text_of_the_runs_cannot_leave_its_element(
     assert len(Page(page(Api(Store(root)))).scripts) == scripts
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pair")
 def test_what_a_colleague_need_not_know_stays_here(root: Path, run: Callable[..., Path]) -> None:
     run("q", "own", 1, environment={"host": "my-machine", "git": {"diff": "+my unpublished idea", "commit": "abc"}})
@@ -147,6 +150,7 @@ def test_nothing_to_export_a_wrong_sweep_and_a_folder_are_told(
         page(Api(Store(root)), ["none"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pair")
 def test_the_server_offers_the_file(client: Any) -> None:
     status, headers, body = client.ask("/api/export?sweep=q")

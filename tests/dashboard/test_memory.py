@@ -262,6 +262,7 @@ def test_what_other_code_has_read_is_not_believed(runs: Path, cache: Path, monke
     assert Memory.of(runs, cache).load("") == {}
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_kept_all_is_read(runs: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = shown(runs, None)
     cache.write_text("a file in the folder's place")

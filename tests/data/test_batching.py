@@ -175,6 +175,7 @@ def test_padding_is_below_7_percent_on_multi30k(tmp_path: Path) -> None:
 # Devices ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(pairs_of_lengths, st.integers(1, 4), st.booleans())
 @settings(max_examples=40)
 def test_ranks_yield_equally_many_batches_and_each_pair_once(rows: Any, world: int, shuffle: bool) -> None:

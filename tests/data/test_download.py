@@ -52,6 +52,7 @@ def test_second_call_asks_the_server_nothing(site: Any, tmp_path: Path) -> None:
     assert site.log == [("/file.bin", None)]
 
 
+@pytest.mark.slow
 def test_stalled_connection_is_dropped_and_resumed(site: Any, tmp_path: Path) -> None:
     site.files["/file.bin"], site.stall_at = BODY, [200_000]
     assert get(site, tmp_path / "file.bin", sha256=SHA256).read_bytes() == BODY
@@ -60,6 +61,7 @@ def test_stalled_connection_is_dropped_and_resumed(site: Any, tmp_path: Path) ->
     assert ranges[1] == "bytes=196608-"  # three blocks of 64 KiB had arrived
 
 
+@pytest.mark.slow
 def test_server_that_never_answers_is_named(site: Any, tmp_path: Path) -> None:
     site.files["/file.bin"], site.delay = BODY, 2.0
     with pytest.raises(UserError, match=r"Cannot download http://127.*/file\.bin: no answer within 0\.2 s"):

@@ -121,6 +121,7 @@ def test_runs_without_measurements_are_said_to_be_empty(make_run, store):
         draw(FiguresConfig(sweep=Q, runs=str(store)))
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written_is_named(sweep, store, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"choose another folder with out=DIR"):
@@ -197,6 +198,7 @@ def measured(step, **more):
     return {"step": step, "tokens": 210 * step, "dev/bleu": step / 10} | costs | more
 
 
+@pytest.mark.slow
 def test_constant_branch_weights_are_named_and_not_drawn(make_run, store, capsys):
     weights = {"branch/encoder.0.self.kappa": [0.5, 0.5], "branch/encoder.0.self.alpha": [0.5, 0.5]}
     make_run("w", 1, [measured(step, **weights) for step in (100, 200)])
@@ -217,6 +219,7 @@ def test_rows_are_told_apart_beyond_the_palette() -> None:
     assert len(styles) == 3 * len(COLOURS)
 
 
+@pytest.mark.slow
 def test_parts_have_a_panel_a_row_and_marks_of_what_was_published(tmp_path):
     """Draw two rows of the bAbI table; the published figures of the second are quoted from memory."""
     for row, error in (("pe", 12.5), ("pe_ls", 8.0)):

@@ -44,6 +44,7 @@ def test_projection_lies_on_the_simplex_and_is_idempotent(values):
     torch.testing.assert_close(project(w), w, rtol=0, atol=2e-7)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(vectors, st.integers(0, 2**31))
 def test_no_point_of_the_simplex_is_nearer(values, seed):

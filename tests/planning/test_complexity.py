@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SMALL = {"n": [4, 8, 16], "d": [8, 16, 32], "heads": 2, "repeats": 2, "limit": 20.0}
 
 
+@pytest.mark.slow
 def test_json_holds_exact_counts_beside_measured_times(capsys):
     complexity(ComplexityConfig(**SMALL, format="json"))
     found = json.loads(capsys.readouterr().out)
@@ -43,6 +44,7 @@ def test_a_place_that_cannot_be_written_is_told_before_anything_is_measured(key,
     assert [path.name for path in tmp_path.iterdir()] == ["taken.svg"]
 
 
+@pytest.mark.slow
 def test_markdown_and_plot_are_files_with_the_command_that_made_them(tmp_path, capsys):
     out, plot = tmp_path / "new" / "table.md", tmp_path / "new" / "table.svg"
     layers = ["self_attention", "restricted"]
@@ -55,6 +57,7 @@ def test_markdown_and_plot_are_files_with_the_command_that_made_them(tmp_path, c
     assert "sequence length n (d = 32)" in plot.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_terminal_shows_paper_and_measurement(capsys):
     complexity(ComplexityConfig(**SMALL, layers=["recurrent"]))
     out = capsys.readouterr().out

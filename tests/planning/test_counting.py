@@ -41,6 +41,7 @@ def test_counted_activations_are_those_that_torch_keeps(words: list[str]) -> Non
     assert found - logits == pytest.approx(sum(size for size, _ in kept.values()), abs=width * 49 * d)
 
 
+@pytest.mark.slow
 def test_weights_their_gradients_and_two_moments() -> None:
     config = compose_run([])
     parameters = count_parameters(build(config, 100))

@@ -67,6 +67,7 @@ def test_names_rates_lengths_and_seeds_are_no_other_shape() -> None:
     assert Shape(compose_run(["model.dropout=0.1"]), at_once=2).key() != base
 
 
+@pytest.mark.slow
 def test_a_shape_is_measured_once_and_kept(known: list[str], values: dict[str, Any]) -> None:
     shapes = {"a": shape("seed=1"), "b": shape("seed=2"), "c": shape("model=weighted")}
     found = measured(shapes, 1.0)
@@ -173,6 +174,7 @@ def test_invented_lengths_stay_within_the_limit_and_repeat() -> None:
     assert np.array_equal(pairs[7][1], source)
 
 
+@pytest.mark.slow
 def test_a_corpus_that_would_have_to_be_downloaded_is_not_here(tmp_path: Path) -> None:
     assert is_here(compose_run([]).data)
     assert not is_here(compose_run(["data=multi30k", f"data.cache={tmp_path}"]).data)

@@ -24,6 +24,7 @@ def test_three_searches_are_shipped() -> None:
     assert SEARCHES == ["search_dropout", "search_pareto", "search_toy"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_shipped_search_is_free_of_faults(name: str) -> None:
     definition = define((f"sweep={name}",))
@@ -48,11 +49,13 @@ def test_the_baselines_own_values_are_the_first_trial() -> None:
     assert "variation=quickstart/transformer" in definition.overrides
 
 
+@pytest.mark.slow
 def test_a_baseline_outside_the_space_is_a_fault(defined: Callable[..., Definition]) -> None:
     text = faults(defined, "sweep.search.baseline=quickstart/transformer", model__dropout="interval(0.1,0.4)")
     assert "has model.dropout=0.0, which is not in its space (0.1 to 0.4)" in text
 
 
+@pytest.mark.slow
 def test_a_typed_value_is_no_longer_searched_and_a_typed_interval_is() -> None:
     definition = define(("sweep=search_toy", "model.norm=pre", "model.dropout=interval(0,0.1)", "model.N=1,2"))
     found = {dimension.key: dimension.text() for dimension in definition.dimensions}
@@ -96,6 +99,7 @@ def test_the_total_of_a_grid_is_its_cells(defined: Callable[..., Definition]) ->
     assert defined(**grid, sweep__search__trials=40).total == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -125,6 +129,7 @@ def test_faults(defined: Callable[..., Definition], arguments: list[str], words:
     assert words in faults(defined, *arguments)
 
 
+@pytest.mark.slow
 def test_all_faults_come_at_once(defined: Callable[..., Definition]) -> None:
     text = faults(defined, "sweep.search.metrics=[x]", "rows=[a]", "model.h=2,3", model__dropout="interval(0,2)")
     for words in ("there is no 'x'", "rows=…", "model.h=3 does not divide", "model.dropout=2.0: must be"):

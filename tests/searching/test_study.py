@@ -127,12 +127,14 @@ def test_a_study_may_change_its_length_its_sampler_and_its_pruner(defined: Make)
     assert Study(changed).trials() == []
 
 
+@pytest.mark.slow
 def test_trials_without_their_study_are_not_mixed_with_a_new_one(tmp_path: Path, defined: Make) -> None:
     (tmp_path / "probe/trial0/seed1").mkdir(parents=True)
     with pytest.raises(UserError, match="contains 1 trials"):
         Study(defined())
 
 
+@pytest.mark.slow
 def test_half_a_line_at_the_journals_end_does_not_spoil_it(defined: Make) -> None:
     definition = defined()
     proposals(Study(definition), lambda values: 1.0, 1)
@@ -143,6 +145,7 @@ def test_half_a_line_at_the_journals_end_does_not_spoil_it(defined: Make) -> Non
     assert [trial.value for trial in Study(definition).trials()] == [1.0, 2.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"SQLite format 3\0 no line ends here", b"my notes\non two lines", b"\0"])
 def test_a_file_that_is_no_journal_is_left_unchanged(tmp_path: Path, defined: Make, content: bytes) -> None:
     path = tmp_path / "study.db"
@@ -164,6 +167,7 @@ def test_a_damaged_line_of_a_journal_is_told_in_a_sentence(defined: Make, line: 
     assert path.read_bytes() == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["os.mkdir", "filelock.FileLock.acquire"])
 def test_a_search_in_a_store_that_cannot_be_written_is_told_in_a_sentence(
     defined: Make, monkeypatch: pytest.MonkeyPatch, name: str
@@ -204,6 +208,7 @@ def test_a_disk_that_fills_up_during_a_search_is_told_in_a_sentence(
     finish(Study(defined(**storage)), 0, 1.0)
 
 
+@pytest.mark.slow
 def test_a_closed_trial_stays_as_it_is(defined: Make) -> None:
     study = Study(defined())
     study.reserve("me")
@@ -212,6 +217,7 @@ def test_a_closed_trial_stays_as_it_is(defined: Make) -> None:
     assert (study.trials()[0].value, study.trials()[0].user_attrs.get("reason")) == (3.0, None)
 
 
+@pytest.mark.slow
 def test_a_trial_is_taken_over_once_with_the_same_values(defined: Make) -> None:
     study = Study(defined())
     reserved = study.reserve("gone")

@@ -110,6 +110,7 @@ def test_a_deleted_folder_is_said_to_be_deleted(tmp_path: Path) -> None:
         assert not folder.path.exists()
 
 
+@pytest.mark.slow
 def test_a_rank_writes_under_the_lease_of_the_process_that_started_it(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run").create({})
     code = (
@@ -197,6 +198,7 @@ def test_a_failure_is_declared_under_a_lease_of_its_own(tmp_path: Path) -> None:
     assert status is not None and status.reason == "killed"
 
 
+@pytest.mark.slow
 def test_what_a_former_holder_still_prints_does_not_reach_the_log(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run").create({})
     code = (

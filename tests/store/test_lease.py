@@ -33,6 +33,7 @@ def elsewhere(folder: Path, **changes: object) -> Lease:
     return lease
 
 
+@pytest.mark.slow
 def test_a_second_process_is_refused_with_the_holders_name(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from variations.store.lease import hold\n"

@@ -235,6 +235,7 @@ def stored_as(folder: RunFolder, **changes: Any) -> None:
     (folder.path / "status.json").write_text(json.dumps(kept))
 
 
+@pytest.mark.slow
 def test_running_of_a_dead_process_is_interrupted(folder: RunFolder) -> None:
     folder.set_status("running")
     assert folder.state() == "running"
@@ -377,6 +378,7 @@ def test_numbers_from_arrays_are_stored_as_numbers(folder: RunFolder) -> None:
     assert json.loads((folder.path / "result.json").read_text()) == {"a": 0.5, "b": [0, 1, 2]}
 
 
+@pytest.mark.slow
 def test_experiments_start_without_torch() -> None:
     code = (
         "import sys, variations.commands.table, variations.dashboard.export, variations.store.environment\n"

@@ -27,6 +27,7 @@ def states(outcomes: list[Outcome]) -> list[str]:
     return [outcome.state for outcome in outcomes]
 
 
+@pytest.mark.slow
 def test_rows_start_in_order_as_there_is_room_and_failures_do_not_stop_the_others(
     rows: Any, control: Any, pool: Any
 ) -> None:
@@ -44,12 +45,14 @@ def test_rows_start_in_order_as_there_is_room_and_failures_do_not_stop_the_other
     assert outcomes[0].reason == "so it is"
 
 
+@pytest.mark.slow
 def test_at_once_holds_whatever_the_pool_has_room_for(rows: Any, control: Any, pool: Any) -> None:
     pool.most = 100
     control(rows("a", "b", "c", at_once=2)).step()
     assert len(pool.submitted) == 2
 
 
+@pytest.mark.slow
 def test_a_failed_row_is_tried_again_and_then_given_up(rows: Any, control: Any, pool: Any) -> None:
     outcomes = rows("a", retries=2)
     sweep = control(outcomes)
@@ -77,6 +80,7 @@ def test_a_row_that_could_not_begin_for_a_users_fault_is_not_tried_again(rows: A
     assert (states(outcomes), len(pool.submitted)) == (["failed"], 1)
 
 
+@pytest.mark.slow
 def test_a_killed_row_is_marked_failed_with_what_the_pool_knows(rows: Any, control: Any, pool: Any) -> None:
     outcomes = rows("a", retries=0)
     sweep = control(outcomes)
@@ -98,6 +102,7 @@ def test_a_killed_row_is_marked_failed_with_what_the_pool_knows(rows: Any, contr
     assert read(folder.path).state == "released"  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_a_preempted_row_goes_on_and_counts_no_failure(rows: Any, control: Any, pool: Any) -> None:
     outcomes = rows("a", retries=0)
     sweep = control(outcomes)
@@ -107,6 +112,7 @@ def test_a_preempted_row_goes_on_and_counts_no_failure(rows: Any, control: Any, 
     assert (outcomes[0].state, outcomes[0].failures, len(pool.submitted)) == ("submitted", 0, 2)
 
 
+@pytest.mark.slow
 def test_what_is_finished_is_not_started_and_what_another_sweep_finishes_is_taken(
     rows: Any, control: Any, pool: Any, finished: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -121,6 +127,7 @@ def test_what_is_finished_is_not_started_and_what_another_sweep_finishes_is_take
     assert "1 skipped, 1 finished (1 of them started by another command)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_row_that_another_process_is_at_is_awaited_and_taken_over_when_it_is_left(
     rows: Any, control: Any, pool: Any
 ) -> None:
@@ -137,6 +144,7 @@ def test_a_row_that_another_process_is_at_is_awaited_and_taken_over_when_it_is_l
     assert pool.submitted == ["a-seed1"]
 
 
+@pytest.mark.slow
 def test_the_result_of_a_run_of_another_configuration_is_not_taken_for_this_ones(
     rows: Any, control: Any, pool: Any, finished: Any
 ) -> None:
@@ -153,6 +161,7 @@ def test_the_result_of_a_run_of_another_configuration_is_not_taken_for_this_ones
     assert "trainer.max_steps: 77 → 2400" in outcomes[0].reason
 
 
+@pytest.mark.slow
 def test_an_adopted_job_of_another_configuration_is_not_taken_for_this_run(rows: Any, control: Any, pool: Any) -> None:
     control(rows("a", changes=["trainer.max_steps=77"])).step()
     outcomes = rows("a")
@@ -166,6 +175,7 @@ def test_an_adopted_job_of_another_configuration_is_not_taken_for_this_run(rows:
     assert "trainer.max_steps: 77 → 2400" in outcomes[0].reason
 
 
+@pytest.mark.slow
 def test_a_job_of_an_earlier_sweep_is_adopted(rows: Any, control: Any, pool: Any) -> None:
     outcomes = rows("a")
     first = control(outcomes)
@@ -179,6 +189,7 @@ def test_a_job_of_an_earlier_sweep_is_adopted(rows: Any, control: Any, pool: Any
     assert (states(again), again[0].by_other) == (["finished"], True)
 
 
+@pytest.mark.slow
 def test_an_adopted_job_that_vanishes_is_started_again(rows: Any, control: Any, pool: Any) -> None:
     control(rows("a")).step()
     again = rows("a")
@@ -204,6 +215,7 @@ def test_a_run_of_another_configuration_in_the_folder_is_a_failure_with_the_keys
     assert read(outcomes[0].folder.path).state == "released"  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_runs_of_another_configuration_are_told_before_any_row_starts(rows: Any, finished: Any, tmp_path: Path) -> None:
     for outcome in rows("a", "b", changes=["trainer.max_steps=77"]):
         finished(outcome)
@@ -216,6 +228,7 @@ def test_runs_of_another_configuration_are_told_before_any_row_starts(rows: Any,
     assert str(told.value).endswith("The same is true of b, seed 1.")
 
 
+@pytest.mark.slow
 def test_a_pool_that_accepts_no_jobs_leaves_every_row_pending(
     rows: Any, control: Any, pool: Any, monkeypatch: Any
 ) -> None:
@@ -234,6 +247,7 @@ def test_a_pool_that_accepts_no_jobs_leaves_every_row_pending(
     assert {read(outcome.folder.path).state for outcome in outcomes} == {"released"}  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_what_the_pool_refuses_is_told(rows: Any, control: Any, pool: Any) -> None:
     pool.refuses = "the queue is closed"
     outcomes = rows("a", "b")
@@ -241,6 +255,7 @@ def test_what_the_pool_refuses_is_told(rows: Any, control: Any, pool: Any) -> No
     assert [(outcome.state, outcome.reason) for outcome in outcomes] == [("failed", "the queue is closed")] * 2
 
 
+@pytest.mark.slow
 def test_stopping_ends_the_rows_and_gives_everything_back(rows: Any, control: Any, pool: Any) -> None:
     outcomes = rows("a", "b", "c")
     sweep = control(outcomes)
@@ -251,6 +266,7 @@ def test_stopping_ends_the_rows_and_gives_everything_back(rows: Any, control: An
         assert read(outcome.folder.path).state == "released"  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_after_a_stop_only_what_a_queue_keeps_is_submitted(rows: Any, control: Any, pool: Any) -> None:
     pool.outlives = True
     outcomes = rows("kept", "dropped", "waits")
@@ -263,6 +279,7 @@ def test_after_a_stop_only_what_a_queue_keeps_is_submitted(rows: Any, control: A
     assert [record and record.state for record in held] == ["queued", "released", None]
 
 
+@pytest.mark.slow
 def test_after_a_stop_the_run_of_another_sweep_is_elsewhere(
     rows: Any, control: Any, pool: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,6 +292,7 @@ def test_after_a_stop_the_run_of_another_sweep_is_elsewhere(
     assert states(again) == ["elsewhere", "interrupted"]
 
 
+@pytest.mark.slow
 def test_the_summary_has_the_seconds_of_all_launches(
     rows: Any, finished: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,6 +339,7 @@ def test_a_row_whose_folder_cannot_be_made_says_so(rows: Any, control: Any, pool
         assert "cannot be made or written" in outcome.reason and "runs=DIR" in outcome.reason
 
 
+@pytest.mark.slow
 def test_a_finished_row_is_not_changed_by_allowed_keys(rows: Any, control: Any, finished: Any) -> None:
     before = (finished(rows("a")[0]).path / "config.yaml").read_bytes()
     outcomes = rows("a", changes=["trainer.max_steps=7", "resume.allow=[trainer.max_steps]"])
@@ -329,6 +348,7 @@ def test_a_finished_row_is_not_changed_by_allowed_keys(rows: Any, control: Any, 
     assert (outcomes[0].folder.path / "config.yaml").read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("result", [None, "{", "[1]"])
 def test_a_finished_row_whose_result_is_lost_is_done_again(
     rows: Any, control: Any, pool: Any, finished: Any, result: str | None
@@ -350,6 +370,7 @@ def test_a_finished_row_whose_result_is_lost_is_done_again(
     assert states(rows("a")) == ["skipped"]
 
 
+@pytest.mark.slow
 def test_force_makes_one_new_attempt_and_goes_on_with_it(rows: Any, control: Any, pool: Any, finished: Any) -> None:
     home = finished(rows("a")[0]).path
     sweep = control(rows("a", changes=["force=true"]))

@@ -25,6 +25,7 @@ def sweep(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, cwd=folder, capture_output=True, text=True, env=environment, timeout=60, check=False)
 
 
+@pytest.mark.slow
 def test_a_table_is_rows_times_seeds_with_the_base_row_first() -> None:
     jobs = expand(["sweep=quickstart", "seeds=[1,2]", "rows=[uniform,transformer]"])
     assert [(job.row, job.seed) for job in jobs] == [
@@ -44,11 +45,13 @@ def test_a_jobs_overrides_compose_the_same_run_again() -> None:
         assert job.config.trainer.max_steps == 50
 
 
+@pytest.mark.slow
 def test_the_users_override_wins_over_the_sweeps() -> None:
     jobs = expand(["sweep=quickstart", "size=small", "rows=[weighted]"])
     assert [job.config.model.d_model for job in jobs] == [256]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("typed", "steps"), [([], 20), (["trainer.max_steps=30"], 30)])
 def test_a_quick_look_stays_quick_under_a_sweep_that_sets_the_steps(typed: list[str], steps: int) -> None:
     own = "sweep.overrides=['size=tiny','data=toy','recipe=quick','trainer.max_steps=300','recipe.warmup=7']"
@@ -56,12 +59,14 @@ def test_a_quick_look_stays_quick_under_a_sweep_that_sets_the_steps(typed: list[
     assert (job.config.trainer.max_steps, job.config.recipe.warmup) == (steps, 7)
 
 
+@pytest.mark.slow
 def test_a_row_named_twice_is_run_once() -> None:
     rows = "sweep.rows=[transformer,uniform,transformer,quickstart/uniform]"
     assert [job.row for job in expand(["sweep=quickstart", rows])] == ["transformer", "uniform"]
     assert [job.seed for job in expand(["model=transformer,transformer", "seed=2,2"])] == [2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["A_h16", "attention_table3/A_h16"])
 def test_a_row_of_another_table_is_picked_by_its_name_alone_too(name: str) -> None:
     (job,) = expand(["sweep=my_ablation", f"rows=[{name}]", "seeds=[1]"])
@@ -88,10 +93,12 @@ def test_all_wrong_rows_and_seeds_are_told_at_once() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_one_seed_may_be_written_as_for_a_single_run() -> None:
     assert [job.seed for job in expand(["sweep=quickstart", "rows=[uniform]", "seed=5"])] == [5]
 
 
+@pytest.mark.slow
 def test_a_grid_is_the_product_with_a_folder_for_each() -> None:
     jobs = expand(["model=transformer,weighted", "size=tiny,small", "seed=1,2", "runs=store"])
     assert len(jobs) == 8
@@ -109,6 +116,7 @@ def test_a_grid_may_have_a_name() -> None:
     assert [run_folder(compose_run(job.overrides)) for job in jobs] == [job.folder for job in jobs]
 
 
+@pytest.mark.slow
 def test_the_name_of_a_long_combination_says_what_varies() -> None:
     fixed = [f"data.{key}={key * 8}" for key in ("train", "dev", "test", "name")]
     jobs = expand([*fixed, "model.dropout=0.1,0.2"])
@@ -119,6 +127,7 @@ def test_the_name_of_a_long_combination_says_what_varies() -> None:
     assert not {job.folder for job in jobs} & {job.folder for job in other}
 
 
+@pytest.mark.slow
 def test_a_glob_enters_the_tables_of_the_rows() -> None:
     jobs = expand(["variation=glob(quickstart/*)", "trainer.max_steps=50"])
     rows = ["learned_positions", "transformer", "uniform", "weighted"]
@@ -155,6 +164,7 @@ def test_a_table_can_be_crossed_with_values_of_other_keys() -> None:
     assert run_folder(last.config) == last.folder
 
 
+@pytest.mark.slow
 def test_a_crossed_table_wins_over_the_sweeps_own_word() -> None:
     jobs = expand(["sweep=quickstart", "rows=[transformer]", "size=tiny,small"])
     assert [(job.row, job.config.model.d_model) for job in jobs] == [
@@ -175,12 +185,14 @@ def test_a_crossed_row_that_only_tests_again_borrows_from_its_own_point() -> Non
     }
 
 
+@pytest.mark.slow
 def test_grids_take_ranges_and_quoted_values() -> None:
     jobs = expand(["model.N=range(1,4)", "recipe.name='my, recipe'"])
     assert [job.config.model.N for job in jobs] == [1, 2, 3]
     assert {job.config.recipe.name for job in jobs} == {"my, recipe"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -281,6 +293,7 @@ def test_finished_rows_are_skipped_and_nothing_is_started(tmp_path: Path) -> Non
     assert not list(tmp_path.rglob("log.txt"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("metric", "score"), [("bleu", "12.34"), ("test.chrf", "40.00"), ("dev.bleu", "11.50"), ("dev_ppl", "3.21")]
 )
@@ -319,6 +332,7 @@ def test_a_launcher_that_has_no_pool_is_refused(tmp_path: Path) -> None:
     assert "rows are run by local, slurm or ray" in done.stderr
 
 
+@pytest.mark.slow
 def test_rows_that_were_finished_with_another_text_are_named(tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.mkdir()

@@ -158,6 +158,7 @@ def test_stop_asks_as_ctrl_c_would_and_waits(make: Make, tmp_path: Path) -> None
     assert [ended.code for ended in pool.ended()] == [-signal.SIGINT]
 
 
+@pytest.mark.slow
 def test_a_row_takes_no_module_from_the_folder_it_is_started_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

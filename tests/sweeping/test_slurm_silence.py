@@ -30,6 +30,7 @@ def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return command
 
 
+@pytest.mark.slow
 def test_a_silent_squeue_is_told_of_once_and_so_is_its_return(commands: Any, tmp_path: Path) -> None:
     said: list[str] = []
     pool = SlurmPool(SlurmSettings(gpus_per_node=0, poll_s=0.1), tmp_path, say=said.append)

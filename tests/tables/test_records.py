@@ -136,6 +136,7 @@ def test_a_place_keeps_its_last_name(text: str, found: str) -> None:
     assert published({"key": [text]}) == {"key": [found]}
 
 
+@pytest.mark.slow
 def test_records_are_replaced_only_where_the_run_has_changed(
     put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
 ) -> None:

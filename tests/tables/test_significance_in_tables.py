@@ -102,6 +102,7 @@ def cells(grid: Grid, title: str) -> list[Cell]:
 # Tests --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_row_is_tested_over_seeds_and_sentences_and_each_seed_by_two_tests(
     put: Callable[..., list[str]], read: Callable[..., Table]
 ) -> None:
@@ -121,6 +122,7 @@ def test_a_row_is_tested_over_seeds_and_sentences_and_each_seed_by_two_tests(
     assert test.notes == ()
 
 
+@pytest.mark.slow
 def test_a_seed_without_a_score_or_with_other_sentences_is_left_out_of_the_test(
     put: Callable[..., list[str]], read: Callable[..., Table], store: Path
 ) -> None:
@@ -143,6 +145,7 @@ def test_a_seed_without_a_score_or_with_other_sentences_is_left_out_of_the_test(
     )
 
 
+@pytest.mark.slow
 def test_the_marks_say_test_draws_and_seed(put: Callable[..., list[str]], read: Callable[..., Table]) -> None:
     for seed in (1, 2, 3):
         put("base", seed, 0.3)
@@ -218,6 +221,7 @@ def test_a_result_that_is_not_that_of_its_text_is_told(
     assert note.startswith("base row, seed 2: the score in result.json is 98.00, but that of its stored sentences, ")
 
 
+@pytest.mark.slow
 def test_only_seeds_that_both_rows_have_are_compared(
     put: Callable[..., list[str]], make_run: Any, read: Callable[..., Table]
 ) -> None:
@@ -386,6 +390,7 @@ def tested(put: Callable[..., list[str]], read: Callable[..., Table]) -> Table:
     return read(seeds=(1, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(FORMATS) - {"csv", "json"}))
 def test_every_printed_format_has_interval_p_and_mark(tested: Table, name: str) -> None:
     text = render(tested, name)
@@ -396,6 +401,7 @@ def test_every_printed_format_has_interval_p_and_mark(tested: Table, name: str) 
     assert mark in text
 
 
+@pytest.mark.slow
 def test_json_and_csv_hold_the_tests_unrounded(tested: Table) -> None:
     row = json.loads(render(tested, "json"))["rows"][1]
     test = tested.lines[1].test
@@ -408,6 +414,7 @@ def test_json_and_csv_hold_the_tests_unrounded(tested: Table) -> None:
     assert (line["test.significant"], line["test.seeds"], line["device"]) == ("True", "2", "CPU")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_a_terminal_of_usual_width_keeps_difference_and_interval(tested: Table, width: int) -> None:
     text = terminal(tested, width=width)
@@ -472,6 +479,7 @@ def test_the_command_compares_rows_that_were_never_run(tmp_path: Path) -> None:
     assert found["significance"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -487,6 +495,7 @@ def test_the_command_explains_wrong_keys(tmp_path: Path, arguments: tuple[str, .
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_row_that_was_not_trained_is_compared_with_nothing(
     put: Callable[..., list[str]], read: Callable[..., Table]
 ) -> None:
@@ -508,6 +517,7 @@ def test_a_row_that_was_not_trained_is_compared_with_nothing(
     assert document(table)["rows"][1]["not_trained"] == reason
 
 
+@pytest.mark.slow
 def test_nothing_is_compared_with_a_base_row_that_was_not_trained(
     put: Callable[..., list[str]], read: Callable[..., Table]
 ) -> None:

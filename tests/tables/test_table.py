@@ -108,6 +108,7 @@ def test_differences_pair_the_seeds_that_both_rows_have() -> None:
     assert paired({1: 3.0}, {2: 1.0}) is None
 
 
+@pytest.mark.slow
 def test_a_row_has_mean_spread_and_difference_from_its_base_row(full: Table) -> None:
     base, row = full.lines
     assert base.measured["test.bleu"] == Summary(32.0, 2.0, 3)
@@ -117,6 +118,7 @@ def test_a_row_has_mean_spread_and_difference_from_its_base_row(full: Table) -> 
     assert row.published_delta == {"dev_bleu": pytest.approx(-0.3)}
 
 
+@pytest.mark.slow
 def test_figures_on_other_data_are_not_subtracted_and_the_table_says_why(full: Table) -> None:
     figure = full.lines[0].published["dev_bleu"]
     assert (figure.value, figure.difference) == (25.8, None)
@@ -162,6 +164,7 @@ def test_perplexities_of_another_vocabulary_are_not_compared(
     assert "another vocabulary (37,000 types)" in figure.notes[0]
 
 
+@pytest.mark.slow
 def test_recalled_figures_keep_their_mark(full: Table) -> None:
     assert full.lines[1].published["dev_bleu"].recalled
     grid = lay_out(full)
@@ -202,6 +205,7 @@ def test_an_empty_store_gives_a_table_of_missing_cells(read: Callable[..., Table
         assert "missing" in render(table, name)
 
 
+@pytest.mark.slow
 def test_seeds_scored_by_another_convention_are_told_and_not_compared(
     make_run: Any, read: Callable[..., Table], store: Path
 ) -> None:
@@ -320,6 +324,7 @@ def test_quick_looks_are_marked(make_run: Any, configuration: Configure, read: C
     assert read(seeds=[1]).lines[0].notes == ("debug=limit: a trial run, not a result",)
 
 
+@pytest.mark.slow
 def test_footnotes_state_data_recipe_scale_and_convention(full: Table) -> None:
     text = " ".join(full.remarks)
     assert "Measured on toy en-de, recipe quick (full scale)" in text
@@ -337,6 +342,7 @@ def test_what_lightning_is_given_besides_the_recipe_is_marked(
     assert note == "departs from its recipe: Lightning was given detect_anomaly=True, callbacks=early_stopping"
 
 
+@pytest.mark.slow
 def test_json_is_one_document_with_unrounded_numbers(full: Table) -> None:
     parsed = json.loads(render(full, "json"))
     assert parsed == json.loads(json.dumps(document(full)))
@@ -346,6 +352,7 @@ def test_json_is_one_document_with_unrounded_numbers(full: Table) -> None:
     assert [seed["scores"]["test.bleu"] for seed in row["seeds"]] == [31.0, 32.0, 36.0]
 
 
+@pytest.mark.slow
 def test_csv_has_a_line_a_row_and_plain_numbers(full: Table) -> None:
     lines = list(csv.DictReader(io.StringIO(render(full, "csv"))))
     assert [line["row"] for line in lines] == ["base", "A_h16"]
@@ -355,6 +362,7 @@ def test_csv_has_a_line_a_row_and_plain_numbers(full: Table) -> None:
     assert lines[1]["published.dev_bleu"] == "25.5"
 
 
+@pytest.mark.slow
 def test_markdown_keeps_its_columns_with_any_label(full: Table, conf: Path, store: Path) -> None:
     (conf / "variation" / "papers" / "base.yaml").write_text("variation: {label: 'a|b_c*d'}\n")
     table = build(define(SweepConfig(name="papers", rows=["base"], seeds=[1]), conf=conf), store)
@@ -371,6 +379,7 @@ def test_latex_escapes_every_special_character() -> None:
     assert latex_escape("λ, β ≤ Ω; Α") == "$\\lambda$, $\\beta$ $\\leq$ $\\Omega$; $\\mathrm{A}$"
 
 
+@pytest.mark.slow
 def test_latex_is_a_booktabs_table_with_a_rule_between_groups(full: Table) -> None:
     text = render(full, "latex")
     assert text.count("\\toprule") == text.count("\\bottomrule") == 1
@@ -390,6 +399,7 @@ def test_latex_compiles(full: Table, tmp_path: Path) -> None:
     assert "Overfull" not in done.stdout
 
 
+@pytest.mark.slow
 def test_terminal_shows_rows_marks_and_notes(full: Table) -> None:
     text = render(full, "terminal")
     assert "33.00 ± 2.65" in text
@@ -398,6 +408,7 @@ def test_terminal_shows_rows_marks_and_notes(full: Table) -> None:
     assert "\x1b" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("width", "all_columns"), [(60, False), (80, False), (100, False), (120, False), (140, False), (220, True)]
 )

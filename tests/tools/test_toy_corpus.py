@@ -324,6 +324,7 @@ def corpus() -> dict[str, list[tuple[str, str]]]:
     return generate()
 
 
+@pytest.mark.slow
 def test_every_sentence_is_well_formed(made: list) -> None:
     pattern = re.compile(r"[A-ZÄÖÜ][A-Za-zÄÖÜäöüß'-]*(,? [A-Za-zÄÖÜäöüß'-]+)*[.?]")
     for item in made:
@@ -362,6 +363,7 @@ def test_the_english_sentence_determines_the_german_one() -> None:
         assert translations.setdefault(item.source.lower(), item.target) == item.target, item.source
 
 
+@pytest.mark.slow
 def test_the_default_corpus_has_the_promised_sizes_and_no_sentence_twice(corpus) -> None:
     assert {name: len(pairs) for name, pairs in corpus.items()} == {"train": 20_000, "dev": 500, "test": 500}
     pairs = [pair for split in corpus.values() for pair in split]
@@ -381,6 +383,7 @@ def test_seeds_differ_and_repeat() -> None:
     assert len(set(one["train"]) & set(two["train"])) < 20
 
 
+@pytest.mark.slow
 def test_the_corpus_is_the_same_in_another_process_with_another_hash_seed() -> None:
     program = "import json; from toy_corpus import generate; print(json.dumps(generate(200, 20, 20)))"
     environment = {
@@ -413,6 +416,7 @@ def test_the_grammar_yields_the_bytes_stored_in_the_package(tmp_path: Path) -> N
     assert made == stored
 
 
+@pytest.mark.slow
 def test_the_same_text_is_compressed_to_the_same_bytes_without_a_date(tmp_path: Path, monkeypatch: Any) -> None:
     for name in ("one", "two"):
         monkeypatch.setattr(

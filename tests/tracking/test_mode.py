@@ -66,6 +66,7 @@ def test_disabled_means_no_logger_at_all(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_choosing_a_logger_imports_neither_wandb_nor_tensorboard() -> None:
     code = (
         "import sys; from variations.training.tracking import trackers; "

@@ -73,6 +73,7 @@ def test_further_arguments_reach_the_trainer(small: Any, made: Any) -> None:
     assert trained.step.trainer._detect_anomaly is True
 
 
+@pytest.mark.slow
 def test_faults_are_told_before_any_work(small: Any) -> None:
     (text,) = faults(small("trainer.extra={max_epochs: 3}"))
     assert text.startswith("trainer.extra.max_epochs: it follows from other keys")

@@ -107,6 +107,7 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
     assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.slow
 def test_what_no_continuation_needs_is_deleted(tmp_path: Path) -> None:
     for name in ("step10.ckpt", "step20.ckpt", "step30.ckpt", "weights15.pt", "weights25.pt", "weights30.pt"):
         checkpoints.save(tmp_path / name, 0)

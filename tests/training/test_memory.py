@@ -112,6 +112,7 @@ def test_a_single_pair_that_does_not_fit_fails_with_advice(
         fit(small(), made(small(), "run"), Interrupt())
 
 
+@pytest.mark.slow
 def test_several_ranks_fail_with_advice(small: Any, made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     limit(monkeypatch, 12, ERRORS[0])
     begin = Step.training_step
@@ -125,6 +126,7 @@ def test_several_ranks_fail_with_advice(small: Any, made: Any, monkeypatch: pyte
         fit(small(), made(small(), "run"), Interrupt())
 
 
+@pytest.mark.slow
 def test_other_errors_are_not_taken_for_it(small: Any, made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     limit(monkeypatch, 0, RuntimeError("shapes do not match"))
     with pytest.raises(RuntimeError, match="shapes do not match"):

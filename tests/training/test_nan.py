@@ -70,6 +70,7 @@ def test_a_failed_run_is_marked_and_says_why(small: Any, spoilt: Any) -> None:
     assert "not finite at step 3 (epoch 0, batch 2" in str(status.reason)
 
 
+@pytest.mark.slow
 def test_a_gradient_that_is_not_finite_counts_as_well(small: Any, made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     original, updates = TranslationExperiment.losses, count(1)
 
@@ -126,6 +127,7 @@ def test_skips_are_counted_through_a_resume(small: Any, made: Any, spoilt: Any, 
         fit(config, folder, Interrupt())
 
 
+@pytest.mark.slow
 def test_on_a_gpu_the_first_bad_update_is_named_before_anything_is_saved(
     small: Any, made: Any, spoilt: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

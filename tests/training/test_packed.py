@@ -93,6 +93,7 @@ def test_one_program_serves_every_batch(small: Any) -> None:
     assert programs.frame_count <= 2
 
 
+@pytest.mark.slow
 def test_the_kernel_that_has_not_run_can_be_compiled() -> None:
     """On tensors without contents: shapes and arguments match, and one program handles all lengths."""
     programs = CompileCounter()

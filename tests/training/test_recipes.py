@@ -95,6 +95,7 @@ RECIPES: dict[tuple[str, str], dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("recipe", "size"), RECIPES)
 @pytest.mark.parametrize("model", ["transformer", "weighted"])
 def test_resolved_values(recipe: str, size: str, model: str) -> None:

@@ -225,6 +225,7 @@ def test_a_run_that_another_process_has_finished_meanwhile_is_left_alone(small: 
     assert (folder.path / "result.json").stat().st_mtime_ns == written.st_mtime_ns
 
 
+@pytest.mark.slow
 def test_metrics_without_a_checkpoint_are_begun_anew_and_that_is_said(small: Any, made: Any, caplog: Any) -> None:
     import shutil
 
@@ -293,6 +294,7 @@ def test_a_changed_configuration_is_refused_with_the_list_of_differences(small: 
     assert (folder.path / "config-1.yaml").exists()
 
 
+@pytest.mark.slow
 def test_a_run_shortened_to_where_it_was_interrupted_is_complete(small: Any, made: Any, stopped_at: Any) -> None:
     folder = made(small(), "run")
     with pytest.raises(Interrupted):
@@ -315,6 +317,7 @@ def test_other_batches_cannot_be_continued(small: Any, made: Any, stopped_at: An
         fit(small("model.d_ff=64"), folder, Interrupt())
 
 
+@pytest.mark.slow
 def test_time_used_up_is_not_granted_again(small: Any, made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from variations.training.loop import Loop
 

@@ -45,6 +45,7 @@ def outcome(store: Path) -> Callable[..., Outcome | None]:
     return one
 
 
+@pytest.mark.slow
 def test_a_row_that_is_clearly_worse(put: Put, outcome: Callable[..., Outcome]) -> None:
     put("weighted", 0.1)
     put("softmax", 0.9)
@@ -56,6 +57,7 @@ def test_a_row_that_is_clearly_worse(put: Put, outcome: Callable[..., Outcome]) 
     assert outcome(row="weighted", base="softmax", expect="better").bearing == "supports"
 
 
+@pytest.mark.slow
 def test_scores_that_are_not_those_of_the_stored_text_prove_nothing(put: Put, outcome: Callable[..., Outcome]) -> None:
     put("weighted", 0.1)
     put("softmax", 0.9, stated=50.0)
@@ -65,6 +67,7 @@ def test_scores_that_are_not_those_of_the_stored_text_prove_nothing(put: Put, ou
     assert found.note.startswith("seed 1: the score in result.json is 50.00, but that of its stored sentences")
 
 
+@pytest.mark.slow
 def test_scores_of_other_conventions_prove_nothing(put: Put, store: Path, outcome: Callable[..., Outcome]) -> None:
     put("weighted", 0.1)
     put("softmax", 0.9)
@@ -75,6 +78,7 @@ def test_scores_of_other_conventions_prove_nothing(put: Put, store: Path, outcom
     assert "follows another convention than its base row's" in str(found.note)
 
 
+@pytest.mark.slow
 def test_two_seeds_leave_it_open_and_none_is_no_evidence(put: Put, outcome: Callable[..., Outcome | None]) -> None:
     put("weighted", 0.1)
     put("softmax", 0.9, seeds=2)
@@ -84,6 +88,7 @@ def test_two_seeds_leave_it_open_and_none_is_no_evidence(put: Put, outcome: Call
     assert outcome(row="topk", base="weighted", expect="worse") is None
 
 
+@pytest.mark.slow
 def test_a_row_that_was_not_trained_concludes_nothing(put: Put, outcome: Callable[..., Outcome]) -> None:
     put("weighted", 0.1)
     put("softmax", 0.9, metrics=[{"step": 800, "dev/nll": 0.9}, {"step": 1000, "dev/nll": 0.5}])
@@ -92,6 +97,7 @@ def test_a_row_that_was_not_trained_concludes_nothing(put: Put, outcome: Callabl
     assert found.note == "softmax is not trained: dev perplexity fell by 33 % in the last fifth of its steps"
 
 
+@pytest.mark.slow
 def test_a_row_that_was_not_trained_as_a_whole_concludes_nothing(
     put: Put, outcome: Callable[..., Outcome], configuration: Any
 ) -> None:
@@ -105,6 +111,7 @@ def test_a_row_that_was_not_trained_as_a_whole_concludes_nothing(
             assert found.note == f"softmax was not trained as a whole: {reason}"
 
 
+@pytest.mark.slow
 def test_of_a_loss_the_lower_one_is_better(put: Put, outcome: Callable[..., Outcome], make_run: Any) -> None:
     put("weighted", 0.1, loss={"dev_nll": 0.4})
     put("softmax", 0.1, loss={"dev_nll": 0.5})
@@ -120,6 +127,7 @@ def curve(scale: float) -> list[dict[str, Any]]:
     return [{"step": scale * step, "flops": 2 * scale * step, "dev/nll": loss} for step, loss in points]
 
 
+@pytest.mark.slow
 def test_the_saving_is_where_the_base_rows_last_loss_is_first_reached(
     put: Put, outcome: Callable[..., Outcome]
 ) -> None:
@@ -132,6 +140,7 @@ def test_the_saving_is_where_the_base_rows_last_loss_is_first_reached(
         assert (found.bearing, found.note) == ("supports", None)
 
 
+@pytest.mark.slow
 def test_a_row_that_never_gets_there_saves_nothing(put: Put, outcome: Callable[..., Outcome]) -> None:
     put("transformer", 0.1, metrics=curve(1.0))
     put("weighted", 0.1, metrics=[{"step": step, "dev/nll": 1.0} for step in (400, 480)])
@@ -160,6 +169,7 @@ def test_the_order_of_rows(put: Put, store: Path) -> None:
     assert found.note == "4 rows; not trained, or not as a whole: C_N2"
 
 
+@pytest.mark.slow
 def test_the_page_holds_every_claim_and_its_verdict(put: Put, store: Path) -> None:
     put("weighted", 0.1)
     put("softmax", 0.9)
@@ -184,6 +194,7 @@ def test_all_shipped_claims_are_judged_without_any_run(store: Path) -> None:
     assert {item.verdict for item in judged} <= {"untested here", "not reproduced"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("any_one", [True, False])
 def test_comparisons_without_runs_are_open_where_the_claim_has_others(any_one: bool, put: Put, store: Path) -> None:
     """One of three comparisons contradicts, neither half nor all of them; two have no runs."""

@@ -40,6 +40,7 @@ def test_the_golden_lines() -> None:
     assert " ".join(linearise(CAT, Bracketed())) == vinyals
 
 
+@pytest.mark.slow
 @given(TREES)
 def test_back_and_forth_is_the_identity(tree: Tree) -> None:
     for form in forms(tree):

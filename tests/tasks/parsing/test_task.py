@@ -63,6 +63,7 @@ def test_a_run_ends_with_the_scores_of_its_trees(run: Path) -> None:
         assert scored["errors"] == scored["skipped"] == 0
 
 
+@pytest.mark.slow
 def test_counts_of_sentences_add_up_to_the_scores(run: Path) -> None:
     folder, found = RunFolder.open(run), result(run)
     for score in ("f1", "recall", "precision", "exact", "tags"):
@@ -126,6 +127,7 @@ def written(counts: Any) -> bytes:
     return file.getvalue()
 
 
+@pytest.mark.slow
 def test_a_stored_run_gives_its_network_and_samples_back(run: Path) -> None:
     folder, config = RunFolder.open(run), compose_run(SMALL)
     weights = torch.load(next((run / "checkpoints").glob("best*.pt")), weights_only=True)["model"]
@@ -222,6 +224,7 @@ def test_the_papers_parser_has_the_counted_size(d_ff: int, millions: float) -> N
     assert network.output.shape == (512, 1024)
 
 
+@pytest.mark.slow
 def test_work_is_counted_with_the_targets_own_rows() -> None:
     tokens = Tokens(10, 20, 100, 400, 200)
     own, shared = (
@@ -266,6 +269,7 @@ def test_faults_of_a_configuration(overrides: list[str], fault: str) -> None:
     assert faults(compose_run(["task=parsing"])) == []
 
 
+@pytest.mark.slow
 def test_unusable_folders_are_named_before_any_work(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     configs = [compose_run([ROW, f"data.root={tmp_path / 'empty'}", "data.extra=[nowhere.txt]"])] * 2

@@ -87,6 +87,7 @@ def test_restarts_are_what_they_would_be_alone(overrides: list[str]) -> None:
     assert not torch.allclose(weights[0], weights[1])
 
 
+@pytest.mark.slow
 def test_the_linear_start_ends() -> None:
     of = config("recipe.linear_epochs=2")
     data = QuestionAnsweringData(of)
@@ -120,6 +121,7 @@ def test_weak_supervision_has_a_rule_for_two_facts(facts: int) -> None:
     assert not faults(compose_run([*overrides, "model.facts=2"]))
 
 
+@pytest.mark.slow
 def test_a_guessed_fact_costs_as_much_as_a_true_one() -> None:
     def flops(supervision: str) -> int:
         of = config("model=memnn", "model.facts=2", f"model.supervision={supervision}", "recipe=weston2015")
@@ -130,6 +132,7 @@ def test_a_guessed_fact_costs_as_much_as_a_true_one() -> None:
     assert flops("weak") == flops("strong") > 0
 
 
+@pytest.mark.slow
 def test_batches_go_on_from_any_place() -> None:
     of = config("recipe.noise=0.2")
 

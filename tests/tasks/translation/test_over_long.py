@@ -53,6 +53,7 @@ def place() -> Any:
     return SimpleNamespace(device=torch.device("cpu"), rank=0, world=1, precision=nullcontext, sum=list)
 
 
+@pytest.mark.slow
 def test_test_loss_and_translate_read_the_same(experiment: TranslationExperiment, place: Any, tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     folder.path.mkdir()

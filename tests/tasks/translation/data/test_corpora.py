@@ -322,6 +322,7 @@ def small_multi30k(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multi30k, "FILES", sizes)
 
 
+@pytest.mark.slow
 def test_multi30k_is_downloaded_with_its_other_test_sets(
     site: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -464,6 +465,7 @@ def test_wmt14_is_read_from_a_local_copy(tmp_path: Path) -> None:
     assert corpus.test.read() == (["Two cats."], ["Zwei Katzen."])
 
 
+@pytest.mark.slow
 def test_files_of_unequal_length_are_a_fault_of_the_command_line(tmp_path):
     for stem, lengths in {"train": (3, 2), "valid": (2, 2), "test": (2, 1)}.items():
         for language, length in zip(("en", "de"), lengths, strict=True):

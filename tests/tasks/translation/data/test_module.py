@@ -213,6 +213,7 @@ def test_a_fit_stopped_anywhere_continues_with_exactly_the_remaining_batches(
         assert steps_and_batches == [(step, batch) for step, batch, _ in undisturbed], stop
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trainer", ["gpu", "ddp"])
 def test_batches_for_a_gpu_are_made_ahead_by_other_processes(trainer: str) -> None:
     assert compose_run([f"trainer={trainer}"]).data.workers == 2

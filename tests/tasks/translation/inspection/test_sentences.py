@@ -86,6 +86,7 @@ def test_one_layer_gives_heat_maps_and_lines_of_each_part(run, capsys):
     assert "source sub-word" in crossed and "sub-word being predicted" in crossed
 
 
+@pytest.mark.slow
 def test_heads_and_words_are_isolated(run, capsys):
     keys = {"line": 2, "layer": 1, "heads": [2, 3], "words": ["its"], "part": "encoder"}
     draw(FiguresConfig(run=str(run), figure="attention", **keys))
@@ -159,6 +160,7 @@ def test_one_layer_differs_from_the_mean_of_all(run, monkeypatch, capsys):
     assert not torch.allclose(maps[0], maps[1], atol=1e-3)
 
 
+@pytest.mark.slow
 def test_text_output_has_a_drawing_of_each_line(run, monkeypatch, capsys, tmp_path):
     out = translate(run, monkeypatch, capsys, b"its law\n\nab\n", attention=True, out=str(tmp_path / "maps"))
     assert len(out.splitlines()) == 3

@@ -57,6 +57,7 @@ def by_sacrebleu(first, second, references, kind, n, seed, monkeypatch):
     return test()[1]["BLEU"][1].p_value
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(lines, lines), min_size=1, max_size=5))
 def test_counts_and_bleu_equal_sacrebleu(pairs):
@@ -79,6 +80,7 @@ def test_bootstrap_reproduces_sacrebleu(monkeypatch, seed):
     assert 0.001 < found.p < 0.999
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [12345, 7])
 def test_randomisation_reproduces_sacrebleu(monkeypatch, seed):
     first, second, references = two_systems()
