@@ -73,7 +73,8 @@ demo: setup  ## train two models that differ in one thing, print their table, wr
 
 # A file's tests stay in one process (loadfile), so that a model that they share is trained only once; tests/conftest.py
 # decides which file comes first.
-PYTEST = $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# Python may keep compiled modules: pytest prepares each test file only once.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 test: setup  ## the whole test suite
 	@$(PYTEST) -m 'not exhaustive' $(ARGS)
 

@@ -350,12 +350,14 @@ def test_all_faults_of_a_sweeps_file_are_told_at_once(tmp_path: Path) -> None:
     ]
 
     rows = "[quickstart/transformer, quickstart/nobody, quickstart/uniform]"
-    path.write_text(f"name: mine\nrows: {rows}\noverrides: [size=tinny, model.hh=2]\n")
+    path.write_text(f"name: other\nrows: {rows}\noverrides: [size=tinny, model.hh=2]\nmetric: blue\n")
     found = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path))
     starts = (
         "rows: there is no row 'nobody'",
         "overrides: size=tinny: there is no such",
         "overrides: model.hh=2: there",
+        "name: other is not the name of the file: write name: mine",
+        "metric: there is no 'blue'",
     )
     assert len(found) == len(starts)
     assert all(text.startswith(f"{path}: {start}") for text, start in zip(found, starts, strict=True)), found

@@ -127,8 +127,14 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
     except ConfigError as error:
         raise ConfigError([*problems, *error.faults]) from error
     problems += unknown
-    own, faulty = _usable_of_file(own, rows, extra_folder)
+    tasks = {load_row(reference, "").task for _, reference in rows}
+    own, faulty = _usable_of_file(own, tasks, extra_folder)
     problems += faulty
+    if "sweep.name" not in given and head.sweep.name != given["sweep"].value():
+        problems.append(
+            f"sweep.name: {head.sweep.name} is not the name of the file: write name: {given['sweep'].value()}, because "
+            "sweeps of the same name share the folders of their runs."
+        )
     rows_by_home: dict[Path, list[str]] = {}
     for (row, reference), point in itertools.product(rows, points):
         overrides = [sweep_choice, f"variation={reference}", *own, *shared, *point]
@@ -156,7 +162,8 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
         if len(same) > 1
     ]
     if problems:
-        raise ConfigError(problems)
+        metrics = [named(task).unknown_metric(head.sweep.metric) for task in sorted(tasks)]
+        raise ConfigError([*problems, *(f"sweep.metric: {fault}" for fault in metrics if fault)])
     return _base_rows_first(jobs)
 
 
@@ -168,11 +175,8 @@ def _with_its_file(fault: str, extra_folder: str | None) -> str:
     return f"{shown(file)}{fault.removeprefix(match[0])}" if file and match else fault
 
 
-def _usable_of_file(
-    lines: Sequence[str], rows: Sequence[tuple[str, str]], extra_folder: str | None
-) -> tuple[list[str], list[str]]:
+def _usable_of_file(lines: Sequence[str], tasks: set[str], extra_folder: str | None) -> tuple[list[str], list[str]]:
     """Those overrides of a sweep's file that can be composed, and the faults of the others."""
-    tasks = {load_row(reference, "").task for _, reference in rows}
     if len(tasks) != 1:  # each has other keys
         return list(lines), []
     screened = screen(lines, schema_for(RunConfig, *tasks), loader(extra_folder), multirun=False)
