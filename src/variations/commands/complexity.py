@@ -154,6 +154,6 @@ main = command(
         "": "on the terminal, within two minutes",
         "plot=complexity.svg format=json": "",
         "format=markdown out=docs/results/complexity.md plot=docs/results/complexity.svg": "",
-        "layers=[self_attention,restricted] n=[512,1024,2048] d=[64,128,256]": "",
+        "'layers=[self_attention,restricted]' 'n=[512,1024,2048]' 'd=[64,128,256]'": "",
     },
 )

@@ -295,7 +295,7 @@ main = command(
         "sweep=quickstart": "all figures of a table",
         "sweep=quickstart figure=branch_weights layer=2 format=png out=DIR": "",
         "run=RUN figure=attention sentence='the cat sleeps' layer=2": "",
-        "run=RUN figure=attention line=7 layer=5 heads=[5,6] words=[its] part=encoder": "",
+        "run=RUN figure=attention line=7 layer=5 'heads=[5,6]' 'words=[its]' part=encoder": "",
         "run=RUN figure=drawings line=7": "trees of a run of task=parsing",
     },
 )

@@ -41,6 +41,6 @@ main = command(
     examples={
         "sweep=toy_weighted_readings": "its finished runs go to records/",
         "sweep=quickstart records=elsewhere": "",
-        "sweep=quickstart rows=[transformer] seeds=[1]": "only these",
+        "sweep=quickstart 'rows=[transformer]' 'seeds=[1]'": "only these",
     },
 )

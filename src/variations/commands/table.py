@@ -112,7 +112,7 @@ main = command(
         "sweep=quickstart format=html": "a report with curves and translations",
         "sweep=quickstart format=latex out=table.tex": "",
         "sweep=quickstart format=json": "one JSON document",
-        "sweep=quickstart diff=[transformer,uniform]": "what one row changes in another",
+        "sweep=quickstart 'diff=[transformer,uniform]'": "what one row changes in another",
         "sweep=quickstart significance.n=10000": "finer p-values; significance.show=false: none",
     },
 )

@@ -21,8 +21,9 @@ in questions; for other measures it is Student's t interval over seeds. The marg
 that counts: 0.5 points of a score, 0.01 nats of dev loss, 1 % of perplexity, 15 % of the training saved, a rank
 correlation of 0.5.
 
-- A claim of a difference: the comparison *supports* it if the interval has the claimed sign and reaches the margin,
-  and *contradicts* it if the interval excludes a difference of that size. Otherwise the comparison is *open*.
+- A claim of a difference: the comparison *supports* it if the whole interval has the claimed sign and its far end is at
+  least as large as the margin. It *contradicts* the claim if the whole interval lies below the margin. Otherwise, and
+  with fewer than {SEEDS} seeds, the comparison is *open*.
 - A claim of no difference: an interval within the margin supports it, an interval beyond the margin contradicts it.
 - A claim is *reproduced* if all its comparisons support it, *partly* if some do, and *not reproduced* if none does and
   at least half contradict it. Otherwise it is *undecided*. A question whether any of several comparisons supports it is
@@ -89,10 +90,11 @@ def _outcome(outcome: Outcome, task: Task) -> str:
     text = f"{outcome.scale.name}, {what}: {values[0]}{unit} [{values[1]}, {values[2]}]"
     seeds = " and ".join(map(str, found.seeds)) if len(set(found.seeds)) > 1 else str(found.seeds[0])
     extras = [f"{seeds} {'restart' if found.restarts else 'seed'}{'' if found.seeds == (1, 1) else 's'}"]
-    if test.expect != "same order":
+    enough = min(found.seeds) >= SEEDS
+    if test.expect != "same order" and enough:
         extras.append(f"power {_number(percent * detectable(found), test).lstrip('+')}{unit}")
     extras += [outcome.note] if outcome.note else []
-    return f"{text}, {', '.join(extras)} ({outcome.bearing})"
+    return f"{text}, {', '.join(extras)} ({outcome.bearing if enough else f'open: fewer than {SEEDS} seeds'})"
 
 
 def _compared(test: Contrast, task: Task) -> str:
@@ -118,7 +120,7 @@ def _number(value: float, test: Contrast) -> str:
 
 def _efforts(efforts: Sequence[Effort]) -> str:
     if not efforts:
-        return "No run has been recorded yet.\n"
+        return "No run that tests these claims has been recorded yet.\n"
     lines = ["| sweep | scale | runs | device-hours of training | device |", "|:---|:---|---:|---:|:---|"]
     lines += [
         f"| `{item.sweep}` | {item.scale} | {item.finished} of {item.wanted} | {item.hours:.1f} | {item.devices} |"

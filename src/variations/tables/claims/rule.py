@@ -5,8 +5,8 @@ the claim, *contradicts* it, or leaves it *open*:
 
 | the claim expects | supports | contradicts |
 |---|---|---|
-| `better` | the interval lies above 0 and reaches the margin | it lies below the margin |
-| `worse` | the interval lies below 0 and reaches minus the margin | it lies above minus the margin |
+| `better` | the interval lies above 0, its upper end not below the margin | it lies below the margin |
+| `worse` | the interval lies below 0, its lower end not above minus the margin | it lies above minus the margin |
 | `same` | it lies within ± the margin | it lies beyond + or - the margin |
 | `sooner` | as `better`, of the share of the base row's budget that is saved | as `better` |
 | `same order` | as `better`, of Spearman's rank correlation with the published differences | as `better` |
