@@ -28,7 +28,7 @@ main = command(
         "model=weighted size=big": "another model, another size",
         "variation=quickstart/weighted seed=2": "one row of a table",
         "--multirun sweep=quickstart": "a whole table",
-        "--multirun sweep=quickstart rows=[uniform] seeds=[1,2]": "",
+        "--multirun sweep=quickstart 'rows=[uniform]' 'seeds=[1,2]'": "",
         "--multirun model=transformer,weighted size=tiny,small": "",
         "model=weighted debug=limit": "a complete run in twenty steps",
     },

@@ -36,7 +36,7 @@ from variations.configuration.overrides import leaf_keys
 from variations.configuration.places import CONF
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import did_you_mean, options, options_text, switched_off
-from variations.system.errors import ConfigError
+from variations.system.errors import ConfigError, yaml_fault
 
 T = TypeVar("T")
 _SCHEMAS: dict[str, type[Any]] = {}
@@ -206,7 +206,7 @@ def composition_fault(error: BaseException) -> str:
     while isinstance(cause.__cause__, HydraException | OmegaConfBaseException):
         cause = cause.__cause__
     if isinstance(cause, yaml.YAMLError):
-        return f"{_yaml_file(cause)} is not valid YAML: {_yaml_fault(cause)}"
+        return f"{_yaml_file(cause)} is not valid YAML: {yaml_fault(cause)}"
     written = str(cause)
     key_line = re.search(r"^\s*full_key: (.+)$", written, re.MULTILINE)
     full_key = getattr(cause, "full_key", None) or (key_line[1] if key_line else None)
@@ -255,16 +255,6 @@ def shown(path: Path) -> str:
     if path.is_relative_to(CONF):
         return f"conf/{path.relative_to(CONF)}"
     return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
-
-
-def _yaml_fault(error: yaml.YAMLError) -> str:
-    """`line 6, column 1: could not find expected ':'`; tabs, which YAML forbids in indentation, by their name."""
-    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
-    if mark is None or problem is None:
-        return " ".join(str(error).split())
-    if "\\t" in problem:
-        problem = "a tab; indent with spaces"
-    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
 
 
 def _of_other_tasks(key: str, option: str | None, owners: Sequence[str]) -> str:

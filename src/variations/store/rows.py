@@ -19,7 +19,7 @@ from variations.configuration.tasks import task_of
 from variations.store.atomic import read_yaml
 from variations.store.identity import covered, defaults, flatten, is_incidental
 from variations.store.run_folder import SEED_FOLDER, RunFolder
-from variations.system.errors import UserError
+from variations.system.errors import UserError, yaml_fault
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,9 @@ def row_definition(row: str, variation: Mapping[str, Any]) -> RowDefinition:
 def _mapping(path: Path) -> dict[str, Any]:
     try:
         content = read_yaml(path)
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except yaml.YAMLError as error:
+        raise UserError(f"{path} is not valid YAML: {yaml_fault(error)}") from error
+    except (OSError, ValueError) as error:
         raise UserError(f"Cannot read {path}: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
         raise UserError(f"Cannot read {path}: it does not contain keys and values.")

@@ -45,7 +45,7 @@ from variations.store.atomic import (
 from variations.store.identity import changed_keys, config_hash, covered
 from variations.store.process_identity import Process
 from variations.store.status import DELETE_IT, STATES, Status
-from variations.system.errors import TakenOverError, UserError
+from variations.system.errors import TakenOverError, UserError, yaml_fault
 
 SEED_FOLDER = re.compile(r"seed(\d+)(?:-attempt(\d+))?")
 
@@ -241,7 +241,9 @@ class RunFolder:
         path = self.path / "config.yaml"
         try:
             config = read_yaml(path)
-        except (OSError, yaml.YAMLError, ValueError) as error:
+        except yaml.YAMLError as error:
+            raise UserError(f"Cannot read {path}: {yaml_fault(error)}") from error
+        except (OSError, ValueError) as error:
             raise UserError(f"Cannot read {path}: {error}") from error
         if not isinstance(config, dict):
             raise UserError(f"Cannot read {path}: it does not contain a configuration.")

@@ -71,3 +71,13 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(text or f"Stopped by {received.name}; the same command continues the run.")
         self.received = received
         self.exit_code = ExitCode(128 + received)
+
+
+def yaml_fault(error: Exception) -> str:
+    """What is wrong in YAML: `line 6, column 1: could not find expected ':'`; a tab, which it forbids, by its name."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    if mark is None or problem is None:
+        return " ".join(str(error).split())
+    if "\\t" in problem:
+        problem = "a tab; indent with spaces"
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"

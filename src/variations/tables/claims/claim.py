@@ -11,7 +11,7 @@ import yaml
 from variations.configuration import doors
 from variations.configuration.places import CONF
 from variations.configuration.tasks import DEFAULT, names
-from variations.system.errors import ConfigError
+from variations.system.errors import ConfigError, yaml_fault
 from variations.tables.claims.rule import EXPECTATIONS, MARGINS, VERDICTS, Expectation, Verdict
 
 UNITS = ("step", "target_tokens", "flops", "seconds")
@@ -111,7 +111,9 @@ def _paper(path: Path, faults: list[str]) -> Paper | None:
         return Paper(content["paper"], scales, claims, task)
     except KeyError as error:
         faults.append(f"{path}: the key {error} is missing")
-    except (OSError, ValueError, yaml.YAMLError, TypeError, AttributeError) as error:
+    except yaml.YAMLError as error:
+        faults.append(f"{path} is not valid YAML: {yaml_fault(error)}")
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         faults.append(f"{path}: {' '.join(str(error).split())}")
     return None
 
