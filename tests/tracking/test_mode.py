@@ -1,10 +1,12 @@
 """Whether W&B is online: decided without importing it."""
 
+import logging
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,8 @@ from variations.configuration.schema import LoggerConfig
 from variations.store.ledger import RunFolder
 from variations.system.errors import UserError
 from variations.tasks.translation.config import TranslationConfig
-from variations.training.tracking import trackers, weights_and_biases
+from variations.training.tracking import Trackers, trackers, weights_and_biases
+from variations.training.tracking.final import Final
 from variations.training.tracking.mode import chosen_mode, without_key
 from variations.training.tracking.weights_and_biases import WeightsAndBiases, tags
 
@@ -114,3 +117,36 @@ def test_what_wandb_itself_refuses_is_one_sentence(monkeypatch: pytest.MonkeyPat
     folder.path.mkdir(parents=True)
     with pytest.raises(UserError, match=r"^W&B cannot be used: [^\n]*valid boolean[^\n]*\(logger=none\)\.$"):
         WeightsAndBiases(TranslationConfig(), folder, "offline")
+
+
+class Mirror:
+    """A logger that fails at one of its calls."""
+
+    def __init__(self, fails: str = "") -> None:
+        self.fails, self.calls = fails, []
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*_: object) -> None:
+            self.calls.append(name)
+            if name == self.fails:
+                raise ConnectionError("Connection lost")
+
+        return call
+
+
+@pytest.mark.parametrize("call", ["start", "line", "end", "close"])
+def test_a_logger_that_fails_is_dropped_and_the_others_go_on(
+    call: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    failing, sound = Mirror(call), Mirror()
+    mirrors = Trackers(lambda: [failing, sound])
+    with caplog.at_level(logging.WARNING):
+        mirrors.start(RunFolder(tmp_path))
+        mirrors.line({"step": 1})
+        mirrors.end(Final({}, {}))
+        mirrors.close(0)
+    calls = ["start", "line", "end", "close"]
+    assert sound.calls == calls
+    assert failing.calls == [*calls[: calls.index(call) + 1], "abandon"]
+    (message,) = caplog.messages
+    assert message.startswith("The logger Mirror failed (Connection lost) and receives nothing more. The run goes on")

@@ -5,6 +5,7 @@ one that the logger does not have; so nothing is missing and nothing is duplicat
 library is imported only when a run uses it.
 """
 
+import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -13,7 +14,11 @@ from variations.configuration.extras import lacking
 from variations.configuration.schema import RunConfig
 from variations.store.ledger import RunFolder
 from variations.system import processes
+from variations.system.errors import UserError
 from variations.training.tracking.final import Final
+from variations.training.tracking.mode import without_key
+
+log = logging.getLogger(__name__)
 
 Line = Mapping[str, Any]
 """A line of metrics.jsonl."""
@@ -34,12 +39,16 @@ class Tracker(Protocol):
     def close(self, exit_code: int) -> None:
         """Flush, and end. `exit_code` is not 0 if the run failed or was interrupted."""
 
+    def abandon(self) -> None:
+        """Free what is left after one of the others has failed; never raises."""
+
 
 class Trackers:
     """The loggers of a run; usually one, none on ranks other than 0. `start` and `close` may be called again.
 
     They are opened by the first `start`, which a run calls after its first update, so that a slow import or a slow
-    service does not delay the first update.
+    service does not delay the first update. A logger that fails afterwards, because its helper process was killed, say,
+    is dropped with a warning: the run's folder has every measurement, and no mirror changes how a run ends.
     """
 
     def __init__(self, opening: Callable[[], Sequence[Tracker]] = tuple) -> None:
@@ -63,23 +72,37 @@ class Trackers:
         self._trackers.extend(opening())
         if self._trackers:
             lines = folder.read_metrics()
-            for tracker in self._trackers:
-                tracker.start(lines)
+            self._each(lambda tracker: tracker.start(lines))
 
     def line(self, line: Line) -> None:
         """Send a line of metrics."""
-        for tracker in self._trackers:
-            tracker.line(line)
+        self._each(lambda tracker: tracker.line(line))
 
     def end(self, final: Final) -> None:
         """Send the result of the run."""
-        for tracker in self._trackers:
-            tracker.end(final)
+        self._each(lambda tracker: tracker.end(final))
 
     def close(self, exit_code: int) -> None:
         """Close all loggers, so that the next row of a sweep gets its own."""
-        while self._trackers:
-            self._trackers.pop().close(exit_code)
+        self._each(lambda tracker: tracker.close(exit_code))
+        self._trackers.clear()
+
+    def _each(self, send: Callable[[Tracker], None]) -> None:
+        for tracker in [*self._trackers]:
+            try:
+                send(tracker)
+            except UserError:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a service or its library does
+                self._trackers.remove(tracker)
+                tracker.abandon()
+                reason = " ".join(str(error).split()) or type(error).__name__
+                log.warning(
+                    "The logger %s failed (%s) and receives nothing more. The run goes on; its folder has every "
+                    "measurement, and a continued run sends them again.",
+                    type(tracker).__name__,
+                    without_key(reason),
+                )
 
 
 _open: list[Trackers] = []

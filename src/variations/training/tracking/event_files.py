@@ -73,6 +73,9 @@ class EventFiles:
         """Flush the files."""
         self.writer.close()
 
+    def abandon(self) -> None:
+        """Nothing is left."""
+
 
 def hyper_parameters(config: RunConfig, folder: RunFolder) -> dict[str, bool | int | float | str]:
     """The row, its seed, every key with a symbol in the papers, and keys that differ from the schema's default."""

@@ -48,3 +48,6 @@ class LightningLogger:
         """Close the logger."""
         self.logger.save()
         self.logger.finalize("success" if exit_code == 0 else "failed")
+
+    def abandon(self) -> None:
+        """Nothing is left."""

@@ -14,7 +14,7 @@ import secrets
 import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,9 @@ class WeightsAndBiases:
         self.config, self.folder = config, folder
         self._earlier = list((folder.path / "wandb").glob("offline-run-*"))
         self.run = self._init(mode)
+        # W&B reports imports to its helper process. Were that killed, every import of certain libraries would fail.
+        if unhook := getattr(self.run, "_unregister_telemetry_import_hooks", None):
+            unhook(self.run.id)
         self.run.define_metric(STEP, hidden=True)
         self.run.define_metric("*", step_metric=STEP)
 
@@ -186,6 +189,13 @@ class WeightsAndBiases:
     def close(self, exit_code: int) -> None:
         """End the W&B run of this process."""
         self.run.finish(exit_code=exit_code)
+
+    def abandon(self) -> None:
+        """End W&B's helper process, which is probably gone, without the traceback that W&B would print at exit."""
+        import wandb
+
+        with suppress(Exception):
+            wandb.teardown()
 
 
 def tags(config: RunConfig) -> list[str]:
