@@ -73,7 +73,10 @@ def create(name: str, rows: list[str]) -> list[Path]:
     known = [p for p in (sweep, SWEEPS / f"{name}.yaml", CONF / "variation" / name) if p.exists() and p != folder]
     known += [p for p in sorted(folder.glob("*")) if p.suffix == ".yaml" and _text(p) != texts.get(p)]
     if known:
-        raise UserError(f"{known[0]} exists already, and nothing is overwritten: choose another name.")
+        raise UserError(
+            f"{known[0]} exists already, and nothing is overwritten: choose another name. To add a row to a table, "
+            "copy the file of one of its rows, and add its name to the rows in the sweep's file."
+        )
     for path, text in texts.items():
         write_text(path, text)
     write_text(sweep, head)  # last: what a killed command has written can be completed by the same command

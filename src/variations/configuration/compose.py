@@ -260,10 +260,11 @@ def shown(path: Path) -> str:
 def _of_other_tasks(key: str, option: str | None, owners: Sequence[str]) -> str:
     """Say that a key belongs to other tasks; `option` is the file that sets it, such as `debug/limit`."""
     text = f"{key} is a key of {' and '.join(f'task={name}' for name in owners)}, and this run has another task"
+    remedy = f" Add task={owners[0]}, or leave it out."
     if option is None:
-        return f"{text}."
+        return f"{text}.{remedy}"
     group, _, choice = option.partition("/")
-    return f"{group}={choice} cannot be used here: it sets {key}, which {text.removeprefix(key).strip()}."
+    return f"{group}={choice} cannot be used here: it sets {key}, which {text.removeprefix(key).strip()}.{remedy}"
 
 
 def to_dict(config: Any) -> dict[str, Any]:

@@ -130,8 +130,9 @@ def options_text(group: str, choice: str, valid: list[str]) -> str:
         if tables and len(shown) > MANY:
             shown, of = list(tables), f"Type {group}=TABLE/ROW; tables"
     said = f" Did you mean {' or '.join(map(repr, near[:3]))}?" if near else ""
+    own = "" if near or rows else " One of your own needs its package installed, or --config-dir=FOLDER."
     if len(shown) <= MANY:
-        return f"{said} {of}: {', '.join(shown)}."
+        return f"{said} {of}: {', '.join(shown)}.{own}"
     return f"{said} There are {len(shown)}; {listing()}."
 
 

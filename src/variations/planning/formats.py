@@ -223,7 +223,7 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
         one = (
             f"{chain} ends last"
             if len(critical) == 1
-            else f"The longest chain of runs that depend on each other ends last: {chain}"
+            else f"These end last, each starting when the one before it ends: {chain}"
         )
         said.append(f"With {bill.places} at a time: {duration(bill.path.seconds)}. {one}.")
     if bill.preparation:
@@ -257,7 +257,7 @@ def _equal(lines: Sequence[PlanLine]) -> list[str]:
         else:
             groups.append((config, [line]))
     names = [[line.row.definition.row for line in group] for _, group in groups if len(group) > 1]
-    return [f"{', '.join(rows)}: these rows make the same changes and train equal networks." for rows in names]
+    return [f"{'; '.join(rows)}: these rows make the same changes and train equal networks." for rows in names]
 
 
 def _remarks(lines: Sequence[PlanLine]) -> list[str]:

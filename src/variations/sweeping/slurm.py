@@ -143,9 +143,11 @@ class SlurmPool:
             self._drop(batch)
         if self._watched:
             count = len(self._watched)
+            stay, them = (f"{count} runs stay in Slurm's queue and continue", "them")
+            if count == 1:
+                stay, them = "1 run stays in Slurm's queue and continues", "it"
             self.say(
-                f"{count} run{'s' if count > 1 else ''} stay{'' if count > 1 else 's'} in Slurm's queue and "
-                f"continue{'' if count > 1 else 's'}. The same command follows them again. To end them: "
+                f"{stay}. The same command follows {them} again. To end {them}: "
                 f"scancel {' '.join(sorted(jobs)) or '(ask squeue --me)'}"
             )
         if dropped:

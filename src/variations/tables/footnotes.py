@@ -86,8 +86,8 @@ def _bases(table: Table) -> list[str]:
             groups.setdefault(line.base, []).append(line.label)
     if len(groups) < 2:
         return []
-    listed = "; ".join(f"{labels[base]} for {', '.join(rows)}" for base, rows in groups.items())
-    return [f"Base rows: {listed}."]
+    listed = [f"Base row of {'; '.join(rows)}: {labels[base]}." for base, rows in groups.items()]
+    return listed
 
 
 def _spread(table: Table) -> list[str]:

@@ -179,7 +179,7 @@ def delta(value: float | None) -> str:
     """A signed number: `+1.20`, `−0.30`, `0.00`; empty for None."""
     if value is None:
         return ""
-    text = f"{abs(value):.2f}"
+    text = f"{round(abs(value), 9):.2f}"  # the same at a tie, whichever way it was computed
     return text if float(text) == 0 else f"{'+' if value > 0 else '−'}{text}"
 
 

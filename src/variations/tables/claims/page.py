@@ -36,7 +36,8 @@ The rule in code: [rule.py](../src/variations/tables/claims/rule.py).
 
 **How to read a comparison.** `+1.20 [+0.40, +2.00]` is the advantage of the row before "v." over the row after it. It
 is positive if the first row is better, whether the measure should be high or low. "power" is the smallest true
-difference that this many seeds would have shown with probability {POWER:g}.
+difference that this many seeds would have shown with probability {POWER:g}. "recalled" marks a published figure that is
+quoted from memory, and was not checked against the publication.
 """
 
 
@@ -56,7 +57,7 @@ def page(papers: Sequence[Paper], evidence: Evidence) -> str:
 
 def _tally(judged: Sequence[Judged]) -> str:
     counts = [(sum(item.verdict == verdict for item in judged), verdict) for verdict in VERDICTS]
-    words = ", ".join(f"{count} {verdict}" for count, verdict in counts if count)
+    words = ", ".join(f"{'all' if count == len(judged) else count} {verdict}" for count, verdict in counts if count)
     return f"{len(judged)} claims and questions: {words}.\n"
 
 
@@ -114,7 +115,7 @@ def _number(value: float, test: Contrast) -> str:
         digits = 0
     if abs(value) == float("inf"):
         return "∞" if value > 0 else "−∞"
-    text = f"{abs(value):,.{digits}f}"
+    text = f"{round(abs(value), 9):,.{digits}f}"
     return text if float(text.replace(",", "")) == 0 else f"{'+' if value > 0 else '−'}{text}"
 
 
