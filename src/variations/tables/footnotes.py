@@ -54,7 +54,7 @@ def _settings(table: Table) -> list[str]:
             groups.setdefault(text, []).append(line.label)
     if len(groups) == 1:
         return list(groups)
-    return [f"{', '.join(labels)}: {text[0].lower()}{text[1:]}" for text, labels in groups.items()]
+    return [f"{'; '.join(labels)}: {text[0].lower()}{text[1:]}" for text, labels in groups.items()]
 
 
 def _measured(table: Table) -> list[str]:
