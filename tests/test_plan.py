@@ -224,6 +224,18 @@ def test_the_tables_on_multi30k_can_be_launched(name: str) -> None:
     assert len({job.config.data.vocabulary for job in jobs}) == 1
 
 
+def test_a_row_that_names_no_base_row_is_compared_with_the_first_as_in_the_table(tmp_path: Path) -> None:
+    for name, text in {
+        "sweep/mine.yaml": "name: mine\nrows: [quickstart/transformer, mine/other]\nseeds: [1]\n",
+        "variation/mine/other.yaml": "# @package _global_\nmodel: {h: 2}\nvariation: {table: mine, row: other}\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+    first, other = plan_rows(["sweep=mine"], str(tmp_path))
+    assert first.base is None
+    assert other.base == first.config
+
+
 @pytest.mark.slow
 def test_every_row_of_both_papers_builds_and_the_written_plan_is_up_to_date() -> None:
     done = plan("format=markdown")

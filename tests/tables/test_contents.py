@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from variations.configuration.schema import SweepConfig
 from variations.dashboard.api import Api
@@ -40,10 +39,10 @@ def changed(path: Path, text: str, key: str) -> None:
         ("scores.test", '"31"', "result.json: scores.test is '31', not a number"),
         ("loss.dev_ppl", "[1]", "result.json: loss.dev_ppl is [1], not a number"),
         ("parameters", '"many"', "result.json: parameters is 'many', not a number"),
-        ("parameters", "-5", "result.json: parameters is -5, and cannot be negative"),
+        ("parameters", "-5", "result.json: parameters is -5, which no run writes"),
         ("seconds", "true", "result.json: seconds is True, not a number"),
-        ("seconds", "1e300", f"{TOO_LARGE} 1e+300"),
-        ("flops", "-1.0", "result.json: flops is -1.0, and cannot be negative"),
+        ("seconds", "1e300", "result.json: seconds is 1e+300, which no run writes"),
+        ("flops", "-1.0", "result.json: flops is -1.0, which no run writes"),
     ],
 )
 def test_a_result_with_impossible_numbers(
@@ -61,26 +60,20 @@ def test_a_result_with_impossible_numbers(
     assert sorted(run["state"] for run in runs) == ["broken", "finished"]
 
 
-@pytest.mark.parametrize(("key", "value"), [("trainer.max_steps", "abc"), ("model.d_model", ["a"]), ("recipe.lr", {})])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("trainer.max_steps", "abc"), ("model.d_model", ["a"]), ("recipe.lr", {}), ("trainer.max_steps", math.inf)],
+)
 def test_a_configuration_with_other_things_than_numbers(key: str, value: Any, make_run: Callable[..., Any]) -> None:
     folder = make_run("papers", "base", 1, 30.0)
     config = folder.config()
     assert config_fault(config) is None
     part, _, name = key.partition(".")
     config[part][name] = value
-    assert config_fault(config) == f"config.yaml: {key} is {value!r}, not a number"
+    assert config_fault(config) == f"config.yaml: {key} is {value!r}, not a finite number"
     assert config_fault({**config, "task": "of_a_removed_package"}) is None
     told = "config.yaml: variation.published does not contain keys and values"
     assert config_fault({**config, "variation": {"published": "25.8"}}) == told
-
-
-def test_infinite_steps(make_run: Callable[..., Any]) -> None:
-    folder = make_run("papers", "base", 1, 30.0)
-    path = folder.path / "config.yaml"
-    path.write_text(path.read_text(encoding="utf-8") + "more: .inf\n", encoding="utf-8")
-    with pytest.raises(Exception, match=f"{TOO_LARGE} inf"):
-        folder.config()
-    assert math.isinf(yaml.safe_load(path.read_text(encoding="utf-8"))["more"])
 
 
 def test_a_usual_result_has_no_fault() -> None:

@@ -183,12 +183,11 @@ def _written(folders: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
 def _in_the_same_sweep(error: BaseException, folders: Sequence[Path]) -> list[str]:
     """If a sweep's file stopped Hydra, the fault of each of its keys; Hydra itself stops at the first."""
     name = re.match(r"In 'sweep/([^']+)'", str(error))
-    files = [folder / "sweep" / f"{name[1]}.yaml" for folder in folders] if name else []
-    file = next((path for path in files if path.is_file()), None)
-    content = (
-        yaml.safe_load(file.read_text(encoding="utf-8")) if file and not isinstance(error, yaml.YAMLError) else None
-    )
-    if name is None or not isinstance(content, dict):
+    if name is None or isinstance(error, yaml.YAMLError):
+        return []
+    files = (folder / "sweep" / f"{name[1]}.yaml" for folder in folders)
+    content = next((yaml.safe_load(path.read_text(encoding="utf-8")) for path in files if path.is_file()), None)
+    if not isinstance(content, dict):
         return []
     content.pop("defaults", None)
     found = []

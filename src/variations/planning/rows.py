@@ -186,7 +186,18 @@ def _multirun(overrides: Sequence[str], plain: Sequence[str], extra_folder: str 
             planned = _planned(jobs[name].config, configs, jobs[name].overrides, extra_folder)
             launches = tuple(launch(job.config) for job in every if job.row == name)
             found.append(replace(planned, launches=launches, at_once=at_once))
-    return found
+    return _compared_with_the_first(found) if swept else found
+
+
+def _compared_with_the_first(rows: list[Planned]) -> list[Planned]:
+    """The rows of a sweep; as in its table, a row that names no base row is compared with the first."""
+    first = rows[0].config if rows else None
+    return [
+        replace(row, base=first)
+        if first is not None and row.config is not None and row is not rows[0] and row.config.variation.base is None
+        else row
+        for row in rows
+    ]
 
 
 def _planned(

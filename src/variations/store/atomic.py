@@ -8,6 +8,7 @@ import math
 import os
 import re
 import stat
+import sys
 import tempfile
 import time
 import zlib
@@ -27,8 +28,6 @@ BROKEN = (errno.EIO, errno.EROFS, errno.ESTALE)
 LARGEST = 64 << 20
 """The largest file of keys and values that is read, in bytes; runs write some thousands."""
 DEEPEST = 60
-LARGEST_NUMBER = 1e30
-"""In a run's files; the FLOPs of the largest trainings of today are below 1e27."""
 TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 
 
@@ -222,7 +221,7 @@ def _parsed(text: str) -> Any:
     if "*" in text and any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=loader)):
         # A few lines of them can expand without limit.
         raise ValueError("it repeats parts of itself through YAML aliases")
-    return usable(yaml.load(text, Loader=loader))  # noqa: S506 (both loaders are the safe ones)
+    return usable(yaml.load(text, Loader=loader), finite=False)  # noqa: S506 (both loaders are the safe ones)
 
 
 def read_json(path: Path) -> Any:
@@ -257,12 +256,12 @@ def read_regular(path: Path) -> str:
         return file.read().decode("utf-8")
 
 
-def usable(value: Any) -> Any:
+def usable(value: Any, *, finite: bool = True) -> Any:
     """Return `value`, which was read from a file of a run.
 
     Raises:
-        ValueError: it is nested so deeply that recursion over it would overflow the stack, or has a number with which
-            nobody can reckon.
+        ValueError: it is nested so deeply that recursion over it would overflow the stack, or if it must be `finite`,
+            has an infinite number or one that is too large for a float.
     """
     layer = [value]
     for _ in range(DEEPEST):
@@ -272,7 +271,7 @@ def usable(value: Any) -> Any:
             for item in (node.values() if isinstance(node, dict) else node if isinstance(node, list) else (node,))
         ]
         for item in items:
-            if isinstance(item, int | float) and not abs(item) <= LARGEST_NUMBER:
+            if finite and isinstance(item, int | float) and not abs(item) <= sys.float_info.max:
                 raise ValueError(f"it contains the number {str(item)[:20]}, which no run writes")
         layer = [item for item in items if isinstance(item, dict | list)]
         if not layer:

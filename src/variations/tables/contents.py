@@ -1,5 +1,6 @@
 """Whether a run's files contain what runs write there, so that damage is told where a file is read."""
 
+import math
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,8 @@ from variations.configuration.tasks import DEFAULT, names, schema_of
 
 COSTS = ("seconds", "decoding_seconds", "steps", "parameters", "flops", "source_tokens", "target_tokens")
 """Entries at the top of result.json that are counted or timed."""
+LARGEST = 1e30
+"""A bound for them: the FLOPs of the largest trainings of today are below 1e27."""
 
 
 def result_fault(result: Mapping[str, Any]) -> str | None:
@@ -24,8 +27,8 @@ def result_fault(result: Mapping[str, Any]) -> str | None:
     for key, value in _numbers(result):
         if not (value is None or _is_number(value)):
             return f"result.json: {key} is {value!r:.60}, not a number"
-        if "." not in key and value is not None and value < 0:
-            return f"result.json: {key} is {value}, and cannot be negative"
+        if "." not in key and value is not None and not 0 <= value <= LARGEST:
+            return f"result.json: {key} is {str(value)[:20]}, which no run writes"
     return None
 
 
@@ -52,8 +55,8 @@ def config_fault(config: Mapping[str, Any]) -> str | None:
         value: Any = config
         for name in path:
             value = value.get(name) if isinstance(value, Mapping) else None
-        if value is not None and not _is_number(value):
-            return f"config.yaml: {'.'.join(path)} is {value!r:.60}, not a number"
+        if value is not None and not (_is_number(value) and math.isfinite(value)):
+            return f"config.yaml: {'.'.join(path)} is {value!r:.60}, not a finite number"
     return None
 
 

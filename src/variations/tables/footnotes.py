@@ -86,8 +86,7 @@ def _bases(table: Table) -> list[str]:
             groups.setdefault(line.base, []).append(line.label)
     if len(groups) < 2:
         return []
-    listed = [f"Base row of {'; '.join(rows)}: {labels[base]}." for base, rows in groups.items()]
-    return listed
+    return [f"Base row of {'; '.join(rows)}: {labels[base]}." for base, rows in groups.items()]
 
 
 def _spread(table: Table) -> list[str]:
