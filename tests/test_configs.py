@@ -224,13 +224,14 @@ def test_a_faulty_row_file_is_named(tmp_path: Path) -> None:
         (
             ["task=question_answering", "recipe=vaswani2017"],
             "recipe=vaswani2017 cannot be used here: it sets recipe.label_smoothing, which is a key of task=parsing "
-            "and task=translation, and this run has another task.",
+            "and task=translation, and this run has another task. Add task=parsing or task=translation, or leave it "
+            "out.",
         ),
         (["task=question_answering", "size=tiny"], "this run's task has no group 'size': leave size=… out"),
         (
             ["recipe=sukhbaatar2015"],
             "recipe=sukhbaatar2015 cannot be used here: it sets recipe.batch_size, which is a key of "
-            "task=question_answering, and this run has another task.",
+            "task=question_answering, and this run has another task. Add task=question_answering, or leave it out.",
         ),
     ],
 )

@@ -344,7 +344,7 @@ def test_rows_that_differ_in_nothing_are_named() -> None:
     text = render(["trainer.log_every=10,20", "model.h=2,4"], None, PlanConfig(format="json", measure=False))
     remarks = [line for line in json.loads(text)["remarks"] if "equal networks" in line]
     assert remarks == [
-        f"trainer.log_every=10,model.h={h}, trainer.log_every=20,model.h={h}: these rows make the same changes "
+        f"trainer.log_every=10,model.h={h}; trainer.log_every=20,model.h={h}: these rows make the same changes "
         "and train equal networks."
         for h in (2, 4)
     ]

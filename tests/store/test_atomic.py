@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from variations.store.atomic import refuse_unwritable, write_text
+from variations.store.atomic import destination, refuse_unwritable, write_text
 from variations.system.errors import UserError
 
 
@@ -15,7 +15,7 @@ def test_the_file_that_a_link_names_is_replaced_and_the_link_stays(tmp_path: Pat
     target.parent.mkdir()
     target.write_text("old")
     link.symlink_to(target)
-    write_text(link, "new")
+    write_text(destination(link), "new")
     assert link.is_symlink() and target.read_text() == "new"
     assert [path.name for path in target.parent.iterdir()] == ["table.md"]
 
@@ -24,7 +24,7 @@ def test_a_pipe_or_device_is_never_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(OSError, match="a device or a pipe"):
-        write_text(pipe, "text")
+        write_text(destination(pipe), "text")
     assert pipe.is_fifo() and len(list(tmp_path.iterdir())) == 1
     for path in (pipe, Path("/dev/null")):
         with pytest.raises(UserError, match=f"Cannot write {path}: it is a device or a pipe, not a regular"):
@@ -39,5 +39,5 @@ def test_what_a_killed_writer_left_is_removed_later_but_not_what_another_writes_
     hour_ago = time.time() - 3600
     os.utime(old, (hour_ago, hour_ago))
     os.utime(other, (hour_ago, hour_ago))
-    write_text(path, "whole")
+    write_text(destination(path), "whole")
     assert {found.name for found in tmp_path.iterdir()} == {path.name, fresh.name, other.name}

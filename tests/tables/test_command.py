@@ -41,7 +41,10 @@ def test_a_table_without_any_result_names_the_command_that_trains_its_rows(make_
     done = command("sweep=quickstart", f"runs={store}", "seeds=[1,2]", "format=csv")
     assert done.returncode == 0
     line = f"python src/train.py --multirun sweep=quickstart runs={store} 'seeds=[1,2]'"
-    assert done.stderr == f"None of these runs is finished in {store}. To train them: {line}\n"
+    assert done.stderr == (
+        f"{store} has no runs of quickstart, but of demo.\n"
+        f"None of these runs is finished in {store}. To train them: {line}\n"
+    )
     assert "None of these runs" not in command("sweep=demo", f"runs={store}").stderr
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from variations.commands.cli import fail
 from variations.configuration.places import CONF, IN_CHECKOUT, spelled
 from variations.configuration.places import SWEEPS as LINK
-from variations.store.atomic import write_text
+from variations.store.atomic import destination, write_text
 from variations.system.errors import UserError
 
 SWEEPS = LINK.resolve()
@@ -78,8 +78,8 @@ def create(name: str, rows: list[str]) -> list[Path]:
             "copy the file of one of its rows, and add its name to the rows in the sweep's file."
         )
     for path, text in texts.items():
-        write_text(path, text)
-    write_text(sweep, head)  # last: what a killed command has written can be completed by the same command
+        write_text(destination(path), text)
+    write_text(destination(sweep), head)  # last: what a killed command has written can be completed by the same command
     return [sweep, *texts]
 
 

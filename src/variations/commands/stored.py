@@ -10,7 +10,7 @@ from typing import Any
 from variations.configuration import doors
 from variations.configuration.schema import SweepConfig
 from variations.configuration.suggestions import did_you_mean, listing, shortened
-from variations.store.atomic import told_if_unwritable, write_text
+from variations.store.atomic import destination, told_if_unwritable, write_text
 from variations.store.rows import SweepDefinition, define
 from variations.system.errors import UserError
 
@@ -85,7 +85,7 @@ def put(text: str, out: str | None) -> None:
         return
     path = Path(out).expanduser()
     with told_if_unwritable(path):
-        write_text(path, text)
+        write_text(destination(path), text)
     sys.stderr.write(f"{path}\n")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from variations.commands.cli import command
 from variations.commands.stored import SweepKeys
 from variations.configuration.extras import need
-from variations.store.atomic import read_object, told_if_unwritable, write_json
+from variations.store.atomic import destination, read_object, told_if_unwritable, write_json
 from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.formats import markdown
@@ -54,7 +54,7 @@ def report(config: ReportConfig) -> None:
     if config.dry_run:
         out = Path(config.out).expanduser() if config.out else config.home / "wandb_report-dry.json"
         with told_if_unwritable(out):
-            write_json(out, specification(config, table))
+            write_json(destination(out), specification(config, table))
         sys.stdout.write(f"{out}\n")
         return
     for kind, address in _save(config, table, config.home / "wandb_report.json").items():

@@ -259,7 +259,7 @@ def shown(path: Path) -> str:
 def _of_other_tasks(key: str, option: str | None, owners: Sequence[str]) -> str:
     """Say that a key belongs to other tasks; `option` is the file that sets it, such as `debug/limit`."""
     text = f"{key} is a key of {' and '.join(f'task={name}' for name in owners)}, and this run has another task"
-    remedy = f" Add task={owners[0]}, or leave it out."
+    remedy = f" Add {' or '.join(f'task={name}' for name in owners)}, or leave it out."
     if option is None:
         return f"{text}.{remedy}"
     group, _, choice = option.partition("/")

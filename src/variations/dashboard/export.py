@@ -15,7 +15,7 @@ from urllib.parse import quote
 from variations.dashboard import assets, runs, sweeps
 from variations.dashboard.api import Api, MissingError, document
 from variations.dashboard.walk import Found
-from variations.store.atomic import told_if_unwritable, write_text
+from variations.store.atomic import destination, told_if_unwritable, write_text
 from variations.system.errors import UserError
 
 LIMIT = 2_900_000
@@ -86,7 +86,7 @@ def write(api: Api, sweep: str | None, path: Path, key: str) -> None:
         raise UserError(f"{key}={path} is a folder: give a file, {key}={path / 'runs.html'}.")
     text = page(api, [sweep] if sweep else None)
     with told_if_unwritable(path, f"; choose another file with {key}=FILE."):
-        write_text(path, text)
+        write_text(destination(path), text)
 
 
 # Payloads -------------------------------------------------------------------------------------------------------------

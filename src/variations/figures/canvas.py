@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from variations.store.atomic import replaced, told_if_unwritable
+from variations.store.atomic import destination, replaced, told_if_unwritable
 
 MADE_BY = "variations figures"
 """The mark inside each file, by which the command that draws figures knows its own files."""
@@ -121,6 +121,6 @@ def save(figure: Any, path: Path) -> Path:
     buffer = io.BytesIO()
     with rc_context({"svg.hashsalt": path.stem}):
         figure.savefig(buffer, format=kind, dpi=160, facecolor="white", metadata=metadata)
-    with told_if_unwritable(path, "; choose another folder with out=DIR."), replaced(path) as temporary:
+    with told_if_unwritable(path, "; choose another folder with out=DIR."), replaced(destination(path)) as temporary:
         temporary.write_bytes(buffer.getvalue())
     return path

@@ -35,19 +35,14 @@ TOO_DEEP = f"it is nested more than {DEEPEST} levels deep"
 def replaced(path: Path) -> Iterator[Path]:
     """Yield a temporary name; the file written there is flushed to the disk and then renamed to `path`.
 
-    In a run's folder the process must hold the lease (see fence.py). The folder of `path` is made if it is missing. If
-    `path` is a link to a file, that file is replaced.
+    In a run's folder the process must hold the lease (see fence.py). The folder of `path` is made if it is missing. A
+    path that a user has named goes through `destination` first.
 
     Raises:
-        OSError: `path` is a device or a pipe, which a rename would destroy, or it cannot be written.
         TakenOverError: another process has taken over the run whose file this is.
     """
-    if path.is_symlink():
-        path = path.resolve()
-    refuse_special(path)
     if not fence.check(path.parent):
         make_folder(path.parent)
-        _remove_remnants(path)
     temporary = fence.scratch(path)
     with fence.refused(path):
         try:
@@ -60,20 +55,29 @@ def replaced(path: Path) -> Iterator[Path]:
             raise
 
 
-def refuse_special(path: Path) -> None:
+def destination(path: Path) -> Path:
+    """The place for an output file that a user has named: if `path` is a link, the file that it names.
+
+    Temporary files of it that a killed process left more than ten minutes ago (`fence.scratch`) are removed.
+
+    Raises:
+        OSError: it is a folder, or a device or a pipe, which a rename would destroy.
+    """
+    place = path.resolve() if path.is_symlink() else path
+    _refuse_special(place)
+    for remnant in place.parent.glob(f".{glob.escape(place.name)}.*.tmp"):
+        with suppress(OSError):
+            if time.time() - remnant.stat().st_mtime > 600:
+                remnant.unlink()
+    return place
+
+
+def _refuse_special(path: Path) -> None:
     """Raise OSError if `path` is neither a regular file nor missing."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is a device or a pipe, not a regular file", str(path))
-
-
-def _remove_remnants(path: Path) -> None:
-    """Remove temporary files of `path` (see `fence.scratch`) that a killed process left more than ten minutes ago."""
-    for remnant in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        with suppress(OSError):
-            if time.time() - remnant.stat().st_mtime > 600:
-                remnant.unlink()
 
 
 def write_text(path: Path, text: str) -> None:
@@ -119,7 +123,7 @@ def refuse_unwritable(**files: str | None) -> None:
             continue
         path = Path(name).expanduser()
         with told_if_unwritable(path, f"; choose another file with {key}=FILE."):
-            refuse_special(path)
+            _refuse_special(path)
             with tempfile.TemporaryFile(dir=next(folder for folder in path.absolute().parents if folder.exists())):
                 pass
 
