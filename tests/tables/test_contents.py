@@ -62,7 +62,13 @@ def test_a_result_with_impossible_numbers(
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("trainer.max_steps", "abc"), ("model.d_model", ["a"]), ("recipe.lr", {}), ("trainer.max_steps", math.inf)],
+    [
+        ("trainer.max_steps", "abc"),
+        ("model.d_model", ["a"]),
+        ("recipe.lr", {}),
+        ("trainer.max_steps", math.inf),
+        ("trainer.max_steps", 10**400),
+    ],
 )
 def test_a_configuration_with_other_things_than_numbers(key: str, value: Any, make_run: Callable[..., Any]) -> None:
     folder = make_run("papers", "base", 1, 30.0)
@@ -70,8 +76,9 @@ def test_a_configuration_with_other_things_than_numbers(key: str, value: Any, ma
     assert config_fault(config) is None
     part, _, name = key.partition(".")
     config[part][name] = value
-    assert config_fault(config) == f"config.yaml: {key} is {value!r}, not a finite number"
+    assert config_fault(config) == f"config.yaml: {key} is {value!r:.60}, not a finite number"
     assert config_fault({**config, "task": "of_a_removed_package"}) is None
+    assert config_fault({**config, "task": ["a"]}) == "config.yaml: task is ['a'], not a name"
     told = "config.yaml: variation.published does not contain keys and values"
     assert config_fault({**config, "variation": {"published": "25.8"}}) == told
 

@@ -29,7 +29,7 @@ class TableConfig(SweepKeys):
     out: str | None = None
     """File to write; null: standard output, and for html <runs>/<sweep>/report.html."""
     diff: list[str] | None = None
-    """diff=[ROW]: what a row changes in its base row; diff=[ROW,OTHER]: in ROW. Formats terminal and json."""
+    """diff=[ROW]: what ROW changes in its base row; diff=[ROW,OTHER]: what OTHER changes in ROW. Terminal or json."""
     significance: SignificanceConfig = field(default_factory=SignificanceConfig)
     """How differences are tested; significance.show=false leaves the tests out."""
     report: bool = False

@@ -9,7 +9,7 @@ from variations.configuration.schema import RunConfig
 def train(config: RunConfig) -> Path:
     """Train a model, translate the test set with it, and score it.
 
-    The last line printed is the run's folder. The same line again continues an interrupted run and leaves a finished
+    The last line printed is the run's folder. The same command continues an interrupted run and leaves a finished
     one alone.
     """
     from variations.commands.run import execute

@@ -1,6 +1,6 @@
 """Whether a run's files contain what runs write there, so that damage is told where a file is read."""
 
-import math
+import sys
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -51,11 +51,13 @@ def config_fault(config: Mapping[str, Any]) -> str | None:
     if not isinstance((config.get("variation") or {}).get("published") or {}, Mapping):
         return "config.yaml: variation.published does not contain keys and values"
     task = config.get("task") or DEFAULT
+    if not isinstance(task, str):
+        return f"config.yaml: task is {task!r:.60}, not a name"
     for path in _numeric(cast(Any, schema_of(task))) if task in names() else ():
         value: Any = config
         for name in path:
             value = value.get(name) if isinstance(value, Mapping) else None
-        if value is not None and not (_is_number(value) and math.isfinite(value)):
+        if value is not None and not (_is_number(value) and abs(value) <= sys.float_info.max):
             return f"config.yaml: {'.'.join(path)} is {value!r:.60}, not a finite number"
     return None
 

@@ -14,12 +14,12 @@ HEAD = f"""# What the papers claim, and what we found
 [records](../records); nothing is edited by hand. The comparisons, their margins and the rule were fixed before the runs
 that they judge.
 
-**How a verdict is reached.** Each comparison is between two rows of a table, with at least {SEEDS} seeds each,
-and gives a {100 * LEVEL:g} % interval of the row's advantage over its base row. For BLEU the interval covers chance in
-seeds and in sentences; for errors of memory networks, chance in the restarts of one seed, which count as seeds do, and
-in questions; for other measures it is Student's t interval over seeds. The margin is the smallest difference
-that counts: 0.5 points of a score, 0.01 nats of dev loss, 1 % of perplexity, 15 % of the training saved, a rank
-correlation of 0.5.
+**How a verdict is reached.** Each comparison is between two rows of a table, with at least {SEEDS} seeds each (for
+memory networks, {SEEDS} restarts), and gives a {100 * LEVEL:g} % interval of the row's advantage over its base row. For
+BLEU the interval covers chance in seeds and in sentences; for errors of memory networks, chance in the restarts of one
+seed, which count as seeds do, and in questions; for other measures it is Student's t interval over seeds. The margin is
+the smallest difference that counts: 0.5 points of a score, 0.01 nats of dev loss, 1 % of perplexity, 15 % of the
+training saved, a rank correlation of 0.5.
 
 - A claim of a difference: the comparison *supports* it if the whole interval has the claimed sign and its far end is at
   least as large as the margin. It *contradicts* the claim if the whole interval lies below the margin. Otherwise, and
@@ -30,14 +30,16 @@ correlation of 0.5.
   *not reproduced* only if all contradict it. On a corpus with runs of a claim, comparisons without runs count as open.
 
 A row that {named(DEFAULT).untrained_when}, is not trained, and nothing is concluded from it, nor from a row
-with trial runs (`debug=…`), with a configuration that was changed in mid-training, or with training that ended early.
-Only signs are judged, because the size of a difference on the papers' corpus cannot be seen on another corpus.
+with quick checks (`debug=…`), with a configuration that was changed in mid-training, or with training that ended early.
+The published size of a difference is not judged, only its sign and whether it reaches the margin, because most runs
+here are not on the paper's corpus.
 The rule in code: [rule.py](../src/variations/tables/claims/rule.py).
 
 **How to read a comparison.** `+1.20 [+0.40, +2.00]` is the advantage of the row before "v." over the row after it. It
-is positive if the first row is better, whether the measure should be high or low. "power" is the smallest true
-difference that this many seeds would have shown with probability {POWER:g}. "recalled" marks a published figure that is
-quoted from memory, and was not checked against the publication.
+is positive if the first row is better, whether the measure should be high or low. "detectable" is the smallest true
+difference that this many seeds would have shown with probability {POWER:g}. An interval is not cut at the largest
+possible difference. "recalled" marks a published figure that is quoted from memory, and was not checked against the
+publication.
 """
 
 
@@ -93,7 +95,7 @@ def _outcome(outcome: Outcome, task: Task) -> str:
     extras = [f"{seeds} {'restart' if found.restarts else 'seed'}{'' if found.seeds == (1, 1) else 's'}"]
     enough = min(found.seeds) >= SEEDS
     if test.expect != "same order" and enough:
-        extras.append(f"power {_number(percent * detectable(found), test).lstrip('+')}{unit}")
+        extras.append(f"detectable {_number(percent * detectable(found), test).lstrip('+')}{unit}")
     extras += [outcome.note] if outcome.note else []
     return f"{text}, {', '.join(extras)} ({outcome.bearing if enough else f'open: fewer than {SEEDS} seeds'})"
 
