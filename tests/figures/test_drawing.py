@@ -244,3 +244,14 @@ def test_parts_have_a_panel_a_row_and_marks_of_what_was_published(tmp_path):
     ):
         assert word in words
     assert "BoW" not in words and "3 three supporting facts" not in words  # they have no measurements
+
+
+def test_a_run_with_damaged_measurements_is_named_and_the_others_are_drawn(
+    sweep: None, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged = min((store / "q").glob("*/seed*/metrics.jsonl"))
+    damaged.write_text("[1]\n" + damaged.read_text(encoding="utf-8"), encoding="utf-8")
+    draw(FiguresConfig(sweep=Q, runs=str(store)))
+    told = capsys.readouterr()
+    assert f"Left out: {damaged}, line 1: not a JSON object with a number as its step; delete that line." in told.err
+    assert told.out.strip().endswith(".svg")

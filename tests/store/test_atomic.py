@@ -41,3 +41,10 @@ def test_what_a_killed_writer_left_is_removed_later_but_not_what_another_writes_
     os.utime(other, (hour_ago, hour_ago))
     write_text(destination(path), "whole")
     assert {found.name for found in tmp_path.iterdir()} == {path.name, fresh.name, other.name}
+
+
+def test_links_in_a_circle_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "one").symlink_to(tmp_path / "two")
+    (tmp_path / "two").symlink_to(tmp_path / "one")
+    with pytest.raises(OSError, match="symbolic links"):
+        destination(tmp_path / "one")

@@ -106,7 +106,7 @@ def _rows(config: FiguresConfig) -> tuple[Any, Path]:
 
 
 def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
-    """The rows of a sweep in its order, base row first. Raises UserError for a damaged metrics file."""
+    """The rows of a sweep in its order, base row first. Runs with damaged measurements are named and left out."""
     from variations.figures.traces import TracedRow, with_tokens
     from variations.store.ledger import RunFolder
     from variations.tables.collect import collect
@@ -114,11 +114,20 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
     sweep = config.definition()
     for row in collect(sweep, config.store):
         base = sweep.base_of(row.definition)
-        read = {run.seed: RunFolder(run.folder).read_metrics() for run in row.runs if run.folder is not None}
+        read = {run.seed: _measurements(RunFolder(run.folder)) for run in row.runs if run.folder is not None}
         metrics = {seed: [with_tokens(line) for line in lines] for seed, lines in read.items() if lines}
         results = {run.seed: run.result for run in row.finished}
         name, task = row.definition.row, row.config.get("task") or DEFAULT
         yield TracedRow(name, row.definition.label, base.row if base else None, metrics, results, task)
+
+
+def _measurements(folder: Any) -> list[dict[str, Any]]:
+    try:
+        found: list[dict[str, Any]] = folder.read_metrics()
+    except UserError as error:
+        sys.stderr.write(f"Left out: {error}\n")
+        return []
+    return found
 
 
 def _learning(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:

@@ -63,7 +63,10 @@ def destination(path: Path) -> Path:
     Raises:
         OSError: it is a folder, or a device or a pipe, which a rename would destroy.
     """
-    place = path.resolve() if path.is_symlink() else path
+    try:
+        place = path.resolve() if path.is_symlink() else path
+    except RuntimeError:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
     _refuse_special(place)
     for remnant in place.parent.glob(f".{glob.escape(place.name)}.*.tmp"):
         with suppress(OSError):
