@@ -150,3 +150,12 @@ def test_a_logger_that_fails_is_dropped_and_the_others_go_on(
     assert failing.calls == [*calls[: calls.index(call) + 1], "abandon"]
     (message,) = caplog.messages
     assert message.startswith("The logger Mirror failed (Connection lost) and receives nothing more. The run goes on")
+
+
+@pytest.mark.slow
+def test_without_a_login_online_says_how_to_log_in(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "sweep" / "row" / "seed1")
+    folder.path.mkdir(parents=True)
+    config = TranslationConfig(logger=LoggerConfig(mode="online"))
+    with pytest.raises(UserError, match=r"^logger\.mode=online, but W&B answers: .*\. Log in with `wandb login`"):
+        WeightsAndBiases(config, folder, "online")

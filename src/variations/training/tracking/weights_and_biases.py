@@ -99,9 +99,9 @@ class WeightsAndBiases:
         try:
             with _told_if_slow(mode):
                 return wandb.init(mode=mode, resume="allow" if mode == "online" else None, **self._facts())
-        except wandb.errors.UsageError as error:
-            raise _refused(error) from error
         except wandb.errors.Error as error:
+            if mode == "offline":  # which needs no service and no login
+                raise _refused(error) from error
             told = without_key(str(error)).rstrip(".")
         if self.config.logger.mode == "online":
             raise UserError(
@@ -110,7 +110,7 @@ class WeightsAndBiases:
             )
         wandb.teardown()  # otherwise it reports that the identifier is in use
         log.warning("W&B cannot be reached, so this run is logged offline; `wandb sync` sends it later. (%s)", told)
-        return wandb.init(mode="offline", **self._facts())
+        return self._started("offline")
 
     def _facts(self) -> dict[str, Any]:
         import wandb
