@@ -432,3 +432,12 @@ def test_the_first_view_of_200_runs_tests_nothing_and_reads_no_curve(
     assert [entry["id"] for entry in sweep["runs"]] == ids
     assert len(sweep["table"]["rows"]) == 100
     assert {"dev/bleu", "train/loss", "branch/dead"} <= set(sweep["metrics"])
+
+
+@pytest.mark.parametrize("number", ["1e999", "9" * 400, "-1E+0400"])
+def test_a_line_with_a_number_that_no_float_holds_is_left_out(client: Any, run: Maker, number: str) -> None:
+    folder = run("q", "base", 1, points=6, steps=600)
+    before = client.json("/api/curves/q/base/seed1")["metrics"]["dev/bleu"][1]
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write(f'{{"step": 700, "dev/bleu": {number}}}\n{{"step": 800, "dev/bleu": 1e30}}\n')
+    assert client.json("/api/curves/q/base/seed1")["metrics"]["dev/bleu"][1] == [*before, 1e30]

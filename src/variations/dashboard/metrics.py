@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -156,13 +157,17 @@ def rounded(value: float | None, digits: int) -> float | None:
     return None if value is None else float(f"{value:.{digits}g}")
 
 
+_LARGE = re.compile(rb"\d{300}|[eE]\+?\d{3}")
+"""In a line with a number that may be too large for a float. To look at every number takes as long as reading it."""
 _JSON = json.JSONDecoder(parse_constant=lambda name: None)
 """NaN and Infinity are no JSON, and count as nothing measured."""
 
 
 def _object(text: bytes) -> dict[str, Any] | None:
     try:
-        value = usable(_JSON.decode(text.decode("utf-8")))
+        value = _JSON.decode(text.decode("utf-8"))
+        if _LARGE.search(text):
+            usable(value)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -44,11 +44,9 @@ class Status:
         if stored.get("state") not in STATES:
             raise UserError(f"{path} has state {stored.get('state')!r}; known: {', '.join(STATES)}{DELETE_IT}.")
         known = {item.name for item in fields(cls)} - {"extra"}
-        for item in fields(cls):
-            wanted, value = (int, float) if "int" in str(item.type) else str, stored.get(item.name)
-            if item.name in known and value is not None and not isinstance(value, wanted):
-                kind = "text" if wanted is str else "a number"
-                raise UserError(f"{path}: {item.name} is {value!r:.60}, not {kind}{DELETE_IT}.")
+        for name, (wanted, kind) in _TYPES.items():
+            if (value := stored.get(name)) is not None and not isinstance(value, wanted):
+                raise UserError(f"{path}: {name} is {value!r:.60}, not {kind}{DELETE_IT}.")
         extra = {key: value for key, value in stored.items() if key not in known}
         return cls(**{key: value for key, value in stored.items() if key in known}, extra=extra)
 
@@ -67,3 +65,11 @@ class Status:
         if process is None and self.host == socket.gethostname() and lease.read(folder) is None:
             return True
         return not lease.silent(folder, folder / "status.json")
+
+
+_TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
+    item.name: ((int, float), "a number") if "int" in str(item.type) else (str, "text")
+    for item in fields(Status)
+    if item.name != "extra"
+}
+"""By entry of status.json: its type, and what that is called in messages."""
