@@ -2,12 +2,10 @@
 
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from variations.commands.launchers import AT, launcher_faults
-from variations.configuration import doors
-from variations.configuration.compose import compose_node, compose_run, loader, to_config
+from variations.configuration.compose import compose_node, compose_run, file_of, loader, to_config
 from variations.configuration.faults import check
 from variations.configuration.overrides import EVERYTHING, Screened, screen
 from variations.configuration.places import IN_CHECKOUT, SWEEPS, spelled
@@ -81,9 +79,7 @@ def with_task(lines: Sequence[str], extra_folder: str | None = None) -> list[str
 def _as_in_the_file(faults: Sequence[str], lines: Sequence[str], extra_folder: str | None) -> list[str]:
     """Faults of what a sweep's file says, with that file and its keys as they are written there."""
     typed = {line.partition("=")[0].lstrip("+~"): line.partition("=")[2] for line in lines}
-    folders = ([Path(extra_folder)] if extra_folder else []) + doors.folders()
-    places = [folder / "sweep" / f"{typed.get('sweep')}.yaml" for folder in folders]
-    place = next((path for path in places if path.is_file()), None)
+    place = file_of(f"sweep/{typed.get('sweep')}", extra_folder)
     if place is None:
         return list(faults)
     shown = f"sweeps/{place.name}" if IN_CHECKOUT and place.parent == SWEEPS else str(place)

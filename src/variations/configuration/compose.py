@@ -100,14 +100,14 @@ def compose_node(
     Raises:
         ConfigError: A file, key or value is wrong; the message says which.
     """
-    found, folders = loader(extra_folder), folders_of(extra_folder)
+    found = loader(extra_folder)
     try:
         with _LOCK:
             if config_name in _SCHEMAS:  # all verbs of a process share Hydra's store
                 register_schema(_SCHEMAS[config_name], config_name)
             node = hydra_door.compose(found, config_name, [switched_off(line) for line in overrides])
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
-        faults = [composition_fault(error), *_in_the_same_sweep(error, folders)]
+        faults = [composition_fault(error), *_in_the_same_sweep(error, extra_folder)]
         raise ConfigError(list(dict.fromkeys(faults))) from error
     choices = dict(node.hydra.runtime.choices)
     OmegaConf.set_struct(node, False)
@@ -162,6 +162,12 @@ def folders_of(extra_folder: str | None) -> list[Path]:
     return doors.folders() if extra_folder is None else [Path(extra_folder), *doors.folders()]
 
 
+def file_of(option: str, extra_folder: str | None) -> Path | None:
+    """The file of an option such as `sweep/demo`; None if no folder has it."""
+    files = (folder / f"{option}.yaml" for folder in folders_of(extra_folder))
+    return next((path for path in files if path.is_file()), None)
+
+
 @lru_cache(maxsize=2048)
 def _composed(overrides: tuple[str, ...], extra_folder: str | None, _: object) -> Any:
     """As `compose_run`, cached: Hydra takes a third of a second for a row, and a table composes it several times."""
@@ -180,14 +186,12 @@ def _written(folders: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
     return tuple(found)
 
 
-def _in_the_same_sweep(error: BaseException, folders: Sequence[Path]) -> list[str]:
+def _in_the_same_sweep(error: BaseException, extra_folder: str | None) -> list[str]:
     """If a sweep's file stopped Hydra, the fault of each of its keys; Hydra itself stops at the first."""
-    name = re.match(r"In 'sweep/([^']+)'", str(error))
-    if name is None or isinstance(error, yaml.YAMLError):
-        return []
-    files = (folder / "sweep" / f"{name[1]}.yaml" for folder in folders)
-    content = next((yaml.safe_load(path.read_text(encoding="utf-8")) for path in files if path.is_file()), None)
-    if not isinstance(content, dict):
+    option = re.match(r"In '(sweep/[^']+)'", str(error))
+    file = file_of(option[1], extra_folder) if option and not isinstance(error, yaml.YAMLError) else None
+    content = yaml.safe_load(file.read_text(encoding="utf-8")) if file else None
+    if option is None or not isinstance(content, dict):
         return []
     content.pop("defaults", None)
     found = []
@@ -195,7 +199,7 @@ def _in_the_same_sweep(error: BaseException, folders: Sequence[Path]) -> list[st
         try:
             OmegaConf.merge(_typed(RunConfig), {"sweep": {key: value}})
         except OmegaConfBaseException as fault:
-            found.append(f"In 'sweep/{name[1]}': {composition_fault(fault)}")
+            found.append(f"{option[0]}: {composition_fault(fault)}")
     return found
 
 

@@ -11,6 +11,7 @@ from variations.dashboard.payload import runs as payload
 from variations.dashboard.runs import flat
 from variations.dashboard.store import Store, Summary
 from variations.dashboard.walk import Found
+from variations.store.atomic import is_number
 from variations.store.hidden import clean
 from variations.store.identity import covered, is_incidental
 from variations.system.errors import DataError, UserError
@@ -153,7 +154,7 @@ def _mapping(document: Any, key: str | None = None) -> dict[str, Any]:
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return float(value) if is_number(value) else None
 
 
 # Sentences ------------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from variations.dashboard.payload import sweeps as payload
 from variations.dashboard.store import Store, Summary, revision
 from variations.dashboard.tables import agreement, table_document
 from variations.dashboard.walk import Found
-from variations.store.atomic import stored_path
+from variations.store.atomic import is_number, stored_path
 from variations.store.hidden import clean
 from variations.store.ledger import RunFolder, latest, to_read
 from variations.store.rows import RowDefinition, SweepDefinition, define
@@ -289,4 +289,4 @@ def log_tail(run: Found, state: str, reason: str | None) -> list[str]:
 
 
 def _number(value: Any) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return value if is_number(value) else None

@@ -11,7 +11,8 @@ from typing import Any
 
 from variations.configuration.tasks import named
 from variations.figures.canvas import MADE_BY
-from variations.figures.traces import COSTS, TracedRow, is_number
+from variations.figures.traces import COSTS, TracedRow
+from variations.store.atomic import is_number
 
 Costs = dict[str, float]
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from variations.configuration.tasks import named
 from variations.figures.canvas import colour, dress, legend, linestyle, new, plain, unit_of
-from variations.figures.traces import COSTS, Curve, TracedRow, curve, is_number
+from variations.figures.traces import COSTS, Curve, TracedRow, curve
+from variations.store.atomic import is_number
 
 
 def learning_curves(rows: Sequence[TracedRow], metric: str) -> Any | None:

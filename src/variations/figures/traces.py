@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from variations.configuration.tasks import DEFAULT, named
+from variations.store.atomic import is_number
 from variations.store.ledger import RunFolder
 
 COSTS = ("step", "tokens", "seconds", "flops")
@@ -87,11 +88,6 @@ def mean_filter(values: Sequence[float], window: int) -> list[float]:
         reach = min(half, i, len(values) - 1 - i)
         found.append(fmean(values[i - reach : i + reach + 1]))
     return found
-
-
-def is_number(value: Any) -> bool:
-    """Whether there is a measurement; values that were not finite are stored as null."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _points(lines: Sequence[Mapping[str, Any]], x: str, y: str) -> dict[float, tuple[float, float]]:

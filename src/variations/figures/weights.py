@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from variations.figures.canvas import colour, dress, legend, linestyle, new, plain, unit_of
-from variations.figures.traces import is_number, mean_filter
+from variations.figures.traces import mean_filter
+from variations.store.atomic import is_number
 from variations.system.errors import UserError
 
 # As `models/transformer/weighted.py` records them: side, layer from 0, sub-layer, and which weights.

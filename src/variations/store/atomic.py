@@ -286,6 +286,11 @@ def usable(value: Any, *, finite: bool = True) -> Any:
     raise ValueError(TOO_DEEP)
 
 
+def is_number(value: Any) -> bool:
+    """Whether a stored value is a number; true and false are none. Values that were not finite are stored as null."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def plain(value: Any, *, finite: bool = False) -> Any:
     """`value` as dicts, lists, strings, numbers, booleans and None; arrays and tensors are converted by `tolist`."""
     if isinstance(value, dict):

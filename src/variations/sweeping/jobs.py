@@ -14,7 +14,7 @@ from typing import Any
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override
 
-from variations.configuration.compose import compose_run, folders_of, loader, shown
+from variations.configuration.compose import compose_run, file_of, loader, shown
 from variations.configuration.faults import check
 from variations.configuration.hydra_door import keys_of
 from variations.configuration.overrides import screen, values_of
@@ -170,8 +170,7 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
 def _with_its_file(fault: str, extra_folder: str | None) -> str:
     """A fault of a row's file, named by its path instead of Hydra's words for it."""
     match = re.match(r"In '(variation/[^']+)'", fault)
-    files = (folder / f"{match[1]}.yaml" for folder in folders_of(extra_folder)) if match else ()
-    file = next((path for path in files if path.is_file()), None)
+    file = file_of(match[1], extra_folder) if match else None
     return f"{shown(file)}{fault.removeprefix(match[0])}" if file and match else fault
 
 

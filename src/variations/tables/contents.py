@@ -5,10 +5,12 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 from variations.configuration.overrides import leaf_keys
-from variations.configuration.tasks import DEFAULT, names, schema_of
+from variations.configuration.tasks import DEFAULT, schema_of
+from variations.store.atomic import is_number
+from variations.system.errors import ConfigError
 
 COSTS = ("seconds", "decoding_seconds", "steps", "parameters", "flops", "source_tokens", "target_tokens")
 """Entries at the top of result.json that are counted or timed."""
@@ -25,7 +27,7 @@ def result_fault(result: Mapping[str, Any]) -> str | None:
         if not isinstance(result.get(part) or {}, Mapping):
             return f"result.json: {part} does not contain keys and values"
     for key, value in _numbers(result):
-        if not (value is None or _is_number(value)):
+        if not (value is None or is_number(value)):
             return f"result.json: {key} is {value!r:.60}, not a number"
         if "." not in key and value is not None and not 0 <= value <= LARGEST:
             return f"result.json: {key} is {str(value)[:20]}, which no run writes"
@@ -35,7 +37,7 @@ def result_fault(result: Mapping[str, Any]) -> str | None:
 def _numbers(result: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Every entry that is read as a number, by its key."""
     for key, value in result.items():
-        if key in COSTS or _is_number(value):
+        if key in COSTS or is_number(value):
             yield key, value
     yield from ((f"loss.{key}", value) for key, value in (result.get("loss") or {}).items())
     for name, scores in (result.get("scores") or {}).items():
@@ -53,27 +55,33 @@ def config_fault(config: Mapping[str, Any]) -> str | None:
     task = config.get("task") or DEFAULT
     if not isinstance(task, str):
         return f"config.yaml: task is {task!r:.60}, not a name"
-    for path in _numeric(cast(Any, schema_of(task))) if task in names() else ():
-        value: Any = config
-        for name in path:
-            value = value.get(name) if isinstance(value, Mapping) else None
-        if value is not None and not (_is_number(value) and abs(value) <= sys.float_info.max):
-            return f"config.yaml: {'.'.join(path)} is {value!r:.60}, not a finite number"
+    for parts, keys in _numeric(task).items():
+        node: Any = config
+        for part in parts:
+            node = node.get(part) if isinstance(node, Mapping) else None
+        for key in keys if isinstance(node, Mapping) else ():
+            value = node.get(key)
+            if value is not None and not (is_number(value) and abs(value) <= sys.float_info.max):
+                return f"config.yaml: {'.'.join((*parts, key))} is {value!r:.60}, not a finite number"
     return None
 
 
 @lru_cache(maxsize=16)
-def _numeric(schema: type[Any]) -> tuple[tuple[str, ...], ...]:
-    """Keys of a schema whose values are numbers, in their parts."""
-    unions = {key: _united(known.type) for key, known in leaf_keys(schema).items()}
-    return tuple(tuple(key.split(".")) for key, found in unions.items() if found <= {int, float, type(None)})
+def _numeric(task: str) -> dict[tuple[str, ...], list[str]]:
+    """By part of a task's configuration, the keys whose values are numbers; none if the task's package was removed."""
+    try:
+        keys = leaf_keys(schema_of(task))
+    except ConfigError:
+        return {}
+    found: dict[tuple[str, ...], list[str]] = {}
+    for key, known in keys.items():
+        *parts, name = key.split(".")
+        if _united(known.type) <= {int, float, type(None)}:
+            found.setdefault(tuple(parts), []).append(name)
+    return found
 
 
 def _united(annotation: Any) -> set[Any]:
     """The members of a union; any other type alone."""
     is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
     return set(typing.get_args(annotation)) if is_union else {annotation}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

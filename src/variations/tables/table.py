@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from variations.store.atomic import is_number
 from variations.store.rows import SweepDefinition, changes, edited, in_words
 from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
 from variations.tables.collect import DISK, Reader, Row, collect, paired, row_hours, summary, table_task
@@ -147,7 +148,7 @@ def _line(
                 notes.append(f"not the budget of its base row: {', '.join(budget)}")
     if why:
         notes.append(f"{NOT_TRAINED}: {why}")
-    printed = {key: value for key, value in row.definition.published.items() if _is_number(value)}
+    printed = {key: value for key, value in row.definition.published.items() if is_number(value)}
     costs = {key: cost for key in COSTS if (cost := row.cost(key)) is not None}
     return Line(
         row,
@@ -244,11 +245,7 @@ def _published_delta(task: Task, row: Row, base: Row | None) -> dict[str, float]
         return {}
     ours, theirs = row.definition.published, base.definition.published
     shared = [key for key in ours if key in theirs and not task.published(key).is_cost]
-    return {key: ours[key] - theirs[key] for key in shared if _is_number(ours[key]) and _is_number(theirs[key])}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return {key: ours[key] - theirs[key] for key in shared if is_number(ours[key]) and is_number(theirs[key])}
 
 
 def _agreements(table: Table) -> list[Agreement]:

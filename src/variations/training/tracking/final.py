@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from variations.store.atomic import is_number
 from variations.tasks.base import Samples
 
 
@@ -27,8 +28,8 @@ class Final:
 
     def totals(self) -> dict[str, Any]:
         """Losses (as `final/dev_nll`) and the numbers of result.json: parameters, steps, tokens, FLOPs, seconds."""
-        totals = {key: value for key, value in self.result.items() if _is_number(value)}
-        return totals | {f"final/{key}": value for key, value in self.result["loss"].items() if _is_number(value)}
+        totals = {key: value for key, value in self.result.items() if is_number(value)}
+        return totals | {f"final/{key}": value for key, value in self.result["loss"].items() if is_number(value)}
 
     def ladder(self) -> list[tuple[str, str, float, str]]:
         """Set, score, value and convention, with sacreBLEU's signature if there is one."""
@@ -41,9 +42,5 @@ class Final:
 
 def numbers(line: Mapping[str, Any]) -> dict[str, float]:
     """Quantities for curves: the finite numbers in a line of metrics, except the step."""
-    found = {key: float(value) for key, value in line.items() if _is_number(value) and key != "step"}
+    found = {key: float(value) for key, value in line.items() if is_number(value) and key != "step"}
     return {key: value for key, value in found.items() if math.isfinite(value)}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
