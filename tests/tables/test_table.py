@@ -68,6 +68,17 @@ def test_seeds_that_only_the_store_has_count_and_are_mentioned(make_run: Any, co
     assert not any("does not ask for" in text for text in chosen.remarks)
 
 
+def test_rows_that_another_table_has_trained_are_mentioned(
+    make_run: Any, conf: Path, store: Path, read: Callable[..., Table]
+) -> None:
+    make_run("papers", "base", 1, 30.0)
+    make_run("papers", "A_h16", 1, 31.0)
+    path = store / "papers" / "base" / "seed1" / "result.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"copied": "theirs/plain/seed1"}))
+    assert "base: copied from theirs/plain, which is the same run." in read().remarks
+    assert sum("copied" in text for text in read().remarks) == 1
+
+
 def test_other_rows_in_the_folder_are_mentioned_and_figures_are_not(make_run: Any, conf: Path, store: Path) -> None:
     for row in ("base", "former"):
         make_run("papers", row, 1, 30.0)

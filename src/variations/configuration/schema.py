@@ -325,6 +325,9 @@ class SweepConfig:
     """How often a failed row is retried before the sweep ends."""
     reuse: bool = True
     """A row that differs from another only at test time uses the other's trained weights."""
+    shares: list[str] = field(default_factory=list)
+    """Other sweeps of this store: a run that one of them has finished, with the same configuration, seed and inputs, is
+    copied instead of trained again."""
     lease_seconds: float = number(60.0, ge=1, le=86400)
     """Seconds without a renewed lease after which another process may take over a run."""
     metric: str = "bleu"

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -15,7 +16,8 @@ from variations.configuration.overrides import is_axis
 from variations.configuration.places import CONF, SWEEPS
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import options
-from variations.store.ledger import config_hash, latest
+from variations.store.copies import same_run
+from variations.store.ledger import RunFolder, config_hash, latest
 from variations.store.naming import run_folder
 from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition
 from variations.sweeping.jobs import composed_jobs, row_faults, table_rows
@@ -53,7 +55,8 @@ def launch(config: RunConfig) -> Launch:
     """The state of a run from its folder; a run of another configuration counts as absent."""
     folder = latest(run_folder(config))
     if folder is None:
-        return Launch(config.seed, "absent")
+        shared = None if config.variation.reuse else _shared(config)
+        return Launch(config.seed, "absent") if shared is None else Launch(config.seed, "finished", 1.0)
     try:
         state, same = folder.state(), folder.config_hash() == config_hash(to_dict(config))
     except UserError:
@@ -65,6 +68,11 @@ def launch(config: RunConfig) -> Launch:
     found = (re.fullmatch(r"step(\d+)\.ckpt", path.name) for path in folder.checkpoints.glob("step*.ckpt"))
     newest = max((int(match[1]) for match in found if match), default=0)
     return Launch(config.seed, state, min(1.0, newest / config.trainer.max_steps))
+
+
+def _shared(config: RunConfig) -> RunFolder | None:
+    """The finished run of another sweep that will be copied."""
+    return same_run(to_dict(config), Path(config.runs).expanduser(), config.sweep.shares)
 
 
 @dataclass(frozen=True)

@@ -125,6 +125,10 @@ class Control:
             outcome.by_other = True
             self._end(outcome, state)
             return
+        if copied := self.sources.copy(outcome):
+            self._give_back(outcome)
+            self._end(outcome, "finished", f"copied from {copied}, which is the same run")
+            return
         outcome.folder.create(self.sources.configuration(outcome))
         key = self.pool.submit(outcome.pooled())
         outcome.state, outcome.began = "submitted", time.monotonic()

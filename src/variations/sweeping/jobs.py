@@ -135,6 +135,11 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
             f"sweep.name: {head.sweep.name} is not the name of the file: write name: {given['sweep'].value()}, because "
             "sweeps of the same name share the folders of their runs."
         )
+    sweeps = options(loader(extra_folder), "sweep")
+    for name in head.sweep.shares:
+        if name not in sweeps:
+            near = did_you_mean(name, sweeps)
+            problems.append(f"sweep.shares: there is no sweep '{name}'.{near} Valid: {', '.join(sweeps)}.")
     rows_by_home: dict[Path, list[str]] = {}
     for (row, reference), point in itertools.product(rows, points):
         overrides = [sweep_choice, f"variation={reference}", *own, *shared, *point]

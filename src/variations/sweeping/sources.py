@@ -1,4 +1,4 @@
-"""Rows that only test another row's weights (`variation.reuse`) wait for that row."""
+"""Runs that need not be trained: rows that test another row's weights, and runs that another sweep has finished."""
 
 import os
 from collections.abc import Sequence
@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from variations.configuration.compose import to_dict
+from variations.configuration.tasks import named
+from variations.store import copies
 from variations.store.ledger import RunFolder, workplace
 from variations.store.reuse import hindrances
 from variations.sweeping.outcomes import Outcome
@@ -33,6 +35,28 @@ class Sources:
         if source is not None:
             config["variation"]["source"] = os.path.relpath(source.path.resolve(), outcome.folder.path.resolve())
         return config
+
+    def copy(self, outcome: Outcome) -> str | None:
+        """Copy the same run from a sweep that `sweep.shares` names, if it is finished there.
+
+        Returns:
+            Its name; None if there is no such run, it had other inputs, or this one has begun by itself.
+
+        Raises:
+            UserError: The run was found and cannot be copied.
+            OSError: As above.
+        """
+        config = outcome.job.config
+        if not config.sweep.shares or config.force or config.variation.reuse:
+            return None
+        if Path(outcome.folder.path, "status.json").exists():
+            return None
+        values = to_dict(config)
+        found = copies.same_run(values, Path(config.runs).expanduser(), config.sweep.shares)
+        if found is None or named(config.task).changed_inputs(config, found):
+            return None
+        copies.copy(found, outcome.folder.create(values))
+        return copies.name_of(found)
 
     def _wanted(self, outcome: Outcome) -> bool:
         config = outcome.job.config

@@ -16,7 +16,7 @@ def remarks(table: Table, refusal: str | None) -> list[str]:
     found += [*_settings(table), *_measured(table), *_published(table), *_bases(table), *_spread(table)]
     found += _tests(table, refusal)
     found += [agreement.sentence(table.task) for agreement in table.agreements]
-    found += _costs(table)
+    found += [*_costs(table), *_copied(table)]
     if table.sweep.further:
         more = ", ".join(map(str, table.sweep.further))
         asked = ",".join(str(seed) for seed in table.sweep.seeds if seed not in table.sweep.further)
@@ -144,6 +144,18 @@ def _costs(table: Table) -> list[str]:
             "however many threads a process has."
         )
     return found
+
+
+def _copied(table: Table) -> list[str]:
+    """Rows whose runs another table has trained, by `result.json`."""
+    rows: dict[str, list[str]] = {}
+    for line in table.lines:
+        sources = {
+            str(run.result["copied"]).rpartition("/")[0] for run in line.row.finished if run.result.get("copied")
+        }
+        for source in sorted(sources):
+            rows.setdefault(source, []).append(line.label)
+    return [f"{'; '.join(labels)}: copied from {source}, which is the same run." for source, labels in rows.items()]
 
 
 def convention(table: Table, measure: Measure) -> str | None:

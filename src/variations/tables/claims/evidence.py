@@ -221,7 +221,7 @@ def _measure(row: Row, key: str) -> Measure:
 
 def _effort(name: str, scale: str, rows: Any) -> Effort:
     runs: list[SeedRun] = [run for row in rows for run in row.runs]
-    trained = [run for run in runs if run.finished and not run.result.get("reused")]
+    trained = [run for run in runs if run.finished and not (run.result.get("reused") or run.result.get("copied"))]
     hardware = [run.result.get("hardware") for run in trained]
     devices = dict.fromkeys(str(found.get("device")) if isinstance(found, Mapping) else "unknown" for found in hardware)
     hours = sum(device_hours(run) or 0.0 for run in trained)

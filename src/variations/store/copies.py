@@ -1,0 +1,84 @@
+"""Finished runs of other sweeps that a sweep copies instead of training them again (`sweep.shares`)."""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from variations.store import conflicts
+from variations.store.atomic import make_folder, replaced
+from variations.store.identity import changed_keys
+from variations.store.ledger import RunFolder, latest
+from variations.store.status import Status
+from variations.system.errors import UserError
+
+_OWN = ("config*.yaml", "status.json", "result.json", "lease-*.json", "log.txt", ".*")
+"""Files of the source that are not copied as they are, or not at all."""
+
+
+def same_run(config: Mapping[str, Any], store: Path, sweeps: Sequence[str]) -> RunFolder | None:
+    """Return a finished run of `sweeps` in `store` with the same configuration and seed; None if there is none.
+
+    A run that has trained no network, or whose configuration was changed in mid-training, does not count.
+    """
+    for sweep in sweeps:
+        for home in sorted((store / sweep).glob(f"*/seed{config['seed']}")):
+            folder = latest(home)
+            try:
+                if folder is not None and _usable(folder, config):
+                    return folder
+            except UserError:  # damaged; it cannot be used
+                continue
+    return None
+
+
+def _usable(folder: RunFolder, config: Mapping[str, Any]) -> bool:
+    stored = folder.config()
+    if changed_keys(stored, config) or conflicts.history(stored) or not folder.finished():
+        return False
+    return not (folder.result() or {}).get("reused")
+
+
+def name_of(folder: RunFolder) -> str:
+    """Return `sweep/row/seed<k>` of a run's folder."""
+    return "/".join(folder.path.parts[-3:])
+
+
+def copy(source: RunFolder, folder: RunFolder) -> None:
+    """Copy a finished run into the folder of another one, which has its own config.yaml and lease.
+
+    Checkpoints are linked, so they take no further room. Measurements come first and the status last: at any time,
+    what a kill leaves behind can be copied again, or continued as a run.
+
+    Raises:
+        UserError: The source is damaged.
+        OSError: A file cannot be read or written.
+    """
+    status, result = source.status() or Status("finished"), source.result() or {}
+    files = [path for path in sorted(source.path.rglob("*")) if path.is_file() and not _is_own(path, source.path)]
+    for path in sorted(files, key=lambda path: (path != source.metrics, source.checkpoints in path.parents)):
+        place = folder.path / path.relative_to(source.path)
+        make_folder(place.parent)
+        with replaced(place) as temporary:
+            if source.checkpoints in path.parents:
+                _link(path, temporary)
+            else:
+                shutil.copyfile(path, temporary)
+    folder.write_result({**result, "copied": result.get("copied") or name_of(source)})
+    facts = {key: getattr(status, key) for key in ("started", "step", "epoch", "checkpoint")}
+    folder.set_status("finished", **facts)
+
+
+def _is_own(path: Path, root: Path) -> bool:
+    inside = path.relative_to(root)
+    top = len(inside.parts) == 1 and any(path.match(pattern) for pattern in _OWN)
+    return top or any(part.startswith(".") for part in inside.parts)
+
+
+def _link(path: Path, place: Path) -> None:
+    """Give a file, which is only ever replaced as a whole, a second name, or copy it where that is not possible."""
+    try:
+        os.link(path, place)
+    except OSError:
+        shutil.copyfile(path, place)

@@ -1,0 +1,194 @@
+"""Runs that another sweep has finished are copied instead of trained again (`sweep.shares`)."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from variations.configuration.compose import compose_run, to_dict
+from variations.planning.rows import launch
+from variations.store import copies
+from variations.store.atomic import write_json
+from variations.store.identity import changed_keys
+from variations.store.lease import read
+from variations.store.ledger import RunFolder
+from variations.sweeping.jobs import Job, composed_jobs, expand
+from variations.sweeping.outcomes import Outcome
+from variations.system.errors import ConfigError
+
+pytestmark = pytest.mark.slow
+Row = Callable[..., Outcome]
+
+
+@pytest.fixture
+def row(tmp_path: Path) -> Row:
+    """Make an outcome: `row("mine", "b", "seed=2", shares=["other"])`."""
+
+    def make(sweep: str, name: str, *changes: str, shares: tuple[str, ...] = ("other",)) -> Outcome:
+        config = compose_run([f"runs={tmp_path}", "sweep=quickstart", *changes])
+        own = replace(config.sweep, name=sweep, shares=list(shares))
+        config = replace(config, sweep=own, variation=replace(config.variation, table=sweep, row=name, label=name))
+        return Outcome.of(Job(name, config.seed, (), config, tmp_path / sweep / name / f"seed{config.seed}"))
+
+    return make
+
+
+@pytest.fixture
+def source(row: Row) -> RunFolder:
+    """A finished run of the sweep `other` with one of each kind of file."""
+    outcome = row("other", "a")
+    folder = outcome.folder.create(to_dict(outcome.job.config))
+    folder.append_metrics({"step": 1, "loss": 2.5})
+    (folder.hypotheses / "test.hyp").write_text("eins zwei\n", encoding="utf-8")
+    (folder.checkpoints / "step1.ckpt").write_bytes(b"weights")
+    (folder.path / "log.txt").write_text("the other's\n", encoding="utf-8")
+    (folder.path / "lease-1.json").write_text("{}", encoding="utf-8")
+    write_json(folder.path / "inputs.json", {"notes.txt": "12"})
+    folder.write_result({"schema": 1, "scores": {"test": {"bleu": 30.0}}})
+    folder.set_status("finished", step=1, checkpoint=1)
+    return folder
+
+
+def files(folder: RunFolder) -> dict[str, bytes]:
+    found = (path for path in folder.path.rglob("*") if path.is_file())
+    return {path.relative_to(folder.path).as_posix(): path.read_bytes() for path in found}
+
+
+def test_a_run_that_another_sweep_has_finished_is_copied(
+    row: Row, source: RunFolder, control: Any, pool: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, outcome = files(source), row("mine", "b")
+    control([outcome]).step()
+    assert (pool.submitted, outcome.state) == ([], "finished")
+    assert (
+        "b, seed 1: finished, BLEU 30.00: copied from other/a/seed1, which is the same run" in capsys.readouterr().err
+    )
+    copied = files(outcome.folder)
+    for name in ("metrics.jsonl", "hypotheses/test.hyp", "checkpoints/step1.ckpt", "inputs.json"):
+        assert copied[name] == before[name]
+    assert "log.txt" not in copied
+    assert outcome.folder.result() == {"copied": "other/a/seed1", "schema": 1, "scores": {"test": {"bleu": 30.0}}}
+    assert outcome.folder.config()["variation"]["row"] == "b"
+    assert outcome.folder.finished()
+    lease = read(outcome.folder.path)
+    assert lease is not None and lease.state == "released"
+    assert os.path.samefile(source.checkpoints / "step1.ckpt", outcome.folder.checkpoints / "step1.ckpt")
+    assert files(source) == before
+    assert Outcome.of(outcome.job).state == "skipped"
+
+
+def test_the_copy_of_a_copy_names_the_run_that_was_trained(row: Row, source: RunFolder, control: Any) -> None:
+    control([row("mine", "b")]).step()
+    third = row("third", "c", shares=("mine",))
+    control([third]).step()
+    assert third.folder.result()["copied"] == "other/a/seed1"  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    "changes", [("model.d_ff=64",), ("seed=2",), ("force=true",)], ids=["other keys", "other seed", "forced"]
+)
+def test_only_the_same_run_is_copied(
+    row: Row, source: RunFolder, control: Any, pool: Any, changes: tuple[str, ...]
+) -> None:
+    control([row("mine", "b", *changes)]).step()
+    assert len(pool.submitted) == 1
+
+
+def test_a_run_that_is_unfinished_changed_or_tested_only_is_not_copied(row: Row, source: RunFolder) -> None:
+    config = to_dict(row("mine", "b").job.config)
+    store = source.path.parents[2]
+    assert copies.same_run(config, store, ["other"]) is not None
+    result = source.result() or {}
+    source.write_result({**result, "reused": "../../learned/seed1"})
+    assert copies.same_run(config, store, ["other"]) is None
+    source.write_result(result)
+    source.set_status("interrupted")
+    assert copies.same_run(config, store, ["other"]) is None
+    (source.path / "status.json").write_text("{", encoding="utf-8")  # damaged
+    assert copies.same_run(config, store, ["other"]) is None
+
+
+def test_a_run_of_other_inputs_is_not_copied(row: Row, source: RunFolder, control: Any, pool: Any) -> None:
+    write_json(source.path / "inputs.json", {"train.en": "the hash of another text"})
+    control([row("mine", "b")]).step()
+    assert pool.submitted == ["b-seed1"]
+
+
+def test_a_run_that_has_begun_by_itself_goes_on_so(row: Row, source: RunFolder, control: Any, pool: Any) -> None:
+    outcome = row("mine", "b")
+    outcome.folder.create(to_dict(outcome.job.config))
+    outcome.folder.set_status("interrupted")
+    control([outcome]).step()
+    assert pool.submitted == ["b-seed1"]
+
+
+def test_a_copy_that_was_killed_is_made_again(
+    row: Row, source: RunFolder, control: Any, pool: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever file was the last one, what is left is no finished run, and the next sweep completes it."""
+
+    class Killed(BaseException):
+        pass
+
+    real, total = copies.replaced, len(files(source)) - 5  # config, status, result, lease and log are not copied
+
+    def killed_at(number: int) -> Callable[[Path], Any]:
+        seen: Iterator[int] = iter(range(100))
+
+        def replaced(path: Path) -> Any:
+            if next(seen) == number:
+                raise Killed
+            return real(path)
+
+        return replaced
+
+    for number in range(total):
+        outcome = row("mine", f"b{number}")
+        monkeypatch.setattr(copies, "replaced", killed_at(number))
+        with pytest.raises(Killed):
+            control([outcome]).step()
+        assert not outcome.folder.finished()
+        outcome.lease.release()  # type: ignore[union-attr]  # as it expires
+        monkeypatch.setattr(copies, "replaced", real)
+        again = Outcome.of(outcome.job)
+        control([again]).step()
+        assert (again.state, again.folder.finished()) == ("finished", True)
+        assert files(again.folder)["metrics.jsonl"] == files(source)["metrics.jsonl"]
+    assert pool.submitted == []
+
+
+def test_checkpoints_are_copied_where_they_cannot_be_linked(
+    row: Row, source: RunFolder, control: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = row("mine", "b")
+
+    def refused(*_: Any) -> None:
+        raise PermissionError("no links here")
+
+    monkeypatch.setattr(copies.os, "link", refused)
+    copies.copy(source, outcome.folder.create(to_dict(outcome.job.config)))
+    assert (outcome.folder.checkpoints / "step1.ckpt").read_bytes() == b"weights"
+
+
+def test_a_plan_counts_the_run_as_finished(row: Row, source: RunFolder) -> None:
+    outcome = row("mine", "b")
+    assert launch(outcome.job.config).state == "finished"
+    assert launch(replace(outcome.job.config, seed=2)).state == "absent"
+
+
+def test_the_rows_that_papers_share_are_the_same_runs() -> None:
+    """The Transformers of the Weighted paper's Table 2 are rows of the other paper's Table 3."""
+    pairs = {"C_transformer": "C_N2", "N4_transformer": "C_N4", "N8_transformer": "C_N8", "B_transformer": "big"}
+    weighted = {job.row: job for job in expand(["sweep=toy_weighted_table2", "seeds=[1]"])}
+    plain = {job.row: job for job in expand(["sweep=toy_attention_table3", "seeds=[1]"])}
+    for row, other in pairs.items():
+        assert changed_keys(to_dict(weighted[row].config), to_dict(plain[other].config)) == {}
+    assert weighted["A_transformer"].config.sweep.shares == ["toy_attention_table3", "toy_weighted_claims"]
+
+
+def test_a_sweep_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"sweep\.shares: there is no sweep 'atention_table3'\. Did you mean"):
+        composed_jobs(("sweep=quickstart", "sweep.shares=[atention_table3]"))
