@@ -10,7 +10,7 @@ import pytest
 
 from variations.configuration.compose import compose_run, to_dict
 from variations.planning.rows import launch
-from variations.store import copies
+from variations.store import atomic, copies
 from variations.store.atomic import write_json
 from variations.store.identity import changed_keys
 from variations.store.lease import read
@@ -75,7 +75,7 @@ def test_a_run_that_another_sweep_has_finished_is_copied(
     assert outcome.folder.finished()
     lease = read(outcome.folder.path)
     assert lease is not None and lease.state == "released"
-    assert os.path.samefile(source.checkpoints / "step1.ckpt", outcome.folder.checkpoints / "step1.ckpt")
+    assert (source.checkpoints / "step1.ckpt").samefile(outcome.folder.checkpoints / "step1.ckpt")
     assert files(source) == before
     assert Outcome.of(outcome.job).state == "skipped"
 
@@ -133,7 +133,7 @@ def test_a_copy_that_was_killed_is_made_again(
     class Killed(BaseException):
         pass
 
-    real, total = copies.replaced, len(files(source)) - 5  # config, status, result, lease and log are not copied
+    real, total = atomic.replaced, len(files(source)) - 5  # config, status, result, lease and log are not copied
 
     def killed_at(number: int) -> Callable[[Path], Any]:
         seen: Iterator[int] = iter(range(100))
@@ -168,7 +168,7 @@ def test_checkpoints_are_copied_where_they_cannot_be_linked(
     def refused(*_: Any) -> None:
         raise PermissionError("no links here")
 
-    monkeypatch.setattr(copies.os, "link", refused)
+    monkeypatch.setattr(os, "link", refused)
     copies.copy(source, outcome.folder.create(to_dict(outcome.job.config)))
     assert (outcome.folder.checkpoints / "step1.ckpt").read_bytes() == b"weights"
 
