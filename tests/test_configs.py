@@ -250,6 +250,7 @@ def test_run_folder_outside_a_sweep_is_named_by_what_it_is() -> None:
     assert folder.parts[3] == "seed3"
     assert run_name(compose_run(["model=weighted"])) == folder.parts[2]
     assert run_name(compose_run(["model=weighted", "model.h=8"])) != folder.parts[2]
+    assert run_name(compose_run(["model.kind=my_package.networks:MyModel"])).startswith("MyModel-toy-quick-")
 
 
 def test_run_folder_does_not_change_with_places_and_loggers() -> None:

@@ -150,8 +150,8 @@ def _copied(table: Table) -> list[str]:
     """Rows whose runs another table has trained, by `result.json`."""
     rows: dict[str, list[str]] = {}
     for line in table.lines:
-        copied = {run.result.get("copied") for run in line.row.finished} - {None}
-        for source in sorted({str(name).rpartition("/")[0] for name in copied}):
+        copied = [str(run.result["copied"]) for run in line.row.finished if run.result.get("copied")]
+        for source in sorted({name.rpartition("/")[0] for name in copied}):
             rows.setdefault(source, []).append(line.label)
     return [f"{'; '.join(labels)}: copied from {source}, which is the same run." for source, labels in rows.items()]
 

@@ -64,8 +64,9 @@ class QuestionAnswering(Measures):
         return [*others, *stories, *adam, "recipe.schedule", "recipe.warmup"]
 
     def label(self, config: QuestionAnsweringConfig) -> list[str]:
-        """`["memn2n", "d20", "babi"]`."""
-        return [config.model.kind, *([f"d{config.model.d}"] if ":" not in config.model.kind else []), config.data.name]
+        """`["memn2n", "d20", "babi"]`; a network of another package: the class, `["MyReader", "babi"]`."""
+        model = config.model
+        return [model.kind.rpartition(":")[2], *([] if ":" in model.kind else [f"d{model.d}"]), config.data.name]
 
     def idle(self, typed: Sequence[str], configs: Sequence[QuestionAnsweringConfig]) -> list[Fault]:
         """Keys of a kind of network that no run uses."""

@@ -50,10 +50,10 @@ class SequenceTask(Task):
         return () if flat.get("model.kind") == "weighted" else ("branch",)
 
     def label(self, config: Any) -> list[str]:
-        """`["weighted", "N2", "d128", "toy"]`; N and d_model say nothing about a model of another package."""
+        """`["weighted", "N2", "d128", "toy"]`; a model of another package: the class, `["MyModel", "toy"]`."""
         model = config.model
         sizes = [] if ":" in model.kind else [f"N{model.N}", f"d{model.d_model}"]
-        return [model.kind, *sizes, config.data.name]
+        return [model.kind.rpartition(":")[2], *sizes, config.data.name]
 
     def idle(self, typed: Sequence[str], configs: Sequence[Any]) -> list[Fault]:
         """Typed settings of branches if none of the models has branches."""
