@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from variations.tasks.translation.trained import baselines, last_fall, untrained
+from variations.tasks.translation.trained import baselines, dictionary_baseline, last_fall, untrained
 
 FLAT = [(80, 1.0), (100, 1.0)]
 
@@ -51,6 +51,18 @@ def test_baselines_are_counted_on_the_sentences_of_the_run(tmp_path):
     toy = baselines(tmp_path, {"data": {"kind": "toy"}}, "test")
     assert sorted(toy) == ["copy of the source", "word-by-word dictionary"]
     assert baselines(tmp_path, {}, "dev") == {}
+
+
+def test_baselines_of_lower_cased_text_are_lower_cased(tmp_path):
+    source = "the baker sees the house ."
+    reference = dictionary_baseline([source])[0].lower()
+    (tmp_path / "hypotheses").mkdir()
+    for suffix, line in (("src", source), ("ref", reference)):
+        (tmp_path / "hypotheses" / f"test.{suffix}").write_text(f"{line}\n", encoding="utf-8")
+    found = baselines(tmp_path, {"data": {"kind": "toy", "lowercase": True}}, "test")
+    assert found["word-by-word dictionary"] == pytest.approx(100.0)
+    cased = baselines(tmp_path, {"data": {"kind": "toy"}}, "test")
+    assert cased["word-by-word dictionary"] < 100.0
 
 
 def test_a_record_brings_its_baselines(tmp_path):

@@ -30,7 +30,7 @@ class DataConfig(SequenceData):
     test: str = "test"
     """Stem of the test set."""
     lowercase: bool = False
-    """Lower-case all text."""
+    """Lower-case all text, references included: every score is then that of lower-cased text."""
     seed: int = number(1, ge=0)
     """Seed of the toy corpus; `tools/make_toy_corpus.py` writes corpora with other seeds, for `data=files`."""
     train_pairs: int | None = number(None, ge=1)

@@ -144,17 +144,19 @@ def baselines(folder: Path, config: Mapping[str, Any], part: str) -> dict[str, f
         if kept.is_file():
             return {str(name): float(value) for name, value in read_json(kept).get(part, {}).items()}
         sides = [read_stored(RunFolder(folder).hypotheses / f"{part}.{side}") for side in ("src", "ref")]
-        return dict(_counted(sides[0], sides[1], (config.get("data") or {}).get("kind") == "toy"))
+        data = config.get("data") or {}
+        return dict(_counted(sides[0], sides[1], data.get("kind") == "toy", bool(data.get("lowercase"))))
     except (OSError, ValueError, AttributeError, DataError):
         return {}
 
 
 @lru_cache(maxsize=16)
-def _counted(source: bytes, reference: bytes, toy: bool) -> tuple[tuple[str, float], ...]:
+def _counted(source: bytes, reference: bytes, toy: bool, lowercase: bool) -> tuple[tuple[str, float], ...]:
     from variations.tasks.translation.scoring.counts import bleu, bleu_counts
 
     sources, references = (side.decode("utf-8").removesuffix("\n").split("\n") for side in (source, reference))
     systems = {"copy of the source": copy_baseline(sources)}
     if toy:
-        systems["word-by-word dictionary"] = dictionary_baseline(sources)
+        found = dictionary_baseline(sources)
+        systems["word-by-word dictionary"] = [line.lower() for line in found] if lowercase else found
     return tuple((name, float(bleu(bleu_counts(lines, references).sum(0)))) for name, lines in systems.items())

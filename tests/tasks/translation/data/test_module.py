@@ -248,3 +248,16 @@ def test_a_set_that_the_corpus_lacks_is_refused_before_anything_is_trained(corpu
     with pytest.raises(UserError, match=r"decode\.sets names nope, but the corpus has only dev, test"):
         TranslationData(config(tmp_path, decode={"sets": ["test", "nope"]})).setup()
     assert not (tmp_path / "cache").exists()
+
+
+def test_lower_casing_includes_the_references(tmp_path: Path) -> None:
+    """A model of lower-cased text cannot output capitals, so BLEU against cased references would be too low."""
+    for name in ("train", "valid", "test"):
+        (tmp_path / f"{name}.en").write_text("A Dog runs.\nThe CAT sleeps.\n" * 8, encoding="utf-8")
+        (tmp_path / f"{name}.de").write_text("Ein Hund läuft.\nDie KATZE schläft.\n" * 8, encoding="utf-8")
+    words = ["data=files", f"data.root={tmp_path}", f"data.cache={tmp_path / 'cache'}", "data.vocabulary=50"]
+    for lowercase, expected in ((False, "Ein Hund läuft."), (True, "ein hund läuft.")):
+        data = TranslationData(compose_run([*words, f"data.lowercase={lowercase}"]))
+        data.setup()
+        assert data.encoded("dev").references[0] == expected
+        assert data.encoded("test").sources[1] == ("the cat sleeps." if lowercase else "The CAT sleeps.")

@@ -77,9 +77,12 @@ class TranslationData(PairsData):
         )
 
     def encoded(self, name: str) -> Encoded:
-        """Text and ids of a set, read once."""
+        """Text and ids of a set, read once; with `data.lowercase`, the references are lower-cased as well."""
         if name not in self._encoded:
-            self._encoded[name] = Encoded(*self.corpus.sets()[name].read(), self.tokens(name))
+            sources, references = self.corpus.sets()[name].read()
+            if self.config.data.lowercase:
+                sources, references = ([line.lower() for line in side] for side in (sources, references))
+            self._encoded[name] = Encoded(sources, references, self.tokens(name))
         return self._encoded[name]
 
     def keep_facts(self, folder: RunFolder) -> dict[str, str]:
