@@ -1,6 +1,7 @@
 """Whether W&B is online: decided without importing it."""
 
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -50,6 +51,8 @@ def test_it_is_online_with_a_key_or_a_netrc_entry_of_the_service(
         ("offline", None, "offline"),
         ("dryrun", None, "offline"),
         ("disabled", None, "disabled"),
+        ("shared", None, "online"),
+        ("", None, "online"),
         ("offline", "online", "online"),
     ],
 )
@@ -59,6 +62,12 @@ def test_the_configuration_wins_over_wandb_mode_and_that_over_the_login(
     monkeypatch.setenv("WANDB_API_KEY", "k")
     monkeypatch.setenv("WANDB_MODE", variable)
     assert chosen_mode(wanted) == mode
+
+
+def test_an_empty_wandb_mode_is_as_good_as_unset_for_wandb_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_MODE", "")
+    assert chosen_mode(None) == "offline"
+    assert "WANDB_MODE" not in os.environ
 
 
 def test_disabled_means_no_logger_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
