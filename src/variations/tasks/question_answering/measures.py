@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from variations.store.atomic import read_json, replaced
 from variations.store.ledger import RunFolder
-from variations.system.errors import DataError
+from variations.system.errors import DataError, read_fault
 from variations.tasks.base import Measure, Published, Restarts, TestedRun
 from variations.tasks.question_answering.corpus import TASKS
 from variations.tasks.sequences.stored import given_digest
@@ -180,7 +180,7 @@ def _stored(folder: RunFolder, chosen: Measure) -> dict[int, tuple[NDArray[Any],
                 if name in ("error", "failed", f"task_{task}")
             }
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path} is damaged ({error}): restore it, or test the run again.") from error
+        raise DataError(f"{path} is damaged ({read_fault(error, path)}): restore it, or test the run again.") from error
     if any(found.ndim != 2 or not 0 <= restart < len(found) for found, restart in wrong.values()):
         raise DataError(f"{path} is damaged: it does not contain the answers of each restart. Restore it.")
     if not wrong:
