@@ -144,6 +144,6 @@ def test_a_file_that_cannot_be_read_is_named_once(name: str, tmp_path: Path) -> 
 def test_damaged_counts_of_a_record_are_named_once(tmp_path: Path) -> None:
     file = tmp_path / "test.tokenised.counts.npy.gz"
     file.write_bytes(b"no gzip")
-    with pytest.raises(DataError, match="restore it$") as told:
+    with pytest.raises(DataError, match=r"restore it$") as told:
         read_counts(tmp_path / "test.tokenised.counts.npy", columns=10)
     assert str(told.value).count(str(file)) == 1
