@@ -54,11 +54,11 @@ def files(asked: ToScore) -> dict[str, Path]:
             raise UserError(
                 f"set={asked.set} is a set of a run: leave it out with hyp=FILE ref=FILE, or give run=FOLDER."
             )
-        if special := [f"{key}={name}" for key, name in plain.items() if name is not None and _is_special(name)]:
-            be = "is not a regular file" if len(special) == 1 else "are not regular files"
-            raise UserError(
-                f"{' and '.join(special)} {be}: give a file of text, or what a command prints as <(COMMAND)."
-            )
+        every = plain | {"prm": asked.prm}
+        if special := [f"{key}={name}" for key, name in every.items() if name is not None and _is_special(name)]:
+            wrong = "is not a regular file" if len(special) == 1 else "are not regular files"
+            text = f"{' and '.join(special)} {wrong}"
+            raise UserError(f"{text}: give a file of text, or what a command prints as <(COMMAND).")
         named = {"hypothesis": asked.hyp, "reference": asked.ref, "source": asked.src}
         return {what: Path(name).expanduser() for what, name in named.items() if name is not None}
     if given := [key for key, value in plain.items() if value is not None]:
