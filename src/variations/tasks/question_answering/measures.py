@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from variations.store.atomic import read_json, replaced
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, read_fault
-from variations.tasks.base import Measure, Published, Restarts, TestedRun
+from variations.tasks.base import PERCENT, POSITIVE, Measure, Published, Restarts, TestedRun
 from variations.tasks.question_answering.corpus import TASKS
 from variations.tasks.sequences.stored import given_digest
 from variations.tasks.task import Task
@@ -75,13 +75,17 @@ class Measures(Task):
         """Any score of the test set, and the loss."""
         part, _, score = key.partition(".")
         if key == "dev_nll":
-            return Measure(key, "dev loss", higher_is_better=False, convention="nats per held-out question", set="dev")
+            convention = "nats per held-out question"
+            return Measure(key, "dev loss", higher_is_better=False, convention=convention, set="dev", range=POSITIVE)
         if part != "test" or score not in SCORES:
             return super().measure(key)
         label, convention = SCORES[score]
         items = "" if score.startswith("error_") else "questions"
         whole = "test.error" if score.startswith("task_") else ""
-        return Measure(key, label, higher_is_better=False, convention=convention, items=items, part_of=whole)
+        limits = (0.0, float(len(TASKS))) if score == "failed" else PERCENT
+        return Measure(
+            key, label, higher_is_better=False, convention=convention, items=items, part_of=whole, range=limits
+        )
 
     def further(self, metric: Measure) -> Sequence[str]:
         """Failed tasks, mean and standard deviation over restarts, and the error of each task."""
