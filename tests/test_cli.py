@@ -22,6 +22,8 @@ from variations.commands.record import RecordConfig
 from variations.commands.table import TableConfig
 from variations.configuration.compose import compose_node, compose_run, register_schema
 from variations.configuration.places import CONF
+from variations.configuration.sweep_file import compose_sweep
+from variations.system.errors import ConfigError
 from variations.tasks.translation.config import TranslationConfig
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -424,6 +426,15 @@ def test_a_sweep_file_that_cannot_be_used_is_told_by_every_verb(
     register_schema(schema, verb)
     found = preflight(["sweep=mine"], schema, verb, multirun=several, axes=not several, extra_folder=str(tmp_path))
     assert found == [f"{path}{fault}"]
+
+
+def test_claims_and_python_refuse_a_sweep_file_of_another_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("variations.configuration.doors._typed", [tmp_path])
+    path = tmp_path / "sweep" / "mine.yaml"
+    path.parent.mkdir()
+    path.write_text("name: other\ntable: quickstart\n")
+    with pytest.raises(ConfigError, match=r"mine\.yaml: name: other is not the name of the file: write name: mine"):
+        compose_sweep("mine")
 
 
 @pytest.mark.slow
