@@ -3,17 +3,27 @@
 import ast
 import os
 import re
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from omegaconf.errors import OmegaConfBaseException
 
 from variations.commands.cli import command
 from variations.commands.console import main, start
+from variations.commands.figures import FiguresConfig
+from variations.commands.plan import PlanConfig
 from variations.commands.preflight import preflight, with_task
-from variations.configuration.compose import compose_run
+from variations.commands.record import RecordConfig
+from variations.commands.table import TableConfig
+from variations.configuration.compose import compose_node, compose_run, register_schema
 from variations.configuration.places import CONF
+from variations.configuration.sweep_file import compose_sweep
+from variations.system.errors import ConfigError
 from variations.tasks.translation.config import TranslationConfig
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -48,6 +58,15 @@ main = command(act, schema=VerbConfig, config_name="verb", examples={"what=fine"
 if __name__ == "__main__":
     main()
 """
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Undo what a verb that is started in this process sets for its end."""
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def run(script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -353,14 +372,78 @@ def test_all_faults_of_a_sweeps_file_are_told_at_once(tmp_path: Path) -> None:
     path.write_text(f"name: other\nrows: {rows}\noverrides: [size=tinny, model.hh=2]\nmetric: blue\n")
     found = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path))
     starts = (
+        "name: other is not the name of the file: write name: mine",
         "rows: there is no row 'nobody'",
         "overrides: size=tinny: there is no such",
         "overrides: model.hh=2: there",
-        "name: other is not the name of the file: write name: mine",
         "metric: there is no 'blue'",
     )
     assert len(found) == len(starts)
     assert all(text.startswith(f"{path}: {start}") for text, start in zip(found, starts, strict=True)), found
+
+    path.write_text(path.read_text() + 'metrik: bleu\nseeds: x\nnote: "it\'s, \\\\ here"\n')
+    found = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path))
+    all_starts = ["unknown key 'metrik'. Did you mean 'metric'?", "seeds: must be a list such as [1,2]", *starts]
+    assert len(found) == len(all_starts)
+    assert all(text.startswith(f"{path}: {start}") for text, start in zip(found, all_starts, strict=True)), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        ("", " is empty: write `name: mine` and the rows to train, such as `rows: [quickstart/transformer]`."),
+        ("# later\n", " is empty: write `name: mine` and the rows to train, such as `rows: [quickstart/transformer]`."),
+        ("name: [a]\n", ": name: must be text, not ['a']"),
+        ("name: mine\nrows: {a: b}\n", ": rows: must be a list such as [1,2]"),
+        (
+            "table: quickstart\n",
+            ": name is not set: the sweep's file must set it, because it names the folder of the runs.",
+        ),
+        (
+            "name: other\ntable: quickstart\n",
+            ": name: other is not the name of the file: write name: mine, because sweeps of the same name share the "
+            "folders of their runs.",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    ("verb", "schema", "several"),
+    [
+        ("train", TranslationConfig, True),
+        ("plan", PlanConfig, False),
+        ("table", TableConfig, False),
+        ("record", RecordConfig, False),
+        ("figures", FiguresConfig, False),
+    ],
+)
+def test_a_sweep_file_that_cannot_be_used_is_told_by_every_verb(
+    written: str, fault: str, verb: str, schema: type[Any], several: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "sweep" / "mine.yaml"
+    path.parent.mkdir()
+    path.write_text(written)
+    register_schema(schema, verb)
+    found = preflight(["sweep=mine"], schema, verb, multirun=several, axes=not several, extra_folder=str(tmp_path))
+    assert found == [f"{path}{fault}"]
+
+
+def test_claims_and_python_refuse_a_sweep_file_of_another_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("variations.configuration.doors._typed", [tmp_path])
+    path = tmp_path / "sweep" / "mine.yaml"
+    path.parent.mkdir()
+    path.write_text("name: other\ntable: quickstart\n")
+    with pytest.raises(ConfigError, match=r"mine\.yaml: name: other is not the name of the file: write name: mine"):
+        compose_sweep("mine")
+
+
+@pytest.mark.slow
+def test_a_name_on_the_command_line_replaces_that_of_a_sweep_file(tmp_path: Path) -> None:
+    path = tmp_path / "sweep" / "mine.yaml"
+    path.parent.mkdir()
+    path.write_text("name: other\ntable: quickstart\n")
+    lines = ["sweep=mine", "sweep.name=third"]
+    assert preflight(lines, TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path)) == []
 
 
 @pytest.mark.slow
@@ -595,14 +678,74 @@ def test_a_door_in_src_is_the_verb_itself() -> None:
         assert len(statements) == 2
 
 
-def test_ctrl_c_during_the_imports_leaves_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_during_the_imports_leaves_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def interrupted(_: str) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("importlib.import_module", interrupted)
+    monkeypatch.setattr(sys, "argv", ["src/table.py", "sweep=quickstart"])
     with pytest.raises(SystemExit) as stop:
         start("table")
     assert stop.value.code == 130
+    told = "\nInterrupted. To continue, run the same command again:\n  python src/table.py sweep=quickstart\n"
+    assert capsys.readouterr().err == told
+
+
+INTERRUPTED = """
+import atexit, os, signal, sys, time, types
+from variations.commands.console import start
+
+
+def interrupt(*_):
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.1)
+
+
+class Ending:
+    __del__ = interrupt
+
+
+def main():
+    {main}
+
+
+sys.modules["variations.commands.fake"] = types.SimpleNamespace(main=main)
+start("fake")
+"""
+CONTINUE = "\nInterrupted. To continue, run the same command again:\n  python verb.py\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("main", "code", "told"),
+    [
+        ("interrupt()", 130, CONTINUE),
+        ("Ending(); time.sleep(20)", 130, CONTINUE),  # Python drops what a destructor raises
+        ("sys.unraisablehook(types.SimpleNamespace(exc_type=KeyboardInterrupt)); time.sleep(20)", 130, CONTINUE),
+        ("try: interrupt()\n    finally: None.missing", 130, CONTINUE),  # a library that was half-way
+        ("atexit.register(interrupt)", 130, "\nInterrupted.\n"),
+        ("sys.last = Ending()", 0, ""),  # destroyed with the interpreter
+    ],
+    ids=["in the verb", "in a destructor", "dropped", "in a library", "at the end", "in the last moment"],
+)
+def test_ctrl_c_at_any_time_leaves_no_traceback(main: str, code: int, told: str, tmp_path: Path) -> None:
+    (tmp_path / "verb.py").write_text(INTERRUPTED.replace("{main}", main))
+    done = run(Path("verb.py"), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (code, told)
+
+
+def test_ctrl_c_while_omegaconf_composes_is_no_fault_of_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise OmegaConfBaseException("half-way")
+
+    monkeypatch.setattr("variations.configuration.hydra_door.compose", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        compose_node(["seed=12345"])
 
 
 def test_ctrl_c_tells_the_form_that_was_typed(

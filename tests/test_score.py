@@ -1,6 +1,8 @@
 """`python src/score.py` as a user runs it."""
 
 import json
+import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +19,9 @@ def folder(tmp_path):
     return tmp_path
 
 
-def score(folder, *arguments):
-    return subprocess.run([sys.executable, str(SCRIPT), *arguments], cwd=folder, capture_output=True, text=True)
+def score(folder, *arguments, timeout=None):
+    command = [sys.executable, str(SCRIPT), *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout)
 
 
 @pytest.mark.slow
@@ -39,6 +42,17 @@ def test_terminal_output_ends_in_the_remarks_and_leaves_no_files(folder):
     assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp" in done.stdout
     assert done.stdout.splitlines()[-1] == "Note: 1 of 2 hypotheses empty (line 2); they are scored as they are."
     assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.slow
+def test_a_pipe_without_an_end_is_refused_but_not_what_the_shell_has_opened(folder):
+    os.mkfifo(folder / "pipe")
+    done = score(folder, "hyp=pipe", "ref=test.de", "src=/dev/zero", timeout=60)
+    told = "hyp=pipe and src=/dev/zero are not regular files: give a file of text, or what a command prints as"
+    assert (done.returncode, done.stderr) == (2, f"error: {told} <(COMMAND).\n")
+    line = shlex.join([sys.executable, str(SCRIPT), "ref=test.de", "format=json"]) + " hyp=<(cat out.txt)"
+    done = subprocess.run(["bash", "-c", line], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert json.loads(done.stdout)["scores"]["exact_match"]["value"] == 50, done.stderr
 
 
 @pytest.mark.slow

@@ -82,6 +82,6 @@ def _short_text(place: Path) -> Path:
 def test_a_mode_that_wandb_does_not_have_is_told_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_MODE", "garbage")
     (fault,) = surroundings.faults(compose_run())
-    assert fault.startswith("WANDB_MODE=garbage: must be one of online, offline, disabled")
+    assert fault.startswith("WANDB_MODE=garbage: must be one of online, offline, shared, disabled")
     for words in (["logger=none"], ["logger.mode=offline"]):
         assert surroundings.faults(compose_run(words)) == []

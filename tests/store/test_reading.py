@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from variations.store import lines
 from variations.store.atomic import _AS_WRITTEN, read_json, read_yaml, write_yaml
-from variations.system.errors import UserError
+from variations.store.run_folder import RunFolder
+from variations.system.errors import DataError, UserError
+from variations.tasks.sequences.stored import read_counts
 
 scalars = st.one_of(
     st.none(),
@@ -115,12 +117,33 @@ def test_a_damaged_line_of_measurements_is_named_with_its_file(
     file = tmp_path / ("metrics.jsonl.gz" if packed else "metrics.jsonl")
     content = b'{"step": 1}\n' + content + b'{"step": 2}\n'
     file.write_bytes(gzip.compress(content) if packed else content)
-    with pytest.raises(UserError, match=f"{file.name}, line 2: .*{fault}"):
+    advice = "record the run again" if packed else "delete that line"
+    with pytest.raises(UserError, match=rf"{file.name}, line 2: .*{fault}.*; {advice}\.$"):
         lines.read(tmp_path / "metrics.jsonl")
 
 
 @pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b'{"step": 1}\n' * 99)[:-9]], ids=["other", "cut off"])
 def test_a_damaged_compressed_file_is_named(content: bytes, tmp_path: Path) -> None:
-    (tmp_path / "metrics.jsonl.gz").write_bytes(content)
-    with pytest.raises(UserError, match=r"Cannot read .*metrics\.jsonl\.gz: .* is damaged"):
+    file = tmp_path / "metrics.jsonl.gz"
+    file.write_bytes(content)
+    with pytest.raises(UserError) as told:
         lines.read(tmp_path / "metrics.jsonl")
+    assert str(told.value).startswith(f"Cannot read {file}: ")
+    assert str(told.value).endswith("; record the run again.")
+    assert str(told.value).count(str(file)) == 1
+
+
+@pytest.mark.parametrize("name", ["result.json", "config.yaml"])
+def test_a_file_that_cannot_be_read_is_named_once(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(UserError) as told:
+        {"result.json": RunFolder(tmp_path).result, "config.yaml": RunFolder(tmp_path).config}[name]()
+    assert str(told.value).count(str(tmp_path / name)) == 1
+
+
+def test_damaged_counts_of_a_record_are_named_once(tmp_path: Path) -> None:
+    file = tmp_path / "test.tokenised.counts.npy.gz"
+    file.write_bytes(b"no gzip")
+    with pytest.raises(DataError, match=r"restore it$") as told:
+        read_counts(tmp_path / "test.tokenised.counts.npy", columns=10)
+    assert str(told.value).count(str(file)) == 1

@@ -71,13 +71,41 @@ def test_a_failed_row_is_tried_again_and_then_given_up(rows: Any, control: Any, 
     assert states(again) == ["finished"]
 
 
-def test_a_row_that_could_not_begin_for_a_users_fault_is_not_tried_again(rows: Any, control: Any, pool: Any) -> None:
+def test_a_row_that_could_not_begin_for_a_users_fault_is_not_tried_again(
+    rows: Any, control: Any, pool: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
     outcomes = rows("a")
     sweep = control(outcomes)
     sweep.step()
     pool.end("a-seed1", "failed", 2)
     sweep.step()
     assert (states(outcomes), len(pool.submitted)) == (["failed"], 1)
+    summary(outcomes)
+    told = capsys.readouterr().out
+    assert "Correct what is said above, then run the command again to do what is missing.\n" in told
+    assert "the same command" not in told
+
+
+def test_a_row_that_the_pool_does_not_accept_is_not_promised_by_the_same_command(
+    rows: Any, control: Any, pool: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pool.refuses = "resume.allow=[model] does not cover data"
+    outcomes = rows("a")
+    control(outcomes).step()
+    summary(outcomes)
+    assert "Correct what is said above, then run the command again" in capsys.readouterr().out
+
+
+def test_a_row_that_failed_otherwise_is_done_by_the_same_command(
+    rows: Any, control: Any, pool: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcomes = rows("a", retries=0)
+    sweep = control(outcomes)
+    sweep.step()
+    pool.end("a-seed1", "failed", 1)
+    sweep.step()
+    summary(outcomes)
+    assert "Run the same command again to do what is missing." in capsys.readouterr().out
 
 
 @pytest.mark.slow

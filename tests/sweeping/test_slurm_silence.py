@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from variations.store.atomic import write_json
 from variations.sweeping import slurm, slurm_queue
 from variations.sweeping.pool import PooledRun
 from variations.sweeping.settings import SlurmSettings
 from variations.sweeping.slurm import SlurmPool
-from variations.system.errors import UserError
+from variations.system.errors import Interrupted, UserError
 
 
 @pytest.fixture
@@ -69,6 +70,25 @@ def test_a_silent_sbatch_is_told_of_while_it_is_silent(
     pool.ended()
     assert before == [["Slurm does not answer: no answer from sbatch for 0.2 s; the sweep keeps waiting."]]
     assert said[1] == "1 run in Slurm's queue as job 17."
+
+
+def test_a_second_ctrl_c_still_tells_how_to_end_the_jobs(
+    commands: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    pool = SlurmPool(SlurmSettings(gpus_per_node=0), tmp_path, say=said.append)
+    for number in (0, 1):
+        pool.adopt(PooledRun(tmp_path, f"a-seed{number}"), f"toy/abc_{number}")
+    write_json(tmp_path / ".slurm" / "abc" / "job.json", {"job": "17", "runs": []})
+
+    def interrupted() -> Any:
+        raise Interrupted
+
+    monkeypatch.setattr(pool._queue, "look", interrupted)
+    pool.stop()
+    assert said == [
+        "2 runs stay in Slurm's queue and continue. The same command follows them again. To end them: scancel 17_0 17_1"
+    ]
 
 
 def test_a_silent_controller_at_the_start_is_named(commands: Any, tmp_path: Path) -> None:

@@ -43,6 +43,9 @@ def changed(path: Path, text: str, key: str) -> None:
         ("seconds", "true", "result.json: seconds is True, not a number"),
         ("seconds", "1e300", "result.json: seconds is 1e+300, which no run writes"),
         ("flops", "-1.0", "result.json: flops is -1.0, which no run writes"),
+        ("scores.test.bleu.value", "3100", "result.json: scores.test.bleu is 3100, but can only be between 0 and 100"),
+        ("scores.test.bleu.value", "-0.5", "result.json: scores.test.bleu is -0.5, but can only be between 0 and 100"),
+        ("loss.dev_ppl", "-3", "result.json: loss.dev_ppl is -3, but can only be at least 0"),
     ],
 )
 def test_a_result_with_impossible_numbers(
@@ -87,4 +90,11 @@ def test_a_usual_result_has_no_fault() -> None:
     result = {"scores": {"test": {"bleu": {"value": None}, "f1": 3}}, "loss": {"dev_nll": None}, "flops": None}
     assert result_fault(result) is None
     assert result_fault({}) is None
+    most = {"scores": {"test": {"bleu": {"value": 100.00000000000001}, "chrf": 0, "of_a_later_version": 1234}}}
+    assert result_fault(most) is None
+    assert result_fault({"scores": {"test": {"failed": 20}}}, "question_answering") is None
+    told = "result.json: scores.test.failed is 21, but can only be between 0 and 20"
+    assert result_fault({"scores": {"test": {"failed": 21}}}, "question_answering") == told
+    assert result_fault({"scores": {"test": {"f1": 101}}}, "parsing") is not None
+    assert result_fault({"scores": {"test": {"f1": 101}}}, "of_a_removed_package") is None
     assert result_fault({"scores": [1]}) == "result.json: scores does not contain keys and values"

@@ -1,6 +1,7 @@
 """Whether W&B is online: decided without importing it."""
 
 import logging
+import os
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pytorch_lightning.loggers import CSVLogger
 
 from variations.configuration.schema import LoggerConfig
 from variations.store.ledger import RunFolder
@@ -16,6 +18,7 @@ from variations.system.errors import UserError
 from variations.tasks.translation.config import TranslationConfig
 from variations.training.tracking import Trackers, trackers, weights_and_biases
 from variations.training.tracking.final import Final
+from variations.training.tracking.lightning_loggers import LightningLogger
 from variations.training.tracking.mode import chosen_mode, without_key
 from variations.training.tracking.weights_and_biases import WeightsAndBiases, tags
 
@@ -50,6 +53,8 @@ def test_it_is_online_with_a_key_or_a_netrc_entry_of_the_service(
         ("offline", None, "offline"),
         ("dryrun", None, "offline"),
         ("disabled", None, "disabled"),
+        ("shared", None, "online"),
+        ("", None, "online"),
         ("offline", "online", "online"),
     ],
 )
@@ -59,6 +64,12 @@ def test_the_configuration_wins_over_wandb_mode_and_that_over_the_login(
     monkeypatch.setenv("WANDB_API_KEY", "k")
     monkeypatch.setenv("WANDB_MODE", variable)
     assert chosen_mode(wanted) == mode
+
+
+def test_an_empty_wandb_mode_is_as_good_as_unset_for_wandb_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_MODE", "")
+    assert chosen_mode(None) == "offline"
+    assert "WANDB_MODE" not in os.environ
 
 
 def test_disabled_means_no_logger_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -122,14 +133,18 @@ def test_what_wandb_itself_refuses_is_one_sentence(monkeypatch: pytest.MonkeyPat
 class Mirror:
     """A logger that fails at one of its calls."""
 
-    def __init__(self, fails: str = "") -> None:
-        self.fails, self.calls = fails, []
+    name = "Mirror"
+
+    def __init__(self, fails: str = "", error: BaseException | None = None) -> None:
+        self.fails = fails
+        self.calls: list[str] = []
+        self.error = error or ConnectionError("Connection lost")
 
     def __getattr__(self, name: str) -> Any:
         def call(*_: object) -> None:
             self.calls.append(name)
             if name == self.fails:
-                raise ConnectionError("Connection lost")
+                raise self.error
 
         return call
 
@@ -150,6 +165,35 @@ def test_a_logger_that_fails_is_dropped_and_the_others_go_on(
     assert failing.calls == [*calls[: calls.index(call) + 1], "abandon"]
     (message,) = caplog.messages
     assert message.startswith("The logger Mirror failed (Connection lost) and receives nothing more. The run goes on")
+
+
+@pytest.mark.parametrize("call", ["log_hyperparams", "log_metrics"])
+def test_a_logger_of_the_user_that_exits_is_dropped_under_its_own_name(
+    call: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exits(*_: object, **__: object) -> None:
+        raise SystemExit(3)
+
+    monkeypatch.setattr(CSVLogger, call, exits)
+    settings = {"_target_": "pytorch_lightning.loggers.CSVLogger", "save_dir": str(tmp_path / "csv")}
+    mirrors = Trackers(lambda: [LightningLogger("mine", settings, TranslationConfig())])
+    with caplog.at_level(logging.WARNING):
+        mirrors.start(RunFolder(tmp_path))
+        mirrors.line({"step": 1, "loss": 2.0})
+    (message,) = caplog.messages
+    assert message.startswith("The logger mine (CSVLogger) failed (3) and receives nothing more. The run goes on")
+
+
+def test_a_logger_that_exits_when_it_is_created_is_a_fault_of_the_configuration(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def exits(*_: object, **__: object) -> None:
+        raise SystemExit("no account")
+
+    monkeypatch.setattr(CSVLogger, "__init__", exits)
+    settings = {"_target_": "pytorch_lightning.loggers.CSVLogger", "save_dir": str(tmp_path / "csv")}
+    with pytest.raises(UserError, match=r"logger\.further\.mine: .*CSVLogger cannot be created: no account"):
+        LightningLogger("mine", settings, TranslationConfig())
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 
 from variations.configuration.faults import faults
 from variations.store.ledger import RunFolder
-from variations.system.errors import ConfigError, Interrupted
+from variations.system.errors import ConfigError, Interrupted, RunFailedError
 from variations.training.callbacks import configured
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
@@ -49,6 +49,19 @@ def test_a_continued_run_has_as_much_patience_left(
         fit(config, parts, stopped_at(step))
     assert fit(config, parts, Interrupt()).steps == 6
     same_run(whole, parts)
+
+
+@pytest.mark.slow
+def test_a_callback_that_exits_is_a_failure_and_no_interruption(
+    small: Any, made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exits(*_: object) -> None:
+        raise SystemExit(3)
+
+    monkeypatch.setattr("pytorch_lightning.callbacks.EarlyStopping.on_train_start", exits, raising=False)
+    config = small(*PATIENT)
+    with pytest.raises(RunFailedError, match=r"^a callback or .* ended the process \(SystemExit\(3\)\)\.$"):
+        fit(config, made(config, "run"), Interrupt())
 
 
 @pytest.mark.slow

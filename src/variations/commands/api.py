@@ -146,15 +146,16 @@ def table(
     Raises:
         UserError: The sweep has no rows, or `rows` names an unknown one.
     """
-    from variations.configuration.compose import compose_run, loader
+    from variations.configuration.compose import loader
     from variations.configuration.schema import SweepConfig
     from variations.configuration.suggestions import options
+    from variations.configuration.sweep_file import compose_sweep
     from variations.store.rows import define
     from variations.tables.chance import SignificanceConfig
     from variations.tables.table import build, document
 
     known = sweep in options(loader(), "sweep")
-    config = compose_run([f"sweep={sweep}"]).sweep if known else SweepConfig(name=sweep)
+    config = compose_sweep(sweep) if known else SweepConfig(name=sweep)
     store = Path(runs).expanduser()
     definition = define(config, rows=rows, seeds=seeds, store=store)
     found = document(build(definition, store, SignificanceConfig(show=False)))

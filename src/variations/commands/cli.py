@@ -23,6 +23,7 @@ from hydra.errors import ConfigCompositionException
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from variations.commands.console import told_when_interrupted
 from variations.commands.help import help_text
 from variations.commands.preflight import preflight, with_task
 from variations.configuration.compose import (
@@ -35,12 +36,12 @@ from variations.configuration.compose import (
 from variations.configuration.doors import open_typed
 from variations.configuration.hydra_door import VERSION_BASE, flags
 from variations.configuration.overrides import is_axis
-from variations.configuration.places import CONF, same_line, spelled
+from variations.configuration.places import CONF, spelled
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import did_you_mean, switched_off
 from variations.configuration.tasks import named
 from variations.system import streams
-from variations.system.errors import ConfigError, ExitCode, UserError
+from variations.system.errors import ConfigError, UserError
 from variations.tasks.base import Verb
 
 
@@ -67,7 +68,7 @@ def command(
             group; an alias can.
     """
 
-    @_told_when_interrupted()
+    @told_when_interrupted()
     @_written(work_goes_on=multirun)
     def main() -> None:
         register_resolvers()
@@ -134,16 +135,6 @@ def typed() -> tuple[list[str], str | None]:
     """The overrides of this command line as typed, without Hydra's own, and the folder of `--config-dir`."""
     own = [line for line in _TYPED if not line.lstrip("+~").startswith(("hydra/", "hydra."))]
     return own, next(iter(_FOLDER), None)
-
-
-@contextlib.contextmanager
-def _told_when_interrupted() -> Iterator[None]:
-    """Say how to continue after Ctrl-C, which may come while rows are still being composed."""
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        sys.stderr.write(f"\nInterrupted. To continue, run the same command again:\n  {same_line()}\n")
-        sys.exit(getattr(stop, "exit_code", ExitCode.INTERRUPTED))
 
 
 @contextlib.contextmanager

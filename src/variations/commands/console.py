@@ -1,10 +1,18 @@
 """The console command: `variations VERB …`, for each verb in `src/`."""
 
+import atexit
 import importlib
+import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any, NoReturn
 
-from variations.configuration.places import PROGRAM
-from variations.system.errors import ExitCode
+from variations.configuration.places import PROGRAM, same_line
+from variations.system.errors import ExitCode, by_ctrl_c
 
 VERBS = {
     "train": "train, test and score one run, or a whole sweep",
@@ -40,12 +48,41 @@ def main() -> None:
 
 
 def start(verb: str) -> None:
-    """Run a verb. Ctrl-C during its imports, which take half a second, ends it without a traceback."""
+    """Run a verb. Ctrl-C ends it without a traceback at any time, from its imports to the end of the interpreter."""
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the last of all: nothing is left to interrupt
+    sys.unraisablehook = _unraised
+    with told_when_interrupted():
+        try:
+            importlib.import_module(f"variations.commands.{verb}").main()
+        finally:
+            signal.signal(signal.SIGINT, _at_the_end)
+
+
+@contextmanager
+def told_when_interrupted() -> Iterator[None]:
+    """Say how to continue after Ctrl-C, which may come while rows are still being composed."""
     try:
-        module = importlib.import_module(f"variations.commands.{verb}")
-    except KeyboardInterrupt:
-        sys.exit(ExitCode.INTERRUPTED)
-    module.main()
+        yield
+    except (KeyboardInterrupt, Exception) as stop:
+        if not by_ctrl_c(stop):
+            raise
+        sys.stderr.write(f"\nInterrupted. To continue, run the same command again:\n  {same_line()}\n")
+        sys.exit(getattr(stop, "exit_code", ExitCode.INTERRUPTED))
+
+
+def _at_the_end(number: int, frame: FrameType | None) -> NoReturn:
+    """Handle Ctrl-C while threads end and files are closed, where an exception would be printed or lost."""
+    with suppress(OSError):
+        os.write(2, b"\nInterrupted.\n")
+    os._exit(ExitCode.INTERRUPTED)
+
+
+def _unraised(lost: Any) -> None:
+    """Raise Ctrl-C again a moment later if it came where Python drops exceptions, as in a destructor."""
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        threading.Timer(0.01, os.kill, [os.getpid(), signal.SIGINT]).start()
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def hint(word: str) -> str:

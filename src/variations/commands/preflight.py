@@ -8,16 +8,14 @@ from variations.commands.launchers import AT, launcher_faults
 from variations.configuration.compose import compose_node, compose_run, file_of, loader, to_config
 from variations.configuration.faults import check
 from variations.configuration.overrides import EVERYTHING, Screened, screen
-from variations.configuration.places import IN_CHECKOUT, SWEEPS, spelled
+from variations.configuration.places import spelled
 from variations.configuration.rules import Fault
 from variations.configuration.schema import RunConfig
+from variations.configuration.sweep_file import in_file, mended, told
 from variations.configuration.tasks import named, schema_for
 from variations.searching.definition import PLUGIN, define, is_search, task_of_trials
 from variations.store.rows import load_row
 from variations.system.errors import ConfigError, UserError
-
-OF_FILE = re.compile(r"(^|')sweep\.")
-"""Before a key of a sweep's file, which is written there without it."""
 
 
 def preflight(
@@ -41,19 +39,22 @@ def preflight(
         runs_models: Whether the verb trains, so that rules about single runs and grids hold.
         extra_folder: What `--config-dir` names.
     """
+    of_file, sound = mended(lines, extra_folder)
     if issubclass(schema, RunConfig):
         schema = schema_for(schema, _task_of(lines, config_name, extra_folder))
     screened = screen(lines, schema, loader(extra_folder), multirun=multirun or axes)
     screened.faults += launcher_faults(screened.usable, config_name, extra_folder)
     screened.usable = [override for override in screened.usable if not override.key_or_group.startswith(AT)]
     usable = [override.input_line or "" for override in screened.usable]
+    if sound is None:
+        return [*screened.faults, *of_file]
     others = [line for line in usable if line.startswith("hydra/sweeper=") and line != PLUGIN]
     if multirun and not others:
         later = _multirun_faults(usable, screened, extra_folder)
     else:
         kept = [o.input_line or "" for o in screened.usable if not o.is_sweep_override()]
         later = _single_faults(kept, screened, schema, config_name, extra_folder, runs_models and not multirun)
-    return list(dict.fromkeys([*screened.faults, *_as_in_the_file(later, lines, extra_folder)]))
+    return list(dict.fromkeys([*screened.faults, *of_file, *_as_in_the_file(later, lines, extra_folder)]))
 
 
 def with_task(lines: Sequence[str], extra_folder: str | None = None) -> list[str]:
@@ -64,7 +65,8 @@ def with_task(lines: Sequence[str], extra_folder: str | None = None) -> list[str
     if "sweep" not in names or names & {"task", "variation"}:
         return [*lines]
     try:
-        chosen = [line for line in lines if re.match(r"(sweep|rows)[.=]", line)]
+        _, sound = mended(lines, extra_folder)
+        chosen = [line for line in sound or lines if re.match(r"(sweep|rows)[.=]", line)]
         head = compose_run(chosen, extra_folder=extra_folder)
         if is_search(chosen, extra_folder):
             found = {str(task_of_trials(head).name)}
@@ -82,13 +84,12 @@ def _as_in_the_file(faults: Sequence[str], lines: Sequence[str], extra_folder: s
     place = file_of(f"sweep/{typed.get('sweep')}", extra_folder)
     if place is None:
         return list(faults)
-    shown = f"sweeps/{place.name}" if IN_CHECKOUT and place.parent == SWEEPS else str(place)
     found = []
     for fault in faults:
         text = re.sub(r"^In 'sweep/[^']*': ", "", fault)
         key = re.match(r"(?:unknown key ')?(sweep\.\w+)", text)
         if key is not None and key[1] not in typed:
-            fault = f"{shown}: " + OF_FILE.sub(r"\1", text)
+            fault = f"{told(place)}: {in_file(text)}"
         found.append(fault)
     return found
 
@@ -114,7 +115,8 @@ def _single_faults(
     runs_models: bool,
 ) -> list[str]:
     try:
-        node, _ = compose_node(lines, config_name=config_name, extra_folder=extra_folder)
+        sound = mended(lines, extra_folder)[1] or lines
+        node, _ = compose_node(sound, config_name=config_name, extra_folder=extra_folder)
         config = to_config(node, schema)
     except ConfigError as error:
         return error.faults

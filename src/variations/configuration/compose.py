@@ -36,7 +36,7 @@ from variations.configuration.overrides import leaf_keys
 from variations.configuration.places import CONF
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import did_you_mean, options, options_text, switched_off
-from variations.system.errors import ConfigError, yaml_fault
+from variations.system.errors import ConfigError, by_ctrl_c, yaml_fault
 
 T = TypeVar("T")
 _SCHEMAS: dict[str, type[Any]] = {}
@@ -107,8 +107,9 @@ def compose_node(
                 register_schema(_SCHEMAS[config_name], config_name)
             node = hydra_door.compose(found, config_name, [switched_off(line) for line in overrides])
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
-        faults = [composition_fault(error), *_in_the_same_sweep(error, extra_folder)]
-        raise ConfigError(list(dict.fromkeys(faults))) from error
+        if by_ctrl_c(error):
+            raise KeyboardInterrupt from error
+        raise ConfigError([composition_fault(error)]) from error
     choices = dict(node.hydra.runtime.choices)
     OmegaConf.set_struct(node, False)
     del node["hydra"]
@@ -132,6 +133,8 @@ def to_config(node: DictConfig | Mapping[str, Any], schema: type[T]) -> T:
         typed = OmegaConf.merge(_typed(cast(Any, schema)), node)
         result = OmegaConf.to_object(typed)
     except OmegaConfBaseException as error:
+        if by_ctrl_c(error):
+            raise KeyboardInterrupt from error
         raise ConfigError([composition_fault(error)]) from error
     if not isinstance(result, schema):
         raise ConfigError([f"expected keys and values for {schema.__name__}"])
@@ -186,23 +189,6 @@ def _written(folders: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
     return tuple(found)
 
 
-def _in_the_same_sweep(error: BaseException, extra_folder: str | None) -> list[str]:
-    """If a sweep's file stopped Hydra, the fault of each of its keys; Hydra itself stops at the first."""
-    option = re.match(r"In '(sweep/[^']+)'", str(error))
-    file = file_of(option[1], extra_folder) if option and not isinstance(error, yaml.YAMLError) else None
-    content = yaml.safe_load(file.read_text(encoding="utf-8")) if file else None
-    if option is None or not isinstance(content, dict):
-        return []
-    content.pop("defaults", None)
-    found = []
-    for key, value in content.items():
-        try:
-            OmegaConf.merge(_typed(RunConfig), {"sweep": {key: value}})
-        except OmegaConfBaseException as fault:
-            found.append(f"{option[0]}: {composition_fault(fault)}")
-    return found
-
-
 def composition_fault(error: BaseException) -> str:
     """Describe in one sentence why a configuration could not be composed."""
     cause: BaseException = error
@@ -239,7 +225,9 @@ def composition_fault(error: BaseException) -> str:
         text = f"must be {TYPES.get(match[2], match[2])}, not {match[1]}"
     elif match := re.match(r"Cannot assign container '(.+)' of type", text):
         text = f"must be a single value, not {match[1]}"
-    elif text.endswith("is not a ListConfig, list or tuple."):
+    elif match := re.match(r"Cannot convert '\w+' to string: '(.+)'$", text):
+        text = f"must be text, not {match[1]}"
+    elif text.endswith(("is not a ListConfig, list or tuple.", "Cannot merge DictConfig with ListConfig")):
         text = "must be a list such as [1,2]"
     if full_key and full_key not in text:
         text = f"{full_key}: {text}"

@@ -72,7 +72,7 @@ def instantiate(settings: Any, where: str) -> Any:
         raise ConfigError([f"{where}: name a class as _target_: package.module.Class, its arguments as further keys."])
     try:
         return made(dict(settings))
-    except (InstantiationException, ImportError) as error:
+    except (InstantiationException, ImportError, SystemExit) as error:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__

@@ -157,6 +157,12 @@ def values_of(override: Override) -> list[Any]:
     return [override.value()]
 
 
+def quoted(text: str) -> str:
+    """Text as an override's value, whatever characters it has."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
 def matching(glob: Glob, names: Sequence[str]) -> list[str]:
     """The names that a glob matches, part by part: `*` stops at a slash, so that `quickstart/*` is a table's rows."""
 

@@ -16,7 +16,7 @@ def faults(config: RunConfig) -> list[str]:
     return [*named(config.task).missing(config), *_devices(config), *_logger(config)]
 
 
-WANDB_MODES = ("online", "offline", "disabled", "run", "dryrun")
+WANDB_MODES = ("online", "offline", "shared", "disabled", "run", "dryrun")
 
 
 def _logger(config: RunConfig) -> list[str]:

@@ -20,6 +20,7 @@ from variations.configuration.overrides import leaf_keys
 from variations.configuration.places import spelled
 from variations.configuration.schema import RunConfig, SearchConfig, TrialConfig, VariationConfig
 from variations.configuration.suggestions import did_you_mean, options
+from variations.configuration.sweep_file import mended
 from variations.configuration.tasks import named
 from variations.searching.objectives import Objective, objective_faults, unmeasured_faults
 from variations.searching.space import Dimension, from_override, read_space, takes_whole_numbers, value_faults
@@ -121,7 +122,8 @@ def is_search(arguments: Sequence[str], extra_folder: str | None = None) -> bool
 
 @lru_cache(maxsize=8)
 def _file_is_search(choice: str, extra_folder: str | None) -> bool:
-    settings: SearchConfig = compose_run([choice], extra_folder=extra_folder).sweep.search
+    lines = mended([choice], extra_folder)[1] or [choice]
+    settings: SearchConfig = compose_run(lines, extra_folder=extra_folder).sweep.search
     return settings.trials is not None or bool(settings.space)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from variations.store.atomic import read_json, replaced, write_json
 from variations.store.run_folder import RunFolder
-from variations.system.errors import UserError
+from variations.system.errors import UserError, read_fault
 
 FILE = "inputs.json"
 
@@ -30,7 +30,7 @@ def remembered(folder: RunFolder) -> dict[str, str]:
     except (FileNotFoundError, NotADirectoryError):
         return _by_card(folder)
     except (OSError, ValueError) as error:
-        raise UserError(f"Cannot read {path}: {error}.") from error
+        raise UserError(f"Cannot read {path}: {read_fault(error, path)}.") from error
     if not isinstance(stored, dict):
         raise UserError(f"Cannot read {path}: it does not contain a JSON object.")
     return {str(name): str(value) for name, value in stored.items()}

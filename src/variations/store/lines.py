@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from variations.store.atomic import json_text, read_stored, stored_path, usable
-from variations.system.errors import UserError
+from variations.system.errors import UserError, read_fault
 
 
 def read(path: Path, having: str = "") -> list[dict[str, Any]]:
@@ -24,7 +24,7 @@ def read(path: Path, having: str = "") -> list[dict[str, Any]]:
     try:
         lines = read_stored(path).decode("utf-8", errors="replace").split("\n")
     except OSError as error:
-        raise UserError(f"Cannot read {file}: {error}") from error
+        raise UserError(f"Cannot read {file}: {read_fault(error, file)}{_advice(file)}.") from error
     found: list[dict[str, Any]] = []
     for number, line in enumerate(lines, start=1):
         if having not in line or not line.strip():
@@ -34,8 +34,12 @@ def read(path: Path, having: str = "") -> list[dict[str, Any]]:
         except ValueError as error:
             if number == len(lines):  # no newline after it: the write was cut off
                 break
-            raise UserError(f"{file}, line {number}: {error}; delete that line.") from error
+            raise UserError(f"{file}, line {number}: {error}{_advice(file) or '; delete that line'}.") from error
     return found
+
+
+def _advice(file: Path) -> str:
+    return "; record the run again" if file.suffix == ".gz" else ""
 
 
 def _object(line: str) -> dict[str, Any]:

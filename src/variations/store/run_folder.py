@@ -45,7 +45,7 @@ from variations.store.atomic import (
 from variations.store.identity import changed_keys, config_hash, covered
 from variations.store.process_identity import Process
 from variations.store.status import DELETE_IT, STATES, Status
-from variations.system.errors import TakenOverError, UserError, yaml_fault
+from variations.system.errors import TakenOverError, UserError, read_fault, yaml_fault
 
 SEED_FOLDER = re.compile(r"seed(\d+)(?:-attempt(\d+))?")
 
@@ -244,7 +244,7 @@ class RunFolder:
         except yaml.YAMLError as error:
             raise UserError(f"Cannot read {path}: {yaml_fault(error)}") from error
         except (OSError, ValueError) as error:
-            raise UserError(f"Cannot read {path}: {error}") from error
+            raise UserError(f"Cannot read {path}: {read_fault(error, path)}") from error
         if not isinstance(config, dict):
             raise UserError(f"Cannot read {path}: it does not contain a configuration.")
         return config
@@ -416,7 +416,7 @@ class RunFolder:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
-            raise UserError(f"Cannot read {path}: {error}{_advice(name)}.") from error
+            raise UserError(f"Cannot read {path}: {read_fault(error, path)}{_advice(name)}.") from error
         if isinstance(value, dict):
             return value
         raise UserError(f"Cannot read {path}: it does not contain a JSON object{_advice(name)}.")

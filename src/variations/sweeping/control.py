@@ -104,6 +104,7 @@ class Control:
                     self._start(outcome)
                 except (UserError, OSError) as error:
                     self._give_back(outcome)
+                    outcome.refused = getattr(error, "exit_code", None) == ExitCode.USAGE
                     self._end(outcome, "failed", str(error))
 
     def _full(self, outcome: Outcome) -> bool:
@@ -226,13 +227,14 @@ class Control:
                 return
             status = outcome.status()
         said = status.reason if status is not None and (ended.code or 0) >= 0 else None
-        self._try_again(outcome, said or how, final=ended.code == ExitCode.USAGE)
+        outcome.refused = ended.code == ExitCode.USAGE
+        self._try_again(outcome, said or how)
 
-    def _try_again(self, outcome: Outcome, reason: str, *, final: bool = False) -> None:
+    def _try_again(self, outcome: Outcome, reason: str) -> None:
         status = outcome.status()
         in_all = (status.failures if status is not None else 0) - outcome.failed_before
         outcome.failures = max(outcome.failures + 1, in_all)
-        if final or self.stopping or outcome.failures > outcome.job.config.sweep.retries:
+        if outcome.refused or self.stopping or outcome.failures > outcome.job.config.sweep.retries:
             self._end(outcome, "failed", reason)
         else:
             outcome.state = "pending"

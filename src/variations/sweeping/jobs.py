@@ -17,11 +17,12 @@ from hydra.core.override_parser.types import Glob, Override
 from variations.configuration.compose import compose_run, file_of, loader, shown
 from variations.configuration.faults import check
 from variations.configuration.hydra_door import keys_of
-from variations.configuration.overrides import screen, values_of
+from variations.configuration.overrides import quoted, screen, values_of
 from variations.configuration.places import spelled
 from variations.configuration.rules import Fault
 from variations.configuration.schema import RunConfig, VariationConfig
 from variations.configuration.suggestions import did_you_mean, options, shortened, walk_groups
+from variations.configuration.sweep_file import mended
 from variations.configuration.tasks import named, schema_for
 from variations.store.identity import is_incidental
 from variations.store.naming import GRID, LONGEST, run_folder, safe_name
@@ -109,8 +110,12 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
     _reject_choices_of_rows(given)
     axes = {key: o for key, o in given.items() if o.is_sweep_override()}
     shared = [_text(o) for key, o in given.items() if key not in (*OWN_KEYS, *axes)]
-    head = compose_run([_text(o) for key, o in given.items() if key not in axes], extra_folder=extra_folder)
-    sweep_choice = _text(given["sweep"])
+    plain = [_text(o) for key, o in given.items() if key not in axes]
+    faults_of_file, sound = mended(plain, extra_folder)
+    if sound is None:
+        raise ConfigError(faults_of_file)
+    head = compose_run(sound, extra_folder=extra_folder)
+    sweep_choice = [word for word in sound if word == _text(given["sweep"]) or word not in plain]
     points = _combinations(axes)  # one empty point if there are none
     seeds = head.seeds if head.seeds is not None else [head.seed] if "seed" in given else head.sweep.seeds
     own = _without(head.sweep.overrides, [*shared, *(points[0] if points else ())])
@@ -119,22 +124,19 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
         limits = keys_of(found, "debug", kind) | keys_of(found, "debug_of", f"{kind}_{head.task}")
         own = [line for line in own if line.partition("=")[0] not in limits]
     jobs: list[Job] = []
-    problems = _name_faults(given)
+    problems = [*_name_faults(given), *faults_of_file]
     failing: dict[str, list[str]] = {}
     """Rows by the fault that keeps them from being composed."""
     try:
         rows, unknown = _rows_and_faults(head, extra_folder)
     except ConfigError as error:
-        raise ConfigError([*problems, *error.faults]) from error
+        # Without a table and rows of its own, the rows may be missing because of the faults in the file.
+        implied = head.sweep.table is None and not head.sweep.rows
+        raise ConfigError([*problems, *([] if faults_of_file and implied else error.faults)]) from error
     problems += unknown
     tasks = {load_row(reference, "").task for _, reference in rows}
     own, faulty = _usable_of_file(own, tasks, extra_folder)
     problems += faulty
-    if "sweep.name" not in given and head.sweep.name != given["sweep"].value():
-        problems.append(
-            f"sweep.name: {head.sweep.name} is not the name of the file: write name: {given['sweep'].value()}, because "
-            "sweeps of the same name share the folders of their runs."
-        )
     sweeps = options(loader(extra_folder), "sweep")
     for name in head.sweep.shares:
         if name not in sweeps:
@@ -142,7 +144,7 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
             problems.append(f"sweep.shares: there is no sweep '{name}'.{near} Valid: {', '.join(sweeps)}.")
     rows_by_home: dict[Path, list[str]] = {}
     for (row, reference), point in itertools.product(rows, points):
-        overrides = [sweep_choice, f"variation={reference}", *own, *shared, *point]
+        overrides = [*sweep_choice, f"variation={reference}", *own, *shared, *point]
         try:
             config = compose_run(overrides, extra_folder=extra_folder)
             if point:
@@ -225,12 +227,7 @@ def _words_of_a_point(variation: VariationConfig, point: str) -> list[str]:
     words = {"row": variation.row, "base": variation.base, "reuse": variation.reuse}
     named = {key: crossed_name(name, point) for key, name in words.items() if name is not None}
     named["label"] = crossed_label(variation.label or variation.row or "", point)
-    return [f"variation.{key}={_quoted(text)}" for key, text in named.items()]
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    return [f"variation.{key}={quoted(text)}" for key, text in named.items()]
 
 
 def _name_faults(given: dict[str, Override]) -> list[str]:

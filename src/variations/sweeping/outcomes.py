@@ -42,6 +42,8 @@ class Outcome:
     """Times it has failed in this sweep."""
     failed_before: int = 0
     """Times it had failed before this sweep."""
+    refused: bool = False
+    """Whether a user's fault has ended it, which the same command would meet again."""
     began: float | None = None
     """Monotonic time of the current launch."""
     lease: Lease | None = field(default=None, repr=False)

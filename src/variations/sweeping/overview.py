@@ -241,7 +241,9 @@ def summary(outcomes: Sequence[Outcome], extra_folder: str | None = None, *, rep
             line = f"[{COLOURS.get(o.state, 'default')}]{o.state}[/] {escape(o.name)}{times}: {escape(o.reason)}"
             console.print(line + escape(log), soft_wrap=True)
     if repeat and any(not o.ok for o in outcomes):
-        console.print("Run the same command again to do what is missing.")
+        refused = any(o.refused for o in outcomes)
+        how = "Correct what is said above, then run the" if refused else "Run the same"
+        console.print(f"{how} command again to do what is missing.", soft_wrap=True)
     if any(o.ok for o in outcomes):
         console.print(f"Table: {_table_line(outcomes[0], extra_folder)}", soft_wrap=True, markup=False)
 

@@ -11,6 +11,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -136,8 +137,9 @@ class SlurmPool:
 
     def stop(self) -> None:
         """See `Pool`: jobs stay in the queue."""
-        self._queue.refresh(at_most=0.0)
-        jobs = [self._queue.jobs[part].job for key in self._watched if (part := self._parts(key)) in self._queue.jobs]
+        with suppress(KeyboardInterrupt):  # a second Ctrl-C: what is known already is told
+            self._queue.refresh(at_most=0.0)
+        jobs = [job for key in self._watched if (job := self._job(key)) is not None]
         dropped = sum(len(batch.runs) for batch in self._open)
         for batch in list(self._open):
             self._drop(batch)
@@ -257,6 +259,14 @@ class SlurmPool:
 
     def _seen(self, part: tuple[str | None, int]) -> Seen | None:
         return None if part[0] is None else self._queue.jobs.get((part[0], part[1]))
+
+    def _job(self, key: str) -> str | None:
+        """The number for `scancel`: by Slurm's latest answer, else as it was at the submission."""
+        word, number = self._parts(key)
+        if (seen := self._seen((word, number))) is not None:
+            return seen.job
+        submitted = read_object(self._folder / word / JOB) if word is not None else None
+        return None if submitted is None else f"{submitted.get('job')}_{number}"
 
     def _end(self, key: str) -> Ended:
         part, run = self._parts(key), self._watched.pop(key)

@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Sequence
 from enum import IntEnum
+from pathlib import Path
 
 
 class ExitCode(IntEnum):
@@ -71,6 +72,23 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(text or f"Stopped by {received.name}; the same command continues the run.")
         self.received = received
         self.exit_code = ExitCode(128 + received)
+
+
+def by_ctrl_c(error: BaseException) -> bool:
+    """Whether an error is Ctrl-C, or arose while Ctrl-C was being handled, as in a library that was half-way."""
+    pending, seen = [error], set[int]()
+    while pending:
+        if isinstance(found := pending.pop(), KeyboardInterrupt):
+            return True
+        if id(found) not in seen:
+            seen.add(id(found))
+            pending += [other for other in (found.__cause__, found.__context__) if other is not None]
+    return False
+
+
+def read_fault(error: Exception, path: Path) -> str:
+    """Why `path` cannot be read, without the path itself, which the sentence around it names."""
+    return (getattr(error, "strerror", None) or str(error)).removeprefix(f"{path} is damaged: ")
 
 
 def yaml_fault(error: Exception) -> str:

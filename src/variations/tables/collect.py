@@ -199,7 +199,7 @@ def misfit(folder: RunFolder, config: Mapping[str, Any], result: Mapping[str, An
     for key in GROUPS:
         if not isinstance(config.get(key) or {}, Mapping):
             return f"config.yaml: {key} does not contain keys and values"
-    return config_fault(config) or result_fault(result or {})
+    return config_fault(config) or result_fault(result or {}, config.get("task"))
 
 
 def own_row(config: Mapping[str, Any]) -> str | None:

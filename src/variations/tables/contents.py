@@ -1,5 +1,6 @@
 """Whether a run's files contain what runs write there, so that damage is told where a file is read."""
 
+import math
 import sys
 import types
 import typing
@@ -8,20 +9,23 @@ from functools import lru_cache
 from typing import Any
 
 from variations.configuration.overrides import leaf_keys
-from variations.configuration.tasks import DEFAULT, schema_of
+from variations.configuration.tasks import DEFAULT, named, schema_of
 from variations.store.atomic import is_number
-from variations.system.errors import ConfigError
+from variations.system.errors import ConfigError, UserError
 
 COSTS = ("seconds", "decoding_seconds", "steps", "parameters", "flops", "source_tokens", "target_tokens")
 """Entries at the top of result.json that are counted or timed."""
+ROUNDING = 1e-6
+"""By how much a score may be out of its range."""
 LARGEST = 1e30
 """A bound for them: the FLOPs of the largest trainings of today are below 1e27."""
 
 
-def result_fault(result: Mapping[str, Any]) -> str | None:
+def result_fault(result: Mapping[str, Any], task: str | None = None) -> str | None:
     """What is wrong with the contents of result.json; None if they can be used.
 
-    Costs at the top, losses and scores must be numbers or null, and costs not negative.
+    Costs at the top, losses and scores must be numbers or null, costs not negative, and losses and scores within the
+    range of the measure of that name in `task`.
     """
     for part in ("scores", "loss", "networks"):
         if not isinstance(result.get(part) or {}, Mapping):
@@ -31,7 +35,22 @@ def result_fault(result: Mapping[str, Any]) -> str | None:
             return f"result.json: {key} is {value!r:.60}, not a number"
         if "." not in key and value is not None and not 0 <= value <= LARGEST:
             return f"result.json: {key} is {str(value)[:20]}, which no run writes"
+        if "." in key and value is not None and (limits := _range(task or DEFAULT, key.partition(".")[2])):
+            low, high = limits
+            if not low - ROUNDING <= value <= high + ROUNDING:
+                most = f"between {low:g} and {high:g}" if high < math.inf else f"at least {low:g}"
+                return f"result.json: {key} is {str(value)[:20]}, but can only be {most}"
     return None
+
+
+@lru_cache(maxsize=4096)
+def _range(task: str, key: str) -> tuple[float, float] | None:
+    """The possible values of a measure of a task; None if they are not known, or the task's package was removed."""
+    try:
+        found: tuple[float, float] | None = named(task).measure(key).range
+    except UserError:
+        return None
+    return found
 
 
 def _numbers(result: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

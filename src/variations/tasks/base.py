@@ -128,6 +128,12 @@ class Experiment(Protocol):
         ...
 
 
+PERCENT = (0.0, 100.0)
+"""The range of a score in percent."""
+POSITIVE = (0.0, float("inf"))
+"""The range of a loss or a perplexity."""
+
+
 @dataclass(frozen=True)
 class Measure:
     """A number of a tested run's result.json: `scores.<set>.<score>.value`, `loss.<key>`, or a cost at its top."""
@@ -149,6 +155,8 @@ class Measure:
     part_of: str = ""
     """Key of the measure of which it is a part, as one task's error is a part of the mean over tasks; tables list parts
     below, one in each line."""
+    range: tuple[float, float] | None = None
+    """Its least and its largest possible value; None: not known. A result outside it is damaged."""
 
     def value(self, result: Mapping[str, Any]) -> float | None:
         """The number; None if the run did not measure it."""

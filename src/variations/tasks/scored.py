@@ -1,5 +1,6 @@
 """The interface of `score.py` to a task: keys that select what is scored, and the scores."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,11 @@ def files(asked: ToScore) -> dict[str, Path]:
             raise UserError(
                 f"set={asked.set} is a set of a run: leave it out with hyp=FILE ref=FILE, or give run=FOLDER."
             )
+        every = plain | {"prm": asked.prm}
+        if special := [f"{key}={name}" for key, name in every.items() if name is not None and _is_special(name)]:
+            wrong = "is not a regular file" if len(special) == 1 else "are not regular files"
+            text = f"{' and '.join(special)} {wrong}"
+            raise UserError(f"{text}: give a file of text, or what a command prints as <(COMMAND).")
         named = {"hypothesis": asked.hyp, "reference": asked.ref, "source": asked.src}
         return {what: Path(name).expanduser() for what, name in named.items() if name is not None}
     if given := [key for key, value in plain.items() if value is not None]:
@@ -63,6 +69,14 @@ def files(asked: ToScore) -> dict[str, Path]:
     if not found["hypothesis"].is_file():
         raise DataError(_nothing_stored(asked, folder))
     return {what: path for what, path in found.items() if what != "source" or path.is_file()}
+
+
+def _is_special(name: str) -> bool:
+    """Whether it is a pipe or a device, which may have no end; what the shell has opened for this command is not."""
+    if re.fullmatch(r"/dev/(stdin|fd/\d+)|/proc/\w+/fd/\d+", name):
+        return False
+    path = Path(name).expanduser()
+    return path.exists() and not (path.is_file() or path.is_dir())
 
 
 def _nothing_stored(asked: ToScore, folder: Path) -> str:

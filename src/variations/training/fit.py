@@ -19,7 +19,7 @@ from variations.store.environment import environment
 from variations.store.ledger import RunFolder
 from variations.store.reuse import trained_in
 from variations.system import processes
-from variations.system.errors import Interrupted, Pruned, UserError
+from variations.system.errors import Interrupted, Pruned, RunFailedError, UserError
 from variations.tasks.base import Experiment
 from variations.training import checkpoints, memory, performance, tracking
 from variations.training.callbacks import Saving, configured
@@ -76,7 +76,10 @@ def fit(
     trainer = make_trainer(config, loop, *callbacks(loop, experiment), *configured(config.callbacks), Saving(loop))
     try:
         trainer.fit(step, datamodule=data, ckpt_path=_resume_from(config, folder), weights_only=True)
-    except SystemExit as error:  # Lightning turns KeyboardInterrupt into it
+    except SystemExit as error:
+        if interrupt.received is None and not isinstance(error.__context__, KeyboardInterrupt):
+            raise RunFailedError(f"a callback or a class of another package ended the process ({error!r}).") from error
+        # Lightning turns KeyboardInterrupt into it.
         raise Interrupted(interrupt.received or signal.SIGINT) from error
     except (RuntimeError, MemoryError) as error:
         if memory.is_exhausted(error):

@@ -208,9 +208,9 @@ def _turned(found: Finding) -> Finding:
 
 
 def _sweep_config(name: str) -> SweepConfig | None:
-    from variations.configuration.compose import compose_run
+    from variations.configuration.sweep_file import compose_sweep
 
-    return compose_run([f"sweep={name}"]).sweep if doors.files(f"sweep/{glob.escape(name)}.yaml") else None
+    return compose_sweep(name) if doors.files(f"sweep/{glob.escape(name)}.yaml") else None
 
 
 def _measure(row: Row, key: str) -> Measure:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
-from variations.tasks.base import Measure, Published, TestedRun
+from variations.tasks.base import PERCENT, POSITIVE, Measure, Published, TestedRun
 from variations.tasks.parsing import scores, stored
 from variations.tasks.parsing.treebank import DESCRIBED, find
 from variations.tasks.sequences.stored import reference_digest
@@ -47,12 +47,14 @@ class Measures(Task):
         part, _, score = key.partition(".")
         if key in LOSSES:
             label, convention = LOSSES[key]
-            return Measure(key, label, higher_is_better=False, convention=convention, set=part.partition("_")[0])
+            part = part.partition("_")[0]
+            return Measure(key, label, higher_is_better=False, convention=convention, set=part, range=POSITIVE)
         if score not in SCORES:
             return super().measure(key)
         label, convention = SCORES[score]
         items = "" if score == "valid" else "sentences"
-        return Measure(key, f"{part} {label}", higher_is_better=True, convention=convention, set=part, items=items)
+        label = f"{part} {label}"
+        return Measure(key, label, higher_is_better=True, convention=convention, set=part, items=items, range=PERCENT)
 
     def further(self, metric: Measure) -> Sequence[str]:
         """The other scores of the metric's set."""

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from variations.store.atomic import read_json, replaced
 from variations.store.ledger import RunFolder
-from variations.system.errors import DataError
-from variations.tasks.base import Measure, Published, Restarts, TestedRun
+from variations.system.errors import DataError, read_fault
+from variations.tasks.base import PERCENT, POSITIVE, Measure, Published, Restarts, TestedRun
 from variations.tasks.question_answering.corpus import TASKS
 from variations.tasks.sequences.stored import given_digest
 from variations.tasks.task import Task
@@ -75,13 +75,17 @@ class Measures(Task):
         """Any score of the test set, and the loss."""
         part, _, score = key.partition(".")
         if key == "dev_nll":
-            return Measure(key, "dev loss", higher_is_better=False, convention="nats per held-out question", set="dev")
+            convention = "nats per held-out question"
+            return Measure(key, "dev loss", higher_is_better=False, convention=convention, set="dev", range=POSITIVE)
         if part != "test" or score not in SCORES:
             return super().measure(key)
         label, convention = SCORES[score]
         items = "" if score.startswith("error_") else "questions"
         whole = "test.error" if score.startswith("task_") else ""
-        return Measure(key, label, higher_is_better=False, convention=convention, items=items, part_of=whole)
+        limits = (0.0, float(len(TASKS))) if score == "failed" else PERCENT
+        return Measure(
+            key, label, higher_is_better=False, convention=convention, items=items, part_of=whole, range=limits
+        )
 
     def further(self, metric: Measure) -> Sequence[str]:
         """Failed tasks, mean and standard deviation over restarts, and the error of each task."""
@@ -180,7 +184,7 @@ def _stored(folder: RunFolder, chosen: Measure) -> dict[int, tuple[NDArray[Any],
                 if name in ("error", "failed", f"task_{task}")
             }
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path} is damaged ({error}): restore it, or test the run again.") from error
+        raise DataError(f"{path} is damaged ({read_fault(error, path)}): restore it, or test the run again.") from error
     if any(found.ndim != 2 or not 0 <= restart < len(found) for found, restart in wrong.values()):
         raise DataError(f"{path} is damaged: it does not contain the answers of each restart. Restore it.")
     if not wrong:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from variations.store.atomic import read_stored, stored_path
-from variations.system.errors import DataError
+from variations.system.errors import DataError, read_fault
 
 
 def side_by_side(folder: Path, name: str, *sides: str) -> list[tuple[str, ...]]:
@@ -67,7 +67,7 @@ def read_counts(path: Path, columns: int) -> NDArray[np.int64] | None:
     try:
         found = _counts(read_stored(path))
     except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{file} is damaged ({error}): restore it") from error
+        raise DataError(f"{file} is damaged ({read_fault(error, file)}): restore it") from error
     if found.ndim != 2 or found.shape[1] != columns:
         raise DataError(f"{file} does not contain {columns} counts of each sentence: restore it")
     return found

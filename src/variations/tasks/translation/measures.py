@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from variations.configuration.suggestions import did_you_mean
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
-from variations.tasks.base import Measure, Published, TestedRun
+from variations.tasks.base import PERCENT, POSITIVE, Measure, Published, TestedRun
 from variations.tasks.sequences.stored import reference_digest
 from variations.tasks.sequences.task import scale_name
 from variations.tasks.task import Task
@@ -47,12 +47,14 @@ def measure(key: str) -> Measure:
     if score:
         of_bleu = score.startswith("bleu")
         unit, items = ("BLEU", "sentences") if of_bleu else ("", "")
-        return Measure(key, f"{part} {_SCORES.get(score, score)}", True, None, unit, part, items)
+        limits = PERCENT if score in _SCORES else None
+        return Measure(key, f"{part} {_SCORES.get(score, score)}", True, None, unit, part, items, range=limits)
     loss = next((name for name in _LOSS_LABELS if key.endswith(f"_{name}")), "")
     part = key.removesuffix(f"_{loss}") if loss else key
     digits = 3 if loss == "nll" else 2
     label = f"{part} {_LOSS_LABELS[loss]}" if loss else key
-    return Measure(key, label, not loss, _CONVENTIONS.get(key), "", part, digits=digits)
+    limits = POSITIVE if loss else None
+    return Measure(key, label, not loss, _CONVENTIONS.get(key), "", part, digits=digits, range=limits)
 
 
 def score_of(measure: Measure) -> str:

@@ -27,6 +27,9 @@ Line = Mapping[str, Any]
 class Tracker(Protocol):
     """A logger."""
 
+    name: str
+    """What messages call it."""
+
     def start(self, lines: Sequence[Line]) -> None:
         """Receive the run's lines so far; called before the first `line`."""
 
@@ -93,14 +96,14 @@ class Trackers:
                 send(tracker)
             except UserError:
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever a service or its library does
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a service or its library does
                 self._trackers.remove(tracker)
                 tracker.abandon()
                 reason = " ".join(str(error).split()) or type(error).__name__
                 log.warning(
                     "The logger %s failed (%s) and receives nothing more. The run goes on; its folder has every "
                     "measurement, and a continued run sends them again.",
-                    type(tracker).__name__,
+                    tracker.name,
                     without_key(reason),
                 )
 

@@ -22,6 +22,8 @@ class EventFiles:
     and nothing is shown twice. The time axis `relative` is training time.
     """
 
+    name = "TensorBoard"
+
     def __init__(self, config: RunConfig, folder: RunFolder) -> None:
         from torch.utils.tensorboard.writer import SummaryWriter
 

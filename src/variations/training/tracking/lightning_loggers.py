@@ -28,10 +28,12 @@ class LightningLogger:
         self.logger = instantiate(settings, f"logger.further.{name}")
         if not isinstance(self.logger, pl.loggers.Logger):
             raise ConfigError([f"logger.further.{name}: {settings.get('_target_')} is not a Lightning Logger."])
-        self.logger.log_hyperparams(to_dict(config))
+        self.name = f"{name} ({type(self.logger).__name__})"
+        self.config = config
 
     def start(self, lines: Sequence[Mapping[str, Any]]) -> None:
-        """Send the run's lines so far; a logger that keeps its own steps receives them again."""
+        """Send the configuration and the run's lines so far; a logger that keeps its own steps receives them again."""
+        self.logger.log_hyperparams(to_dict(self.config))
         for line in lines:
             self.line(line)
 

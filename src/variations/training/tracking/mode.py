@@ -4,12 +4,14 @@ import netrc
 import os
 from urllib.parse import urlparse
 
-_WORDS = {"run": "online", "dryrun": "offline"}
-"""Older values of WANDB_MODE."""
+_WORDS = {"run": "online", "dryrun": "offline", "shared": "online"}
+"""Older values of WANDB_MODE, and that for several writers, of which a run here has only one."""
 
 
 def chosen_mode(wanted: str | None) -> str:
     """`online`, `offline` or `disabled`: `logger.mode`, else WANDB_MODE, else online if there are credentials."""
+    if os.environ.get("WANDB_MODE") == "":  # as good as unset, but W&B itself would refuse it
+        del os.environ["WANDB_MODE"]
     mode = wanted or os.environ.get("WANDB_MODE") or ("online" if logged_in() else "offline")
     return _WORDS.get(mode, mode)
 

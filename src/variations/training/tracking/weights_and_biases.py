@@ -77,6 +77,8 @@ class WeightsAndBiases:
         UserError: The configuration requires online mode, and W&B accepts no login.
     """
 
+    name = "W&B"
+
     def __init__(self, config: RunConfig, folder: RunFolder, mode: str) -> None:
         self.config, self.folder = config, folder
         self._earlier = list((folder.path / "wandb").glob("offline-run-*"))

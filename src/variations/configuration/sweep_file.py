@@ -1,0 +1,129 @@
+"""A sweep's file, read for its own faults: Hydra stops at the first, and hides all of the rows behind it."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from variations.configuration.compose import compose_run, composition_fault, file_of
+from variations.configuration.overrides import quoted
+from variations.configuration.places import IN_CHECKOUT, SWEEPS
+from variations.configuration.schema import SweepConfig
+from variations.system.errors import ConfigError
+
+OF_FILE = re.compile(r"(^|')sweep\.")
+"""Before a key of a sweep's file, which is written there without it."""
+
+
+def mended(lines: Sequence[str], extra_folder: str | None = None) -> tuple[list[str], list[str] | None]:
+    """The faults of the file of the sweep that `lines` choose, and lines that can be composed in spite of them.
+
+    Of a file with faulty keys, the sound ones are given instead of `sweep=NAME`. None: the file has to be corrected
+    first. A file that is not YAML, or does not exist, is reported when it is composed.
+    """
+    typed = {line.partition("=")[0].lstrip("+~"): line.partition("=")[2].strip("'\"") for line in lines}
+    option = typed.get("sweep", "")
+    file = file_of(f"sweep/{option}", extra_folder) if re.fullmatch(r"[\w./-]+", option) else None
+    if file is None:
+        return [], list(lines)
+    faults, choice = _examined(file, option, typed)
+    if choice is None:
+        return faults, None
+    return faults, [word for line in lines for word in (choice if line.startswith("sweep=") else [line])]
+
+
+def compose_sweep(name: str) -> SweepConfig:
+    """What `sweeps/NAME.yaml` says.
+
+    Raises:
+        ConfigError: Its faults.
+    """
+    line = [f"sweep={name}"]
+    faults, _ = mended(line)
+    if faults:
+        raise ConfigError(faults)
+    found: SweepConfig = compose_run(line).sweep
+    return found
+
+
+def told(file: Path) -> str:
+    """A sweep's file as the user would type it."""
+    return f"sweeps/{file.name}" if IN_CHECKOUT and file.parent == SWEEPS else str(file)
+
+
+def in_file(text: str) -> str:
+    """A fault with the keys as they are written in a sweep's file."""
+    return OF_FILE.sub(r"\1", text)
+
+
+def _examined(file: Path, option: str, typed: Collection[str]) -> tuple[list[str], list[str] | None]:
+    """The faults of a file, and the overrides that stand for it."""
+    line = f"sweep={option}"
+    try:
+        text = file.read_text(encoding="utf-8")
+        content = yaml.safe_load(text)
+    except (OSError, ValueError, yaml.YAMLError):
+        return [], [line]
+    if not content:
+        example = f"write `name: {option}` and the rows to train, such as `rows: [quickstart/transformer]`"
+        return [f"{told(file)} is empty: {example}."], None
+    if not isinstance(content, dict):
+        return [], [line]
+    of_all = re.search(r"^# *@package +_global_", text, re.MULTILINE) is not None
+    own = content.get("sweep") if of_all else content
+    if not isinstance(own, dict):
+        return [], [line]
+    faulty = {} if of_all else {key: fault for key, value in own.items() if (fault := _key_fault(key, value))}
+    faults = list(faulty.values())
+    if not {"name", "sweep.name"} & {*faulty, *typed}:
+        faults += _name_faults(own.get("name"), option)
+    if not faults:
+        return [], [line]
+    faults = [f"{told(file)}: {fault}" for fault in faults]
+    name = [] if "sweep.name" in typed else [f"sweep.name={quoted(option)}"]
+    if not faulty:
+        return faults, [line, *name]
+    if "search" in own:  # its other faults depend on all its keys
+        return faults, None
+    parents = [f"sweep={entry}" for entry in own.get("defaults") or [] if isinstance(entry, str) and entry != "_self_"]
+    sound = {key: value for key, value in own.items() if key not in {"defaults", "name", *faulty}}
+    words = [f"sweep.{key}={_literal(value)}" for key, value in sound.items() if f"sweep.{key}" not in typed]
+    return faults, [*parents[-1:], *name, *words]
+
+
+def _name_faults(name: Any, option: str) -> list[str]:
+    if name is None:
+        return ["name is not set: the sweep's file must set it, because it names the folder of the runs."]
+    if str(name) == option:
+        return []
+    return [
+        f"name: {name} is not the name of the file: write name: {option}, because sweeps of the same name share the "
+        "folders of their runs."
+    ]
+
+
+def _key_fault(key: Any, value: Any) -> str | None:
+    """What is wrong with a key of a file, or its value; None if it fits the schema."""
+    if key == "defaults":
+        return None
+    try:
+        OmegaConf.merge(OmegaConf.create({"sweep": OmegaConf.structured(SweepConfig)}), {"sweep": {key: value}})
+    except OmegaConfBaseException as error:
+        text = in_file(composition_fault(error))
+        return text if str(key) in text else f"{key}: {text}"
+    return None
+
+
+def _literal(value: Any) -> str:
+    """A value of a file in the syntax of the command line."""
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{_literal(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_literal, value)) + "]"
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return quoted(value) if isinstance(value, str) else str(value)
