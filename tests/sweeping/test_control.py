@@ -407,3 +407,17 @@ def test_force_makes_one_new_attempt_and_goes_on_with_it(rows: Any, control: Any
     pool.end("a-seed1", "interrupted", 130)
     sweep.step()
     assert rows("a", changes=["force=true"])[0].folder.path == home.with_name("seed1-attempt2")
+
+
+@pytest.mark.slow
+def test_a_finished_row_with_a_damaged_result_is_named_and_not_skipped(rows: Any, finished: Any) -> None:
+    (row,) = rows("a")
+    for result, fault in (
+        ({"scores": 5}, "scores"),
+        ({"scores": {"test": {"bleu": {"value": 250.0}}}}, "can only be between 0 and 100"),
+    ):
+        finished(row).write_result(result)
+        outcome = Outcome.of(row.job)
+        assert (outcome.state, outcome.score()) == ("failed", "")
+        assert fault in outcome.reason
+        assert outcome.reason.endswith("restore result.json, or delete it to test the run again.")

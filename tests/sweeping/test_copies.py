@@ -97,7 +97,7 @@ def test_only_the_same_run_is_copied(
     assert len(pool.submitted) == 1
 
 
-def test_a_run_that_is_unfinished_changed_or_tested_only_is_not_copied(row: Row, source: RunFolder) -> None:
+def test_a_run_that_is_unfinished_tested_only_or_damaged_is_not_copied(row: Row, source: RunFolder) -> None:
     config = to_dict(row("mine", "b").job.config)
     store = source.path.parents[2]
     assert copies.same_run(config, store, ["other"]) is not None
@@ -107,8 +107,20 @@ def test_a_run_that_is_unfinished_changed_or_tested_only_is_not_copied(row: Row,
     source.write_result(result)
     source.set_status("interrupted")
     assert copies.same_run(config, store, ["other"]) is None
-    (source.path / "status.json").write_text("{", encoding="utf-8")  # damaged
-    assert copies.same_run(config, store, ["other"]) is None
+    source.set_status("finished")
+    for name, text in (
+        ("inputs.json", "{}"),  # not known, as those of a record
+        ("inputs.json", "{"),
+        ("result.json", '{"scores": {"test": {"bleu": {"value": 250.0}}}}'),
+        ("result.json", '{"scores": 5}'),
+        ("status.json", "{"),
+    ):
+        path = source.path / name
+        before = path.read_text(encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
+        assert copies.same_run(config, store, ["other"]) is None, text
+        path.write_text(before, encoding="utf-8")
+    assert copies.same_run(config, store, ["other"]) is not None
 
 
 def test_a_run_of_other_inputs_is_not_copied(row: Row, source: RunFolder, control: Any, pool: Any) -> None:
@@ -158,6 +170,22 @@ def test_a_copy_that_was_killed_is_made_again(
         assert (again.state, again.folder.finished()) == ("finished", True)
         assert files(again.folder)["metrics.jsonl"] == files(source)["metrics.jsonl"]
     assert pool.submitted == []
+
+
+def test_checkpoints_of_training_come_last(row: Row, source: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a kill leaves may be continued as a run; then the weights that are averaged at its end must be there."""
+    (source.checkpoints / "weights1.pt").write_bytes(b"weights")
+    (source.checkpoints / "best1.pt").write_bytes(b"weights")
+    order: list[str] = []
+
+    def noted(path: Path) -> Any:
+        order.append(path.name)
+        return atomic.replaced(path)
+
+    monkeypatch.setattr(copies, "replaced", noted)
+    copies.copy(source, row("mine", "b").folder.create({}))
+    assert (order[0], order[-1]) == ("metrics.jsonl", "step1.ckpt")
+    assert {"weights1.pt", "best1.pt"} < set(order)
 
 
 def test_checkpoints_are_copied_where_they_cannot_be_linked(

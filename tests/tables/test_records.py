@@ -152,6 +152,22 @@ def test_records_are_replaced_only_where_the_run_has_changed(
 
 
 @pytest.mark.slow
+def test_a_damaged_run_does_not_replace_its_record(
+    put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
+) -> None:
+    fill(put)
+    records = tmp_path / "records"
+    record(sweep, store, records)
+    kept = (records / "papers" / "base" / "seed1" / "result.json").read_bytes()
+    folder = RunFolder(store / "papers" / "base" / "seed1")
+    for damaged in ({"scores": 5}, {"scores": {"test": {"bleu": {"value": 250.0}}}}):
+        folder.write_result(damaged)
+        found = record(sweep, store, records)
+        assert list(found.broken) == [str(folder.path)]
+        assert (found.written, len(found.unchanged), found.missing) == ({}, 5, [])
+        assert (records / "papers" / "base" / "seed1" / "result.json").read_bytes() == kept
+
+
 @pytest.mark.parametrize("renamed", [1, 2])
 def test_a_kill_while_a_record_is_replaced_loses_nothing(
     renamed: int, put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,5 +1,6 @@
 """The verb `record`: a sweep's finished runs, compactly, for publication."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,9 @@ def show(config: RecordConfig) -> None:
     if store.resolve() == records.resolve():
         raise UserError(f"runs and records are the same folder, {store}: give records=FOLDER.")
     done = record(sweep, store, records)
+    if done.broken:
+        faults = "; ".join(f"{path} ({fault})" for path, fault in done.broken.items())
+        print(f"Damaged, so not recorded: {faults}.", file=sys.stderr)
     if not done.written and not done.unchanged:
         raise UserError(f"No run of {sweep.name} in {store} is finished: there is nothing to record.")
     for name, size in done.written.items():

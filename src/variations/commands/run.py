@@ -20,8 +20,7 @@ from typing import Any
 from variations.configuration import surroundings
 from variations.configuration.compose import load, to_dict
 from variations.configuration.schema import RunConfig
-from variations.configuration.tasks import named
-from variations.store import fence, ledger, naming
+from variations.store import fence, ledger, naming, own_code
 from variations.store.atomic import disk_refusals_told
 from variations.store.lease import hold
 from variations.store.ledger import RunFolder
@@ -45,7 +44,7 @@ def execute(config: RunConfig) -> Path:
     folder.create(to_dict(config))  # refuses if the folder holds another configuration
     if folder.finished():
         print("This run is finished already; force=true makes a new attempt beside it.")
-        for warning in named(config.task).changed_inputs(config, folder):
+        for warning in own_code.changed_inputs(config, folder):
             print(f"warning: {warning}", file=sys.stderr)
     else:
         run(folder.path, new=new)
@@ -115,7 +114,7 @@ def _without_trace(folder: RunFolder) -> Iterator[None]:
 def _refuse_what_has_changed(config: RunConfig, folder: RunFolder, *, told: bool) -> None:
     """Check that a run continues with its own inputs and checkpoints; writes nothing, unless a sweep is `told`."""
     try:
-        if folder.begun() and (changed := named(config.task).changed_inputs(config, folder)):
+        if folder.begun() and (changed := own_code.changed_inputs(config, folder)):
             raise UserError(f"{folder.path} cannot continue: {' '.join(changed)}")
         folder.refuse_lost_checkpoints()
     except UserError as error:

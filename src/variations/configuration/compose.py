@@ -106,6 +106,10 @@ def compose_node(
             if config_name in _SCHEMAS:  # all verbs of a process share Hydra's store
                 register_schema(_SCHEMAS[config_name], config_name)
             node = hydra_door.compose(found, config_name, [switched_off(line) for line in overrides])
+    except RecursionError as error:
+        raise ConfigError(
+            ["the files of the configuration include each other in a circle: check `defaults`."]
+        ) from error
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         if by_ctrl_c(error):
             raise KeyboardInterrupt from error

@@ -89,7 +89,8 @@ def _examined(file: Path, option: str, typed: Collection[str]) -> tuple[list[str
         return faults, [line, *name]
     if "search" in own:  # its other faults depend on all its keys
         return faults, None
-    parents = [f"sweep={entry}" for entry in own.get("defaults") or [] if isinstance(entry, str) and entry != "_self_"]
+    entries = own.get("defaults") if isinstance(own.get("defaults"), list) else []
+    parents = [f"sweep={entry}" for entry in entries or [] if isinstance(entry, str) and entry != "_self_"]
     sound = {key: value for key, value in own.items() if key not in {"defaults", "name", *faulty}}
     words = [f"sweep.{key}={_literal(value)}" for key, value in sound.items() if f"sweep.{key}" not in typed]
     return faults, [*parents[-1:], *name, *words]
@@ -100,6 +101,8 @@ def _name_faults(name: Any, option: str) -> list[str]:
         return ["name is not set: the sweep's file must set it, because it names the folder of the runs."]
     if str(name) == option:
         return []
+    if isinstance(name, bool):
+        return [f"name: YAML reads this word as {str(name).lower()}: write it in quotes, or choose another name."]
     return [
         f"name: {name} is not the name of the file: write name: {option}, because sweeps of the same name share the "
         "folders of their runs."

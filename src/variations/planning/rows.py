@@ -16,6 +16,7 @@ from variations.configuration.overrides import is_axis
 from variations.configuration.places import CONF, SWEEPS
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import options
+from variations.store.contents import result_fault
 from variations.store.copies import same_run
 from variations.store.ledger import RunFolder, config_hash, latest
 from variations.store.naming import run_folder
@@ -64,6 +65,8 @@ def launch(config: RunConfig) -> Launch:
     if not same or (state == "finished" and config.force):
         return Launch(config.seed, "absent")
     if state == "finished":  # without a result it is tested again
+        if result_fault(folder.result() or {}, config.task):
+            return Launch(config.seed, "failed", 1.0)
         return Launch(config.seed, state if folder.finished() else "interrupted", 1.0)
     found = (re.fullmatch(r"step(\d+)\.ckpt", path.name) for path in folder.checkpoints.glob("step*.ckpt"))
     newest = max((int(match[1]) for match in found if match), default=0)

@@ -8,7 +8,9 @@ from typing import Any
 
 from variations.store import conflicts
 from variations.store.atomic import make_folder, replaced
+from variations.store.contents import result_fault
 from variations.store.identity import changed_keys
+from variations.store.inputs import remembered
 from variations.store.ledger import RunFolder, latest
 from variations.store.status import Status
 from variations.system.errors import UserError
@@ -20,7 +22,8 @@ _OWN = ("config*.yaml", "status.json", "result.json", "lease-*.json", "log.txt",
 def same_run(config: Mapping[str, Any], store: Path, sweeps: Sequence[str]) -> RunFolder | None:
     """Return a finished run of `sweeps` in `store` with the same configuration and seed; None if there is none.
 
-    A run that has trained no network, or whose configuration was changed in mid-training, does not count.
+    A run that has trained no network, whose configuration was changed in mid-training, whose inputs are not known (as
+    those of a record), or that is damaged does not count.
     """
     for sweep in sweeps:
         for home in sorted((store / sweep).glob(f"*/seed{config['seed']}")):
@@ -37,7 +40,8 @@ def _usable(folder: RunFolder, config: Mapping[str, Any]) -> bool:
     stored = folder.config()
     if changed_keys(stored, config) or conflicts.history(stored) or not folder.finished():
         return False
-    return not (folder.result() or {}).get("reused")
+    result = folder.result() or {}
+    return not result.get("reused") and result_fault(result, stored.get("task")) is None and bool(remembered(folder))
 
 
 def name_of(folder: RunFolder) -> str:
@@ -48,8 +52,9 @@ def name_of(folder: RunFolder) -> str:
 def copy(source: RunFolder, folder: RunFolder) -> None:
     """Copy a finished run into the folder of another one, which has its own config.yaml and lease.
 
-    Checkpoints are linked, so they take no further room. Measurements come first and the status last: at any time,
-    what a kill leaves behind can be copied again, or continued as a run.
+    Checkpoints are linked, so they take no further room. Measurements come first, then all that is tested, then the
+    checkpoints of training, and the status last: at any time, what a kill leaves behind can be copied again, or
+    continued as a run.
 
     Raises:
         UserError: The source is damaged.
@@ -57,7 +62,7 @@ def copy(source: RunFolder, folder: RunFolder) -> None:
     """
     status, result = source.status() or Status("finished"), source.result() or {}
     files = [path for path in sorted(source.path.rglob("*")) if path.is_file() and not _is_own(path, source.path)]
-    for path in sorted(files, key=lambda path: (path != source.metrics, source.checkpoints in path.parents)):
+    for path in sorted(files, key=lambda path: (path != source.metrics, _of_training(path, source))):
         place = folder.path / path.relative_to(source.path)
         make_folder(place.parent)
         with replaced(place) as temporary:
@@ -68,6 +73,10 @@ def copy(source: RunFolder, folder: RunFolder) -> None:
     folder.write_result({**result, "copied": result.get("copied") or name_of(source)})
     facts = {key: getattr(status, key) for key in ("started", "step", "epoch", "checkpoint")}
     folder.set_status("finished", **facts)
+
+
+def _of_training(path: Path, run: RunFolder) -> bool:
+    return run.checkpoints in path.parents and path.name.startswith("step")
 
 
 def _is_own(path: Path, root: Path) -> bool:

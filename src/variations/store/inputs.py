@@ -74,8 +74,13 @@ def remember(folder: RunFolder, now: Mapping[str, str]) -> None:
         write_json(folder.path / FILE, {**before, **now})
 
 
-def keep(folder: RunFolder, source: Path) -> dict[str, str]:
+def keep(folder: RunFolder, source: Path, name: str | None = None) -> dict[str, str]:
     """Copy a file that the run will need again into its folder, where it must not change.
+
+    Args:
+        folder: The run.
+        source: The file.
+        name: Of the copy; the file's own by default.
 
     Returns:
         Its name and SHA-256, to be remembered.
@@ -83,7 +88,7 @@ def keep(folder: RunFolder, source: Path) -> dict[str, str]:
     Raises:
         UserError: the run has begun with another file of that name.
     """
-    own, sha256 = folder.path / source.name, file_sha256(source)
+    own, sha256 = folder.path / (name or source.name), file_sha256(source)
     if own.exists() and folder.begun():
         if file_sha256(own) != sha256:
             raise UserError(
@@ -94,7 +99,7 @@ def keep(folder: RunFolder, source: Path) -> dict[str, str]:
     elif not own.exists() or file_sha256(own) != sha256:
         with replaced(own) as temporary:
             shutil.copyfile(source, temporary)
-    return {source.name: sha256}
+    return {own.name: sha256}
 
 
 def kept(folder: RunFolder, name: str) -> Path:

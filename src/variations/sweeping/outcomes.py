@@ -10,9 +10,11 @@ from typing import Self
 from variations.configuration.compose import to_dict
 from variations.configuration.suggestions import shortened
 from variations.configuration.tasks import named
+from variations.store.contents import result_fault
 from variations.store.identity import changed_keys
 from variations.store.lease import Lease
 from variations.store.ledger import RunFolder, Status, workplace
+from variations.store.own_code import changed_inputs
 from variations.sweeping.jobs import Job
 from variations.sweeping.pool import PooledRun
 from variations.system.errors import UserError
@@ -59,8 +61,16 @@ class Outcome:
             if (done := outcome.done()) == "pruned":
                 outcome.state, outcome.reason = "pruned", (status.reason if status is not None else None) or ""
             elif done:
-                outcome.state, outcome.reason = "skipped", "finished before"
-                outcome.seconds = (outcome.folder.result() or {}).get("seconds")
+                result = outcome.folder.result() or {}
+                if fault := result_fault(result, job.config.task):
+                    outcome.state, outcome.refused = "failed", True
+                    outcome.reason = (
+                        f"{outcome.folder.path} is damaged ({fault}): restore result.json, or delete it to test the "
+                        "run again."
+                    )
+                else:
+                    outcome.state, outcome.reason = "skipped", "finished before"
+                    outcome.seconds = result.get("seconds")
         except UserError as error:
             outcome.reason = str(error)
         return outcome
@@ -175,7 +185,7 @@ def other_inputs(outcomes: Iterable[Outcome]) -> Iterator[str]:
         if outcome.state == "skipped":
             config = outcome.job.config
             try:
-                found = named(config.task).changed_inputs(config, outcome.folder)
+                found = changed_inputs(config, outcome.folder)
             except UserError as error:
                 found = [str(error)]
             for sentence in found:

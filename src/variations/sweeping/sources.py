@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from variations.configuration.compose import to_dict
-from variations.configuration.tasks import named
 from variations.store import copies
 from variations.store.ledger import RunFolder, workplace
+from variations.store.own_code import changed_inputs
 from variations.store.reuse import hindrances
 from variations.sweeping.outcomes import Outcome
 
@@ -53,7 +53,7 @@ class Sources:
             return None
         values = to_dict(config)
         found = copies.same_run(values, Path(config.runs).expanduser(), config.sweep.shares)
-        if found is None or named(config.task).changed_inputs(config, found):
+        if found is None or changed_inputs(config, found):
             return None
         copies.copy(found, outcome.folder.create(values))
         return copies.name_of(found)

@@ -7,11 +7,11 @@ from statistics import fmean, stdev
 from typing import Any
 
 from variations.configuration.tasks import DEFAULT, named, names, task_of
+from variations.store.contents import config_fault, result_fault
 from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.rows import RowDefinition, SweepDefinition, row_definition
 from variations.store.run_folder import SEED_FOLDER
 from variations.system.errors import UserError
-from variations.tables.contents import config_fault, result_fault
 from variations.tasks.base import CurveReader, Measure, TestedRun
 
 BUDGET = {"steps": 0.0, "source_tokens": 0.01, "target_tokens": 0.01, "dropped_pairs": 0.0}

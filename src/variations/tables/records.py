@@ -30,6 +30,7 @@ from variations.store.hidden import without_secrets
 from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.rows import SweepDefinition
 from variations.system.errors import UserError
+from variations.tables.collect import misfit
 from variations.tasks.base import TestedRun
 
 LARGEST = 200_000
@@ -48,6 +49,8 @@ class Recorded:
     unchanged: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     """Runs of the sweep that are not finished."""
+    broken: dict[str, str] = field(default_factory=dict)
+    """Runs whose results are damaged, and how; records of them are left as they are."""
 
 
 def record(sweep: SweepDefinition, store: Path, records: Path) -> Recorded:
@@ -68,6 +71,9 @@ def record(sweep: SweepDefinition, store: Path, records: Path) -> Recorded:
                     _restore(home)
                 if folder is None or not folder.finished():
                     found.missing.append(name)
+                    continue
+                if fault := misfit(folder, folder.config(), folder.result()):
+                    found.broken[str(folder.path)] = fault
                     continue
                 files = _files(folder)
                 with _writing(home):
@@ -141,6 +147,7 @@ def _files(folder: RunFolder) -> dict[str, bytes | Any]:
         "environment.json": published(folder.environment() or {}),
         "metrics.jsonl.gz": gzip.compress(metrics.encode(), 9, mtime=0),
     }
+    files |= {path.name: path.read_bytes() for path in sorted(folder.path.glob("*.py"))}  # classes of other packages
     files |= task_of(config).record(TestedRun(folder, config, folder.result() or {}))
     return files
 

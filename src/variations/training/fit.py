@@ -14,7 +14,7 @@ from lightning_fabric.plugins.environments.lightning import LightningEnvironment
 
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
-from variations.store import inputs
+from variations.store import inputs, own_code
 from variations.store.environment import environment
 from variations.store.ledger import RunFolder
 from variations.store.reuse import trained_in
@@ -60,7 +60,7 @@ def fit(
     data.prepare_data()
     data.setup()
     if processes.global_rank() == 0:
-        made_from = data.keep_facts(folder)
+        made_from = data.keep_facts(folder) | own_code.keep(config, folder)
         inputs.refuse_changed(folder, made_from)
         inputs.remember(folder, made_from)
         folder.write_environment(environment(made_from) | {"performance": chosen})

@@ -1,6 +1,7 @@
 """The weights with which a run is tested, and the trained network of a stored run."""
 
 import logging
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from variations.configuration.compose import load
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
+from variations.store import own_code
 from variations.store.ledger import RunFolder
 from variations.store.reuse import trained_in
 from variations.system.errors import UserError
@@ -62,6 +64,8 @@ def load_network(path: Path) -> tuple[nn.Module, Any]:
     """
     folder = RunFolder.open(path)
     config = load(folder.path / "config.yaml")
+    for sentence in own_code.changed_code(config, folder):
+        print(f"warning: {sentence}", file=sys.stderr)
     network: nn.Module = named(config.task).network(config, folder)
     network.load_state_dict(final_weights(config, folder)[0])
     return network.eval(), config

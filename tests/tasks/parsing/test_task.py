@@ -211,6 +211,17 @@ def test_changed_files_are_named() -> None:
     ]
 
 
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"files": 5}'])
+def test_a_damaged_list_of_files_is_told(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "treebank.json").write_text(text, encoding="utf-8")
+    monkeypatch.setattr("variations.tasks.parsing.module.current_files", lambda config: {})
+    (told,) = TASK.changed_inputs(compose_run([ROW]), RunFolder(tmp_path))
+    assert (
+        told
+        == f"{tmp_path}/treebank.json is damaged, so it is not known whether the treebank is still that of the run."
+    )
+
+
 # Configuration --------------------------------------------------------------------------------------------------------
 
 

@@ -190,6 +190,12 @@ def test_a_run_from_end_to_end(tmp_path: Path) -> None:
     card = json.loads((folder.path / "stories.json").read_text(encoding="utf-8"))
     assert card["groups"]["15"]["tasks"] == [15]
     assert TASK.changed_inputs(of, folder) == []
+    whole = (folder.path / "stories.json").read_text(encoding="utf-8")
+    for damaged in ("{", "[]", "{}"):
+        (folder.path / "stories.json").write_text(damaged, encoding="utf-8")
+        (told,) = TASK.changed_inputs(of, folder)
+        assert told.startswith(f"{folder.path}/stories.json is damaged: restore it")
+    (folder.path / "stories.json").write_text(whole, encoding="utf-8")
     data = TASK.data(of)
     data.setup()
     drawn = TASK.pictures(folder, TASK.experiment(of, data, "cpu"))

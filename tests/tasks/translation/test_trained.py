@@ -69,5 +69,13 @@ def test_a_record_brings_its_baselines(tmp_path):
     (tmp_path / "baselines.json").write_text(json.dumps({"test": {"copy of the source": 3.25}}))
     assert baselines(tmp_path, {}, "test") == {"copy of the source": 3.25}
     assert baselines(tmp_path, {}, "dev") == {}
-    (tmp_path / "baselines.json").write_text("[")
+
+
+@pytest.mark.parametrize("text", ["[", "[1]", "{", '"x"', '{"test": 5}', '{"test": {"copy of the source": null}}'])
+def test_damaged_baselines_are_counted_again_from_the_texts(tmp_path, text):
+    (tmp_path / "baselines.json").write_text(text)
     assert baselines(tmp_path, {}, "test") == {}
+    (tmp_path / "hypotheses").mkdir()
+    for suffix in ("src", "ref"):
+        (tmp_path / "hypotheses" / f"test.{suffix}").write_text("The dog sleeps here .\n", encoding="utf-8")
+    assert baselines(tmp_path, {}, "test") == {"copy of the source": pytest.approx(100.0)}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from variations.configuration.rules import Fault, Rules
 from variations.configuration.schema import RunConfig
-from variations.store.atomic import read_json
+from variations.store.atomic import read_object
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
 from variations.tasks.base import Drawing, Place, Recorded, Samples
@@ -97,7 +97,10 @@ class Parsing(SequenceTask, Measures):
             now = current_files(config)
         except DataError as error:
             return [str(error)]
-        return changed_files(read_json(path), now)
+        card = read_object(path) or {}
+        if not isinstance(card.get("files"), Mapping):
+            return [f"{path} is damaged, so it is not known whether the treebank is still that of the run."]
+        return changed_files(card, now)
 
     def samples(self, folder: RunFolder) -> Mapping[str, Samples]:
         """The first trees of each set."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from variations.store.atomic import read_json, read_stored
+from variations.store.atomic import is_number, read_object, read_stored
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
 from variations.tasks.base import TestedRun
@@ -141,8 +141,9 @@ def baselines(folder: Path, config: Mapping[str, Any], part: str) -> dict[str, f
     """
     kept = folder / BASELINES
     try:
-        if kept.is_file():
-            return {str(name): float(value) for name, value in read_json(kept).get(part, {}).items()}
+        found = (read_object(kept) or {}).get(part)
+        if isinstance(found, Mapping) and found and all(is_number(value) for value in found.values()):
+            return {str(name): float(value) for name, value in found.items()}
         sides = [read_stored(RunFolder(folder).hypotheses / f"{part}.{side}") for side in ("src", "ref")]
         data = config.get("data") or {}
         return dict(_counted(sides[0], sides[1], data.get("kind") == "toy", bool(data.get("lowercase"))))

@@ -11,8 +11,8 @@ import pytest
 from variations.configuration.schema import SweepConfig
 from variations.dashboard.api import Api
 from variations.dashboard.store import Store
+from variations.store.contents import config_fault, result_fault
 from variations.store.rows import define
-from variations.tables.contents import config_fault, result_fault
 from variations.tables.formats import render
 from variations.tables.table import build
 

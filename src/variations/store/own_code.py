@@ -1,0 +1,79 @@
+"""The source of the classes of other packages that a run uses: an input like its texts, and kept with the run."""
+
+import importlib.util
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from variations.configuration.compose import to_dict
+from variations.configuration.tasks import named
+from variations.store import inputs
+from variations.store.identity import flatten
+from variations.store.run_folder import RunFolder
+
+_NAMED = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):[A-Za-z_]\w*")
+_INSTALLED = ("variations", "torch", "lightning", "pytorch_lightning", "lightning_fabric")
+"""Packages whose versions environment.json has."""
+
+
+def modules(config: Mapping[str, Any]) -> dict[str, Path]:
+    """The files of the modules that a configuration names in `package.module:Class` or a callback's `_target_`.
+
+    Returns:
+        By name of the copy in the run's folder, `package.module.py`. Modules that cannot be found are left out.
+    """
+    found = {}
+    for module in dict.fromkeys(_names(config)):
+        if module.partition(".")[0] not in _INSTALLED and (file := _file(module)) is not None:
+            found[f"{module}.py"] = file
+    return found
+
+
+def _names(config: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in flatten(config).items():
+        if not isinstance(value, str):
+            continue
+        if key.partition(".")[0] in ("model", "positions") and (match := _NAMED.fullmatch(value)):
+            yield match[1]
+        elif key.startswith("callbacks.") and key.endswith("._target_") and "." in value:
+            yield value.rpartition(".")[0]
+
+
+def _file(module: str) -> Path | None:
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return None
+    origin = spec.origin if spec is not None else None
+    return Path(origin) if origin is not None and origin.endswith(".py") else None
+
+
+def keep(config: Any, folder: RunFolder) -> dict[str, str]:
+    """Copy the modules of a run into its folder; return the SHA-256 of each.
+
+    Raises:
+        UserError: The run has begun with other contents of one.
+    """
+    kept: dict[str, str] = {}
+    for name, file in modules(to_dict(config)).items():
+        kept |= inputs.keep(folder, file, name)
+    return kept
+
+
+def changed_inputs(config: Any, folder: RunFolder) -> list[str]:
+    """Return a sentence for whatever has changed since a run was started: its texts, or the code of its own classes."""
+    return [*named(config.task).changed_inputs(config, folder), *changed_code(config, folder)]
+
+
+def changed_code(config: Any, folder: RunFolder) -> list[str]:
+    """Return a sentence if the code of the run's own classes has changed since it was started; else empty."""
+    files = modules(to_dict(config))
+    names = inputs.changed(folder, {name: inputs.file_sha256(file) for name, file in files.items()}) if files else []
+    if not names:
+        return []
+    return [
+        f"{', '.join(str(files[name]) for name in names)} changed after this run was started: its results are from the "
+        f"former code, which is kept in {folder.path}. force=true starts a new attempt with the present code; a class "
+        "of another name is another row."
+    ]

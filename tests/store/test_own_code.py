@@ -1,0 +1,99 @@
+"""The module of a user's own class is an input of a run: kept with it, and compared when the run is used again."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from variations.commands import run
+from variations.configuration.compose import compose_run, to_dict
+from variations.store import own_code
+from variations.store.ledger import RunFolder
+from variations.system.errors import UserError
+from variations.tables.records import record
+from variations.training.weights import load_network
+
+CODE = """
+from variations.models.transformer.attention import Heads
+
+
+class Scaled(Heads):
+    def attend(self, q, seen, mask, *, causal):
+        return super().attend(2 * q, seen, mask, causal=causal)
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file of a module with an attention class."""
+    place = tmp_path / "code" / "their_attention.py"
+    place.parent.mkdir()
+    place.write_text(CODE, encoding="utf-8")
+    monkeypatch.syspath_prepend(place.parent)
+    yield place
+    sys.modules.pop("their_attention", None)
+
+
+@pytest.fixture
+def config(module: Path, tmp_path: Path) -> Any:
+    return compose_run(
+        [
+            "model.attention=their_attention:Scaled", "model.d_model=16", "model.d_ff=32", "model.h=2", "model.N=1",
+            "recipe.batch_tokens=256", "trainer.max_steps=2", "trainer.val_bleu=0", "trainer.progress=false",
+            "trainer.threads=1", "trainer.limit_test=2", "decode.beam=1", "logger=none", "sweep.name=mine",
+            "variation.row=scaled", f"runs={tmp_path / 'runs'}",
+        ]
+    )  # fmt: skip
+
+
+def test_modules_are_those_of_classes_that_are_not_installed_with_us(module: Path) -> None:
+    named = {
+        "model": {"kind": "transformer", "attention": "their_attention:Scaled"},
+        "positions": {"kind": "nobody.here:Code"},
+        "callbacks": {
+            "a": {"_target_": "their_attention.Stop"},
+            "b": {"_target_": "pytorch_lightning.callbacks.Timer"},
+        },
+        "data": {"root": "their_attention:Scaled"},
+    }
+    assert own_code.modules(named) == {"their_attention.py": module}
+
+
+@pytest.mark.slow
+def test_an_edited_class_is_noticed(
+    config: Any, module: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = RunFolder(run.execute(config))
+    assert (folder.path / "their_attention.py").read_text(encoding="utf-8") == CODE
+    assert own_code.changed_inputs(config, folder) == []
+    capsys.readouterr()
+
+    module.write_text(CODE.replace("2 * q", "3 * q"), encoding="utf-8")
+    run.execute(config)  # finished already
+    told = capsys.readouterr().err
+    assert f"warning: {module} changed after this run was started: its results are from the former code" in told
+    load_network(folder.path)
+    assert f"{module} changed after this run was started" in capsys.readouterr().err
+
+    folder.set_status("interrupted")
+    (folder.path / "result.json").unlink()
+    with pytest.raises(UserError, match=r"cannot continue: .*their_attention\.py changed after this run was started"):
+        run.execute(config)
+    module.write_text(CODE, encoding="utf-8")
+    run.execute(config)
+    assert folder.finished()
+
+
+@pytest.mark.slow
+def test_the_code_goes_with_the_record(config: Any, tmp_path: Path) -> None:
+    from variations.configuration.schema import SweepConfig
+    from variations.store.rows import define
+
+    run.execute(config)
+    store, records = tmp_path / "runs", tmp_path / "records"
+    done = record(define(SweepConfig(name="mine", rows=["scaled"]), store=store), store, records)
+    assert list(done.written) == ["mine/scaled/seed1"]
+    assert (records / "mine" / "scaled" / "seed1" / "their_attention.py").read_text(encoding="utf-8") == CODE
+    assert to_dict(config)["model"]["attention"] == "their_attention:Scaled"
