@@ -396,6 +396,7 @@ def test_all_faults_of_a_sweeps_file_are_told_at_once(tmp_path: Path) -> None:
         ("# later\n", " is empty: write `name: mine` and the rows to train, such as `rows: [quickstart/transformer]`."),
         ("name: [a]\n", ": name: must be text, not ['a']"),
         ("name: mine\nrows: {a: b}\n", ": rows: must be a list such as [1,2]"),
+        ("name: on\n", ": name: YAML reads this word as true: write it in quotes, or choose another name."),
         (
             "table: quickstart\n",
             ": name is not set: the sweep's file must set it, because it names the folder of the runs.",
@@ -428,6 +429,26 @@ def test_a_sweep_file_that_cannot_be_used_is_told_by_every_verb(
     assert found == [f"{path}{fault}"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("written", "fault"),
+    [
+        (
+            "name: mine\ndefaults: [mine]\n",
+            "files of the configuration include each other in a circle: check `defaults`.",
+        ),
+        ("name: mine\ndefaults: 5\nrowz: [x]\n", "unknown key 'rowz'. Did you mean 'rows'?"),
+    ],
+)
+def test_a_sweep_file_whose_defaults_cannot_be_used_is_told(written: str, fault: str, tmp_path: Path) -> None:
+    path = tmp_path / "sweep" / "mine.yaml"
+    path.parent.mkdir()
+    path.write_text(written)
+    register_schema(TranslationConfig, "train")
+    found = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path))
+    assert any(fault in text for text in found), found
+
+
 def test_claims_and_python_refuse_a_sweep_file_of_another_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("variations.configuration.doors._typed", [tmp_path])
     path = tmp_path / "sweep" / "mine.yaml"
@@ -455,6 +476,7 @@ def test_a_name_on_the_command_line_replaces_that_of_a_sweep_file(tmp_path: Path
             "row: other, base: base",
             "its file conf/variation/mine/own.yaml says row: other. Write row: own, or rename the file.",
         ),
+        ("base: base", "conf/variation/mine/own.yaml names no row: write `row: own` below `variation:`."),
     ],
 )
 def test_a_row_has_the_name_of_its_file_and_a_base_row_that_exists(names: str, fault: str, tmp_path: Path) -> None:

@@ -154,6 +154,11 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
             for fault in error.faults:
                 failing.setdefault(fault, []).append(",".join([row, *point]))
             continue
+        if config.variation.row is None and config.name is None:
+            problems.append(
+                f"row {row}: conf/variation/{reference}.yaml names no row: write `row: {row}` below `variation:`."
+            )
+            continue
         if not point:
             problems += _misnamed(row, reference, config.variation, head.sweep.rows, extra_folder)
         if config.variation.quoted and head.rows is None:

@@ -85,18 +85,18 @@ class _Layout:
         self.values("parameters", "parameters", millions, lambda line: line.row.parameters, 4)
         self._published("params_millions", "parameters, published (M)", 4)
         for key in self.printed:
-            self._published(key, f"{table.task.published(key).label}, published", 1)
+            self._published(key, f"{table.task.published(key).label}, published", 2)
             differences = [line.published_delta.get(key) for line in lines]
             cells = [Cell(delta(value), value=value) for value in differences]
-            self.add(f"published_delta.{key}", "Δ base, published", cells, rank=2)
+            self.add(f"published_delta.{key}", "Δ base, published", cells, rank=3)
         for measure in table.columns:
             primary = measure is table.primary
             cells = [self._measured(line, measure, primary=primary) for line in lines]
             self.add(measure.key, measure.label, cells, rank=0 if primary else 5)
             if primary:
                 self._differences()
-            self._against_published(measure.key)
-        self.add("seeds", "seeds", [Cell(line.seeds, value=len(line.row.finished)) for line in lines], rank=2)
+            self._against_published(measure.key, 3 if primary else 5)
+        self.add("seeds", "seeds", [Cell(line.seeds, value=len(line.row.finished)) for line in lines], rank=1)
         self.values("steps", "steps", lambda value: f"{value:,.0f}", lambda line: line.costs.get("steps"), 6)
         self.values("seconds", "time", duration, lambda line: line.costs.get("seconds"), 5)
         self.values("flops", "FLOPs", scientific, lambda line: line.costs.get("flops"), 6)
@@ -116,12 +116,12 @@ class _Layout:
         cells, marks = self.book.printed([line.published.get(key) for line in self.lines])
         self.add(f"published.{key}", title, cells, marks=marks, rank=rank)
 
-    def _against_published(self, key: str) -> None:
+    def _against_published(self, key: str, rank: int) -> None:
         """The column measured − published, if figures of some row were measured on the same text."""
         found = [next((f for f in line.published.values() if f.measure == key), None) for line in self.lines]
         compared = [figure if figure and figure.difference is not None else None for figure in found]
         cells = [Cell(delta(f.difference), self.book.mark(f.notes), f.difference) if f else Cell("") for f in compared]
-        self.add(f"against_published.{key}", "measured − published", cells)
+        self.add(f"against_published.{key}", "measured − published", cells, rank=rank)
 
     def _measured(self, line: Line, measure: Measure, *, primary: bool) -> Cell:
         if found := line.measured.get(measure.key):
@@ -142,7 +142,7 @@ class _Layout:
             for test in (line.test and line.test.across for line in lines)
         ]
         self.add("ci", f"{100 * level:g} % CI", intervals, rank=1)
-        self.values("p", "p", p_text, lambda line: line.test and line.test.p, 1)
+        self.values("p", "p", p_text, lambda line: line.test and line.test.p, 2)
         if any(line.test and len(line.test.seeds) > 1 for line in lines):
             cells = [
                 Cell(f"{test.agreeing_seeds}/{len(test.seeds)}", value=test.agreeing_seeds) if test else Cell("")
