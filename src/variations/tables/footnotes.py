@@ -141,7 +141,8 @@ def _costs(table: Table) -> list[str]:
         name, counted = hours_name(devices), "processes" if set(devices) == {"CPU"} else "GPUs, or on CPUs processes"
         found.append(
             f"{name[0].upper()}{name[1:]}: elapsed hours of training, validation included, times {counted}, "
-            "however many threads a process has."
+            "however many threads a process has. Other work on the machine lengthens them and the times; FLOPs do not "
+            "depend on it."
         )
     return found
 
