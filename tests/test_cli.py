@@ -332,8 +332,33 @@ def test_a_sweep_file_with_a_list_says_what_it_must_contain(tmp_path: Path) -> N
         ),
         (
             "# @package _global_\ndefaults: [{override /positions: lerned}]",
-            "positions=lerned: there is no such option. Did you mean 'learned'? "
+            "{folder}/variation/mine/row.yaml: positions=lerned: there is no such option. Did you mean 'learned'? "
             "Valid choices for positions: learned, sinusoidal, sinusoidal_t2t.",
+        ),
+        (
+            "# @package _global_\nmodel.h: 1\ndecode: {}",
+            "{folder}/variation/mine/row.yaml: 'model.h' is written with a dot; in a file write `model: {h: 1}`.",
+        ),
+        (
+            "# @package _global_\npositions: learned",
+            "{folder}/variation/mine/row.yaml: `positions` is a group: "
+            "write `defaults: [{override /positions: learned}]`.",
+        ),
+        (
+            "# @package _global_\nsize: huge",
+            "{folder}/variation/mine/row.yaml: `size` is a group: write `defaults: [{override /size: OPTION}]`. "
+            "'huge' is no option of it. Valid choices for size: base, base_scaled, big, multi30k, small, tiny. "
+            "One of your own needs its package installed, or --config-dir=FOLDER.",
+        ),
+        (
+            "# @package _global_\ndefaults: [{/model: weighted}]",
+            "{folder}/variation/mine/row.yaml: `/model: weighted` in its defaults: "
+            "write `defaults: [{override /model: weighted}]`.",
+        ),
+        (
+            "# @package _global_\ndefaults: [{override positions: learned}]",
+            "{folder}/variation/mine/row.yaml: `override positions: learned` in its defaults: "
+            "write `defaults: [{override /positions: learned}]`.",
         ),
         (
             "# @package _global_\nmodel:\n\th: 1",
@@ -395,7 +420,7 @@ def test_all_faults_of_a_sweeps_file_are_told_at_once(tmp_path: Path) -> None:
         ("", " is empty: write `name: mine` and the rows to train, such as `rows: [quickstart/transformer]`."),
         ("# later\n", " is empty: write `name: mine` and the rows to train, such as `rows: [quickstart/transformer]`."),
         ("name: [a]\n", ": name: must be text, not ['a']"),
-        ("name: mine\nrows: {a: b}\n", ": rows: must be a list such as [1,2]"),
+        ("name: mine\nrows: {a: b}\n", ": rows: must be a list such as [a,b]"),
         (
             "table: quickstart\n",
             ": name is not set: the sweep's file must set it, because it names the folder of the runs.",
