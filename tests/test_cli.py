@@ -494,6 +494,32 @@ def test_a_row_has_the_name_of_its_file_and_a_base_row_that_exists(names: str, f
     assert found == [f"row own: {fault}"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("bases", "fault"),
+    [
+        ({"one_head": "base", "base": None}, "the base row must come first: rows: [base, one_head]"),
+        (
+            {"one_head": "base", "base": "one_head"},
+            "one_head and base are each other's base rows: remove `base` from the file of one of them.",
+        ),
+    ],
+)
+def test_rows_are_not_each_others_base_rows(bases: dict[str, str | None], fault: str, tmp_path: Path) -> None:
+    (tmp_path / "sweep").mkdir()
+    path = tmp_path / "sweep" / "mine.yaml"
+    path.write_text("name: mine\ntable: mine\nrows: [one_head, base]\nseeds: [1]\n")
+    (tmp_path / "variation" / "mine").mkdir(parents=True)
+    for name, base in bases.items():
+        named = f", base: {base}" if base else ""
+        text = f"# @package _global_\nvariation: {{table: mine, row: {name}, label: {name}{named}}}\n"
+        (tmp_path / "variation" / "mine" / f"{name}.yaml").write_text(text)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("variations.configuration.doors._typed", [tmp_path])
+        found = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path))
+    assert found == [f"{path}: rows: {fault}"]
+
+
 def test_several_sweeps_are_one_fault() -> None:
     line = "sweep=quickstart,my_ablation"
     assert faults_of(line, multirun=True) == [f"{line}: one sweep at a time: run the command once for each."]
