@@ -91,6 +91,8 @@ def command(
             sys.argv[1:] = [*flags_typed, *args.overrides]
         several = args.multirun or "hydra.mode=MULTIRUN" in args.overrides
         if not (args.hydra_help or args.shell_completion or args.experimental_rerun):
+            if several and not multirun and not (args.cfg or args.info):
+                fail(ConfigError([f"--multirun is for {spelled('train')}; this command cannot use it."]))
             found = preflight(
                 args.overrides,
                 schema,
@@ -102,8 +104,6 @@ def command(
             )
             if args.multirun and (args.cfg or args.info):
                 found.append("--multirun runs rows, while --cfg and --info only print: use one of them at a time.")
-            elif several and not multirun:
-                found.append(f"--multirun is for {spelled('train')}; this command cannot use it.")
             if found:
                 fail(ConfigError(found))
         _TYPED[:] = args.overrides
