@@ -332,8 +332,33 @@ def test_a_sweep_file_with_a_list_says_what_it_must_contain(tmp_path: Path) -> N
         ),
         (
             "# @package _global_\ndefaults: [{override /positions: lerned}]",
-            "positions=lerned: there is no such option. Did you mean 'learned'? "
+            "{folder}/variation/mine/row.yaml: positions=lerned: there is no such option. Did you mean 'learned'? "
             "Valid choices for positions: learned, sinusoidal, sinusoidal_t2t.",
+        ),
+        (
+            "# @package _global_\nmodel.h: 1\ndecode: {}",
+            "{folder}/variation/mine/row.yaml: 'model.h' is written with a dot; in a file write `model: {h: 1}`.",
+        ),
+        (
+            "# @package _global_\npositions: learned",
+            "{folder}/variation/mine/row.yaml: `positions` is a group: "
+            "write `defaults: [{override /positions: learned}]`.",
+        ),
+        (
+            "# @package _global_\nsize: huge",
+            "{folder}/variation/mine/row.yaml: `size` is a group: write `defaults: [{override /size: OPTION}]`. "
+            "'huge' is no option of it. Valid choices for size: base, base_scaled, big, multi30k, small, tiny. "
+            "One of your own needs its package installed, or --config-dir=FOLDER.",
+        ),
+        (
+            "# @package _global_\ndefaults: [{/model: weighted}]",
+            "{folder}/variation/mine/row.yaml: `/model: weighted` in its defaults: "
+            "write `defaults: [{override /model: weighted}]`.",
+        ),
+        (
+            "# @package _global_\ndefaults: [{override positions: learned}]",
+            "{folder}/variation/mine/row.yaml: `override positions: learned` in its defaults: "
+            "write `defaults: [{override /positions: learned}]`.",
         ),
         (
             "# @package _global_\nmodel:\n\th: 1",
@@ -395,7 +420,7 @@ def test_all_faults_of_a_sweeps_file_are_told_at_once(tmp_path: Path) -> None:
         ("", " is empty: write `name: mine` and the rows to train, such as `rows: [quickstart/transformer]`."),
         ("# later\n", " is empty: write `name: mine` and the rows to train, such as `rows: [quickstart/transformer]`."),
         ("name: [a]\n", ": name: must be text, not ['a']"),
-        ("name: mine\nrows: {a: b}\n", ": rows: must be a list such as [1,2]"),
+        ("name: mine\nrows: {a: b}\n", ": rows: must be a list such as [a,b]"),
         ("name: on\n", ": name: YAML reads this word as true: write it in quotes, or choose another name."),
         (
             "table: quickstart\n",
@@ -489,6 +514,32 @@ def test_a_row_has_the_name_of_its_file_and_a_base_row_that_exists(names: str, f
         (tmp_path / "variation" / "mine" / f"{name}.yaml").write_text(text)
     found = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path))
     assert found == [f"row own: {fault}"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("bases", "fault"),
+    [
+        ({"one_head": "base", "base": None}, "the base row must come first: rows: [base, one_head]"),
+        (
+            {"one_head": "base", "base": "one_head"},
+            "one_head and base are each other's base rows: remove `base` from the file of one of them.",
+        ),
+    ],
+)
+def test_rows_are_not_each_others_base_rows(bases: dict[str, str | None], fault: str, tmp_path: Path) -> None:
+    (tmp_path / "sweep").mkdir()
+    path = tmp_path / "sweep" / "mine.yaml"
+    path.write_text("name: mine\ntable: mine\nrows: [one_head, base]\nseeds: [1]\n")
+    (tmp_path / "variation" / "mine").mkdir(parents=True)
+    for name, base in bases.items():
+        named = f", base: {base}" if base else ""
+        text = f"# @package _global_\nvariation: {{table: mine, row: {name}, label: {name}{named}}}\n"
+        (tmp_path / "variation" / "mine" / f"{name}.yaml").write_text(text)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("variations.configuration.doors._typed", [tmp_path])
+        found = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path))
+    assert found == [f"{path}: rows: {fault}"]
 
 
 def test_several_sweeps_are_one_fault() -> None:

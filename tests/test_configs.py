@@ -217,6 +217,24 @@ def test_a_faulty_row_file_is_named(tmp_path: Path) -> None:
     assert "variation/mine/row" in str(error.value)
     assert "unknown key 'model.heads'" in str(error.value)
 
+    row.write_text("# @package _global_\nmodel.h: 1\ntrainer.extra: {a.b: 1}\n")
+    heir = row.with_name("heir.yaml")
+    heir.write_text("# @package _global_\ndefaults: [row, _self_]\nrecipe: quick\nmodel: {attention.kind: [a]}\n")
+    with pytest.raises(ConfigError) as error:
+        compose_run(["variation=mine/heir"], extra_folder=str(tmp_path))
+    assert error.value.faults == [
+        f"{heir}: `recipe` is a group: write `defaults: [{{override /recipe: quick}}]`.",
+        f"{heir}: 'attention.kind' is written with a dot; in a file write `model: {{attention: {{kind: [a]}}}}`.",
+        f"{row}: 'model.h' is written with a dot; in a file write `model: {{h: 1}}`.",
+    ]
+
+
+def test_a_key_with_a_dot_in_the_file_of_a_group_is_no_key_of_another_task(tmp_path: Path) -> None:
+    (tmp_path / "size").mkdir()
+    (tmp_path / "size" / "mine.yaml").write_text("# @package _global_\nmodel.h: 1\n")
+    with pytest.raises(ConfigError, match=r"'model\.h' is written with a dot; in a file write `model: \{h: …\}`$"):
+        compose_run(["size=mine"], extra_folder=str(tmp_path))
+
 
 @pytest.mark.parametrize(
     ("typed", "message"),

@@ -289,6 +289,13 @@ def test_a_plan_that_cannot_be_made_says_why(arguments: list[str], message: str)
 
 
 @pytest.mark.slow
+def test_a_plan_needs_no_multirun_and_says_only_that() -> None:
+    told = "--multirun is for python src/train.py; this command cannot use it."
+    done = plan("--multirun", "sweep=quickstart", "measure=false")
+    assert (done.returncode, done.stderr) == (2, f"error: 1 fault in the configuration:\n  - {told}\n")
+
+
+@pytest.mark.slow
 def test_rules_between_fields_hold_for_the_rows_and_not_for_the_defaults() -> None:
     """25,000 tokens per update in the paper's rows, 4,096 in the default recipe."""
     assert faults(compose_run(["trainer.tokens_per_batch=20000"])) != []

@@ -5,6 +5,8 @@ import gzip
 import hashlib
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from variations.commands.dashboard import DashboardConfig, show
+from variations.commands.dashboard import DashboardConfig, by_name, show
 from variations.dashboard.api import Api
 from variations.dashboard.export import page
 from variations.dashboard.store import Store
@@ -148,6 +150,18 @@ def test_nothing_to_export_a_wrong_sweep_and_a_folder_are_told(
         show(DashboardConfig(runs=str(root), export=str(tmp_path)))
     with pytest.raises(UserError, match="has no sweep 'none'; it has: q"):
         page(Api(Store(root)), ["none"])
+
+
+@pytest.mark.slow
+def test_a_sweep_of_the_store_needs_no_file(root: Path, run: Callable[..., Path], tmp_path: Path) -> None:
+    run("check", "base", 1)
+    program = [sys.executable, str(Path(__file__).resolve().parents[2] / "src" / "dashboard.py"), f"runs={root}"]
+    export = f"export={tmp_path / 'q.html'}"
+    done = subprocess.run([*program, "sweep=check", export], capture_output=True, text=True, cwd="/")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{tmp_path / 'q.html'}\n", "")
+    done = subprocess.run([*program, "sweep=chek", export], capture_output=True, text=True, cwd="/")
+    assert done.returncode == 2 and "sweep=chek: there is no such option." in done.stderr
+    assert by_name([f"runs={root}", "sweep=quickstart"]) == [f"runs={root}", "sweep=quickstart"]
 
 
 @pytest.mark.slow

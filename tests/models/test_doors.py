@@ -59,6 +59,13 @@ class BagOfWords(SequenceToSequence):
         return self.logits(cache)
 
 
+class Nameless(BagOfWords):
+    """Its networks have neither `vocabulary` nor `output`."""
+
+    def __init__(self, vocabulary: int, d: int) -> None:
+        torch.nn.Module.__init__(self)
+
+
 class Unfinished(SequenceToSequence):
     def forward(self, source: Tensor, target: Tensor, packed: Any = None) -> Tensor:
         return source
@@ -68,7 +75,7 @@ class Unfinished(SequenceToSequence):
 def package(monkeypatch: pytest.MonkeyPatch) -> None:
     """An installed package `elsewhere.nets`."""
     module = ModuleType("elsewhere.nets")
-    for thing in (Uniform, NoPositions, BagOfWords, Unfinished):
+    for thing in (Uniform, NoPositions, BagOfWords, Nameless, Unfinished):
         setattr(module, thing.__name__, thing)
     module.number = 3  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "elsewhere", ModuleType("elsewhere"))
@@ -141,6 +148,11 @@ def test_positions_of_another_package_are_added() -> None:
         ),
         ({"kind": "elsewhere.nets:number"}, "elsewhere.nets has no class number"),
         ({"kind": "elsewhere.nets:Unfinished"}, "lacks decode_step, forward_macs, start_cache: define all "),
+        (
+            {"kind": "elsewhere.nets:Nameless"},
+            "model.kind=elsewhere.nets:Nameless: its networks lack output, vocabulary: define all members of "
+            "variations.models.network:SequenceToSequence.",
+        ),
         ({"attention": "additiv"}, "model.attention=additiv: valid choices are dot_product, additive, restricted, or"),
         ({"attention": "elsewhere.nets:NoPositions"}, "members of variations.models.transformer.attention:Heads, or"),
         ({"positions": "elsewhere.nets:"}, "positions.kind=elsewhere.nets:: valid choices are sinusoidal, learned, or"),

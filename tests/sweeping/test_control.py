@@ -334,7 +334,7 @@ def test_the_summary_has_the_seconds_of_all_launches(
     for seconds in (10.0, 31.2):
         stopped.append_metrics({"step": seconds, "seconds": seconds})
     outcomes[1].state, outcomes[1].seconds = "interrupted", 5.0
-    summary(outcomes, "/further")
+    summary(outcomes, "/further", typed=["sweep=mine", "trainer=ddp", "seeds=[1,2]", "rows=[a,b]"])
     told = capsys.readouterr().out
     lines = [line.replace("│", " ").split() for line in told.splitlines()]
     cells = {line[0]: line[3:5] for line in lines if line and line[0] in ("a", "b", "c")}
@@ -343,7 +343,9 @@ def test_the_summary_has_the_seconds_of_all_launches(
     assert cells["c"] == []
     assert f"Folders: {outcomes[0].folder.path.parent.parent}/ROW/seedN" in told
     place = f"runs={outcomes[0].job.config.runs} 'hydra.searchpath=[file:///other/conf]'"
-    assert told.endswith(f"\nTable: python src/table.py sweep=mine {place} --config-dir=/further\n")
+    assert told.endswith(
+        f"\nTable: python src/table.py sweep=mine 'seeds=[1,2]' 'rows=[a,b]' {place} --config-dir=/further\n"
+    )
 
 
 def test_the_summary_cuts_no_row_short(

@@ -81,7 +81,7 @@ class VariationsSweeper(Sweeper):
             repeat = False
             raise
         finally:
-            summary(outcomes, self.extra_folder, repeat=repeat)
+            summary(outcomes, self.extra_folder, repeat=repeat, typed=arguments)
         if not all(outcome.ok for outcome in outcomes):
             raise SystemExit(ExitCode.FAILED)
         return outcomes

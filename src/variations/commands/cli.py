@@ -54,6 +54,7 @@ def command(
     axes: bool = False,
     examples: Mapping[str, str] | None = None,
     aliases: Mapping[str, str] | None = None,
+    reworded: Callable[[list[str], str | None], list[str]] | None = None,
 ) -> Callable[[], None]:
     """Return the `main` of a verb.
 
@@ -66,6 +67,7 @@ def command(
         examples: Arguments, and what they do, shown by `--help`.
         aliases: Other names for keys. A key cannot have the name of a folder of `conf/`, which Hydra would take for a
             group; an alias can.
+        reworded: Returns overrides that stand for those typed; receives these and the folder of `--config-dir`.
     """
 
     @told_when_interrupted()
@@ -83,8 +85,14 @@ def command(
             more = with_task(args.overrides, args.config_dir)[len(args.overrides) :]
             args.overrides += more
             sys.argv += more
+        if reworded is not None:
+            flags_typed = [word for word in sys.argv[1:] if word not in args.overrides]
+            args.overrides = reworded(args.overrides, args.config_dir)
+            sys.argv[1:] = [*flags_typed, *args.overrides]
         several = args.multirun or "hydra.mode=MULTIRUN" in args.overrides
         if not (args.hydra_help or args.shell_completion or args.experimental_rerun):
+            if several and not multirun and not (args.cfg or args.info):
+                fail(ConfigError([f"--multirun is for {spelled('train')}; this command cannot use it."]))
             found = preflight(
                 args.overrides,
                 schema,
@@ -96,8 +104,6 @@ def command(
             )
             if args.multirun and (args.cfg or args.info):
                 found.append("--multirun runs rows, while --cfg and --info only print: use one of them at a time.")
-            elif several and not multirun:
-                found.append(f"--multirun is for {spelled('train')}; this command cannot use it.")
             if found:
                 fail(ConfigError(found))
         _TYPED[:] = args.overrides

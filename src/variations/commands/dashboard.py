@@ -7,8 +7,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from variations.commands.cli import command
+from variations.configuration.compose import loader
 from variations.configuration.extras import need
+from variations.configuration.overrides import quoted
 from variations.configuration.schema import SweepConfig, default_cache, number
+from variations.configuration.suggestions import options
 from variations.dashboard.api import Api
 from variations.dashboard.server import Server
 from variations.dashboard.store import Store
@@ -68,6 +71,17 @@ def show(config: DashboardConfig) -> None:
         server.server_close()
 
 
+def by_name(lines: list[str], extra_folder: str | None = None) -> list[str]:
+    """The overrides, with `sweep.name=NAME` for a `sweep=NAME` that has runs in the store but no file."""
+    typed = {key: value.strip("'\"") for key, _, value in (line.partition("=") for line in lines)}
+    name, root = typed.get("sweep", ""), Path(typed.get("runs", DashboardConfig.runs)).expanduser()
+    if not name or "/" in name or name.startswith(".") or not (root / name).is_dir():
+        return lines
+    if name in options(loader(extra_folder), "sweep"):
+        return lines
+    return [f"sweep.name={quoted(name)}" if line.startswith("sweep=") else line for line in lines]
+
+
 def _announce(server: Server, config: DashboardConfig, store: Store) -> None:
     if not store.root.is_dir():
         sys.stderr.write(f"{store.root} does not exist yet: the page will show runs once there are any.\n")
@@ -93,6 +107,7 @@ main = command(
     show,
     schema=DashboardConfig,
     config_name="dashboard",
+    reworded=by_name,
     examples={
         "": "all runs below runs/",
         "sweep=quickstart open=true": "show one sweep first, and open the browser",

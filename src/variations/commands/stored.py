@@ -1,5 +1,6 @@
 """What the verbs that read stored runs have in common: keys that name a sweep, and where their text goes."""
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -71,7 +72,11 @@ class SweepKeys:
         found = sorted(path.name for path in self.store.iterdir() if path.is_dir() and not path.name.startswith("."))
         if self.sweep.name not in found and found:
             near = did_you_mean(str(self.sweep.name), found)
-            sys.stderr.write(f"{self.runs} has no runs of {self.sweep.name}, but of {shortened(found, ', ')}.{near}\n")
+            other = found[0] if len(found) == 1 else "NAME"
+            sys.stderr.write(
+                f"No run of sweep {self.sweep.name} is in {self.runs}. Stored there: {shortened(found, ', ')} "
+                f"(add sweep.name={shlex.quote(other)}).{near}\n"
+            )
 
 
 def put(text: str, out: str | None) -> None:

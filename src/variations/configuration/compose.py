@@ -113,7 +113,9 @@ def compose_node(
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         if by_ctrl_c(error):
             raise KeyboardInterrupt from error
-        raise ConfigError([composition_fault(error)]) from error
+        from variations.configuration.row_file import row_faults
+
+        raise ConfigError(row_faults(overrides, error, found, extra_folder) or [composition_fault(error)]) from error
     choices = dict(node.hydra.runtime.choices)
     OmegaConf.set_struct(node, False)
     del node["hydra"]
@@ -213,6 +215,9 @@ def composition_fault(error: BaseException) -> str:
         of_row = in_file is not None and in_file[1].startswith("variation/") and group != key
         if of_row and any(name.startswith(f"{group}.") for name in known):
             text = f"unknown key '{key}'. The first line of a row's file must be `# @package _global_`."
+        elif "." in match[1] and key in known:
+            inner = match[1].replace(".", ": {") + ": …" + "}" * match[1].count(".")
+            text = f"'{match[1]}' is written with a dot; in a file write `{inner}`"
         elif owners := [name for name in tasks.BUILT_IN if key in leaf_keys(tasks.schema_of(name))]:
             return _of_other_tasks(key, in_file and in_file[1], owners)
         else:
@@ -232,10 +237,16 @@ def composition_fault(error: BaseException) -> str:
     elif match := re.match(r"Cannot convert '\w+' to string: '(.+)'$", text):
         text = f"must be text, not {match[1]}"
     elif text.endswith(("is not a ListConfig, list or tuple.", "Cannot merge DictConfig with ListConfig")):
-        text = "must be a list such as [1,2]"
+        text = f"must be a list such as {_example(full_key)}"
     if full_key and full_key not in text:
         text = f"{full_key}: {text}"
     return f"{in_file[0]}: {text}" if in_file and in_file[0] not in text else text
+
+
+def _example(key: str | None) -> str:
+    """A list for a key, of numbers or of names."""
+    kinds = [found[key].type for name in tasks.BUILT_IN if key in (found := leaf_keys(tasks.schema_of(name)))]
+    return "[1,2]" if any("int" in str(kind) or "float" in str(kind) for kind in kinds) else "[a,b]"
 
 
 def _yaml_file(error: yaml.YAMLError) -> str:

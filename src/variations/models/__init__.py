@@ -12,9 +12,12 @@ from variations.models.kernels import choose
 from variations.models.network import Network, SequenceToSequence
 from variations.models.transformer.transformer import Transformer
 from variations.models.transformer.weighted import WeightedTransformer
+from variations.system.errors import UserError
 
 MODELS: dict[str, type[SequenceToSequence]] = {"transformer": Transformer, "weighted": WeightedTransformer}
 """Values of `model.kind`."""
+ATTRIBUTES = ("output", "pad", "start_id", "vocabulary")
+"""Members of every network that its class need not have."""
 
 
 def rows_of(vocabulary: int, pad_to: int) -> int:
@@ -41,10 +44,16 @@ def build(config: Config, vocabulary: int, device: str = "cpu") -> SequenceToSeq
         device: Device type it will run on; chooses the kernels, unless `profile=reference`.
 
     Raises:
-        UserError: The class that `model.kind` names is not available.
+        UserError: The class that `model.kind` names is not available, or its networks lack a member.
     """
     rows, kernels = rows_of(vocabulary, config.data.vocabulary_pad_to), choose(config.profile, device)
-    return model_class(config.model.kind).from_config(config, rows, kernels)
+    network = model_class(config.model.kind).from_config(config, rows, kernels)
+    if missing := [name for name in ATTRIBUTES if not hasattr(network, name)]:
+        raise UserError(
+            f"model.kind={config.model.kind}: its networks lack {', '.join(missing)}: define all members of "
+            "variations.models.network:SequenceToSequence."
+        )
+    return network
 
 
 def count_parameters(model: nn.Module) -> int:

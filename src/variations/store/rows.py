@@ -58,6 +58,17 @@ class SweepDefinition:
         found = next((other for other in self.rows if other.row == row.base), self.rows[0])
         return None if found.row == row.row else found
 
+    def circle(self) -> list[RowDefinition]:
+        """Rows that are compared with each other in a circle, the first such circle; empty if there is none."""
+        for row in self.rows:
+            path, base = [row], self.base_of(row)
+            while base is not None and base not in path:
+                path.append(base)
+                base = self.base_of(base)
+            if base is row:
+                return path
+        return []
+
 
 def define(
     sweep: SweepConfig,

@@ -20,13 +20,13 @@ from variations.configuration.hydra_door import keys_of
 from variations.configuration.overrides import quoted, screen, values_of
 from variations.configuration.places import spelled
 from variations.configuration.rules import Fault
-from variations.configuration.schema import RunConfig, VariationConfig
+from variations.configuration.schema import RunConfig, SweepConfig, VariationConfig
 from variations.configuration.suggestions import did_you_mean, options, shortened, walk_groups
 from variations.configuration.sweep_file import mended
 from variations.configuration.tasks import named, schema_for
 from variations.store.identity import is_incidental
 from variations.store.naming import GRID, LONGEST, run_folder, safe_name
-from variations.store.rows import crossed_label, crossed_name, load_row
+from variations.store.rows import SweepDefinition, crossed_label, crossed_name, load_row
 from variations.system.errors import ConfigError
 
 MOST_JOBS = 1000
@@ -133,7 +133,7 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
         # Without a table and rows of its own, the rows may be missing because of the faults in the file.
         implied = head.sweep.table is None and not head.sweep.rows
         raise ConfigError([*problems, *([] if faults_of_file and implied else error.faults)]) from error
-    problems += unknown
+    problems += unknown or _circle_faults(head.sweep)
     tasks = {load_row(reference, "").task for _, reference in rows}
     own, faulty = _usable_of_file(own, tasks, extra_folder)
     problems += faulty
@@ -177,6 +177,20 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
         metrics = [named(task).unknown_metric(head.sweep.metric) for task in sorted(tasks)]
         raise ConfigError([*problems, *(f"sweep.metric: {fault}" for fault in metrics if fault)])
     return _base_rows_first(jobs)
+
+
+def _circle_faults(sweep: SweepConfig) -> list[str]:
+    """Rows that are each other's base rows: one that names no base row is compared with the first."""
+    definitions = tuple(load_row(row, sweep.table or sweep.name or "") for row in sweep.rows)
+    circle = SweepDefinition("", definitions).circle()
+    if not circle:
+        return []
+    names = {definition.row: written for definition, written in zip(definitions, sweep.rows, strict=True)}
+    if not (base := next((row.row for row in circle if row.base is None), None)):
+        rows = " and ".join(row.row for row in circle)
+        return [f"sweep.rows: {rows} are each other's base rows: remove `base` from the file of one of them."]
+    order = ", ".join([names[base], *(row for row in sweep.rows if row != names[base])])
+    return [f"sweep.rows: the base row must come first: rows: [{order}]"]
 
 
 def _with_its_file(fault: str, extra_folder: str | None) -> str:

@@ -1,5 +1,7 @@
 """A check before training that a network of another package decodes consistently with its training."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -26,6 +28,8 @@ def foreign(config: TransformerConfig) -> str | None:
 def check(network: SequenceToSequence, keys: str) -> None:
     """Compare `forward` with `decode_step` on two tiny pairs, without affecting training's random numbers.
 
+    Also compared: decoding after the cache's rows were swapped and repeated, and a padded sentence with the same alone.
+
     Args:
         network: The network, on its device.
         keys: Configuration keys for messages.
@@ -40,26 +44,106 @@ def check(network: SequenceToSequence, keys: str) -> None:
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         network.eval()
         try:
+            if "positions.kind=" in keys:
+                _positions(network, keys)
             hidden = network.forward(source, target)
             _expect(keys, "forward", hidden, "hidden states (B, T, d)", (2, 3, network.output.shape[1]))
             wanted = network.logits(hidden)  # (B, T, V)
             _expect(keys, "logits", wanted, "logits (B, T, V)", (2, 3, network.vocabulary))
-            cache, tokens = network.start_cache(source), torch.full((2,), network.start_id, device=device)
-            for position in range(target.shape[1]):
-                found = network.decode_step(tokens, cache)
-                _expect(keys, "decode_step", found, "logits (R, V)", (2, network.vocabulary))
-                difference = float((found - wanted[:, position]).abs().max())
-                if not difference <= TOLERANCE * max(1.0, float(wanted.abs().max())):
-                    raise UserError(
-                        f"{keys}: decode_step and forward disagree about target token {position + 1}: their logits "
-                        f"differ by up to {difference:.2g}; both must predict it from the tokens before it: {SEE}."
-                    )
-                tokens = target[:, position]
+            _steps(network, keys, source, target, wanted)
+            alone = network.logits(network.forward(source[1:, :2], target[1:]))
+            if difference := _difference(alone, wanted[1:]):
+                raise UserError(
+                    f"{keys}: forward gives a padded sentence other logits than the same sentence without padding: "
+                    f"they differ by up to {difference:.2g}; padding must have no effect: {_advice(keys)}"
+                )
+            _selection(network, keys, source, target)
         finally:
             network.train(training)
 
 
+def _steps(network: SequenceToSequence, keys: str, source: Tensor, target: Tensor, wanted: Tensor) -> None:
+    """Decode `target`, and compare each position."""
+    cache, tokens = network.start_cache(source), torch.full_like(target[:, 0], network.start_id)
+    for position in range(target.shape[1]):
+        found = network.decode_step(tokens, cache)
+        _expect(keys, "decode_step", found, "logits (R, V)", (2, network.vocabulary))
+        if difference := _difference(found, wanted[:, position]):
+            raise UserError(
+                f"{keys}: decode_step and forward disagree about target token {position + 1}: their logits "
+                f"differ by up to {difference:.2g}; both must predict it from the tokens before it: {_advice(keys)}"
+            )
+        tokens = target[:, position]
+
+
+def _selection(network: SequenceToSequence, keys: str, source: Tensor, target: Tensor) -> None:
+    """Decode two continuations of each sentence, in rows that are swapped and repeated on the way."""
+    cache = network.start_cache(source)
+    if not callable(select := getattr(cache, "select", None)):
+        kind = type(cache).__name__
+        raise UserError(
+            f"{keys}: start_cache returned {kind}, which has no method select(rows, sentences=None): {SEE}."
+        )
+    index = lambda *rows: torch.tensor(rows, device=source.device)  # noqa: E731
+    rows = index(1, 1, 0, 0)
+    targets = target[rows]
+    targets[1::2, 0] = targets[1::2, 1]  # the second row of each sentence begins with another token
+    wanted = network.logits(network.forward(source[rows], targets))
+    network.decode_step(torch.full_like(target[:, 0], network.start_id), cache)
+    select(index(1, 0), index(1, 0))  # the sentences change places
+    select(index(0, 0, 1, 1))  # each has two rows
+    second = network.decode_step(targets[:, 0], cache)
+    swap = index(1, 0, 3, 2)
+    select(swap)
+    third = network.decode_step(targets[swap, 1], cache)
+    for found, expected, what in (
+        (second, wanted[:, 1], "swapped two sentences and repeated their rows"),
+        (third, wanted[swap, 2], "swapped the two rows of a sentence"),
+    ):
+        _expect(keys, "decode_step", found, "logits (R, V)", (4, network.vocabulary))
+        if difference := _difference(found, expected):
+            raise UserError(
+                f"{keys}: after the cache's select(rows, sentences) has {what}, decode_step and forward disagree: "
+                f"their logits differ by up to {difference:.2g}; row i must become the former row rows[i], with all "
+                f"that is kept of it: {SEE}."
+            )
+
+
+def _positions(network: SequenceToSequence, keys: str) -> None:
+    """See that position encodings have the right shape."""
+    for name in ("source_positions", "target_positions"):
+        codes: Any = getattr(network, name, None)
+        for start, length in ((0, 3), (2, 1)) if codes is not None else ():
+            found, shape = codes(start, length), (length, network.output.shape[1])
+            if not isinstance(found, Tensor) or tuple(found.shape) != shape:
+                raise UserError(
+                    f"{keys}: forward(start, length) must return encodings (length, d_model), here {shape} of "
+                    f"forward({start}, {length}), but returned {_given(found)}."
+                )
+
+
+def _difference(found: Tensor, wanted: Tensor) -> float:
+    """The largest difference of two logits; 0 if it is small."""
+    difference = float((found - wanted).abs().max())
+    return 0.0 if difference <= TOLERANCE * max(1.0, float(wanted.abs().max())) else difference
+
+
+def _advice(keys: str) -> str:
+    """Where to look for the mistake."""
+    if "model.kind=" in keys:
+        return f"{SEE}."
+    asked = []
+    if "model.attention=" in keys:
+        asked.append("does its attend apply `mask` and `causal`?")
+    if "positions.kind=" in keys:
+        asked.append("does its forward(start, length) encode the positions from `start`?")
+    return " ".join(asked) or f"{SEE}."
+
+
 def _expect(keys: str, member: str, found: Tensor, what: str, shape: tuple[int, ...]) -> None:
     if not isinstance(found, Tensor) or tuple(found.shape) != shape:
-        given = f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
-        raise UserError(f"{keys}: {member} must return {what}, here {shape}, but returned {given}: {SEE}.")
+        raise UserError(f"{keys}: {member} must return {what}, here {shape}, but returned {_given(found)}: {SEE}.")
+
+
+def _given(found: object) -> str:
+    return f"shape {tuple(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
