@@ -66,9 +66,9 @@ def test_an_edited_class_is_noticed(
     config: Any, module: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = RunFolder(run.execute(config))
+    assert "test BLEU " in capsys.readouterr().err
     assert (folder.path / "their_attention.py").read_text(encoding="utf-8") == CODE
     assert own_code.changed_inputs(config, folder) == []
-    capsys.readouterr()
 
     module.write_text(CODE.replace("2 * q", "3 * q"), encoding="utf-8")
     run.execute(config)  # finished already

@@ -348,7 +348,7 @@ def _config(most: int | None) -> Any:
         task="translation",
         seed=1,
         force=False,
-        sweep=SimpleNamespace(lease_seconds=SECONDS, most=most, retries=1, reuse=False),
+        sweep=SimpleNamespace(lease_seconds=SECONDS, most=most, retries=1, reuse=False, shares=[]),
         variation=SimpleNamespace(reuse=None),
         trainer=SimpleNamespace(devices=1, nodes=1, progress=False),
     )

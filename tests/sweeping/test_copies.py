@@ -203,7 +203,8 @@ def test_checkpoints_are_copied_where_they_cannot_be_linked(
 
 def test_a_plan_counts_the_run_as_finished(row: Row, source: RunFolder) -> None:
     outcome = row("mine", "b")
-    assert launch(outcome.job.config).state == "finished"
+    found = launch(outcome.job.config)
+    assert (found.state, found.source) == ("finished", "other/a")
     assert launch(replace(outcome.job.config, seed=2)).state == "absent"
 
 

@@ -19,7 +19,9 @@ from typing import Any
 
 from variations.configuration import surroundings
 from variations.configuration.compose import load, to_dict
+from variations.configuration.places import spelled
 from variations.configuration.schema import RunConfig
+from variations.configuration.tasks import named
 from variations.store import fence, ledger, naming, own_code
 from variations.store.atomic import disk_refusals_told
 from variations.store.lease import hold
@@ -48,8 +50,23 @@ def execute(config: RunConfig) -> Path:
             print(f"warning: {warning}", file=sys.stderr)
     else:
         run(folder.path, new=new)
+    if processes.global_rank() == 0 and (score := _score(config, folder)):
+        print(score, file=sys.stderr)
     print(folder.path)
     return folder.path
+
+
+def _score(config: RunConfig, folder: RunFolder) -> str:
+    """The score of the test, and for a single run the command that prints the others; empty where there is none."""
+    try:
+        measure = named(config.task).metric(config.sweep.metric)
+        value = measure.value(folder.result() or {})
+    except UserError:
+        return ""
+    if value is None:
+        return ""
+    others = f" · all single runs: {spelled('table')} sweep.name=single" if config.sweep.name is None else ""
+    return f"{measure.label} {value:.2f}{others}"
 
 
 def run(path: Path, *, key: str | None = None, new: bool = False) -> dict[str, Any]:

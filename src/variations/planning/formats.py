@@ -32,11 +32,12 @@ class PlanLine:
 
     @property
     def state(self) -> str:
-        """`to train`, `finished`, `quoted`, or `tests the checkpoint of ROW`."""
+        """`to train`, `finished`, `copied from SWEEP/ROW`, `quoted`, or `tests the checkpoint of ROW`."""
         if self.row.config is None:
             return "quoted"
         if self.row.launches and not self.row.left:
-            return "finished"
+            sources = sorted({run.source for run in self.row.launches if run.source})
+            return f"copied from {', '.join(sources)}" if sources else "finished"
         return f"tests the checkpoint of {self.row.reuses}" if self.row.reuses else "to train"
 
     @property

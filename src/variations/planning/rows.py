@@ -17,7 +17,7 @@ from variations.configuration.places import CONF, SWEEPS
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import options
 from variations.store.contents import result_fault
-from variations.store.copies import same_run
+from variations.store.copies import name_of, same_run
 from variations.store.ledger import RunFolder, config_hash, latest
 from variations.store.naming import run_folder
 from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition
@@ -45,6 +45,8 @@ class Launch:
     """`finished`, `pruned`, `running`, `interrupted`, `failed`, or `absent`."""
     done: float = 0.0
     """Fraction of the updates done at its newest checkpoint."""
+    source: str = ""
+    """The finished run `sweep/row` that will be copied (`sweep.shares`)."""
 
     @property
     def left(self) -> bool:
@@ -57,7 +59,9 @@ def launch(config: RunConfig) -> Launch:
     folder = latest(run_folder(config))
     if folder is None:
         shared = None if config.variation.reuse else _shared(config)
-        return Launch(config.seed, "absent") if shared is None else Launch(config.seed, "finished", 1.0)
+        if shared is None:
+            return Launch(config.seed, "absent")
+        return Launch(config.seed, "finished", 1.0, name_of(shared).rpartition("/")[0])
     try:
         state, same = folder.state(), folder.config_hash() == config_hash(to_dict(config))
     except UserError:

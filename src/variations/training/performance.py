@@ -57,7 +57,10 @@ def apply(profile: str, device: str, threads: int | None, further: Mapping[str, 
 def told(chosen: dict[str, Any]) -> str:
     """A line for the terminal."""
     rest = {name: value for name, value in chosen.items() if name not in ("profile", "device", "threads")}
-    words = [f"profile {chosen['profile']} on {chosen['device']}", f"{chosen['threads']} threads"]
+    words = [
+        f"profile {chosen['profile']} on {chosen['device']}",
+        f"{chosen['threads']} thread{'' if chosen['threads'] == 1 else 's'}",
+    ]
     words += [
         name.replace("_", " ") if value is True else f"{name.replace('_', ' ')}: {value}"
         for name, value in rest.items()
