@@ -117,6 +117,9 @@ def test_finished_runs_are_not_counted_again(known: list[str], tmp_path: Path) -
     folder = RunFolder(run_folder(row.config)).create(to_dict(row.config))
     folder.set_status("finished")
     assert launch(row.config).left is True  # its result is missing
+    for damaged in ("{", '{"scores": 5}'):
+        (folder.path / "result.json").write_text(damaged, encoding="utf-8")
+        assert launch(row.config).left is True
     folder.write_result({"schema": 1})
     assert launch(row.config).left is False
     after = bill(plan_rows(words), None, 1.0, fresh=False)

@@ -77,6 +77,10 @@ def test_an_edited_class_is_noticed(
     load_network(folder.path)
     assert f"{module} changed after this run was started" in capsys.readouterr().err
 
+    result = folder.result() or {}
+    folder.write_result({**result, "scores": 5})
+    run.execute(config)  # damaged: no score is printed, and nothing else happens
+    assert "test BLEU" not in capsys.readouterr().err
     folder.set_status("interrupted")
     (folder.path / "result.json").unlink()
     with pytest.raises(UserError, match=r"cannot continue: .*their_attention\.py changed after this run was started"):

@@ -98,15 +98,14 @@ def test_only_the_same_run_is_copied(
 
 
 def test_a_run_that_is_unfinished_tested_only_or_damaged_is_not_copied(row: Row, source: RunFolder) -> None:
-    config = to_dict(row("mine", "b").job.config)
-    store = source.path.parents[2]
-    assert copies.same_run(config, store, ["other"]) is not None
+    config = row("mine", "b").job.config
+    assert copies.same_run(config) is not None
     result = source.result() or {}
     source.write_result({**result, "reused": "../../learned/seed1"})
-    assert copies.same_run(config, store, ["other"]) is None
+    assert copies.same_run(config) is None
     source.write_result(result)
     source.set_status("interrupted")
-    assert copies.same_run(config, store, ["other"]) is None
+    assert copies.same_run(config) is None
     source.set_status("finished")
     for name, text in (
         ("inputs.json", "{}"),  # not known, as those of a record
@@ -118,9 +117,9 @@ def test_a_run_that_is_unfinished_tested_only_or_damaged_is_not_copied(row: Row,
         path = source.path / name
         before = path.read_text(encoding="utf-8")
         path.write_text(text, encoding="utf-8")
-        assert copies.same_run(config, store, ["other"]) is None, text
+        assert copies.same_run(config) is None, text
         path.write_text(before, encoding="utf-8")
-    assert copies.same_run(config, store, ["other"]) is not None
+    assert copies.same_run(config) is not None
 
 
 def test_a_run_of_other_inputs_is_not_copied(row: Row, source: RunFolder, control: Any, pool: Any) -> None:
@@ -206,6 +205,7 @@ def test_a_plan_counts_the_run_as_finished(row: Row, source: RunFolder) -> None:
     found = launch(outcome.job.config)
     assert (found.state, found.source) == ("finished", "other/a")
     assert launch(replace(outcome.job.config, seed=2)).state == "absent"
+    assert launch(replace(outcome.job.config, force=True)).state == "absent"  # the sweep trains it
 
 
 def test_the_rows_that_papers_share_are_the_same_runs() -> None:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from variations.commands.launchers import AT, launcher_faults
-from variations.configuration.compose import compose_node, compose_run, file_of, loader, to_config
+from variations.configuration.compose import compose_node, compose_run, loader, to_config
+from variations.configuration.doors import file_of
 from variations.configuration.faults import check
 from variations.configuration.overrides import EVERYTHING, Screened, screen
 from variations.configuration.places import spelled

@@ -21,9 +21,9 @@ from variations.configuration import surroundings
 from variations.configuration.compose import load, to_dict
 from variations.configuration.places import spelled
 from variations.configuration.schema import RunConfig
-from variations.configuration.tasks import named
 from variations.store import fence, ledger, naming, own_code
 from variations.store.atomic import disk_refusals_told
+from variations.store.contents import score
 from variations.store.lease import hold
 from variations.store.ledger import RunFolder
 from variations.store.process_identity import Process
@@ -50,21 +50,21 @@ def execute(config: RunConfig) -> Path:
             print(f"warning: {warning}", file=sys.stderr)
     else:
         run(folder.path, new=new)
-    if processes.global_rank() == 0 and (score := _score(config, folder)):
-        print(score, file=sys.stderr)
+    if processes.global_rank() == 0 and (told := _told_score(config, folder)):
+        print(told, file=sys.stderr)
     print(folder.path)
     return folder.path
 
 
-def _score(config: RunConfig, folder: RunFolder) -> str:
+def _told_score(config: RunConfig, folder: RunFolder) -> str:
     """The score of the test, and for a single run the command that prints the others; empty where there is none."""
     try:
-        measure = named(config.task).metric(config.sweep.metric)
-        value = measure.value(folder.result() or {})
+        found = score(config, folder.result() or {})
     except UserError:
         return ""
-    if value is None:
+    if found is None:
         return ""
+    measure, value = found
     others = f" · all single runs: {spelled('table')} sweep.name=single" if config.sweep.name is None else ""
     return f"{measure.label} {value:.2f}{others}"
 

@@ -34,6 +34,7 @@ from variations.configuration.doors import package_folder
 from variations.configuration.hydra_door import Loader, loader_of
 from variations.configuration.overrides import leaf_keys
 from variations.configuration.places import CONF
+from variations.configuration.row_file import row_faults
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import did_you_mean, options, options_text, switched_off
 from variations.system.errors import ConfigError, by_ctrl_c, yaml_fault
@@ -113,8 +114,6 @@ def compose_node(
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         if by_ctrl_c(error):
             raise KeyboardInterrupt from error
-        from variations.configuration.row_file import row_faults
-
         raise ConfigError(row_faults(overrides, error, found, extra_folder) or [composition_fault(error)]) from error
     choices = dict(node.hydra.runtime.choices)
     OmegaConf.set_struct(node, False)
@@ -163,18 +162,7 @@ def compose_run(overrides: Sequence[str] = (), *, extra_folder: str | None = Non
     Raises:
         ConfigError: The overrides cannot be composed. Cross-field rules are left to `faults.faults`.
     """
-    return copy.deepcopy(_composed(tuple(overrides), extra_folder, _written(folders_of(extra_folder))))
-
-
-def folders_of(extra_folder: str | None) -> list[Path]:
-    """All folders of configuration files; Hydra takes a file from the first that has it."""
-    return doors.folders() if extra_folder is None else [Path(extra_folder), *doors.folders()]
-
-
-def file_of(option: str, extra_folder: str | None) -> Path | None:
-    """The file of an option such as `sweep/demo`; None if no folder has it."""
-    files = (folder / f"{option}.yaml" for folder in folders_of(extra_folder))
-    return next((path for path in files if path.is_file()), None)
+    return copy.deepcopy(_composed(tuple(overrides), extra_folder, _written(doors.folders(extra_folder))))
 
 
 @lru_cache(maxsize=2048)
@@ -253,14 +241,7 @@ def _yaml_file(error: yaml.YAMLError) -> str:
     name = getattr(getattr(error, "problem_mark", None), "name", None)
     if name is None:
         return "a configuration file"
-    return shown(Path(name))
-
-
-def shown(path: Path) -> str:
-    """A configuration file as the user would type it, in this project's own folder `conf/…`."""
-    if path.is_relative_to(CONF):
-        return f"conf/{path.relative_to(CONF)}"
-    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+    return doors.shown(Path(name))
 
 
 def _of_other_tasks(key: str, option: str | None, owners: Sequence[str]) -> str:

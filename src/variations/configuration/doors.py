@@ -11,6 +11,7 @@ Ours come first, so that no file of ours is replaced.
 """
 
 import importlib.util
+import os
 from collections.abc import Iterable
 from functools import cache
 from importlib import metadata
@@ -25,9 +26,26 @@ SEARCHPATH = "hydra.searchpath="
 _typed: list[Path] = []
 
 
-def folders() -> list[Path]:
-    """Folders of configuration files, ours first, then those named on the command line, then those installed."""
-    return list(dict.fromkeys([CONF, *_typed, *_installed()]))
+def folders(extra_folder: str | None = None) -> list[Path]:
+    """Folders of configuration files; Hydra takes a file from the first that has it.
+
+    First that of `--config-dir`, then ours, then those named on the command line, then those installed.
+    """
+    found = list(dict.fromkeys([CONF, *_typed, *_installed()]))
+    return found if extra_folder is None else [Path(extra_folder), *found]
+
+
+def file_of(option: str, extra_folder: str | None) -> Path | None:
+    """The file of an option such as `sweep/demo`; None if no folder has it."""
+    files = (folder / f"{option}.yaml" for folder in folders(extra_folder))
+    return next((path for path in files if path.is_file()), None)
+
+
+def shown(path: Path) -> str:
+    """A configuration file as the user would type it, in this project's own folder `conf/…`."""
+    if path.is_relative_to(CONF):
+        return f"conf/{path.relative_to(CONF)}"
+    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from variations.configuration.compose import file_of, shown
+from variations.configuration.doors import file_of, shown
 from variations.configuration.hydra_door import Loader
 from variations.configuration.suggestions import HIDDEN, OPEN, options, options_text, walk_groups
 

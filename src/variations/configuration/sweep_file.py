@@ -9,7 +9,8 @@ import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from variations.configuration.compose import compose_run, composition_fault, file_of
+from variations.configuration.compose import compose_run, composition_fault
+from variations.configuration.doors import file_of
 from variations.configuration.overrides import quoted
 from variations.configuration.places import IN_CHECKOUT, SWEEPS
 from variations.configuration.schema import SweepConfig

@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -18,7 +17,7 @@ from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import options
 from variations.store.contents import result_fault
 from variations.store.copies import name_of, same_run
-from variations.store.ledger import RunFolder, config_hash, latest
+from variations.store.ledger import config_hash, latest
 from variations.store.naming import run_folder
 from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition
 from variations.sweeping.jobs import composed_jobs, row_faults, table_rows
@@ -58,10 +57,10 @@ def launch(config: RunConfig) -> Launch:
     """The state of a run from its folder; a run of another configuration counts as absent."""
     folder = latest(run_folder(config))
     if folder is None:
-        shared = None if config.variation.reuse else _shared(config)
-        if shared is None:
+        source = same_run(config)
+        if source is None:
             return Launch(config.seed, "absent")
-        return Launch(config.seed, "finished", 1.0, name_of(shared).rpartition("/")[0])
+        return Launch(config.seed, "finished", 1.0, name_of(source).rpartition("/")[0])
     try:
         state, same = folder.state(), folder.config_hash() == config_hash(to_dict(config))
     except UserError:
@@ -69,17 +68,12 @@ def launch(config: RunConfig) -> Launch:
     if not same or (state == "finished" and config.force):
         return Launch(config.seed, "absent")
     if state == "finished":  # without a result it is tested again
-        if result_fault(folder.result() or {}, config.task):
-            return Launch(config.seed, "failed", 1.0)
-        return Launch(config.seed, state if folder.finished() else "interrupted", 1.0)
+        if not folder.finished():
+            return Launch(config.seed, "interrupted", 1.0)
+        return Launch(config.seed, "failed" if result_fault(folder.result() or {}, config.task) else state, 1.0)
     found = (re.fullmatch(r"step(\d+)\.ckpt", path.name) for path in folder.checkpoints.glob("step*.ckpt"))
     newest = max((int(match[1]) for match in found if match), default=0)
     return Launch(config.seed, state, min(1.0, newest / config.trainer.max_steps))
-
-
-def _shared(config: RunConfig) -> RunFolder | None:
-    """The finished run of another sweep that will be copied."""
-    return same_run(to_dict(config), Path(config.runs).expanduser(), config.sweep.shares)
 
 
 @dataclass(frozen=True)

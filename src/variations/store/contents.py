@@ -43,6 +43,17 @@ def result_fault(result: Mapping[str, Any], task: str | None = None) -> str | No
     return None
 
 
+def score(config: Any, result: Mapping[str, Any]) -> tuple[Any, float] | None:
+    """Return the measure that `sweep.metric` names, and its value; None if the result is damaged or has none.
+
+    Raises:
+        UserError: The task does not know the measure.
+    """
+    measure = named(config.task).metric(config.sweep.metric)
+    value = None if result_fault(result, config.task) else measure.value(result)
+    return None if value is None else (measure, value)
+
+
 @lru_cache(maxsize=4096)
 def _range(task: str, key: str) -> tuple[float, float] | None:
     """The possible values of a measure of a task; None if they are not known, or the task's package was removed."""

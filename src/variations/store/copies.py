@@ -2,16 +2,19 @@
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from variations.configuration.compose import to_dict
+from variations.configuration.schema import RunConfig
 from variations.store import conflicts
 from variations.store.atomic import make_folder, replaced
 from variations.store.contents import result_fault
 from variations.store.identity import changed_keys
 from variations.store.inputs import remembered
 from variations.store.ledger import RunFolder, latest
+from variations.store.own_code import changed_inputs
 from variations.store.status import Status
 from variations.system.errors import UserError
 
@@ -19,17 +22,20 @@ _OWN = ("config*.yaml", "status.json", "result.json", "lease-*.json", "log.txt",
 """Files of the source that are not copied as they are, or not at all."""
 
 
-def same_run(config: Mapping[str, Any], store: Path, sweeps: Sequence[str]) -> RunFolder | None:
-    """Return a finished run of `sweeps` in `store` with the same configuration and seed; None if there is none.
+def same_run(config: RunConfig) -> RunFolder | None:
+    """Return the finished run of a sweep in `sweep.shares` that can be copied instead of training `config`, or None.
 
-    A run that has trained no network, whose configuration was changed in mid-training, whose inputs are not known (as
-    those of a record), or that is damaged does not count.
+    It has the same configuration, seed and inputs. A run that has trained no network, whose configuration was changed
+    in mid-training, whose inputs are not known (as those of a record), or that is damaged does not count.
     """
-    for sweep in sweeps:
-        for home in sorted((store / sweep).glob(f"*/seed{config['seed']}")):
+    if not config.sweep.shares or config.force or config.variation.reuse:
+        return None
+    store, values = Path(config.runs).expanduser(), to_dict(config)
+    for sweep in config.sweep.shares:
+        for home in sorted((store / sweep).glob(f"*/seed{config.seed}")):
             folder = latest(home)
             try:
-                if folder is not None and _usable(folder, config):
+                if folder is not None and _usable(folder, values) and not changed_inputs(config, folder):
                     return folder
             except UserError:  # damaged; it cannot be used
                 continue

@@ -31,12 +31,14 @@ def modules(config: Mapping[str, Any]) -> dict[str, Path]:
 
 
 def _names(config: Mapping[str, Any]) -> Iterator[str]:
-    for key, value in flatten(config).items():
+    groups = {group: config[group] for group in ("model", "positions", "callbacks") if group in config}
+    for key, value in flatten(groups).items():
         if not isinstance(value, str):
             continue
-        if key.partition(".")[0] in ("model", "positions") and (match := _NAMED.fullmatch(value)):
-            yield match[1]
-        elif key.startswith("callbacks.") and key.endswith("._target_") and "." in value:
+        if not key.startswith("callbacks."):
+            if match := _NAMED.fullmatch(value):
+                yield match[1]
+        elif key.endswith("._target_") and "." in value:
             yield value.rpartition(".")[0]
 
 

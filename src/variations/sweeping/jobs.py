@@ -14,7 +14,8 @@ from typing import Any
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override
 
-from variations.configuration.compose import compose_run, file_of, loader, shown
+from variations.configuration.compose import compose_run, loader
+from variations.configuration.doors import file_of, shown
 from variations.configuration.faults import check
 from variations.configuration.hydra_door import keys_of
 from variations.configuration.overrides import quoted, screen, values_of
@@ -133,15 +134,10 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
         # Without a table and rows of its own, the rows may be missing because of the faults in the file.
         implied = head.sweep.table is None and not head.sweep.rows
         raise ConfigError([*problems, *([] if faults_of_file and implied else error.faults)]) from error
-    problems += unknown or _circle_faults(head.sweep)
+    problems += [*(unknown or _circle_faults(head.sweep)), *_share_faults(head.sweep, extra_folder)]
     tasks = {load_row(reference, "").task for _, reference in rows}
     own, faulty = _usable_of_file(own, tasks, extra_folder)
     problems += faulty
-    sweeps = options(loader(extra_folder), "sweep")
-    for name in head.sweep.shares:
-        if name not in sweeps:
-            near = did_you_mean(name, sweeps)
-            problems.append(f"sweep.shares: there is no sweep '{name}'.{near} Valid: {', '.join(sweeps)}.")
     rows_by_home: dict[Path, list[str]] = {}
     for (row, reference), point in itertools.product(rows, points):
         overrides = [*sweep_choice, f"variation={reference}", *own, *shared, *point]
@@ -191,6 +187,16 @@ def _circle_faults(sweep: SweepConfig) -> list[str]:
         return [f"sweep.rows: {rows} are each other's base rows: remove `base` from the file of one of them."]
     order = ", ".join([names[base], *(row for row in sweep.rows if row != names[base])])
     return [f"sweep.rows: the base row must come first: rows: [{order}]"]
+
+
+def _share_faults(sweep: SweepConfig, extra_folder: str | None) -> list[str]:
+    """Names of sweeps that do not exist."""
+    known = options(loader(extra_folder), "sweep")
+    return [
+        f"sweep.shares: there is no sweep '{name}'.{did_you_mean(name, known)} Valid: {', '.join(known)}."
+        for name in sweep.shares
+        if name not in known
+    ]
 
 
 def _with_its_file(fault: str, extra_folder: str | None) -> str:

@@ -10,7 +10,7 @@ from typing import Self
 from variations.configuration.compose import to_dict
 from variations.configuration.suggestions import shortened
 from variations.configuration.tasks import named
-from variations.store.contents import result_fault
+from variations.store.contents import result_fault, score
 from variations.store.identity import changed_keys
 from variations.store.lease import Lease
 from variations.store.ledger import RunFolder, Status, workplace
@@ -129,10 +129,10 @@ class Outcome:
         if not self.ok:
             return ""
         try:
-            value = named(self.job.config.task).metric(self.job.config.sweep.metric).value(self.folder.result() or {})
+            found = score(self.job.config, self.folder.result() or {})
         except UserError:
             return ""
-        return "" if value is None else f"{value:.2f}"
+        return "" if found is None else f"{found[1]:.2f}"
 
     def so_far(self) -> str:
         """Return the result of the latest validation, such as `dev BLEU 41.2`; empty before the first one."""

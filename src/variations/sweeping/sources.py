@@ -8,7 +8,6 @@ from typing import Any
 from variations.configuration.compose import to_dict
 from variations.store import copies
 from variations.store.ledger import RunFolder, workplace
-from variations.store.own_code import changed_inputs
 from variations.store.reuse import hindrances
 from variations.sweeping.outcomes import Outcome
 
@@ -40,22 +39,17 @@ class Sources:
         """Copy the same run from a sweep that `sweep.shares` names, if it is finished there.
 
         Returns:
-            Its name; None if there is no such run, it had other inputs, or this one has begun by itself.
+            Its name; None if there is no such run, or this one has begun by itself.
 
         Raises:
             UserError: The run was found and cannot be copied.
             OSError: As above.
         """
-        config = outcome.job.config
-        if not config.sweep.shares or config.force or config.variation.reuse:
+        begun = Path(outcome.folder.path, "status.json").exists()
+        found = None if begun else copies.same_run(outcome.job.config)
+        if found is None:
             return None
-        if Path(outcome.folder.path, "status.json").exists():
-            return None
-        values = to_dict(config)
-        found = copies.same_run(values, Path(config.runs).expanduser(), config.sweep.shares)
-        if found is None or changed_inputs(config, found):
-            return None
-        copies.copy(found, outcome.folder.create(values))
+        copies.copy(found, outcome.folder.create(to_dict(outcome.job.config)))
         return copies.name_of(found)
 
     def _wanted(self, outcome: Outcome) -> bool:

@@ -27,7 +27,7 @@ from typing import Any
 from variations.configuration.tasks import task_of
 from variations.store.atomic import json_text, make_folder, read_json, told_if_unwritable, write_json, write_yaml
 from variations.store.hidden import without_secrets
-from variations.store.ledger import RunFolder, latest, run_home
+from variations.store.ledger import latest, run_home
 from variations.store.rows import SweepDefinition
 from variations.system.errors import UserError
 from variations.tables.collect import misfit
@@ -72,10 +72,11 @@ def record(sweep: SweepDefinition, store: Path, records: Path) -> Recorded:
                 if folder is None or not folder.finished():
                     found.missing.append(name)
                     continue
-                if fault := misfit(folder, folder.config(), folder.result()):
+                run = TestedRun(folder, folder.config(), folder.result() or {})
+                if fault := misfit(folder, run.config, run.result):
                     found.broken[str(folder.path)] = fault
                     continue
-                files = _files(folder)
+                files = _files(run)
                 with _writing(home):
                     replaced = _replace(home, files)
                 if replaced:
@@ -132,23 +133,23 @@ def _without_places(value: Any) -> Any:
     return _PLACE.sub(r"\1", value) if isinstance(value, str) else value
 
 
-def _files(folder: RunFolder) -> dict[str, bytes | Any]:
+def _files(run: TestedRun) -> dict[str, bytes | Any]:
     """Contents of a record by name: bytes, or plain data. A record that was copied into a run store stays as it is."""
+    folder = run.folder
     if (folder.path / "metrics.jsonl.gz").is_file():
         found = (path for path in folder.path.rglob("*") if path.is_file() and not path.name.startswith("."))
         return {path.relative_to(folder.path).as_posix(): path.read_bytes() for path in found}
-    config = folder.config()
     status = read_json(folder.path / "status.json")
     metrics = "".join(f"{json_text(line, indent=None)}\n" for line in folder.read_metrics())
     files: dict[str, Any] = {
-        "config.yaml": published(config),
+        "config.yaml": published(run.config),
         "status.json": published(status),
-        "result.json": published(folder.result()),
+        "result.json": published(run.result),
         "environment.json": published(folder.environment() or {}),
         "metrics.jsonl.gz": gzip.compress(metrics.encode(), 9, mtime=0),
     }
     files |= {path.name: path.read_bytes() for path in sorted(folder.path.glob("*.py"))}  # classes of other packages
-    files |= task_of(config).record(TestedRun(folder, config, folder.result() or {}))
+    files |= task_of(run.config).record(run)
     return files
 
 
