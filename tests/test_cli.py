@@ -474,6 +474,52 @@ def test_a_sweep_file_whose_defaults_cannot_be_used_is_told(written: str, fault:
     assert any(fault in text for text in found), found
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("included", "own", "place", "fault"),
+    [
+        ("rows: [nobody]", "", "theirs", "rows: there is no row 'nobody' in conf/variation/quickstart/."),
+        ("rowz: [uniform]", "seeds: [1]", "theirs", "unknown key 'rowz'. Did you mean 'rows'?"),
+        ("rowz: [uniform]", "rows: [nobody]", "mine", "rows: there is no row 'nobody' in conf/variation/quickstart/."),
+        ("overrides: [model.hh=3]", "", "theirs", "overrides: model.hh=3: there is no key or group 'model.hh'."),
+    ],
+)
+def test_a_fault_of_an_included_sweep_file_names_that_file(
+    included: str, own: str, place: str, fault: str, tmp_path: Path
+) -> None:
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "theirs.yaml").write_text(f"name: theirs\ntable: quickstart\n{included}\n")
+    (tmp_path / "sweep" / "mine.yaml").write_text(f"defaults: [theirs, _self_]\nname: mine\n{own}\n")
+    register_schema(TranslationConfig, "train")
+    found = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path))
+    assert any(text.startswith(f"{tmp_path}/sweep/{place}.yaml: {fault}") for text in found), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "text", "fault"),
+    [
+        (
+            "mine",
+            "# @package _global_\ndefaults: [{override /data: toy}, {override /recipe: quick}]\nsweep: {name: mine}\n",
+            "{path}: defaults: only names of other sweeps can stand here: write overrides: [data=toy, recipe=quick] "
+            "instead.",
+        ),
+        ("2024", "name: 2024", "sweep=2024: YAML does not read 2024 as a name: rename its file to a word."),
+    ],
+)
+@pytest.mark.parametrize(("verb", "schema"), [("train", TranslationConfig), ("table", TableConfig)])
+def test_a_sweep_file_that_hydra_cannot_use_is_refused_by_every_verb(
+    name: str, text: str, fault: str, verb: str, schema: type[Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "sweep" / f"{name}.yaml"
+    path.parent.mkdir()
+    path.write_text(text)
+    register_schema(schema, verb)
+    found = preflight([f"sweep={name}"], schema, verb, multirun=verb == "train", extra_folder=str(tmp_path))
+    assert found[0] == fault.format(path=path)
+
+
 def test_claims_and_python_refuse_a_sweep_file_of_another_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("variations.configuration.doors._typed", [tmp_path])
     path = tmp_path / "sweep" / "mine.yaml"

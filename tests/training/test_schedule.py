@@ -52,7 +52,7 @@ NEVER_FROZEN = BranchConfig(freeze_last=0)
 
 @pytest.mark.parametrize(("d_model", "rates"), [(512, BASE), (1024, BIG)])
 def test_rate_of_the_weights(d_model, rates):
-    assert {step: main_rate(step, RECIPE, d_model) for step in rates} == pytest.approx(rates, rel=1e-12)
+    assert {step: main_rate(step, RECIPE, d_model, 100_000) for step in rates} == pytest.approx(rates, rel=1e-12)
 
 
 @pytest.mark.parametrize(("d_model", "N"), list(BRANCH))
@@ -63,7 +63,9 @@ def test_rate_of_kappa_and_alpha(d_model, N):
 
 
 def test_ratio_of_both_rates():
-    found = {step: branch_rate(step, NEVER_FROZEN, 512, 6, 10**6) / main_rate(step, RECIPE, 512) for step in RATIO}
+    found = {
+        step: branch_rate(step, NEVER_FROZEN, 512, 6, 10**6) / main_rate(step, RECIPE, 512, 10**6) for step in RATIO
+    }
     assert found == pytest.approx(RATIO, rel=1e-12)
 
 
@@ -88,8 +90,22 @@ def test_lr_scale_multiplies_the_rate_of_kappa_and_alpha():
 
 def test_inverse_square_root_peaks_at_warmup():
     recipe = SequenceRecipe(schedule="inverse_sqrt", lr=5e-3, warmup=2000)
-    found = {step: main_rate(step, recipe, 128) for step in (1, 1000, 2000, 8000)}
+    found = {step: main_rate(step, recipe, 128, 8000) for step in (1, 1000, 2000, 8000)}
     assert found == pytest.approx({1: 2.5e-6, 1000: 2.5e-3, 2000: 5e-3, 8000: 2.5e-3})
+
+
+def test_a_cosine_rises_to_its_peak_and_falls_to_zero_as_torchs_does():
+    recipe = SequenceRecipe(schedule="cosine", lr=4e-3, warmup=100)
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([weight], lr=4e-3)
+    theirs = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=300)
+    assert main_rate(50, recipe, 128, 400) == pytest.approx(2e-3)
+    for step in range(100, 401):
+        assert main_rate(step, recipe, 128, 400) == pytest.approx(theirs.get_last_lr()[0], abs=1e-15)
+        optimizer.step()
+        theirs.step()
+    assert main_rate(400, recipe, 128, 400) == 0.0
+    assert main_rate(7, recipe, 128, 7) == pytest.approx(2.8e-4)  # a trial run that ends before the peak
 
 
 def config(**model):
@@ -117,7 +133,9 @@ def test_optimiser_uses_the_rate_of_step_one_first_and_each_group_its_own(profil
         adam.step()
         rates.step()
     steps = range(1, 61)
-    assert [pair[0] for pair in seen] == pytest.approx([main_rate(i, settings.recipe, 32) for i in steps])
+    assert [pair[0] for pair in seen] == pytest.approx(
+        [main_rate(i, settings.recipe, 32, settings.trainer.max_steps) for i in steps]
+    )
     assert [pair[1] for pair in seen] == pytest.approx([branch_rate(i, settings.branch, 32, 2, 60) for i in steps])
     assert [pair[1] > 0 for pair in seen] == [True] * 50 + [False] * 10
     assert weights["betas"] == branch["betas"] == (0.9, 0.98)

@@ -192,6 +192,8 @@ def _option_faults(override: Override, group: str, loader: Loader) -> Iterator[s
                 yield f"{group}=null: the group cannot be left out.{options_text(group, '', valid)}"
             elif choice is not None and str(choice) not in valid:
                 yield f"{group}={choice}: there is no such option.{options_text(group, str(choice), valid)}"
+            elif isinstance(choice, int | float):  # also true and false
+                yield f"{group}={choice}: YAML does not read {choice} as a name: rename its file to a word."
 
 
 def _brackets_fault(override: Override, key: Key) -> str | None:

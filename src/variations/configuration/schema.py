@@ -102,8 +102,9 @@ class RecipeConfig:
     scale: ScaleConfig = field(default_factory=ScaleConfig)
     optimizer: str = choice("adam", "adam", "sgd")
     """`sgd`: without momentum."""
-    schedule: str = choice("noam", "noam", "inverse_sqrt")
-    """`noam`: lr · d_model^-0.5 · min(s^-0.5, s·warmup^-1.5). `inverse_sqrt`: lr is the peak, reached at `warmup`."""
+    schedule: str = choice("noam", "noam", "inverse_sqrt", "cosine")
+    """`noam`: lr · d_model^-0.5 · min(s^-0.5, s·warmup^-1.5). `inverse_sqrt`: lr is the peak, reached at `warmup`.
+    `cosine`: the same peak, then half a cosine that falls to zero at `trainer.max_steps`."""
     lr: float = number(1.0, gt=0)
     """Factor of the schedule; see `schedule`."""
     warmup: int = number(4000, ge=1)

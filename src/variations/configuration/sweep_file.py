@@ -28,13 +28,41 @@ def mended(lines: Sequence[str], extra_folder: str | None = None) -> tuple[list[
     """
     typed = {line.partition("=")[0].lstrip("+~"): line.partition("=")[2].strip("'\"") for line in lines}
     option = typed.get("sweep", "")
-    file = file_of(f"sweep/{option}", extra_folder) if re.fullmatch(r"[\w./-]+", option) else None
-    if file is None:
+    files = read(option, extra_folder)
+    if not files:
         return [], list(lines)
-    faults, choice = _examined(file, option, typed)
+    faults, choice = _examined(files, option, typed)
     if choice is None:
         return faults, None
     return faults, [word for line in lines for word in (choice if line.startswith("sweep=") else [line])]
+
+
+def read(option: str, extra_folder: str | None, above: Sequence[Path] = ()) -> list[tuple[Path, Any]]:
+    """The files of a sweep, each after those that its `defaults` include, and what they say.
+
+    Left out are files that do not exist, and those that cannot be read or include each other in a circle.
+    """
+    file = file_of(f"sweep/{option}", extra_folder) if re.fullmatch(r"[\w./-]+", option) else None
+    if file is None or file in above:
+        return []
+    try:
+        text = file.read_text(encoding="utf-8")
+        content = yaml.safe_load(text)
+    except (OSError, ValueError, yaml.YAMLError):
+        return []
+    entries = content.get("defaults") if isinstance(content, dict) else None
+    names = [entry for entry in entries if isinstance(entry, str)] if isinstance(entries, list) else []
+    included = [found for name in names for found in read(name, extra_folder, [*above, file])]
+    if re.search(r"^# *@package +_global_", text, re.MULTILINE) and isinstance(content, dict):
+        content = {**(content.get("sweep") or {}), "defaults": entries} if entries else content.get("sweep")
+    return [*included, (file, content)]
+
+
+def file_with(key: str, option: str, extra_folder: str | None) -> Path | None:
+    """The file of a sweep that sets a key, its own rather than one that it includes; None if there is no such sweep."""
+    files = read(option, extra_folder)
+    setting = [file for file, content in files if isinstance(content, dict) and key in content]
+    return setting[-1] if setting else file_of(f"sweep/{option}", extra_folder)
 
 
 def compose_sweep(name: str) -> SweepConfig:
@@ -61,40 +89,37 @@ def in_file(text: str) -> str:
     return OF_FILE.sub(r"\1", text)
 
 
-def _examined(file: Path, option: str, typed: Collection[str]) -> tuple[list[str], list[str] | None]:
-    """The faults of a file, and the overrides that stand for it."""
+def _examined(
+    files: Sequence[tuple[Path, Any]], option: str, typed: Collection[str]
+) -> tuple[list[str], list[str] | None]:
+    """The faults of a sweep's files, and the overrides that stand for `sweep=`."""
     line = f"sweep={option}"
-    try:
-        text = file.read_text(encoding="utf-8")
-        content = yaml.safe_load(text)
-    except (OSError, ValueError, yaml.YAMLError):
-        return [], [line]
+    file, content = files[-1]
     if not content:
         example = f"write `name: {option}` and the rows to train, such as `rows: [quickstart/transformer]`"
         return [f"{told(file)} is empty: {example}."], None
     if not isinstance(content, dict):
         return [], [line]
-    of_all = re.search(r"^# *@package +_global_", text, re.MULTILINE) is not None
-    own = content.get("sweep") if of_all else content
-    if not isinstance(own, dict):
-        return [], [line]
-    faulty = {} if of_all else {key: fault for key, value in own.items() if (fault := _key_fault(key, value))}
-    faults = list(faulty.values())
-    if not {"name", "sweep.name"} & {*faulty, *typed}:
-        faults += _name_faults(own.get("name"), option)
+    sound: dict[Any, Any] = {}
+    faults: list[str] = []
+    for place, own in files:
+        for key, value in own.items() if isinstance(own, dict) else ():
+            if found := _key_faults(key, value):
+                faults += [f"{told(place)}: {fault}" for fault in found]
+            elif key != "defaults":
+                sound[key] = value
+    composed = not faults
+    if "sweep.name" not in typed and ("name" in sound or "name" not in content):
+        faults += [f"{told(file)}: {fault}" for fault in _name_faults(content.get("name"), option)]
     if not faults:
         return [], [line]
-    faults = [f"{told(file)}: {fault}" for fault in faults]
     name = [] if "sweep.name" in typed else [f"sweep.name={quoted(option)}"]
-    if not faulty:
+    if composed:
         return faults, [line, *name]
-    if "search" in own:  # its other faults depend on all its keys
+    if any(isinstance(own, dict) and "search" in own for _, own in files):  # its other faults depend on all its keys
         return faults, None
-    entries = own.get("defaults") if isinstance(own.get("defaults"), list) else []
-    parents = [f"sweep={entry}" for entry in entries or [] if isinstance(entry, str) and entry != "_self_"]
-    sound = {key: value for key, value in own.items() if key not in {"defaults", "name", *faulty}}
     words = [f"sweep.{key}={_literal(value)}" for key, value in sound.items() if f"sweep.{key}" not in typed]
-    return faults, [*parents[-1:], *name, *words]
+    return faults, [*(word for word in words if not word.startswith("sweep.name=")), *name]
 
 
 def _name_faults(name: Any, option: str) -> list[str]:
@@ -110,16 +135,19 @@ def _name_faults(name: Any, option: str) -> list[str]:
     ]
 
 
-def _key_fault(key: Any, value: Any) -> str | None:
-    """What is wrong with a key of a file, or its value; None if it fits the schema."""
+def _key_faults(key: Any, value: Any) -> list[str]:
+    """What is wrong with a key of a file, or its value; nothing if it fits the schema."""
     if key == "defaults":
-        return None
+        chosen = [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+        words = ", ".join(f"{group.rpartition('/')[2]}={name}" for entry in chosen for group, name in entry.items())
+        example = f"defaults: only names of other sweeps can stand here: write overrides: [{words}] instead."
+        return [example] if chosen else []
     try:
         OmegaConf.merge(OmegaConf.create({"sweep": OmegaConf.structured(SweepConfig)}), {"sweep": {key: value}})
     except OmegaConfBaseException as error:
         text = in_file(composition_fault(error))
-        return text if str(key) in text else f"{key}: {text}"
-    return None
+        return [text if str(key) in text else f"{key}: {text}"]
+    return []
 
 
 def _literal(value: Any) -> str:

@@ -1,5 +1,7 @@
 """Learning rates of Transformers (Vaswani et al. 2017, eq. 3; Ahmed et al. 2017, section 3). No torch."""
 
+import math
+
 from variations.configuration.schema import RecipeConfig
 from variations.configuration.transformer import BranchConfig
 
@@ -9,11 +11,16 @@ def noam(step: float, d: float, warmup: float) -> float:
     return float(d**-0.5 * min(step**-0.5, step * warmup**-1.5))
 
 
-def main_rate(step: int, recipe: RecipeConfig, d_model: int) -> float:
+def main_rate(step: int, recipe: RecipeConfig, d_model: int, max_steps: int) -> float:
     """Learning rate of the network's weights at `step` (from 1)."""
+    if recipe.schedule == "noam":
+        return recipe.lr * noam(step, d_model, recipe.warmup)
+    if step <= recipe.warmup:
+        return recipe.lr * (step / recipe.warmup)
     if recipe.schedule == "inverse_sqrt":
-        return float(recipe.lr * min(step / recipe.warmup, (recipe.warmup / step) ** 0.5))
-    return recipe.lr * noam(step, d_model, recipe.warmup)
+        return float(recipe.lr * (recipe.warmup / step) ** 0.5)
+    share = (step - recipe.warmup) / (max_steps - recipe.warmup)
+    return recipe.lr * (1 + math.cos(math.pi * share)) / 2
 
 
 def frozen_steps(branch: BranchConfig, max_steps: int) -> int:

@@ -154,7 +154,7 @@ class SequenceExperiment(Experiment):
 def parameter_groups(network: SequenceToSequence, config: TransformerConfig) -> list[ParameterGroup]:
     """A network's learned parameters with their schedules."""
     d, N, steps = config.model.d_model, config.model.N, config.trainer.max_steps
-    main = functools.partial(main_rate, recipe=config.recipe, d_model=d)
+    main = functools.partial(main_rate, recipe=config.recipe, d_model=d, max_steps=config.trainer.max_steps)
     own = {
         BRANCH_WEIGHTS: functools.partial(branch_rate, branch=config.branch, d_model=d, N=N, max_steps=steps),
     }
