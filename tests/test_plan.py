@@ -220,7 +220,7 @@ def test_the_tables_on_the_built_in_corpus_can_be_launched(name: str) -> None:
 @pytest.mark.parametrize("name", [path.stem for path in sorted(SWEEPS.glob("multi30k_*.yaml"))])
 def test_the_tables_on_multi30k_can_be_launched(name: str) -> None:
     jobs = expand([f"sweep={name}", "seeds=[1]"])
-    assert {(job.config.data.name, job.config.recipe.name) for job in jobs} == {("multi30k", "multi30k")}
+    assert {(job.config.data.name, job.config.recipe.name) for job in jobs} == {("multi30k", "reference")}
     assert len({job.config.data.vocabulary for job in jobs}) == 1
 
 

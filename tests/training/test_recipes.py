@@ -92,6 +92,24 @@ RECIPES: dict[tuple[str, str], dict[str, Any]] = {
         "branch.warmup": 40,
         "branch.freeze_last": 833,
     },
+    ("reference", "base_scaled"): PAPER
+    | {
+        "model.d_model": 128,
+        "model.N": 3,
+        "recipe.scale.width": 0.25,
+        "recipe.scale.depth": 0.5,
+        "recipe.scale.steps": 0.04,
+        "recipe.schedule": "cosine",
+        "recipe.lr": 0.003,
+        "recipe.warmup": 400,
+        "recipe.batch_tokens": 2048,
+        "recipe.average": 1,
+        "recipe.average_every": None,
+        "trainer.max_steps": 4000,
+        "trainer.precision": "bf16-mixed",
+        "branch.warmup": 40,
+        "branch.freeze_last": 666,
+    },
 }
 
 
