@@ -54,7 +54,8 @@ def read(option: str, extra_folder: str | None, above: Sequence[Path] = ()) -> l
     names = [entry for entry in entries if isinstance(entry, str)] if isinstance(entries, list) else []
     included = [found for name in names for found in read(name, extra_folder, [*above, file])]
     if re.search(r"^# *@package +_global_", text, re.MULTILINE) and isinstance(content, dict):
-        content = {**(content.get("sweep") or {}), "defaults": entries} if entries else content.get("sweep")
+        own = content.get("sweep")
+        content = {**own, "defaults": entries} if isinstance(own, dict) and entries else own
     return [*included, (file, content)]
 
 
