@@ -28,6 +28,7 @@ def table_document(table: Table, colours: dict[str, int], *, tested: bool) -> pa
                 "label": measure.label,
                 "convention": convention(table, measure),
                 "higher_is_better": measure.higher_is_better,
+                "digits": measure.digits,
             }
             for measure in table.measures
         ],

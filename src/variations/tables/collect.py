@@ -1,5 +1,6 @@
 """Reads a table's runs from the store: for each row and seed its newest finished attempt, or why there is none."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,7 +34,15 @@ class Summary:
 
     def text(self, digits: int) -> str:
         """`26.10 ± 0.12`; without a spread for one seed."""
-        return f"{self.mean:.{digits}f}" + (f" ± {self.sd:.{digits}f}" if self.sd is not None else "")
+        return decimal(self.mean, digits) + (f" ± {decimal(self.sd, digits)}" if self.sd is not None else "")
+
+
+def decimal(value: float, digits: int = 2) -> str:
+    """A number with a fixed number of decimals, as the dashboard's `V.fixed` prints it.
+
+    A tie is rounded away from zero, whichever way its last bits were computed.
+    """
+    return f"{math.copysign(abs(value) + 1e-9, value):.{digits}f}"
 
 
 @dataclass

@@ -11,6 +11,7 @@ from variations.store.atomic import json_text
 from variations.store.rows import changes, define, differences
 from variations.system.errors import ConfigError, UserError
 from variations.tables.chance import SignificanceConfig, p_text
+from variations.tables.collect import decimal
 from variations.tables.grid import delta
 from variations.tables.line import Line, Table
 from variations.tables.table import build
@@ -74,7 +75,7 @@ class Difference:
         before, after = (line.row.values(measure) for line in self.table.lines)
         common = sorted(before.keys() & after.keys())
         means = [fmean(side[seed] for seed in common) for side in (before, after)]
-        text = f"{measure.label}: {means[0]:.2f}→{means[1]:.2f}, {delta(found.mean)}"
+        text = f"{measure.label}: {decimal(means[0])}→{decimal(means[1])}, {delta(found.mean)}"
         if self.line.test:
             test = self.line.test.across
             text += f", {100 * test.level:g} % CI [{delta(test.low)}, {delta(test.high)}]"

@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 
 from variations.tables.chance import p_text
-from variations.tables.collect import hours_name
+from variations.tables.collect import decimal, hours_name
 from variations.tables.footnotes import star_text
 from variations.tables.line import NOT_TRAINED, Figure, Line, Table
 from variations.tables.text import Cell, Column, Grid
@@ -158,7 +158,7 @@ class _Layout:
         found = line.delta.get(self.table.primary.key)
         if found is None:
             return Cell(line.untested if line.untested and NOT_TRAINED in line.untested else "")
-        spread = f" ± {found.sd:.2f}" if found.sd is not None else ""
+        spread = f" ± {decimal(found.sd)}" if found.sd is not None else ""
         star = ("*",) if line.test and line.test.significant else ()
         reasons = [line.untested] if line.untested else []
         if 0 < found.n < len(line.row.finished):
@@ -179,7 +179,7 @@ def delta(value: float | None) -> str:
     """A signed number: `+1.20`, `−0.30`, `0.00`; empty for None."""
     if value is None:
         return ""
-    text = f"{round(abs(value), 9):.2f}"  # the same at a tie, whichever way it was computed
+    text = decimal(abs(value))
     return text if float(text) == 0 else f"{'+' if value > 0 else '−'}{text}"
 
 

@@ -163,6 +163,8 @@ class Measure(TypedDict):
     label: str
     convention: str | None
     higher_is_better: bool
+    digits: int
+    """Decimals to print."""
 
 
 class VariedKey(TypedDict):

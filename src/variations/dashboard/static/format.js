@@ -8,8 +8,8 @@ window.V = window.V || {};
 
   V.known = known;
 
-  /** A score with `digits` decimals, the same at a tie, whichever way it was computed, and as in tables on the terminal. */
-  V.fixed = (value, digits = 2) => (known(value) ? Number(value.toFixed(9)).toFixed(digits).replace("-", "−") : NONE);
+  /** A score with `digits` decimals; a tie is rounded away from zero, as in tables on the terminal. */
+  V.fixed = (value, digits = 2) => (known(value) ? (value + 1e-9 * Math.sign(value)).toFixed(digits).replace("-", "−") : NONE);
 
   /** A difference, always with its sign. */
   V.signed = (value, digits = 2) => (known(value) ? (value > 0 ? "+" : "") + V.fixed(value, digits) : NONE);

@@ -118,7 +118,7 @@ def _number(value: float, test: Contrast) -> str:
         digits = 0
     if abs(value) == float("inf"):
         return "∞" if value > 0 else "−∞"
-    text = f"{round(abs(value), 9):,.{digits}f}"
+    text = f"{abs(value) + 1e-9:,.{digits}f}"
     return text if float(text.replace(",", "")) == 0 else f"{'+' if value > 0 else '−'}{text}"
 
 

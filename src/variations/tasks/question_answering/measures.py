@@ -82,9 +82,16 @@ class Measures(Task):
         label, convention = SCORES[score]
         items = "" if score.startswith("error_") else "questions"
         whole = "test.error" if score.startswith("task_") else ""
-        limits = (0.0, float(len(TASKS))) if score == "failed" else PERCENT
+        limits, digits = ((0.0, float(len(TASKS))), 1) if score == "failed" else (PERCENT, 2)
         return Measure(
-            key, label, higher_is_better=False, convention=convention, items=items, part_of=whole, range=limits
+            key,
+            label,
+            higher_is_better=False,
+            convention=convention,
+            items=items,
+            digits=digits,
+            part_of=whole,
+            range=limits,
         )
 
     def further(self, metric: Measure) -> Sequence[str]:

@@ -37,8 +37,8 @@ V.views = V.views || {};
   function measured(row, measure, first) {
     const found = row.measured[measure.key];
     if (!found) return first && !row.quoted ? missing(row) : "";
-    const spread = V.known(found.sd) ? ` ± ${V.fixed(found.sd)}` : "";
-    return [V.el("strong", { text: V.fixed(found.mean) }), V.el("span", { class: "soft", title: V.count(found.n, "seed"), text: spread || (first && found.n === 1 ? " n = 1" : "") })];
+    const spread = V.known(found.sd) ? ` ± ${V.fixed(found.sd, measure.digits)}` : "";
+    return [V.el("strong", { text: V.fixed(found.mean, measure.digits) }), V.el("span", { class: "soft", title: V.count(found.n, "seed"), text: spread || (first && found.n === 1 ? " n = 1" : "") })];
   }
 
   const missing = (row) => V.stateMark(row.runs.length ? row.runs[0].state : "missing");
