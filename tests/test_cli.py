@@ -279,6 +279,16 @@ def test_keys_of_the_launcher_are_checked_together_with_the_others() -> None:
         ),
         ("row: [transformer]", "unknown key 'row'. Did you mean 'rows'?"),
         ("at_once: 0", "at_once=0: must be a whole number, at least 1, or auto."),
+        ("rows: [uniform, uniform]", "rows: uniform is listed twice: leave one out."),
+        (
+            "overrides: [sweep.name=other]",
+            "overrides: sweep.name=other is not for single rows: set name, rows and the like as keys of this file.",
+        ),
+        (
+            "overrides: [variation=quickstart/uniform]",
+            "overrides: variation=quickstart/uniform is not for single rows: set name, rows and the like as keys of this "
+            "file.",
+        ),
     ],
 )
 def test_faults_of_a_sweep_file_name_its_keys_as_they_are_written(written: str, fault: str, tmp_path: Path) -> None:
@@ -463,6 +473,10 @@ def test_a_sweep_file_that_cannot_be_used_is_told_by_every_verb(
             "files of the configuration include each other in a circle: check `defaults`.",
         ),
         ("name: mine\ndefaults: 5\nrowz: [x]\n", "unknown key 'rowz'. Did you mean 'rows'?"),
+        (
+            "name: mine\nrows: [uniform]\ndefaults: [_self_, quickstart]\n",
+            "defaults: write _self_ last: what the files after it say would replace what this file says.",
+        ),
     ],
 )
 def test_a_sweep_file_whose_defaults_cannot_be_used_is_told(written: str, fault: str, tmp_path: Path) -> None:

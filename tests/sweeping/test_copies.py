@@ -10,11 +10,14 @@ import pytest
 
 from variations.configuration.compose import compose_run, to_dict
 from variations.planning.rows import launch
-from variations.store import atomic, copies
+from variations.store import atomic
 from variations.store.atomic import write_json
+from variations.store.checksums import sidecar
 from variations.store.identity import changed_keys
+from variations.store.inputs import file_sha256
 from variations.store.lease import read
 from variations.store.ledger import RunFolder
+from variations.sweeping import copies
 from variations.sweeping.jobs import Job, composed_jobs, expand
 from variations.sweeping.outcomes import Outcome
 from variations.system.errors import ConfigError
@@ -42,12 +45,20 @@ def source(row: Row) -> RunFolder:
     outcome = row("other", "a")
     folder = outcome.folder.create(to_dict(outcome.job.config))
     folder.append_metrics({"step": 1, "loss": 2.5})
-    (folder.hypotheses / "test.hyp").write_text("eins zwei\n", encoding="utf-8")
+    for part in ("src", "ref", "hyp"):
+        (folder.hypotheses / f"test.{part}").write_text("eins zwei drei vier\n", encoding="utf-8")
+    folder.write_environment({"cpu": "EPYC"})
     (folder.checkpoints / "step1.ckpt").write_bytes(b"weights")
+    sidecar(folder.checkpoints / "step1.ckpt").write_text(
+        f"{file_sha256(folder.checkpoints / 'step1.ckpt')}  step1.ckpt"
+    )
+    (folder.path / "subwords.model").write_text("pieces", encoding="utf-8")
     (folder.path / "log.txt").write_text("the other's\n", encoding="utf-8")
     (folder.path / "lease-1.json").write_text("{}", encoding="utf-8")
-    write_json(folder.path / "inputs.json", {"notes.txt": "12"})
-    folder.write_result({"schema": 1, "scores": {"test": {"bleu": 30.0}}})
+    write_json(
+        folder.path / "inputs.json", {"notes.txt": "12", "subwords.model": file_sha256(folder.path / "subwords.model")}
+    )
+    folder.write_result({"schema": 1, "scores": {"test": {"bleu": 100.0}}})
     folder.set_status("finished", step=1, checkpoint=1)
     return folder
 
@@ -64,13 +75,13 @@ def test_a_run_that_another_sweep_has_finished_is_copied(
     control([outcome]).step()
     assert (pool.submitted, outcome.state) == ([], "finished")
     assert (
-        "b, seed 1: finished, BLEU 30.00: copied from other/a/seed1, which is the same run" in capsys.readouterr().err
+        "b, seed 1: finished, BLEU 100.00: copied from other/a/seed1, which is the same run" in capsys.readouterr().err
     )
     copied = files(outcome.folder)
     for name in ("metrics.jsonl", "hypotheses/test.hyp", "checkpoints/step1.ckpt", "inputs.json"):
         assert copied[name] == before[name]
     assert "log.txt" not in copied
-    assert outcome.folder.result() == {"copied": "other/a/seed1", "schema": 1, "scores": {"test": {"bleu": 30.0}}}
+    assert outcome.folder.result() == {"copied": "other/a/seed1", "schema": 1, "scores": {"test": {"bleu": 100.0}}}
     assert outcome.folder.config()["variation"]["row"] == "b"
     assert outcome.folder.finished()
     lease = read(outcome.folder.path)
@@ -113,6 +124,12 @@ def test_a_run_that_is_unfinished_tested_only_or_damaged_is_not_copied(row: Row,
         ("result.json", '{"scores": {"test": {"bleu": {"value": 250.0}}}}'),
         ("result.json", '{"scores": 5}'),
         ("status.json", "{"),
+        ("metrics.jsonl", "garbage\n"),
+        ("metrics.jsonl", ""),
+        ("hypotheses/test.hyp", "eins zwei drei fünf\n"),
+        ("hypotheses/test.hyp", ""),
+        ("checkpoints/step1.ckpt", "heights"),
+        ("subwords.model", "other pieces"),
     ):
         path = source.path / name
         before = path.read_text(encoding="utf-8")

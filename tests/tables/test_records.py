@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sacrebleu
 
 from variations.configuration.schema import SweepConfig
 from variations.store.ledger import RunFolder
@@ -29,6 +30,10 @@ def wrong(every: int) -> list[str]:
     return [line.replace("alten", "neuen") if at % every == 0 else line for at, line in enumerate(REFERENCES)]
 
 
+def bleu(hypotheses: list[str]) -> float:
+    return sacrebleu.corpus_bleu(hypotheses, [REFERENCES]).score
+
+
 @pytest.fixture
 def sweep(tmp_path: Path) -> SweepDefinition:
     return define(SweepConfig(name="papers", rows=["base", "good"], seeds=[1, 2, 3]), conf=tmp_path / "conf")
@@ -40,7 +45,13 @@ def put(make_run: Any, configuration: Callable[..., dict[str, Any]]) -> Put:
         config = configuration(runs="/home/somebody/runs", data__root="/home/somebody/corpora/mine", **keys)
         metrics = [{"step": step, "dev/nll": 0.5} for step in (800, 1000)]
         folder: RunFolder = make_run(
-            "papers", row, seed, 50.0, config=config, metrics=metrics, texts=(SOURCES, REFERENCES, wrong(every))
+            "papers",
+            row,
+            seed,
+            bleu(wrong(every)),
+            config=config,
+            metrics=metrics,
+            texts=(SOURCES, REFERENCES, wrong(every)),
         )
         folder.write_environment({"host": "tower", "git": {"remote": "ssh://me@h/x", "commit": "abc"}, "cpu": "EPYC"})
         return folder
@@ -166,6 +177,34 @@ def test_a_damaged_run_does_not_replace_its_record(
         assert list(found.broken) == [str(folder.path)]
         assert (found.written, len(found.unchanged), found.missing) == ({}, 5, [])
         assert (records / "papers" / "base" / "seed1" / "result.json").read_bytes() == kept
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("hypotheses/test.hyp", None, "no stored hypotheses (test.hyp)"),
+        ("hypotheses/test.hyp", "Der Hund\n", "there are 1 and 40"),
+        ("hypotheses/test.hyp", "Der Hund\n" * 40, "but that of its stored sentences, which are tested, is"),
+        ("metrics.jsonl", "", "metrics.jsonl is empty"),
+        ("metrics.jsonl", "garbage\n{}\n", "not JSON"),
+        ("environment.json", None, "environment.json is missing"),
+    ],
+)
+def test_a_run_that_has_lost_what_its_score_was_computed_from_is_not_recorded(
+    name: str, text: str | None, told: str, put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
+) -> None:
+    fill(put)
+    path = store / "papers" / "base" / "seed1" / name
+    path.unlink()
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    found = record(sweep, store, tmp_path / "records")
+    ((folder, fault),) = found.broken.items()
+    assert folder == str(store / "papers" / "base" / "seed1")
+    assert told in fault
+    assert len(found.written) == 5
+    assert not (tmp_path / "records" / "papers" / "base" / "seed1").exists()
 
 
 @pytest.mark.parametrize("renamed", [1, 2])

@@ -193,7 +193,7 @@ def test_rows_on_other_references_are_named_and_not_subtracted(
     line = read(seeds=(1,)).lines[1]
     assert line.delta == {}
     assert line.test is None
-    assert line.notes == ("its test references differ from its base row's (seed 1): not compared",)
+    assert line.notes[0] == "its test references differ from its base row's (seed 1): not compared"
 
 
 def test_rows_without_stored_text_say_why_they_are_not_tested(
@@ -219,6 +219,8 @@ def test_a_result_that_is_not_that_of_its_text_is_told(
     put("good", 2, 0.05)
     (note,) = read(seeds=(2,)).lines[1].notes
     assert note.startswith("base row, seed 2: the score in result.json is 98.00, but that of its stored sentences, ")
+    (note,) = read(seeds=(2,)).lines[0].notes  # also where nothing is compared
+    assert note.startswith("seed 2: the score in result.json is 98.00")
 
 
 @pytest.mark.slow

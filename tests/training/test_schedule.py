@@ -105,6 +105,7 @@ def test_a_cosine_rises_to_its_peak_and_falls_to_zero_as_torchs_does():
         optimizer.step()
         theirs.step()
     assert main_rate(400, recipe, 128, 400) == 0.0
+    assert main_rate(101, recipe, 128, 100) == 0.0  # torch asks for the rate after the last update too
     assert main_rate(7, recipe, 128, 7) == pytest.approx(2.8e-4)  # a trial run that ends before the peak
 
 

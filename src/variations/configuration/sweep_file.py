@@ -126,6 +126,9 @@ def _examined(
 def _name_faults(name: Any, option: str) -> list[str]:
     if name is None:
         return ["name is not set: the sweep's file must set it, because it names the folder of the runs."]
+    if "/" in option:
+        folder, _, last = option.rpartition("/")
+        return [f"a sweep's file must be in the folder sweep itself: move it out of {folder}/, as {last}.yaml."]
     if str(name) == option:
         return []
     if isinstance(name, bool):
@@ -140,9 +143,17 @@ def _key_faults(key: Any, value: Any) -> list[str]:
     """What is wrong with a key of a file, or its value; nothing if it fits the schema."""
     if key == "defaults":
         chosen = [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+        if isinstance(value, list) and "_self_" in value[:-1]:
+            return ["defaults: write _self_ last: what the files after it say would replace what this file says."]
         words = ", ".join(f"{group.rpartition('/')[2]}={name}" for entry in chosen for group, name in entry.items())
         example = f"defaults: only names of other sweeps can stand here: write overrides: [{words}] instead."
         return [example] if chosen else []
+    if isinstance(value, list) and key == "rows" and (twice := [row for row in value if value.count(row) > 1]):
+        return [f"rows: {twice[0]} is listed twice: leave one out."]
+    if isinstance(value, list) and key == "overrides":
+        own = [line for line in value if re.match(r"(sweep[.=]|variation=|rows=|seeds=)", str(line))]
+        if own:
+            return [f"overrides: {own[0]} is not for single rows: set name, rows and the like as keys of this file."]
     try:
         OmegaConf.merge(OmegaConf.create({"sweep": OmegaConf.structured(SweepConfig)}), {"sweep": {key: value}})
     except OmegaConfBaseException as error:

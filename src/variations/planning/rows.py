@@ -16,10 +16,10 @@ from variations.configuration.places import CONF, SWEEPS
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import options
 from variations.store.contents import result_fault
-from variations.store.copies import name_of, same_run
 from variations.store.ledger import config_hash, latest
 from variations.store.naming import run_folder
 from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition
+from variations.sweeping.copies import name_of, same_run
 from variations.sweeping.jobs import composed_jobs, row_faults, table_rows
 from variations.system.errors import ConfigError, UserError
 

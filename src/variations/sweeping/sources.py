@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from variations.configuration.compose import to_dict
-from variations.store import copies
 from variations.store.ledger import RunFolder, workplace
 from variations.store.reuse import hindrances
+from variations.sweeping import copies
 from variations.sweeping.outcomes import Outcome
 
 

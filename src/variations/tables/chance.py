@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from variations.configuration.schema import number
@@ -25,9 +26,9 @@ from variations.tables.significance import (
     paired_tests,
 )
 from variations.tasks.base import Measure, Restarts, TestedRun
+from variations.tasks.intact import contradiction
 from variations.tasks.task import Task
 
-ROUNDING = 0.01
 """Largest difference allowed between a stored score and the score of the stored items."""
 
 
@@ -155,6 +156,16 @@ class Tester:
         tested = self._test(found, *pairs[next(iter(found))])
         return replace(tested, notes=(*notes, *wrong), contradictions=tuple(wrong))
 
+    def contradictions(self, row: Row) -> list[str]:
+        """Scores of a row that its stored items do not have, seed by seed."""
+        items = {} if self.refusal else {run.seed: self._of(run) for run in row.finished if run.folder}
+        return [
+            note
+            for run in row.finished
+            if not isinstance(stored := items.get(run.seed, ""), str)
+            for note in self._disagreement(run, stored)
+        ]
+
     def _test(self, found: dict[int, tuple[Items, Items]], first: SeedRun, first_of_base: SeedRun) -> RowTest:
         settings = self.settings
         aggregate = self._aggregate
@@ -197,14 +208,9 @@ class Tester:
 
     def _disagreement(self, run: SeedRun, items: Items) -> list[str]:
         """Report if the stored items do not have the score in `result.json`."""
-        stored, counted = self.measure.value(run.result), float(self._aggregate(items.sum(0)))
-        unsmoothed = stored == 0 and "smooth:none" in (self.measure.told_convention(run.result) or "")
-        if stored is None or abs(stored - counted) <= ROUNDING or unsmoothed:  # without smoothing, BLEU may be 0
-            return []
-        return [
-            f"seed {run.seed}: the score in result.json is {stored:.2f}, but that of its stored {self.measure.items}, "
-            f"which are tested, is {counted:.2f}"
-        ]
+        tested = TestedRun(RunFolder(run.folder or Path()), run.config, run.result)
+        found = contradiction(tested, self.measure, float(self._aggregate(items.sum(0))))
+        return [f"seed {run.seed}: {found}"] if found else []
 
 
 def other_references(task: Task, row: Row, base: Row, name: str) -> str | None:

@@ -29,9 +29,10 @@ from variations.store.atomic import json_text, make_folder, read_json, told_if_u
 from variations.store.hidden import without_secrets
 from variations.store.ledger import latest, run_home
 from variations.store.rows import SweepDefinition
-from variations.system.errors import UserError
+from variations.system.errors import DataError, UserError
 from variations.tables.collect import misfit
 from variations.tasks.base import TestedRun
+from variations.tasks.intact import damage
 
 LARGEST = 200_000
 """Bytes that a record should not exceed."""
@@ -73,10 +74,14 @@ def record(sweep: SweepDefinition, store: Path, records: Path) -> Recorded:
                     found.missing.append(name)
                     continue
                 run = TestedRun(folder, folder.config(), folder.result() or {})
-                if fault := misfit(folder, run.config, run.result):
+                try:
+                    fault = misfit(folder, run.config, run.result) or damage(run)
+                    files = {} if fault else _files(run)
+                except (OSError, UserError, DataError) as error:
+                    fault = str(error).rstrip(".")
+                if fault:
                     found.broken[str(folder.path)] = fault
                     continue
-                files = _files(run)
                 with _writing(home):
                     replaced = _replace(home, files)
                 if replaced:

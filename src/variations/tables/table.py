@@ -146,6 +146,8 @@ def _line(
             notes += found.notes if isinstance(found, RowTest) else ()
             if budget := row.other_budget(base):
                 notes.append(f"not the budget of its base row: {', '.join(budget)}")
+    if not isinstance(found, RowTest):
+        notes += tester.contradictions(row)
     if why:
         notes.append(f"{NOT_TRAINED}: {why}")
     printed = {key: value for key, value in row.definition.published.items() if is_number(value)}

@@ -19,6 +19,8 @@ def main_rate(step: int, recipe: RecipeConfig, d_model: int, max_steps: int) -> 
         return recipe.lr * (step / recipe.warmup)
     if recipe.schedule == "inverse_sqrt":
         return float(recipe.lr * (recipe.warmup / step) ** 0.5)
+    if step >= max_steps:  # torch asks for the rate after the last update too
+        return 0.0
     share = (step - recipe.warmup) / (max_steps - recipe.warmup)
     return recipe.lr * (1 + math.cos(math.pi * share)) / 2
 

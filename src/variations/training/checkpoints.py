@@ -9,7 +9,6 @@ written first. A file whose sum does not match is skipped with a warning, and th
 written only once: a run that goes back to an older checkpoint first deletes newer files.
 """
 
-import hashlib
 import logging
 import re
 from collections.abc import Collection, Iterable
@@ -22,6 +21,8 @@ from torch import Tensor
 
 from variations.store import fence
 from variations.store.atomic import flush, replaced, write_text
+from variations.store.checksums import is_sound, sidecar
+from variations.store.inputs import file_sha256
 from variations.system.errors import RunFailedError, UserError
 
 log = logging.getLogger(__name__)
@@ -41,10 +42,10 @@ def save(path: Path, content: Any) -> None:
             with temporary.open("wb") as file:
                 torch.save(content, file)
             flush(temporary)  # before its checksum says that it exists
-            write_text(_sidecar(path), f"{_sha256(temporary)}  {path.name}\n")
+            write_text(sidecar(path), f"{file_sha256(temporary)}  {path.name}\n")
     except (OSError, RuntimeError) as error:
         if not path.exists():
-            _sidecar(path).unlink(missing_ok=True)
+            sidecar(path).unlink(missing_ok=True)
         fault = error if isinstance(error, OSError) else error.__context__  # torch turns it into a RuntimeError
         if not isinstance(fault, OSError):
             raise
@@ -76,12 +77,6 @@ class SafeIO(CheckpointIO):
         _remove(Path(path))
 
 
-def is_sound(path: Path) -> bool:
-    """Whether the file exists and matches its recorded sum."""
-    sidecar = _sidecar(path)
-    return path.is_file() and sidecar.is_file() and sidecar.read_text().split()[:1] == [_sha256(path)]
-
-
 def load(path: Path) -> Any:
     """The contents of a checkpoint, on the CPU; only tensors and plain containers are accepted.
 
@@ -90,7 +85,7 @@ def load(path: Path) -> Any:
     """
     if not is_sound(path):
         raise UserError(
-            f"the checkpoint {path} is missing or damaged (its SHA-256 does not match {_sidecar(path).name})."
+            f"the checkpoint {path} is missing or damaged (its SHA-256 does not match {sidecar(path).name})."
         )
     return torch.load(path, map_location="cpu", weights_only=True)
 
@@ -149,9 +144,9 @@ def sweep(folder: Path) -> None:
     """Delete remnants of interrupted writes. Only for the one process that may write in `folder`."""
     for leftover in folder.glob(".*.tmp"):
         leftover.unlink(missing_ok=True)
-    for sidecar in folder.glob("*.sha256"):
-        if not sidecar.with_suffix("").exists():
-            fence.remove(sidecar)
+    for recorded in folder.glob("*.sha256"):
+        if not recorded.with_suffix("").exists():
+            fence.remove(recorded)
 
 
 def drop_after(folder: Path, step: int) -> None:
@@ -186,13 +181,4 @@ def _numbered(folder: Path, stem: str, suffix: str) -> list[tuple[int, Path]]:
 
 def _remove(path: Path) -> None:
     fence.remove(path)
-    fence.remove(_sidecar(path))
-
-
-def _sidecar(path: Path) -> Path:
-    return path.with_name(f"{path.name}.sha256")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    fence.remove(sidecar(path))

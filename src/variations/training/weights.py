@@ -1,7 +1,6 @@
 """The weights with which a run is tested, and the trained network of a stored run."""
 
 import logging
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from variations.configuration.compose import load
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
 from variations.store import own_code
+from variations.store.checksums import is_sound
 from variations.store.ledger import RunFolder
 from variations.store.reuse import trained_in
 from variations.system.errors import UserError
@@ -40,7 +40,7 @@ def final_weights(config: RunConfig, folder: RunFolder) -> tuple[dict[str, Tenso
     if config.recipe.average > 1:
         planned = averaged_steps(config)
         kept = [(step, path) for step, path in checkpoints.weights(folder.checkpoints) if step in planned]
-        sound = [(step, path) for step, path in kept if checkpoints.is_sound(path)]
+        sound = [(step, path) for step, path in kept if is_sound(path)]
         for _, path in sorted(set(kept) - set(sound)):
             log.warning("The weights in %s are damaged (their checksum does not match); the average omits them.", path)
         if sound:
@@ -64,8 +64,8 @@ def load_network(path: Path) -> tuple[nn.Module, Any]:
     """
     folder = RunFolder.open(path)
     config = load(folder.path / "config.yaml")
-    for sentence in own_code.changed_code(config, folder):
-        print(f"warning: {sentence}", file=sys.stderr)
+    if changed := own_code.changed_code(config, folder):
+        raise UserError(f"cannot use the weights of {folder.path}: {' '.join(changed)}")
     network: nn.Module = named(config.task).network(config, folder)
     network.load_state_dict(final_weights(config, folder)[0])
     return network.eval(), config

@@ -10,13 +10,16 @@ from variations.configuration.compose import to_dict
 from variations.configuration.schema import RunConfig
 from variations.store import conflicts
 from variations.store.atomic import make_folder, replaced
+from variations.store.checksums import is_sound
 from variations.store.contents import result_fault
 from variations.store.identity import changed_keys
-from variations.store.inputs import remembered
+from variations.store.inputs import file_sha256, remembered
 from variations.store.ledger import RunFolder, latest
 from variations.store.own_code import changed_inputs
 from variations.store.status import Status
 from variations.system.errors import UserError
+from variations.tasks.base import TestedRun
+from variations.tasks.intact import damage
 
 _OWN = ("config*.yaml", "status.json", "result.json", "lease-*.json", "log.txt", ".*")
 """Files of the source that are not copied as they are, or not at all."""
@@ -37,7 +40,7 @@ def same_run(config: RunConfig) -> RunFolder | None:
             try:
                 if folder is not None and _usable(folder, values) and not changed_inputs(config, folder):
                     return folder
-            except UserError:  # damaged; it cannot be used
+            except (OSError, UserError):  # damaged; it cannot be used
                 continue
     return None
 
@@ -47,7 +50,16 @@ def _usable(folder: RunFolder, config: Mapping[str, Any]) -> bool:
     if changed_keys(stored, config) or conflicts.history(stored) or not folder.finished():
         return False
     result = folder.result() or {}
-    return not result.get("reused") and result_fault(result, stored.get("task")) is None and bool(remembered(folder))
+    if result.get("reused") or result_fault(result, stored.get("task")) or damage(TestedRun(folder, stored, result)):
+        return False
+    inputs = remembered(folder)
+    own = ((folder.path / name, sha256) for name, sha256 in inputs.items())
+    checkpoints = (path.with_suffix("") for path in folder.checkpoints.glob("*.sha256"))
+    return (
+        bool(inputs)
+        and all(file_sha256(path) == sha256 for path, sha256 in own if path.is_file())
+        and all(map(is_sound, checkpoints))
+    )
 
 
 def name_of(folder: RunFolder) -> str:
@@ -68,7 +80,7 @@ def copy(source: RunFolder, folder: RunFolder) -> None:
     """
     status, result = source.status() or Status("finished"), source.result() or {}
     files = [path for path in sorted(source.path.rglob("*")) if path.is_file() and not _is_own(path, source.path)]
-    for path in sorted(files, key=lambda path: (path != source.metrics, _of_training(path, source))):
+    for path in sorted(files, key=lambda path: _order(path, source)):
         place = folder.path / path.relative_to(source.path)
         make_folder(place.parent)
         with replaced(place) as temporary:
@@ -81,8 +93,10 @@ def copy(source: RunFolder, folder: RunFolder) -> None:
     folder.set_status("finished", **facts)
 
 
-def _of_training(path: Path, run: RunFolder) -> bool:
-    return run.checkpoints in path.parents and path.name.startswith("step")
+def _order(path: Path, run: RunFolder) -> tuple[bool, bool, bool]:
+    """Measurements first, checkpoints of training last, each after its sum."""
+    of_training = run.checkpoints in path.parents and path.name.startswith("step")
+    return path != run.metrics, of_training, path.suffix != ".sha256"
 
 
 def _is_own(path: Path, root: Path) -> bool:
