@@ -250,7 +250,8 @@ def _sooner(test: Contrast, scale: Scale, row: Row, base: Row) -> Outcome:
     concluded = bearing(test.expect, share, test.margin)
     if short and concluded == "supports":
         concluded = "open"
-    note = f"{short} of {len(ours)} seeds never reach a dev loss of {target:.3f}" if short else None
+    told = f"{short} of {len(ours)} seeds never reach a dev loss of {target:.3f}, so the saving is at most this"
+    note = told if short else None
     return Outcome(test, scale, concluded, share, note)
 
 
