@@ -286,8 +286,8 @@ def test_keys_of_the_launcher_are_checked_together_with_the_others() -> None:
         ),
         (
             "overrides: [variation=quickstart/uniform]",
-            "overrides: variation=quickstart/uniform is not for single rows: set name, rows and the like as keys of this"
-            " file.",
+            "overrides: variation=quickstart/uniform is not for single rows: set name, rows and the like as keys of "
+            "this file.",
         ),
     ],
 )
