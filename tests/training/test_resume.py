@@ -267,6 +267,23 @@ def test_a_run_whose_checkpoints_are_gone_is_refused_and_force_makes_a_new_one(s
 
 
 @pytest.mark.slow
+def test_a_copy_that_is_tested_again_is_still_a_copy(small: Any) -> None:
+    from variations.commands import run
+    from variations.store.ledger import RunFolder
+    from variations.sweeping import copies
+
+    source = RunFolder(run.execute(small("trainer.max_steps=4", "name=source")))
+    copied = RunFolder(source.path.parents[1] / "copy/seed1").create(source.config())
+    copies.copy(source, copied)
+    (copied.path / "result.json").unlink()
+    run.run(copied.path)
+    result, trained = copied.result(), source.result()
+    assert result is not None and trained is not None
+    assert result["copied"] == "single/source/seed1" and "copied" not in trained
+    assert result["scores"] == trained["scores"]
+
+
+@pytest.mark.slow
 def test_a_changed_configuration_is_refused_with_the_list_of_differences(small: Any, stopped_at: Any) -> None:
     from variations.commands import run
     from variations.configuration.compose import to_dict

@@ -35,6 +35,8 @@ class Status:
     command: str | None = None
     failures: int = 0
     """How often the run has failed in all."""
+    copied: str | None = None
+    """Name of the run that this one is a copy of (`sweep.shares`)."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further facts a caller stored."""
 

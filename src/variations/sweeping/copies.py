@@ -88,8 +88,9 @@ def copy(source: RunFolder, folder: RunFolder) -> None:
                 _link(path, temporary)
             else:
                 shutil.copyfile(path, temporary)
-    folder.write_result({**result, "copied": result.get("copied") or name_of(source)})
-    facts = {key: getattr(status, key) for key in ("started", "step", "epoch", "checkpoint")}
+    copied = result.get("copied") or name_of(source)
+    folder.write_result({**result, "copied": copied})
+    facts = {key: getattr(status, key) for key in ("started", "step", "epoch", "checkpoint")} | {"copied": copied}
     folder.set_status("finished", **facts)
 
 

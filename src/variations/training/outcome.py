@@ -36,6 +36,9 @@ def outcome(config: RunConfig, folder: RunFolder, trained: Trained) -> dict[str,
         "deterministic": determinism(config),
         "debug": config.debug.name,
     } | _costs(config, trained)
+    status = folder.status()
+    if status is not None and status.copied:  # the result of the copy was lost
+        result["copied"] = status.copied
     if trained.trackers.any:
         trained.trackers.end(Final(result, task.samples(folder), task.pictures(folder, experiment)))
     return result
