@@ -115,6 +115,8 @@ def test_all_faults_come_in_one_message_with_exit_code_2_and_no_folder(tmp_path:
     ("line", "message"),
     [
         ("size=huge", "size=huge: there is no such option. Valid choices for size: base, base_scaled, big,"),
+        ("model=transfomer", "Did you mean 'transformer'? Valid choices for model: "),
+        ("model=memn3n", "Did you mean 'memnn' or 'memn2n'? "),
         ("variation=uniform", "Did you mean 'quickstart/uniform' or 'weighted_table3/uniform'?"),
         ("lr=0.1", "lr=0.1: there is no key or group 'lr'. Did you mean recipe.lr=0.1?"),
         ("beam_size=5", "Did you mean decode.beam=5?"),

@@ -81,9 +81,25 @@ MANY = 24
 """Options of a group above which a message does not list them all."""
 
 
+FAR_BEHIND = 0.15
+"""A choice that is less similar than the best one by this much is not suggested beside it."""
+
+
 def nearest(word: str, choices: Sequence[str], *, n: int = 1, cutoff: float = 0.6) -> list[str]:
-    """At most `n` of the choices, the most similar first; `cutoff` between 0 and 1 is the least similarity."""
-    return difflib.get_close_matches(word, choices, n=n, cutoff=cutoff)
+    """At most `n` of the choices, the most similar first; those that are far behind it are left out.
+
+    Args:
+        word: What was typed.
+        choices: What could be meant.
+        n: The most choices to return.
+        cutoff: Least similarity, between 0 and 1.
+    """
+    found = difflib.get_close_matches(word, choices, n=n, cutoff=cutoff)
+    return [choice for choice in found if _similarity(word, choice) > _similarity(word, found[0]) - FAR_BEHIND]
+
+
+def _similarity(word: str, choice: str) -> float:
+    return difflib.SequenceMatcher(a=choice, b=word).ratio()
 
 
 def did_you_mean(word: str, choices: Sequence[str]) -> str:
