@@ -6,12 +6,13 @@ from typing import Any
 
 from variations.commands.launchers import AT, launcher_faults
 from variations.configuration.compose import compose_node, compose_run, loader, to_config
+from variations.configuration.doors import shown
 from variations.configuration.faults import check
-from variations.configuration.overrides import EVERYTHING, Screened, screen
+from variations.configuration.overrides import EVERYTHING, Screened, screen, typed_keys
 from variations.configuration.places import spelled
 from variations.configuration.rules import Fault
 from variations.configuration.schema import RunConfig
-from variations.configuration.sweep_file import file_with, in_file, mended, told
+from variations.configuration.sweep_file import file_with, in_file, mended
 from variations.configuration.tasks import named, schema_for
 from variations.searching.definition import PLUGIN, define, is_search, task_of_trials
 from variations.store.rows import load_row
@@ -61,8 +62,8 @@ def with_task(lines: Sequence[str], extra_folder: str | None = None) -> list[str
     """The overrides with the task of a sweep's rows, without which a key that only this task has would be unknown."""
     from variations.sweeping.jobs import table_rows
 
-    names = {line.partition("=")[0].lstrip("+~") for line in lines}
-    if "sweep" not in names or names & {"task", "variation"}:
+    typed = typed_keys(lines)
+    if "sweep" not in typed or typed.keys() & {"task", "variation"}:
         return [*lines]
     try:
         _, sound = mended(lines, extra_folder)
@@ -80,14 +81,14 @@ def with_task(lines: Sequence[str], extra_folder: str | None = None) -> list[str
 
 def _as_in_the_file(faults: Sequence[str], lines: Sequence[str], extra_folder: str | None) -> list[str]:
     """Faults of what a sweep's file says, with that file and its keys as they are written there."""
-    typed = {line.partition("=")[0].lstrip("+~"): line.partition("=")[2] for line in lines}
+    typed = typed_keys(lines)
     found = []
     for fault in faults:
         text = re.sub(r"^In 'sweep/[^']*': ", "", fault)
         key = re.match(r"(?:unknown key ')?sweep\.(\w+)", text)
         if key is not None and f"sweep.{key[1]}" not in typed:
             place = file_with(key[1], typed.get("sweep", ""), extra_folder)
-            fault = f"{told(place)}: {in_file(text)}" if place else fault
+            fault = f"{shown(place)}: {in_file(text)}" if place else fault
         found.append(fault)
     return found
 

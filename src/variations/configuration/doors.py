@@ -17,7 +17,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from variations.configuration.places import CONF
+from variations.configuration.places import CONF, IN_CHECKOUT, SWEEPS
 from variations.system.errors import ConfigError
 
 GROUPS = ("variations.models", "variations.tasks")
@@ -42,7 +42,9 @@ def file_of(option: str, extra_folder: str | None) -> Path | None:
 
 
 def shown(path: Path) -> str:
-    """A configuration file as the user would type it, in this project's own folder `conf/…`."""
+    """A configuration file as the user would type it, in this project's own folders `conf/…` or `sweeps/…`."""
+    if IN_CHECKOUT and path.parent == SWEEPS:
+        return f"sweeps/{path.name}"
     if path.is_relative_to(CONF):
         return f"conf/{path.relative_to(CONF)}"
     return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)

@@ -5,7 +5,7 @@ import fnmatch
 import re
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -155,6 +155,12 @@ def values_of(override: Override) -> list[Any]:
     if override.is_sweep_override():
         return list(override.sweep_iterator()) if override.is_discrete_sweep() else []
     return [override.value()]
+
+
+def typed_keys(lines: Iterable[str]) -> dict[str, str]:
+    """By key or group of each override, without `+` and `~`, its value as typed, without quotes."""
+    parts = (str(line).partition("=") for line in lines)
+    return {key.lstrip("+~"): value.strip("'\"") for key, _, value in parts}
 
 
 def quoted(text: str) -> str:

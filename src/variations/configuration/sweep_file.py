@@ -10,9 +10,8 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from variations.configuration.compose import compose_run, composition_fault
-from variations.configuration.doors import file_of
-from variations.configuration.overrides import quoted
-from variations.configuration.places import IN_CHECKOUT, SWEEPS
+from variations.configuration.doors import file_of, shown
+from variations.configuration.overrides import quoted, typed_keys
 from variations.configuration.schema import SweepConfig
 from variations.system.errors import ConfigError
 
@@ -26,7 +25,7 @@ def mended(lines: Sequence[str], extra_folder: str | None = None) -> tuple[list[
     Of a file with faulty keys, the sound ones are given instead of `sweep=NAME`. None: the file has to be corrected
     first. A file that is not YAML, or does not exist, is reported when it is composed.
     """
-    typed = {line.partition("=")[0].lstrip("+~"): line.partition("=")[2].strip("'\"") for line in lines}
+    typed = typed_keys(lines)
     option = typed.get("sweep", "")
     files = read(option, extra_folder)
     if not files:
@@ -80,11 +79,6 @@ def compose_sweep(name: str) -> SweepConfig:
     return found
 
 
-def told(file: Path) -> str:
-    """A sweep's file as the user would type it."""
-    return f"sweeps/{file.name}" if IN_CHECKOUT and file.parent == SWEEPS else str(file)
-
-
 def in_file(text: str) -> str:
     """A fault with the keys as they are written in a sweep's file."""
     return OF_FILE.sub(r"\1", text)
@@ -98,7 +92,7 @@ def _examined(
     file, content = files[-1]
     if not content:
         example = f"write `name: {option}` and the rows to train, such as `rows: [quickstart/transformer]`"
-        return [f"{told(file)} is empty: {example}."], None
+        return [f"{shown(file)} is empty: {example}."], None
     if not isinstance(content, dict):
         return [], [line]
     sound: dict[Any, Any] = {}
@@ -106,12 +100,12 @@ def _examined(
     for place, own in files:
         for key, value in own.items() if isinstance(own, dict) else ():
             if found := _key_faults(key, value):
-                faults += [f"{told(place)}: {fault}" for fault in found]
+                faults += [f"{shown(place)}: {fault}" for fault in found]
             elif key != "defaults":
                 sound[key] = value
     composed = not faults
     if "sweep.name" not in typed and ("name" in sound or "name" not in content):
-        faults += [f"{told(file)}: {fault}" for fault in _name_faults(content.get("name"), option)]
+        faults += [f"{shown(file)}: {fault}" for fault in _name_faults(content.get("name"), option)]
     if not faults:
         return [], [line]
     name = [] if "sweep.name" in typed else [f"sweep.name={quoted(option)}"]

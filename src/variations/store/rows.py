@@ -12,6 +12,7 @@ import yaml
 
 from variations.configuration import doors
 from variations.configuration.compose import scaled
+from variations.configuration.overrides import typed_keys
 from variations.configuration.places import CONF, spelled
 from variations.configuration.schema import SweepConfig
 from variations.configuration.suggestions import did_you_mean
@@ -190,7 +191,7 @@ def edited(row: str, table: str, config: Mapping[str, Any]) -> dict[str, tuple[A
     Interpolated values, keys that the sweep sets, and the trainer's keys, which are often typed, do not count.
     """
     sweep, flat, usual = config.get("sweep") or {}, flatten(config), defaults(config)
-    typed = {str(line).partition("=")[0].lstrip("+~") for line in sweep.get("overrides") or []}
+    typed = typed_keys(sweep.get("overrides") or [])
     found = {}
     for key, written in stated(row, table).items():
         now = _resolved(written, config)

@@ -18,7 +18,7 @@ from variations.configuration.compose import compose_run, loader
 from variations.configuration.doors import file_of, shown
 from variations.configuration.faults import check
 from variations.configuration.hydra_door import keys_of
-from variations.configuration.overrides import quoted, screen, values_of
+from variations.configuration.overrides import quoted, screen, typed_keys, values_of
 from variations.configuration.places import spelled
 from variations.configuration.rules import Fault
 from variations.configuration.schema import RunConfig, SweepConfig, VariationConfig
@@ -393,7 +393,7 @@ def _grid_row(lines: Sequence[str], varied: Sequence[str]) -> str:
     Raises:
         ConfigError: These are too long as well.
     """
-    telling = [line for line in lines if not is_incidental(line.partition("=")[0].lstrip("+~"), {})]
+    telling = [line for line in lines if not any(is_incidental(key, {}) for key in typed_keys([line]))]
     text = ",".join(telling) or "default"
     if len(whole := safe_name(text, longest=None)) <= LONGEST:
         return whole

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from variations.store.atomic import stored_path
 from variations.store.identity import flatten
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
@@ -18,7 +19,7 @@ class ToScore:
     kind: str | None = None
     """The task of the files, also typed as task=NAME; null: the run's task, else translation."""
     run: str | None = None
-    """Folder of a run."""
+    """Folder of a run or of its record."""
     set: str = "test"
     """Which of the run's stored sets: test, dev, …"""
     hyp: str | None = None
@@ -65,10 +66,10 @@ def files(asked: ToScore) -> dict[str, Path]:
         raise UserError(f"Give either run=FOLDER or files, not both: leave out {', '.join(given)} or run.")
     folder = Path(asked.run).expanduser() / "hypotheses"
     paths = {"hypothesis": ".hyp", "reference": ".ref", "source": ".src"}
-    found = {what: folder / f"{asked.set}{ending}" for what, ending in paths.items()}
-    if not found["hypothesis"].is_file():
+    found = {what: stored_path(folder / f"{asked.set}{ending}") for what, ending in paths.items()}
+    if found["hypothesis"] is None or found["reference"] is None:
         raise DataError(_nothing_stored(asked, folder))
-    return {what: path for what, path in found.items() if what != "source" or path.is_file()}
+    return {what: path for what, path in found.items() if path is not None}
 
 
 def _is_special(name: str) -> bool:
@@ -82,7 +83,11 @@ def _is_special(name: str) -> bool:
 def _nothing_stored(asked: ToScore, folder: Path) -> str:
     if not folder.parent.is_dir():
         return f"The run folder {asked.run} does not exist: give the folder that is the last line printed by training."
-    sets = ", ".join(sorted(path.stem for path in folder.glob("*.hyp")))
+    if (folder / f"{asked.set}.ref.sha256").is_file():
+        return (
+            f"The record {asked.run} lacks the references, which may not be published; its scores are in result.json."
+        )
+    sets = ", ".join(sorted({path.name.partition(".hyp")[0] for path in folder.glob("*.hyp*")}))
     if sets:
         return f"The run {asked.run} has no hypotheses of set={asked.set}; valid choices: {sets}."
     return f"The run {asked.run} has no hypotheses yet: let it finish, or give the folder that includes the seed."

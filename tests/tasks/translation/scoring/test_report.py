@@ -1,3 +1,4 @@
+import gzip
 import json
 
 import pytest
@@ -84,6 +85,19 @@ def test_a_run_is_scored_in_its_own_language_with_its_perplexity(run, capsys):
 def test_unknown_set_names_the_choices(run):
     with pytest.raises(DataError, match=r"set=valid; valid choices: dev, test\."):
         score(ScoreConfig(run=str(run), set="valid"))
+
+
+def test_a_record_is_scored_as_its_run(run, capsys):
+    expected = document(capsys, ScoreConfig(run=str(run)))["scores"]
+    for text in (run / "hypotheses").iterdir():
+        text.with_name(f"{text.name}.gz").write_bytes(gzip.compress(text.read_bytes()))
+        text.unlink()
+    assert document(capsys, ScoreConfig(run=str(run)))["scores"] == expected
+    with pytest.raises(DataError, match="has no hypotheses of set=valid; valid choices: dev, test"):
+        score(ScoreConfig(run=str(run), set="valid"))
+    (run / "hypotheses/test.ref.gz").rename(run / "hypotheses/test.ref.sha256")
+    with pytest.raises(DataError, match="lacks the references, which may not be published; its scores are in"):
+        score(ScoreConfig(run=str(run)))
 
 
 def test_missing_run_and_run_without_hypotheses_differ(run):
