@@ -99,6 +99,7 @@ results: setup  ## rebuild docs/claims.md, the tables of docs/results and the RE
 	done
 	@$(PY) tools/readme_table.py
 	@$(PY) benchmarks/parsing_report.py --output docs/results/parsing.md
+	@$(PY) benchmarks/branch_weights.py --output docs/results/branch_weights.md
 
 lint: setup  ## style, formatting, types, and which package may import which
 	@$(PY) -m ruff check .

@@ -76,6 +76,12 @@ def test_the_page_of_parsers_is_that_of_the_records() -> None:
     assert (ROOT / "docs/results/parsing.md").read_text(encoding="utf-8") == parsing_report.page(RECORDS), AGAIN
 
 
+def test_the_page_of_branch_weights_is_that_of_the_records() -> None:
+    import branch_weights
+
+    assert (ROOT / "docs/results/branch_weights.md").read_text(encoding="utf-8") == branch_weights.page(RECORDS), AGAIN
+
+
 @pytest.mark.parametrize("name", RECORDED)
 def test_records_are_small_and_hold_nothing_of_a_machine_or_of_others(name: str) -> None:
     for run in sorted((ROOT / RECORDS / name).glob("*/seed*")):

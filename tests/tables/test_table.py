@@ -259,6 +259,23 @@ def test_a_new_attempt_is_read_only_once_it_is_finished(
     assert read(seeds=[1]).lines[0].measured["test.bleu"].mean == 40.0
 
 
+def test_a_row_that_tests_the_weights_of_a_former_attempt_is_named(
+    make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    from variations.store.ledger import RunFolder
+
+    first = make_run("papers", "base", 1, 30.0)
+    make_run("papers", "A_h16", 1, 28.0, reused="../../base/seed1")
+    assert not any("tests the weights of" in text for text in read(seeds=[1]).remarks)
+    second = RunFolder(first.path.with_name("seed1-attempt2")).create(configuration())
+    second.write_result({"scores": {"test": {"bleu": {"value": 40.0}}}})
+    second.set_status("finished")
+    assert (
+        "h=16 & <more_heads>, seed 1: tests the weights of attempt 1 of base, but the table has attempt 2 of that row; "
+        "force=true 'rows=[A_h16]' tests its weights."
+    ) in read(seeds=[1]).remarks
+
+
 def test_rows_of_another_budget_or_other_data_are_marked(
     make_run: Any, configuration: Configure, read: Callable[..., Table]
 ) -> None:
@@ -270,6 +287,25 @@ def test_rows_of_another_budget_or_other_data_are_marked(
     line = read(seeds=[2]).lines[1]
     assert line.delta == {}
     assert line.notes == ("measured on wmt14_en_de en-de, its base row on toy en-de: not compared",)
+
+
+def test_rows_trained_on_other_texts_are_not_compared(
+    make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    texts = {"train.de": "1", "train.en": "2", "mine.py": "3"}
+    for row, seed, changed in [("base", 1, {}), ("A_h16", 1, {"mine.py": "4"}), ("base", 2, {"train.de": "5"})]:
+        make_run("papers", row, seed, 30.0 + seed).write_environment({"data": texts | changed})
+    assert read(seeds=[1]).lines[1].notes == ()
+    assert read(seeds=[1]).lines[1].delta
+    assert read().lines[0].notes == ("its seeds were not trained alike: other inputs (train.de) from seed 1 to 2",)
+    make_run("papers", "A_h16", 2, 31.0).write_environment({"data": texts})
+    line = read().lines[1]
+    assert line.notes == ("its inputs differ from its base row's (train.de; seed 2): not compared",)
+    assert line.delta == {} and line.test is None
+    other = configuration(data__vocabulary=500)
+    make_run("papers", "A_h16", 3, 31.0, config=other).write_environment({"data": texts | {"subwords.model": "6"}})
+    make_run("papers", "base", 3, 31.0).write_environment({"data": texts | {"subwords.model": "7"}})
+    assert not any("inputs" in note for note in read(seeds=[3]).lines[1].notes)  # another vocabulary was configured
 
 
 def test_seeds_of_a_row_that_were_not_trained_alike_are_marked(

@@ -1,6 +1,7 @@
 """The footnotes of a table: data, recipe, scale, conventions, tests and costs, each in one sentence."""
 
 from variations.configuration.tasks import task_of
+from variations.store.ledger import RunFolder
 from variations.tables.collect import hours_name, strangers
 from variations.tables.line import Table
 from variations.tasks.base import Measure
@@ -16,7 +17,7 @@ def remarks(table: Table, refusal: str | None) -> list[str]:
     found += [*_settings(table), *_measured(table), *_published(table), *_bases(table), *_spread(table)]
     found += _tests(table, refusal)
     found += [agreement.sentence(table.task) for agreement in table.agreements]
-    found += [*_costs(table), *_copied(table)]
+    found += [*_costs(table), *_copied(table), *_former_weights(table)]
     if table.sweep.further:
         more = ", ".join(map(str, table.sweep.further))
         asked = ",".join(str(seed) for seed in table.sweep.seeds if seed not in table.sweep.further)
@@ -155,6 +156,24 @@ def _copied(table: Table) -> list[str]:
         for source in sorted({name.rpartition("/")[0] for name in copied}):
             rows.setdefault(source, []).append(line.label)
     return [f"{'; '.join(labels)}: copied from {source}, which is the same run." for source, labels in rows.items()]
+
+
+def _former_weights(table: Table) -> list[str]:
+    """Rows that test the weights of an attempt other than the one whose scores the table has."""
+    shown = {(line.row.definition.row, run.seed): run.folder for line in table.lines for run in line.row.finished}
+    found = []
+    for line in table.lines:
+        for run in line.row.finished:
+            source = RunFolder(str(run.result.get("reused") or "."))
+            folder = shown.get((source.row, run.seed))
+            status = RunFolder(folder).status() if folder else None
+            if status is not None and status.attempt != source.attempt:
+                name, former, now = line.row.definition.row, source.attempt, status.attempt
+                found.append(
+                    f"{line.label}, seed {run.seed}: tests the weights of attempt {former} of {source.row}, but the "
+                    f"table has attempt {now} of that row; force=true 'rows=[{name}]' tests its weights."
+                )
+    return found
 
 
 def convention(table: Table, measure: Measure) -> str | None:

@@ -16,6 +16,7 @@ from variations.tables.collect import DISK, Reader, Row, collect, paired, row_ho
 from variations.tables.departures import departures
 from variations.tables.footnotes import convention, remarks
 from variations.tables.line import COSTS, NOT_TRAINED, Agreement, Figure, Line, Table
+from variations.tables.same_inputs import differing, listed, other_inputs
 from variations.tables.significance import spearman
 from variations.tasks.base import Measure, Published
 from variations.tasks.task import Task
@@ -171,13 +172,13 @@ def _line(
 
 
 def incomparable(task: Task, row: Row, base: Row, measure: Measure) -> str | None:
-    """Why a row cannot be compared with its base row: other data, other references, or another convention."""
+    """Why a row cannot be compared with its base row: other data, texts or references, or another convention."""
     ours, theirs = task.data_name(row.config), task.data_name(base.config)
     if ours != theirs:
         return f"measured on {ours}, its base row on {theirs}: not compared"
     if len(_conventions(row, measure) | _conventions(base, measure)) > 1:
         return f"its {measure.label} follows another convention than its base row's or its other seeds': not compared"
-    return other_references(task, row, base, measure.set)
+    return other_references(task, row, base, measure.set) or other_inputs(row, base)
 
 
 def _conventions(row: Row, measure: Measure) -> set[str]:
@@ -211,6 +212,8 @@ def _unlike(row: Row) -> list[str]:
         changed = changes(first, run.config) if {**first, "seed": run.seed} != run.config else {}
         if changed:
             groups.setdefault(in_words(changed, run.config), []).append(str(run.seed))
+        elif names := differing(finished[0], run):
+            groups.setdefault(f"other inputs ({listed(names)})", []).append(str(run.seed))
     words = [f"{text} from seed {finished[0].seed} to {', '.join(seeds)}" for text, seeds in groups.items()]
     return [f"its seeds were not trained alike: {'; '.join(words)}"] if words else []
 

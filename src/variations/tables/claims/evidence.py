@@ -28,6 +28,7 @@ from variations.tables.collect import Row, SeedRun, collect, device_hours, table
 from variations.tables.departures import departures
 from variations.tables.line import FEW
 from variations.tables.significance import spearman
+from variations.tables.same_inputs import other_inputs
 from variations.tables.table import incomparable, why_untrained
 from variations.tasks.base import Measure
 
@@ -111,7 +112,8 @@ class Evidence:
             if why := self._unfit(name, side, trained=test.expect != "sooner" or side is base):
                 return Outcome(test, scale, "open", None, f"{side.definition.row} {why}")
         if test.expect == "sooner":
-            return _sooner(test, scale, row, base)
+            other = other_inputs(row, base)
+            return Outcome(test, scale, "open", None, other) if other else _sooner(test, scale, row, base)
         found = self._difference(test, row, base)
         if isinstance(found, str):
             return Outcome(test, scale, "open", None, found)

@@ -130,4 +130,5 @@ def _efforts(efforts: Sequence[Effort]) -> str:
         f"| `{item.sweep}` | {item.scale} | {item.finished} of {item.wanted} | {item.hours:.1f} | {item.devices} |"
         for item in efforts
     ]
-    return "\n".join(lines) + "\n"
+    free = "Runs that were copied from another sweep, and rows that test another row's weights, add no hours."
+    return "\n".join([*lines, "", free]) + "\n"

@@ -1,0 +1,152 @@
+"""docs/results/branch_weights.md: what κ and α settle at, and what other weights at test time cost, from records.
+
+    python benchmarks/branch_weights.py [--records records] [--output docs/results/branch_weights.md]
+
+Reads the rows `learned`, `random` and `uniform` of SWEEPS. Without --output the page is printed.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, pstdev
+from typing import Any
+
+from variations.configuration.compose import compose_run
+from variations.figures.weights import sublayers, words
+from variations.store.atomic import write_text
+from variations.store.ledger import RunFolder
+from variations.store.rows import define
+from variations.system.errors import UserError
+from variations.tables.collect import collect
+
+SWEEPS = {"multi30k_weighted_table3": "Multi30k", "toy_weighted_readings": "built-in corpus"}
+OPENING = """# What κ and α settle at
+
+Made by `make results` from the records of {sweeps};
+nothing here is written by hand.
+
+The Weighted Transformer with N = 2, trained with three seeds, is tested with its learned branch weights, with uniform
+ones (1/M) and with random ones (Table 3 of Ahmed et al. 2017). The unevenness of M weights is their standard deviation
+divided by their mean, so it is 0 for uniform weights. They start at random: numbers from U(0, 1) divided by their sum,
+whose unevenness is near 1/√3 = 0.58.
+
+Columns of sub-layers give the unevenness of κ / α at the last measurement of training, as `metrics.jsonl` has it.
+*Dead* branches have a κ or an α of exactly 0.
+"""
+
+
+@dataclass
+class Tested:
+    """One seed: what each row scores, and the unevenness of the learned weights."""
+
+    corpus: str
+    seed: int
+    bleu: Mapping[str, float]
+    uneven: Mapping[str, tuple[float, float]]
+    """By sub-layer: of κ and of α."""
+    dead: int
+
+    @property
+    def cost(self) -> float:
+        """BLEU that uniform weights lose."""
+        return self.bleu["learned"] - self.bleu["uniform"]
+
+
+def main() -> int:
+    """Write or print the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=Path, default=Path("records"))
+    parser.add_argument("--output", type=Path, help="file for the page")
+    chosen = parser.parse_args()
+    try:
+        text = page(chosen.records)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    if chosen.output is None:
+        print(text, end="")
+    else:
+        write_text(chosen.output, text)
+    return 0
+
+
+def page(records: Path) -> str:
+    """The page of these records. Raises UserError for records that cannot be read."""
+    found = [run for sweep, corpus in SWEEPS.items() for run in _tested(sweep, corpus, records)]
+    names = list(found[0].uneven) if found else []
+    head = ["corpus", "seed", "learned BLEU", "uniform − learned", "random − learned", *map(words, names), "dead"]
+    rows = [
+        [
+            run.corpus,
+            str(run.seed),
+            f"{run.bleu['learned']:.2f}",
+            _signed(run.bleu["uniform"] - run.bleu["learned"]),
+            _signed(run.bleu["random"] - run.bleu["learned"]),
+            *(f"{kappa:.2f} / {alpha:.2f}" for kappa, alpha in run.uneven.values()),
+            str(run.dead),
+        ]
+        for run in found
+    ]
+    sweeps = " and ".join(f"[{name}](../../records/{name})" for name in SWEEPS)
+    opening = OPENING.format(sweeps=sweeps)
+    return f"{opening}\n{_table(head, rows, 2)}\n{_orders(found, names)}"
+
+
+def _tested(sweep: str, corpus: str, records: Path) -> list[Tested]:
+    rows = collect(define(compose_run([f"sweep={sweep}"]).sweep, store=records), records)
+    by_name = {row.definition.row: row for row in rows if row.definition.row in ("learned", "random", "uniform")}
+    scores = {name: {run.seed: _bleu(run.result) for run in row.finished} for name, row in by_name.items()}
+    common = sorted(set.intersection(*(set(of_seed) for of_seed in scores.values()))) if len(scores) == 3 else []
+    folders = {run.seed: run.folder for run in by_name["learned"].finished if run.folder} if common else {}
+    found = []
+    for seed in common:
+        lines = RunFolder(folders[seed]).read_metrics("branch/dead")
+        names, last = sublayers(lines), lines[-1]
+        pairs = {name: [last[f"branch/{name}.{letter}"] for letter in ("kappa", "alpha")] for name in names}
+        uneven = {name: (_unevenness(kappa), _unevenness(alpha)) for name, (kappa, alpha) in pairs.items()}
+        bleu = {name: of_seed[seed] for name, of_seed in scores.items()}
+        found.append(Tested(corpus, seed, bleu, uneven, int(last["branch/dead"])))
+    return found
+
+
+def _bleu(result: Mapping[str, Any]) -> float:
+    return float(result["scores"]["test"]["bleu"]["value"])
+
+
+def _signed(difference: float) -> str:
+    return f"{difference:+.2f}".replace("-", "−")
+
+
+def _unevenness(weights: Sequence[float]) -> float:
+    return pstdev(weights) / fmean(weights)
+
+
+def _orders(found: Sequence[Tested], names: Sequence[str]) -> str:
+    """For each sub-layer, whether seeds with more uneven weights lose more under uniform ones."""
+    corpora = list(dict.fromkeys(run.corpus for run in found))
+    rows = []
+    for name in names:
+        cells = []
+        for corpus in corpora:
+            runs = [run for run in found if run.corpus == corpus]
+            by_unevenness = sorted(runs, key=lambda run: sum(run.uneven[name]))
+            by_cost = sorted(runs, key=lambda run: run.cost)
+            cells.append("yes" if by_unevenness == by_cost else "no")
+        rows.append([words(name), *cells])
+    title = "## Do uniform weights cost more where the learned ones are less even?"
+    text = "*yes*: ordered by the sum of both unevennesses of the sub-layer, the seeds have the order of what uniform\n"
+    text += "weights cost them. By chance this would happen once in six times for three seeds, so the table is an\n"
+    text += "observation, not a test."
+    return f"{title}\n\n{_table(['sub-layer', *corpora], rows, len(corpora) + 1)}\n{text}\n"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> str:
+    """A Markdown table, the first columns `texts` of which are aligned to the left."""
+    line = f"|{':---|' * texts}{'---:|' * (len(head) - texts)}"
+    return "\n".join([f"| {' | '.join(head)} |", line, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
