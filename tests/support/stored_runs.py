@@ -101,7 +101,7 @@ def make_run(store: Path) -> Maker:
     ) -> RunFolder:
         folder = RunFolder(run_home(store, sweep=sweep, row=row, seed=seed))
         folder.create((config or _configuration()) | {"seed": seed})
-        for line in metrics:
+        for line in metrics or [{"step": 1}]:
             folder.append_metrics(line)
         if bleu is not None:
             folder.write_result(_result(bleu, **more))

@@ -265,8 +265,13 @@ def test_a_row_that_tests_the_weights_of_a_former_attempt_is_named(
     from variations.store.ledger import RunFolder
 
     first = make_run("papers", "base", 1, 30.0)
-    make_run("papers", "A_h16", 1, 28.0, reused="../../base/seed1")
-    assert not any("tests the weights of" in text for text in read(seeds=[1]).remarks)
+    retested = configuration(variation__reuse="base")
+    make_run("papers", "A_h16", 1, 28.0, config=retested, reused="../../base/seed1")
+    assert not any("seed 1:" in text for text in read(seeds=[1]).remarks)
+    make_run("papers", "base", 2, 30.0)
+    make_run("papers", "A_h16", 2, 28.0, config=retested)
+    own = "h=16 & <more_heads>, seed 2: trained a network of its own, and does not test base."
+    assert own in read(seeds=[2]).remarks
     second = RunFolder(first.path.with_name("seed1-attempt2")).create(configuration())
     second.write_result({"scores": {"test": {"bleu": {"value": 40.0}}}})
     second.set_status("finished")

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from variations.store.atomic import stored_path
+from variations.store.ledger import RunFolder
 from variations.tables.collect import SeedRun
 
 STOPPED_BY = {"max_minutes": "trainer.max_minutes", "callback": "a callback"}
@@ -14,9 +16,17 @@ def departures(runs: Sequence[SeedRun]) -> list[str]:
     finished = [run for run in runs if run.finished]
     seeds: dict[str, list[int]] = {}
     for run in finished:
-        for text in of_run(run.config, run.result):
+        for text in [*of_run(run.config, run.result), *_lost(run)]:
             seeds.setdefault(text, []).append(run.seed)
     return [text if len(found) == len(finished) else f"{text} ({seeds_named(found)})" for text, found in seeds.items()]
+
+
+def _lost(run: SeedRun) -> list[str]:
+    """Without its measurements, nobody can tell whether a run that trained a network was still improving at its end."""
+    if run.folder is None or run.result.get("reused"):
+        return []
+    found = stored_path(RunFolder(run.folder).metrics)
+    return [] if found is not None and found.stat().st_size else ["its measurements (metrics.jsonl) are lost"]
 
 
 def seeds_named(seeds: Sequence[int]) -> str:

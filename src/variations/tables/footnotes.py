@@ -159,16 +159,23 @@ def _copied(table: Table) -> list[str]:
 
 
 def _former_weights(table: Table) -> list[str]:
-    """Rows that test the weights of an attempt other than the one whose scores the table has."""
+    """Rows that do not test the network whose scores the table has, but one of a former attempt or of their own."""
     shown = {(line.row.definition.row, run.seed): run.folder for line in table.lines for run in line.row.finished}
     found = []
     for line in table.lines:
         for run in line.row.finished:
-            source = RunFolder(str(run.result.get("reused") or "."))
+            name, wanted = line.row.definition.row, (run.config.get("variation") or {}).get("reuse")
+            if not run.result.get("reused"):
+                if (wanted, run.seed) in shown:
+                    found.append(
+                        f"{line.label}, seed {run.seed}: trained a network of its own, and does not test {wanted}."
+                    )
+                continue
+            source = RunFolder(str(run.result["reused"]))
             folder = shown.get((source.row, run.seed))
             status = RunFolder(folder).status() if folder else None
             if status is not None and status.attempt != source.attempt:
-                name, former, now = line.row.definition.row, source.attempt, status.attempt
+                former, now = source.attempt, status.attempt
                 found.append(
                     f"{line.label}, seed {run.seed}: tests the weights of attempt {former} of {source.row}, but the "
                     f"table has attempt {now} of that row; force=true 'rows=[{name}]' tests its weights."

@@ -214,6 +214,8 @@ def _unlike(row: Row) -> list[str]:
             groups.setdefault(in_words(changed, run.config), []).append(str(run.seed))
         elif names := differing(finished[0], run):
             groups.setdefault(f"other inputs ({listed(names)})", []).append(str(run.seed))
+        elif run.result.get("parameters") != finished[0].result.get("parameters"):
+            groups.setdefault("another number of parameters", []).append(str(run.seed))
     words = [f"{text} from seed {finished[0].seed} to {', '.join(seeds)}" for text, seeds in groups.items()]
     return [f"its seeds were not trained alike: {'; '.join(words)}"] if words else []
 

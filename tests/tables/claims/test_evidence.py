@@ -108,7 +108,7 @@ def test_a_row_that_was_not_trained_as_a_whole_concludes_nothing(
             found = outcome(row=row, base=base, expect=expect)
             assert (found.bearing, found.finding) == ("open", None)
             reason = "training was ended at step 310 of 1,200 by trainer.max_minutes"
-            assert found.note == f"softmax was not trained as a whole: {reason}"
+            assert found.note == f"softmax is not judged: {reason}"
 
 
 @pytest.mark.slow
@@ -166,7 +166,7 @@ def test_the_order_of_rows(put: Put, store: Path) -> None:
     put("C_N2", 0.1, sweep=sweep, loss={"dev_nll": 0.1}, stopped="callback")
     found = Evidence(store).outcome(test, TOY)
     assert found is not None
-    assert found.note == "4 rows; not trained, or not as a whole: C_N2"
+    assert found.note == "4 rows; not trained, or not judged: C_N2"
 
 
 @pytest.mark.slow

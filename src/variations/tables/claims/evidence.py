@@ -27,8 +27,8 @@ from variations.tables.claims.rule import (
 from variations.tables.collect import Row, SeedRun, collect, device_hours, table_task
 from variations.tables.departures import departures
 from variations.tables.line import FEW
-from variations.tables.significance import spearman
 from variations.tables.same_inputs import other_inputs
+from variations.tables.significance import spearman
 from variations.tables.table import incomparable, why_untrained
 from variations.tasks.base import Measure
 
@@ -153,7 +153,7 @@ class Evidence:
         if trained and (why := self._why_untrained(sweep, row)):
             return f"is not trained: {why}"
         found = departures(row.runs)
-        return f"was not trained as a whole: {'; '.join(found)}" if found else None
+        return f"is not judged: {'; '.join(found)}" if found else None
 
     def _difference(self, test: Contrast, row: Row, base: Row) -> Finding | str:
         """The row's advantage over its base row, or the reason why there is none."""
@@ -195,7 +195,7 @@ class Evidence:
             theirs.append(float(printed[0]) - float(printed[1]))  # type: ignore[arg-type]
             ours.append(fmean(measured[0]) - fmean(measured[1]))
             counts.append(min(len(side) for side in measured))
-        note = f"not trained, or not as a whole: {', '.join(left_out)}" if left_out else None
+        note = f"not trained, or not judged: {', '.join(left_out)}" if left_out else None
         rho = spearman(theirs, ours) if len(ours) >= FEW else None
         if rho is None:
             return Outcome(test, scale, "open", None, note) if note else None

@@ -20,7 +20,7 @@ BLEU the interval covers chance in seeds and in sentences; for errors of memory 
 seed, which count as seeds do, and in questions; for other measures it is Student's t interval over seeds. For the
 order of a table's rows it covers chance in the rows that the table happens to have, and restarts do not count as seeds.
 The margin is the smallest difference that counts: 0.5 points of a score, 0.01 nats of dev loss, 1 % of perplexity, 15 %
-of the training saved, a rank correlation of 0.5.
+of the training saved, a rank correlation of 0.5, 5,000 parameters.
 
 - A claim of a difference: the comparison *supports* it if the whole interval has the claimed sign and its far end is at
   least as large as the margin. It *contradicts* the claim if the whole interval lies below the margin. Otherwise, and
