@@ -73,7 +73,7 @@ def test_a_second_start_opens_no_file_of_a_run_that_has_ended(
     first = opened(monkeypatch)
     before = shown(runs, cache)
     files = {Path(path).name for path in first if "base/seed1" in path}
-    assert files == {"config.yaml", "status.json", "result.json", "metrics.jsonl"}
+    assert files == {"config.yaml", "status.json", "result.json", "environment.json", "metrics.jsonl"}
     second = opened(monkeypatch)
     assert shown(runs, cache) == before
     assert {Path(path).parent.name for path in second} == {"seed3"}  # the run whose process is alive

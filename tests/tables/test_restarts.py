@@ -103,6 +103,7 @@ def store(tmp_path: Path) -> Path:
         measures.keep(
             RunFolder(path), {f"wrong_{task}": values for task, values in wrong.items()}, dict.fromkeys(TASKS, 4)
         )
+        (path / "metrics.jsonl").write_text('{"step": 1}\n')
         errors, losses = [1.0] * 10, [0.5] * 10
         losses[4] = 0.1
         networks = {str(task): {"train_error": errors, "train_loss": losses, "chosen": 4} for task in TASKS}

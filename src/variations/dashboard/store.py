@@ -20,8 +20,9 @@ from variations.configuration.tasks import task_of
 from variations.dashboard.memory import Memory
 from variations.dashboard.metrics import Glance, Metrics, glance
 from variations.dashboard.walk import Found, Walk, sweep_of
+from variations.store.inputs import recorded
 from variations.system.errors import UserError
-from variations.tables.collect import NO_RESULT, Stored, misfit
+from variations.tables.collect import NO_RESULT, Stored, has_measurements, misfit
 
 FRESH = 0.5
 """Seconds for which a scan is reused."""
@@ -50,18 +51,20 @@ class Facts:
     glance: Glance | None = None
     curves: dict[str, list[list[float]]] = field(default_factory=dict)
     """By metric: the steps at which it was measured, and its values."""
+    inputs: dict[str, str] | None = None
+    """As `inputs.recorded` gives them."""
     new: bool = True
     """Whether there is more than `memory` has."""
 
     @classmethod
     def of(cls, kept: Any) -> "Facts":
         """What `plain` gave."""
-        summary, seen, curves = kept
-        return cls(summary and Summary(**summary), seen and Glance(**seen), curves, new=False)
+        summary, seen, curves, made_from = kept
+        return cls(summary and Summary(**summary), seen and Glance(**seen), curves, made_from, new=False)
 
     def plain(self) -> Any:
         """As plain data."""
-        return [self.summary and vars(self.summary), self.glance and vars(self.glance), self.curves]
+        return [self.summary and vars(self.summary), self.glance and vars(self.glance), self.curves, self.inputs]
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,17 @@ class Store:
         if known.fault and known.fault != NO_RESULT:
             raise UserError(known.fault)
         reason, step = known.status.get("reason"), known.status.get("step")
-        return Stored(run.state, known.config, known.result, reason, step, partial(self.curve, run))
+        curve, made_from = partial(self.curve, run), self.inputs(run)
+        measured = run.measured and has_measurements(run.folder)
+        return Stored(run.state, known.config, known.result, reason, step, curve, made_from, measured)
+
+    def inputs(self, run: Found) -> dict[str, str]:
+        """What a run was made from, as `inputs.recorded`."""
+        with self._lock:
+            facts = self._of(run)
+            if facts.inputs is None:
+                facts.inputs, facts.new = recorded(run.folder), True
+            return facts.inputs
 
     def metrics(self, run: Found) -> Metrics:
         """A run's measurements; only lines appended since the last call are read."""

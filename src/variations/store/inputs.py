@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from variations.store.atomic import read_json, replaced, write_json
+from variations.store.atomic import read_json, read_object, replaced, write_json
 from variations.store.run_folder import RunFolder
 from variations.system.errors import UserError, read_fault
 
@@ -34,6 +34,12 @@ def remembered(folder: RunFolder) -> dict[str, str]:
     if not isinstance(stored, dict):
         raise UserError(f"Cannot read {path}: it does not contain a JSON object.")
     return {str(name): str(value) for name, value in stored.items()}
+
+
+def recorded(folder: RunFolder) -> dict[str, str]:
+    """Name and SHA-256 of each input by environment.json, which records have too; empty if it cannot be read."""
+    found = (read_object(folder.path / "environment.json") or {}).get("data")
+    return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
 
 
 def _by_card(folder: RunFolder) -> dict[str, str]:

@@ -8,7 +8,9 @@ from statistics import fmean, stdev
 from typing import Any
 
 from variations.configuration.tasks import DEFAULT, named, names, task_of
+from variations.store.atomic import stored_path
 from variations.store.contents import config_fault, result_fault
+from variations.store.inputs import recorded
 from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.rows import RowDefinition, SweepDefinition, row_definition
 from variations.store.run_folder import SEED_FOLDER
@@ -58,6 +60,10 @@ class SeedRun:
     result: dict[str, Any] = field(default_factory=dict)
     step: int | None = None
     curve: CurveReader | None = None
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of each input (texts, vocabulary, ids) by name, as far as known."""
+    measured: bool = True
+    """Whether it has measurements."""
 
     @property
     def finished(self) -> bool:
@@ -157,6 +163,10 @@ class Stored:
     step: int | None = None
     curve: CurveReader | None = None
     """Knows the run's curves; None: they are read from its folder."""
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """As of SeedRun."""
+    measured: bool = True
+    """As of SeedRun."""
 
 
 def stored(folder: RunFolder) -> Stored:
@@ -165,7 +175,14 @@ def stored(folder: RunFolder) -> Stored:
     if fault := misfit(folder, config, result):
         raise UserError(fault)
     reason, step = (status.reason, status.step) if status else (None, None)
-    return Stored(folder.state(), config, result or {}, reason, step)
+    state, made_from = folder.state(), recorded(folder)
+    return Stored(state, config, result or {}, reason, step, inputs=made_from, measured=has_measurements(folder))
+
+
+def has_measurements(folder: RunFolder) -> bool:
+    """Whether metrics.jsonl, or its compressed form in a record, is there and not empty."""
+    found = stored_path(folder.metrics)
+    return found is not None and found.stat().st_size > 0
 
 
 @dataclass(frozen=True)
@@ -240,7 +257,8 @@ def _seed_run(home: Path, seed: int, reader: Reader) -> SeedRun:
         return SeedRun(seed, "broken", str(error), folder.path)
     if run.state == "finished" and not run.result:
         return SeedRun(seed, "broken", NO_RESULT, folder.path, run.config)
-    return SeedRun(seed, run.state, run.reason, folder.path, run.config, run.result, run.step, run.curve)
+    facts = (run.reason, folder.path, run.config, run.result, run.step, run.curve, run.inputs, run.measured)
+    return SeedRun(seed, run.state, *facts)
 
 
 # Costs ----------------------------------------------------------------------------------------------------------------

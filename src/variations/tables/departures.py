@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from variations.store.atomic import stored_path
-from variations.store.ledger import RunFolder
 from variations.tables.collect import SeedRun
 
 STOPPED_BY = {"max_minutes": "trainer.max_minutes", "callback": "a callback"}
@@ -23,10 +21,7 @@ def departures(runs: Sequence[SeedRun]) -> list[str]:
 
 def _lost(run: SeedRun) -> list[str]:
     """Without its measurements, nobody can tell whether a run that trained a network was still improving at its end."""
-    if run.folder is None or run.result.get("reused"):
-        return []
-    found = stored_path(RunFolder(run.folder).metrics)
-    return [] if found is not None and found.stat().st_size else ["its measurements (metrics.jsonl) are lost"]
+    return [] if run.measured or run.result.get("reused") else ["its measurements (metrics.jsonl) are lost"]
 
 
 def seeds_named(seeds: Sequence[int]) -> str:

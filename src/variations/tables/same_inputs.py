@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from variations.store.identity import flatten, is_incidental
-from variations.store.ledger import RunFolder
-from variations.system.errors import UserError
 from variations.tables.collect import Row, SeedRun
 
 LISTED = 3
@@ -19,7 +17,7 @@ def differing(ours: SeedRun, theirs: SeedRun) -> list[str]:
     """
     if _data(ours.config) != _data(theirs.config):
         return []  # the table says what differs
-    here, there = _inputs(ours), _inputs(theirs)
+    here, there = ours.inputs, theirs.inputs
     names = [name for name in here.keys() & there.keys() if here[name] != there[name]]
     return sorted(name for name in names if not name.endswith(".py"))
 
@@ -42,11 +40,3 @@ def listed(names: list[str]) -> str:
 def _data(config: Mapping[str, Any]) -> dict[str, Any]:
     flat = flatten({"data": config.get("data") or {}})
     return {key: value for key, value in flat.items() if not is_incidental(key, config)}
-
-
-def _inputs(run: SeedRun) -> dict[str, str]:
-    try:
-        known = (RunFolder(run.folder).environment() or {}).get("data") if run.folder else None
-    except UserError:  # damaged
-        return {}
-    return {str(name): str(value) for name, value in known.items()} if isinstance(known, Mapping) else {}

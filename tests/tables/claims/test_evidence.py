@@ -112,6 +112,20 @@ def test_a_row_that_was_not_trained_as_a_whole_concludes_nothing(
 
 
 @pytest.mark.slow
+def test_a_row_that_lost_its_measurements_concludes_nothing(
+    put: Put, outcome: Callable[..., Outcome], store: Path
+) -> None:
+    put("weighted", 0.1)
+    put("softmax", 0.9)
+    assert outcome(row="softmax", base="weighted", expect="worse").finding is not None
+    for path in (store / SWEEP / "softmax").glob("seed*/metrics.jsonl"):
+        path.unlink()
+    found = outcome(row="softmax", base="weighted", expect="worse")
+    assert (found.bearing, found.finding) == ("open", None)
+    assert found.note == "softmax is not judged: its measurements (metrics.jsonl) are lost"
+
+
+@pytest.mark.slow
 def test_of_a_loss_the_lower_one_is_better(put: Put, outcome: Callable[..., Outcome], make_run: Any) -> None:
     put("weighted", 0.1, loss={"dev_nll": 0.4})
     put("softmax", 0.1, loss={"dev_nll": 0.5})
