@@ -313,6 +313,36 @@ def test_rows_trained_on_other_texts_are_not_compared(
     assert not any("inputs" in note for note in read(seeds=[3]).lines[1].notes)  # another vocabulary was configured
 
 
+def test_overrides_that_were_typed_for_one_row_alone_are_named(
+    make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    def typed(*lines: str, **changes: Any) -> dict[str, Any]:
+        config = configuration(**changes)
+        return config | {"sweep": config["sweep"] | {"typed": list(lines)}}
+
+    same = ("recipe.batch_tokens=512", "data.cache=elsewhere")
+    make_run("papers", "base", 1, 30.0, config=typed(*same))
+    make_run("papers", "A_h16", 1, 31.0, config=typed(*same[::-1], model__h=16))
+    assert read(seeds=[1]).lines[1].notes == ()
+    make_run("papers", "base", 2, 30.0, config=typed())
+    make_run("papers", "A_h16", 2, 31.0, config=typed("recipe.lr=0.5", "model.h=8", recipe__lr=0.5))
+    assert read(seeds=[2]).lines[1].notes == ("recipe.lr=0.5 was typed for it alone",)
+    make_run("papers", "base", 3, 30.0, config=typed("recipe.lr=0.5", recipe__lr=0.5))
+    make_run("papers", "A_h16", 3, 31.0, config=typed())
+    assert read(seeds=[3]).lines[1].notes == ("recipe.lr=0.5 was typed for its base row alone",)
+
+
+def test_losses_per_sub_word_of_other_vocabularies_are_not_compared(make_run: Any, conf: Path, store: Path) -> None:
+    make_run("papers", "base", 1, 30.0, vocabulary=3000)
+    make_run("papers", "A_h16", 1, 31.0, vocabulary=4000)
+    sweep = SweepConfig(name="papers", rows=["base", "A_h16"], seeds=[1], metric="dev_ppl")
+    line = build(define(sweep, conf=conf, store=store), store).lines[1]
+    assert line.notes == ("its dev PPL depends on the vocabulary, which its base row does not share: not compared",)
+    assert line.delta == {}
+    sweep = SweepConfig(name="papers", rows=["base", "A_h16"], seeds=[1])
+    assert {"test.bleu"} <= build(define(sweep, conf=conf, store=store), store).lines[1].delta.keys() - {"dev_ppl"}
+
+
 def test_seeds_of_a_row_that_were_not_trained_alike_are_marked(
     make_run: Any, configuration: Configure, read: Callable[..., Table]
 ) -> None:

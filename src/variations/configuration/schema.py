@@ -335,6 +335,8 @@ class SweepConfig:
     """The quantity that the sweep's table compares: a score of the test set, SET.SCORE, dev_ppl or dev_nll."""
     note: str | None = None
     """A remark, printed below the table."""
+    typed: list[str] = field(default_factory=list)
+    """Overrides that were typed beside `sweep=…`; written when the run is started."""
     search: SearchConfig = field(default_factory=SearchConfig)
 
     @property

@@ -25,7 +25,7 @@ from variations.configuration.schema import RunConfig, SweepConfig, VariationCon
 from variations.configuration.suggestions import did_you_mean, options, shortened, walk_groups
 from variations.configuration.sweep_file import mended
 from variations.configuration.tasks import named, schema_for
-from variations.store.identity import is_incidental
+from variations.store.identity import covered, is_incidental
 from variations.store.naming import GRID, LONGEST, run_folder, safe_name
 from variations.store.rows import SweepDefinition, crossed_label, crossed_name, load_row
 from variations.system.errors import ConfigError
@@ -159,6 +159,7 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
             problems += _misnamed(row, reference, config.variation, head.sweep.rows, extra_folder)
         if config.variation.quoted and head.rows is None:
             continue  # printed, not run
+        config.sweep.typed = [line for line in shared if _shapes_the_run(line, config)]
         rows_by_home.setdefault(run_folder(config).parent, []).append(reference)
         jobs += [_job(config.variation.row or row, overrides, config, seed) for seed in seeds]
     for fault, concerned in failing.items():
@@ -173,6 +174,12 @@ def _table(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
         metrics = [named(task).unknown_metric(head.sweep.metric) for task in sorted(tasks)]
         raise ConfigError([*problems, *(f"sweep.metric: {fault}" for fault in metrics if fault)])
     return _base_rows_first(jobs)
+
+
+def _shapes_the_run(line: str, config: RunConfig) -> bool:
+    """Whether an override may change the result of a run; those of the trainer that do, change its budget."""
+    names = typed_keys([line])
+    return not any(covered(key, ["trainer", "seed"]) or is_incidental(key, {"task": config.task}) for key in names)
 
 
 def _circle_faults(sweep: SweepConfig) -> list[str]:

@@ -11,12 +11,12 @@ from typing import Any
 
 from variations.store.atomic import is_number
 from variations.store.rows import SweepDefinition, changes, edited, in_words
+from variations.tables.alike import differing, listed, other_inputs, other_overrides
 from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
 from variations.tables.collect import DISK, Reader, Row, collect, paired, row_hours, summary, table_task
 from variations.tables.departures import departures
 from variations.tables.footnotes import convention, remarks
 from variations.tables.line import COSTS, NOT_TRAINED, Agreement, Figure, Line, Table
-from variations.tables.same_inputs import differing, listed, other_inputs
 from variations.tables.significance import spearman
 from variations.tasks.base import Measure, Published
 from variations.tasks.task import Task
@@ -142,11 +142,12 @@ def _line(
         elif untrained[base.definition.row]:
             found = f"its base row is {NOT_TRAINED}"
         else:
-            delta = {m.key: paired(values[m.key], base.values(m)) for m in measures}
+            delta = {m.key: paired(values[m.key], base.values(m)) for m in measures if not _other_scale(m, row, base)}
             found = tester.against(row, base)
             notes += found.notes if isinstance(found, RowTest) else ()
             if budget := row.other_budget(base):
                 notes.append(f"not the budget of its base row: {', '.join(budget)}")
+            notes += [typed] if (typed := other_overrides(row, base)) else []
     if not isinstance(found, RowTest):
         notes += tester.contradictions(row)
     if why:
@@ -178,7 +179,15 @@ def incomparable(task: Task, row: Row, base: Row, measure: Measure) -> str | Non
         return f"measured on {ours}, its base row on {theirs}: not compared"
     if len(_conventions(row, measure) | _conventions(base, measure)) > 1:
         return f"its {measure.label} follows another convention than its base row's or its other seeds': not compared"
+    if found := _other_scale(measure, row, base):
+        return f"its {measure.label} depends on the {found}, which its base row does not share: not compared"
     return other_references(task, row, base, measure.set) or other_inputs(row, base)
+
+
+def _other_scale(measure: Measure, row: Row, base: Row) -> str | None:
+    """On what a measure depends that differs between two rows; None if nothing does."""
+    found = {run.result.get(measure.per) for side in (row, base) for run in side.finished} if measure.per else set()
+    return measure.per if len(found - {None}) > 1 else None
 
 
 def _conventions(row: Row, measure: Measure) -> set[str]:
@@ -192,7 +201,7 @@ def _row_notes(task: Task, row: Row, measure: Measure) -> list[str]:
     extra, callbacks = (row.config.get("trainer") or {}).get("extra") or {}, row.config.get("callbacks") or {}
     if given := [*(f"{key}={value}" for key, value in extra.items()), *(f"callbacks={name}" for name in callbacks)]:
         notes.append(f"departs from its recipe: Lightning was given {', '.join(given)}")
-    notes += [*_unlike(row), *_edited(row)]
+    notes += [*unlike(row), *_edited(row)]
     if len(_conventions(row, measure)) > 1:
         notes.append(f"its seeds' {measure.label} follows different conventions: the mean is meaningless")
     stated = row.config.get("task") or row.definition.task
@@ -203,7 +212,7 @@ def _row_notes(task: Task, row: Row, measure: Measure) -> list[str]:
     return notes
 
 
-def _unlike(row: Row) -> list[str]:
+def unlike(row: Row) -> list[str]:
     """What the row's seeds differ in besides the seed."""
     groups: dict[str, list[str]] = {}
     finished = row.finished

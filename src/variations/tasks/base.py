@@ -155,6 +155,8 @@ class Measure:
     part_of: str = ""
     """Key of the measure of which it is a part, as one task's error is a part of the mean over tasks; tables list parts
     below, one in each line."""
+    per: str = ""
+    """Entry of result.json on which its scale depends, as a loss per sub-word depends on the `vocabulary`."""
     range: tuple[float, float] | None = None
     """Its least and its largest possible value; None: not known. A result outside it is damaged."""
 

@@ -13,6 +13,7 @@ from variations.configuration.schema import SweepConfig
 from variations.store.ledger import RunFolder
 from variations.store.rows import SweepDefinition, define
 from variations.system.errors import UserError
+from variations.tables.alike import other_inputs, other_overrides
 from variations.tables.chance import RowTest, SignificanceConfig, Tester
 from variations.tables.claims.claim import Claim, Contrast, Paper, Scale
 from variations.tables.claims.rule import (
@@ -27,9 +28,8 @@ from variations.tables.claims.rule import (
 from variations.tables.collect import Row, SeedRun, collect, device_hours, table_task
 from variations.tables.departures import departures
 from variations.tables.line import FEW
-from variations.tables.same_inputs import other_inputs
 from variations.tables.significance import spearman
-from variations.tables.table import incomparable, why_untrained
+from variations.tables.table import incomparable, unlike, why_untrained
 from variations.tasks.base import Measure
 
 PARAMETERS = Measure("parameters", "parameters", higher_is_better=True, digits=0)
@@ -111,9 +111,10 @@ class Evidence:
         for side in (row, base):
             if why := self._unfit(name, side, trained=test.expect != "sooner" or side is base):
                 return Outcome(test, scale, "open", None, f"{side.definition.row} {why}")
+        if why := other_inputs(row, base) or other_overrides(row, base):
+            return Outcome(test, scale, "open", None, why)
         if test.expect == "sooner":
-            other = other_inputs(row, base)
-            return Outcome(test, scale, "open", None, other) if other else _sooner(test, scale, row, base)
+            return _sooner(test, scale, row, base)
         found = self._difference(test, row, base)
         if isinstance(found, str):
             return Outcome(test, scale, "open", None, found)
@@ -152,7 +153,7 @@ class Evidence:
         """Why nothing is concluded from a row, as a clause; unless it must be `trained`, it may be untrained."""
         if trained and (why := self._why_untrained(sweep, row)):
             return f"is not trained: {why}"
-        found = departures(row.runs)
+        found = [*departures(row.runs), *unlike(row)]
         return f"is not judged: {'; '.join(found)}" if found else None
 
     def _difference(self, test: Contrast, row: Row, base: Row) -> Finding | str:

@@ -54,7 +54,8 @@ def measure(key: str) -> Measure:
     digits = 3 if loss == "nll" else 2
     label = f"{part} {_LOSS_LABELS[loss]}" if loss else key
     limits = POSITIVE if loss else None
-    return Measure(key, label, not loss, _CONVENTIONS.get(key), "", part, digits=digits, range=limits)
+    per = "vocabulary" if loss in ("ppl", "nll") else ""
+    return Measure(key, label, not loss, _CONVENTIONS.get(key), "", part, digits=digits, per=per, range=limits)
 
 
 def score_of(measure: Measure) -> str:

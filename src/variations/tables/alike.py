@@ -1,9 +1,10 @@
-"""Whether runs whose configurations say the same of their data have read the same texts."""
+"""Whether runs that are compared were made alike: from the same texts, and with the same overrides typed."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from variations.store.identity import flatten, is_incidental
+from variations.configuration.overrides import typed_keys
+from variations.store.identity import covered, flatten, is_incidental
 from variations.tables.collect import Row, SeedRun
 
 LISTED = 3
@@ -40,3 +41,18 @@ def listed(names: list[str]) -> str:
 def _data(config: Mapping[str, Any]) -> dict[str, Any]:
     flat = flatten({"data": config.get("data") or {}})
     return {key: value for key, value in flat.items() if not is_incidental(key, config)}
+
+
+def other_overrides(row: Row, base: Row) -> str | None:
+    """A note if overrides were typed for the runs of a row or of its base row alone, and change something there."""
+    ours, theirs = (side.config.get("sweep") or {} for side in (row, base))
+    if not ("typed" in ours and "typed" in theirs):  # an older run
+        return None
+    flat, usual = flatten(row.config), flatten(base.config)
+    differing = [key for key in flat.keys() | usual.keys() if flat.get(key) != usual.get(key)]
+    found = []
+    for side, other, whose in ((ours, theirs, "it"), (theirs, ours, "its base row")):
+        alone = [line for line in side["typed"] or [] if line not in (other["typed"] or [])]
+        if lines := [line for line in alone if any(covered(key, typed_keys([line])) for key in differing)]:
+            found.append(f"{' '.join(lines)} was typed for {whose} alone")
+    return "; ".join(found) or None
