@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from variations.configuration.tasks import DEFAULT, named, names, task_of
-from variations.store.atomic import stored_path
+from variations.store.atomic import read_stored, stored_path
 from variations.store.contents import config_fault, result_fault
 from variations.store.inputs import recorded
 from variations.store.ledger import RunFolder, latest, run_home
@@ -180,9 +180,14 @@ def stored(folder: RunFolder) -> Stored:
 
 
 def has_measurements(folder: RunFolder) -> bool:
-    """Whether metrics.jsonl, or its compressed form in a record, is there and not empty."""
+    """Whether metrics.jsonl, or its compressed form in a record, can be read and is not empty."""
     found = stored_path(folder.metrics)
-    return found is not None and found.stat().st_size > 0
+    if found is None or found.suffix != ".gz":
+        return found is not None and found.stat().st_size > 0
+    try:
+        return bool(read_stored(folder.metrics))
+    except OSError:  # a part is missing
+        return False
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ def departures(runs: Sequence[SeedRun]) -> list[str]:
 
 def _lost(run: SeedRun) -> list[str]:
     """Without its measurements, nobody can tell whether a run that trained a network was still improving at its end."""
-    return [] if run.measured or run.result.get("reused") else ["its measurements (metrics.jsonl) are lost"]
+    return [] if run.measured or run.result.get("reused") else ["its measurements (metrics.jsonl) are lost or damaged"]
 
 
 def seeds_named(seeds: Sequence[int]) -> str:

@@ -197,11 +197,7 @@ def _conventions(row: Row, measure: Measure) -> set[str]:
 
 
 def _row_notes(task: Task, row: Row, measure: Measure) -> list[str]:
-    notes = departures(row.runs)
-    extra, callbacks = (row.config.get("trainer") or {}).get("extra") or {}, row.config.get("callbacks") or {}
-    if given := [*(f"{key}={value}" for key, value in extra.items()), *(f"callbacks={name}" for name in callbacks)]:
-        notes.append(f"departs from its recipe: Lightning was given {', '.join(given)}")
-    notes += [*unlike(row), *_edited(row)]
+    notes = caveats(row)
     if len(_conventions(row, measure)) > 1:
         notes.append(f"its seeds' {measure.label} follows different conventions: the mean is meaningless")
     stated = row.config.get("task") or row.definition.task
@@ -212,7 +208,16 @@ def _row_notes(task: Task, row: Row, measure: Measure) -> list[str]:
     return notes
 
 
-def unlike(row: Row) -> list[str]:
+def caveats(row: Row) -> list[str]:
+    """Why the results of a row are not those of its file and of a whole training; no claim is judged by such a row."""
+    notes = departures(row.runs)
+    extra, callbacks = (row.config.get("trainer") or {}).get("extra") or {}, row.config.get("callbacks") or {}
+    if given := [*(f"{key}={value}" for key, value in extra.items()), *(f"callbacks={name}" for name in callbacks)]:
+        notes.append(f"departs from its recipe: Lightning was given {', '.join(given)}")
+    return [*notes, *_unlike(row), *_edited(row)]
+
+
+def _unlike(row: Row) -> list[str]:
     """What the row's seeds differ in besides the seed."""
     groups: dict[str, list[str]] = {}
     finished = row.finished

@@ -1,5 +1,6 @@
 """Verdicts from made-up runs whose correct verdict is known."""
 
+import gzip
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -118,11 +119,15 @@ def test_a_row_that_lost_its_measurements_concludes_nothing(
     put("weighted", 0.1)
     put("softmax", 0.9)
     assert outcome(row="softmax", base="weighted", expect="worse").finding is not None
-    for path in (store / SWEEP / "softmax").glob("seed*/metrics.jsonl"):
-        path.unlink()
+    half = gzip.compress(b'{"step": 1}\n')[:-9]
+    for seed, content in enumerate((b"", gzip.compress(b""), half), start=1):
+        path = store / SWEEP / "softmax" / f"seed{seed}" / "metrics.jsonl"
+        path.with_name("metrics.jsonl.gz" if content else path.name).write_bytes(content)
+        if content:
+            path.unlink()
     found = outcome(row="softmax", base="weighted", expect="worse")
     assert (found.bearing, found.finding) == ("open", None)
-    assert found.note == "softmax is not judged: its measurements (metrics.jsonl) are lost"
+    assert found.note == "softmax is not judged: its measurements (metrics.jsonl) are lost or damaged"
 
 
 @pytest.mark.slow

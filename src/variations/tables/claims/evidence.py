@@ -26,10 +26,9 @@ from variations.tables.claims.rule import (
     verdict,
 )
 from variations.tables.collect import Row, SeedRun, collect, device_hours, table_task
-from variations.tables.departures import departures
 from variations.tables.line import FEW
 from variations.tables.significance import spearman
-from variations.tables.table import incomparable, unlike, why_untrained
+from variations.tables.table import caveats, incomparable, why_untrained
 from variations.tasks.base import Measure
 
 PARAMETERS = Measure("parameters", "parameters", higher_is_better=True, digits=0)
@@ -153,7 +152,7 @@ class Evidence:
         """Why nothing is concluded from a row, as a clause; unless it must be `trained`, it may be untrained."""
         if trained and (why := self._why_untrained(sweep, row)):
             return f"is not trained: {why}"
-        found = [*departures(row.runs), *unlike(row)]
+        found = caveats(row)
         return f"is not judged: {'; '.join(found)}" if found else None
 
     def _difference(self, test: Contrast, row: Row, base: Row) -> Finding | str:
