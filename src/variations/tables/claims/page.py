@@ -30,17 +30,19 @@ of the training saved, a rank correlation of 0.5, 5,000 parameters.
   at least half contradict it. Otherwise it is *undecided*. A question whether any of several comparisons supports it is
   *not reproduced* only if all contradict it. On a corpus with runs of a claim, comparisons without runs count as open.
 
-A row that {named(DEFAULT).untrained_when}, is not trained, and nothing is concluded from it, nor from a row
-with quick checks (`debug=…`), with a configuration that was changed in mid-training, or with training that ended early.
+A row that {named(DEFAULT).untrained_when}, is not trained, and nothing is concluded from it. Nor is
+anything concluded from a row that has a caveat in its table: quick checks (`debug=…`), training that was changed on the
+way or ended early, seeds that were not trained alike, lost measurements, a file that was edited since. Two rows are not
+compared if their texts differ, or if overrides were typed for one of them alone.
 The published size of a difference is not judged, only its sign and whether it reaches the margin, because most runs
 here are not on the paper's corpus.
 The rule in code: [rule.py](../src/variations/tables/claims/rule.py).
 
 **How to read a comparison.** `+1.20 [+0.40, +2.00]` is the advantage of the row before "v." over the row after it. It
-is positive if the first row is better, whether the measure should be high or low. "detectable" is the smallest true
-difference that this many seeds would have shown with probability {POWER:g}. An interval is not cut at the largest
-possible difference. "recalled" marks a published figure that is quoted from memory, and was not checked against the
-publication.
+is positive if the first row is better, whether the measure should be high or low; for parameters, if it has more of
+them. "detectable" is the smallest true difference that this many seeds would have shown with probability {POWER:g}. An
+interval is not cut at the largest possible difference. "recalled" marks a published figure that is quoted from memory,
+and was not checked against the publication.
 """
 
 

@@ -204,8 +204,9 @@ class Measures(Task):
         """Data, recipe, batch, vocabulary and beam; with `scaled`, also the fraction of the papers' sizes."""
         recipe, data = config.get("recipe") or {}, config.get("data") or {}
         scale = f" ({scale_name(config)})" if scaled else ""
+        case = ", lower-cased" if data.get("lowercase") else ""
         return (
-            f"{self.data_name(config)}, recipe {recipe.get('name', 'unknown')}{scale}, "
+            f"{self.data_name(config)}{case}, recipe {recipe.get('name', 'unknown')}{scale}, "
             f"{recipe.get('batch_tokens', 0):,} tokens a batch, vocabulary {data.get('vocabulary', 0):,}, "
             f"beam {(config.get('decode') or {}).get('beam', '?')}"
         )
