@@ -32,7 +32,8 @@ ones (1/M) and with random ones (Table 3 of Ahmed et al. 2017). The unevenness o
 divided by their mean, so it is 0 for uniform weights. They start at random: numbers from U(0, 1) divided by their sum,
 whose unevenness is near 1/√3 = 0.58.
 
-Columns of sub-layers give the unevenness of κ / α at the last measurement of training, as `metrics.jsonl` has it.
+Columns of sub-layers give the unevenness of κ / α at the last measurement of training, as `metrics.jsonl` has it; the
+networks on Multi30k were tested with a moving average of their weights.
 *Dead* branches have a κ or an α of exactly 0.
 """
 
@@ -136,9 +137,11 @@ def _orders(found: Sequence[Tested], names: Sequence[str]) -> str:
             cells.append("yes" if by_unevenness == by_cost else "no")
         rows.append([words(name), *cells])
     title = "## Do uniform weights cost more where the learned ones are less even?"
-    text = "*yes*: ordered by the sum of both unevennesses of the sub-layer, the seeds have the order of what uniform\n"
-    text += "weights cost them. By chance this would happen once in six times for three seeds, so the table is an\n"
-    text += "observation, not a test."
+    text = (
+        "*yes*: ordered by the sum of both unevennesses of the sub-layer, the seeds have the order of what uniform\n"
+        "weights cost them. By chance this would happen once in six times for three seeds, so in one or two cells of\n"
+        "eight. The table is an observation, not a test."
+    )
     return f"{title}\n\n{_table(['sub-layer', *corpora], rows, len(corpora) + 1)}\n{text}\n"
 
 

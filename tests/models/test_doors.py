@@ -1,6 +1,7 @@
 """Networks, attention and position codes of other packages, named in a configuration."""
 
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -128,6 +129,25 @@ def test_positions_of_another_package_are_added() -> None:
     assert isinstance(network, Transformer)
     x = network.embed(SOURCE, network.source_embedding, network.source_positions)
     torch.testing.assert_close(x[0], network.source_embedding[SOURCE[0]] * 8**0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("\nclass Net(\n", "SyntaxError in {file}, line 2: '(' was never closed."),
+        ("import math\nx = math.inf / 0\n", "ZeroDivisionError in {file}, line 2: float division by zero."),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_told_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    name = f"faulty_{len(text)}"
+    file = tmp_path / f"{name}.py"
+    file.write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UserError) as caught:
+        build(config(kind=f"{name}:Net"), 13)
+    assert f"model.kind={name}:Net: {said.format(file=file)}" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ module imports no torch, so that `--help` and error messages stay quick.
 
 import importlib
 import os
+import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ def class_named(key: str, name: str) -> type:
         name: The key's value.
 
     Raises:
-        ConfigError: There is no such module or class.
+        ConfigError: There is no such module or class, or the module cannot be imported.
     """
     module, _, attribute = name.partition(":")
     try:
@@ -43,6 +44,12 @@ def class_named(key: str, name: str) -> type:
     except ImportError as error:
         text = f"{key}={name}: cannot import {module} ({error}). {INSTALL}"
         raise ConfigError([text]) from error
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        file, line, said = last.filename, last.lineno, str(error)
+        if isinstance(error, SyntaxError):
+            file, line, said = str(error.filename), error.lineno, error.msg
+        raise ConfigError([f"{key}={name}: {type(error).__name__} in {file}, line {line}: {said}."]) from error
     if not isinstance(found, type):
         raise ConfigError([f"{key}={name}: {module} has no class {attribute}: check the name after the colon."])
     return found
