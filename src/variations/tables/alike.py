@@ -16,11 +16,11 @@ def differing(ours: SeedRun, theirs: SeedRun) -> list[str]:
 
     Inputs that only one of them has, or that are not known, do not count; nor does the code of own classes.
     """
-    if _data(ours.config) != _data(theirs.config):
-        return []  # the table says what differs
     here, there = ours.inputs, theirs.inputs
-    names = [name for name in here.keys() & there.keys() if here[name] != there[name]]
-    return sorted(name for name in names if not name.endswith(".py"))
+    names = [name for name in here.keys() & there.keys() if here[name] != there[name] and not name.endswith(".py")]
+    if names and _data(ours.config) != _data(theirs.config):
+        return []  # the table says what differs
+    return sorted(names)
 
 
 def other_inputs(row: Row, base: Row) -> str | None:
