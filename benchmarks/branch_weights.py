@@ -5,21 +5,21 @@
 Reads the rows `learned`, `random` and `uniform` of SWEEPS. Without --output the page is printed.
 """
 
-import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, pstdev
-from typing import Any
+
+from record_pages import deliver_page, table
 
 from variations.configuration.compose import compose_run
 from variations.figures.weights import sublayers, words
-from variations.store.atomic import write_text
 from variations.store.ledger import RunFolder
 from variations.store.rows import define
-from variations.system.errors import UserError
 from variations.tables.collect import collect
+from variations.tables.grid import delta
+from variations.tasks.translation.measures import measure
 
 SWEEPS = {"multi30k_weighted_table3": "Multi30k", "toy_weighted_readings": "built-in corpus"}
 OPENING = """# What κ and α settle at
@@ -55,24 +55,6 @@ class Tested:
         return self.bleu["learned"] - self.bleu["uniform"]
 
 
-def main() -> int:
-    """Write or print the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=Path, default=Path("records"))
-    parser.add_argument("--output", type=Path, help="file for the page")
-    chosen = parser.parse_args()
-    try:
-        text = page(chosen.records)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    if chosen.output is None:
-        print(text, end="")
-    else:
-        write_text(chosen.output, text)
-    return 0
-
-
 def page(records: Path) -> str:
     """The page of these records. Raises UserError for records that cannot be read."""
     found = [run for sweep, corpus in SWEEPS.items() for run in _tested(sweep, corpus, records)]
@@ -83,8 +65,8 @@ def page(records: Path) -> str:
             run.corpus,
             str(run.seed),
             f"{run.bleu['learned']:.2f}",
-            _signed(run.bleu["uniform"] - run.bleu["learned"]),
-            _signed(run.bleu["random"] - run.bleu["learned"]),
+            delta(run.bleu["uniform"] - run.bleu["learned"]),
+            delta(run.bleu["random"] - run.bleu["learned"]),
             *(f"{kappa:.2f} / {alpha:.2f}" for kappa, alpha in run.uneven.values()),
             str(run.dead),
         ]
@@ -92,13 +74,13 @@ def page(records: Path) -> str:
     ]
     sweeps = " and ".join(f"[{name}](../../records/{name})" for name in SWEEPS)
     opening = OPENING.format(sweeps=sweeps)
-    return f"{opening}\n{_table(head, rows, 2)}\n{_orders(found, names)}"
+    return f"{opening}\n{table(head, rows, 2)}\n{_orders(found, names)}"
 
 
 def _tested(sweep: str, corpus: str, records: Path) -> list[Tested]:
     rows = collect(define(compose_run([f"sweep={sweep}"]).sweep, store=records), records)
     by_name = {row.definition.row: row for row in rows if row.definition.row in ("learned", "random", "uniform")}
-    scores = {name: {run.seed: _bleu(run.result) for run in row.finished} for name, row in by_name.items()}
+    scores = {name: row.values(measure("test.bleu")) for name, row in by_name.items()}
     common = sorted(set.intersection(*(set(of_seed) for of_seed in scores.values()))) if len(scores) == 3 else []
     folders = {run.seed: run.folder for run in by_name["learned"].finished if run.folder} if common else {}
     found = []
@@ -110,14 +92,6 @@ def _tested(sweep: str, corpus: str, records: Path) -> list[Tested]:
         bleu = {name: of_seed[seed] for name, of_seed in scores.items()}
         found.append(Tested(corpus, seed, bleu, uneven, int(last["branch/dead"])))
     return found
-
-
-def _bleu(result: Mapping[str, Any]) -> float:
-    return float(result["scores"]["test"]["bleu"]["value"])
-
-
-def _signed(difference: float) -> str:
-    return f"{difference:+.2f}".replace("-", "−")
 
 
 def _unevenness(weights: Sequence[float]) -> float:
@@ -142,14 +116,8 @@ def _orders(found: Sequence[Tested], names: Sequence[str]) -> str:
         "weights cost them. By chance this would happen once in six times for three seeds, so in one or two cells of\n"
         "eight. The table is an observation, not a test."
     )
-    return f"{title}\n\n{_table(['sub-layer', *corpora], rows, len(corpora) + 1)}\n{text}\n"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> str:
-    """A Markdown table, the first columns `texts` of which are aligned to the left."""
-    line = f"|{':---|' * texts}{'---:|' * (len(head) - texts)}"
-    return "\n".join([f"| {' | '.join(head)} |", line, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
+    return f"{title}\n\n{table(['sub-layer', *corpora], rows, len(corpora) + 1)}\n{text}\n"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(deliver_page(__doc__, page))

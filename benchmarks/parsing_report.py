@@ -6,7 +6,6 @@ Reads the runs of sweep=parsing_small in the folder of records, and records/pars
 benchmarks/parsing_baselines.py writes. Without --output the page is printed.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -16,12 +15,12 @@ from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
+from record_pages import deliver_page, table
 
 from variations.configuration.compose import compose_run
 from variations.configuration.schema import SweepConfig
-from variations.store.atomic import write_text
 from variations.store.rows import define
-from variations.system.errors import DataError, UserError
+from variations.system.errors import DataError
 from variations.tables.collect import Row, collect
 from variations.tables.significance import Comparison, Items, across_seeds
 from variations.tasks.parsing import scores, stored
@@ -76,24 +75,6 @@ class Parser:
         return f"{fmean(values):.2f}{spread}"
 
 
-def main() -> int:
-    """Write or print the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=Path, default=Path("records"))
-    parser.add_argument("--output", type=Path, help="file for the page")
-    chosen = parser.parse_args()
-    try:
-        text = page(chosen.records)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    if chosen.output is None:
-        print(text, end="")
-    else:
-        write_text(chosen.output, text)
-    return 0
-
-
 def page(records: Path) -> str:
     """The page of these records. Raises DataError without baselines, or if runs were scored against other trees."""
     known, baselines = _baselines(records)
@@ -144,18 +125,13 @@ def _row(row: Row, gold: str) -> Parser:
     return found
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    line = f"|:---|{'---:|' * (len(head) - 1)}"
-    return "\n".join([f"| {' | '.join(head)} |", line, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
-
-
 def _all_sentences(parsers: Sequence[Parser]) -> str:
     rows = [
         [each.label, str(len(each.seeds) or "–"), *(each.cell("all", name) for name in MEASURES)]
         for each in parsers
         if each.figures
     ]
-    text = f"## All sentences\n\n{_table(['parser', 'seeds', *MEASURES.values()], rows)}"
+    text = f"## All sentences\n\n{table(['parser', 'seeds', *MEASURES.values()], rows)}"
     text += "\n± is the standard deviation over seeds.\n" if any(len(each.seeds) > 1 for each in parsers) else ""
     waiting = [each.state for each in parsers if each.state]
     return text + (f"\nNo result yet: {' '.join(waiting)}\n" if waiting else "")
@@ -168,7 +144,7 @@ def _by_length(parsers: Sequence[Parser]) -> str:
         rows = [[each.label, *(each.cell(length, measure) for length in lengths)] for each in parsers if each.figures]
         rows = [row for row in rows if set(row[1:]) != {"–"}]
         if rows:
-            parts.append(f"## {MEASURES[measure]}, by words of the sentence\n\n{_table(['parser', *lengths], rows)}")
+            parts.append(f"## {MEASURES[measure]}, by words of the sentence\n\n{table(['parser', *lengths], rows)}")
     sizes = ", ".join(f"{parsers[0].figures[0][length]['sentences']:.0f} of {length}" for length in lengths)
     return "\n".join([*parts, f"Sentences: {sizes} words.\n"])
 
@@ -181,7 +157,7 @@ def _differences(pcfg: Parser, branching: Parser, trained: Sequence[Parser]) -> 
         "Paired bootstrap over the counts of sentences (1,000 resamples), which includes chance in seeds if there "
         "are several. With a single seed, there is no p, and the interval ignores chance between seeds.\n"
     )
-    return f"## Differences in F1\n\n{_table(['parsers', 'difference', '95 % interval', 'p'], rows)}\n{text}"
+    return f"## Differences in F1\n\n{table(['parsers', 'difference', '95 % interval', 'p'], rows)}\n{text}"
 
 
 def _difference(ours: Parser, base: Parser) -> list[str]:
@@ -193,4 +169,4 @@ def _difference(ours: Parser, base: Parser) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(deliver_page(__doc__, page))
