@@ -3,11 +3,20 @@
 import ast
 import dataclasses
 import re
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from variations.configuration.tasks import BUILT_IN, schema_of
+from variations.configuration.transformer import ModelConfig
+from variations.models import build
+from variations.models.network import Tokens
+from variations.tasks.sequences import agreement
+from variations.tasks.translation.config import TranslationConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 SYMBOL_LINK = re.compile(r"\[`([^`]+)`\]\(([^)#]+\.py)\)")
@@ -97,3 +106,35 @@ def test_keys_and_values_named_in_departures_md_exist() -> None:
             assert not value or allowed is None or value in allowed, f"{key}={value}"
             seen.add(key)
     assert {"model.norm", "branch.ffn", "branch.decoder", "recipe.smoothing", "profile"} <= seen
+
+
+def blocks(page: str) -> list[str]:
+    """The Python code blocks of a page, without their indentation in a list."""
+    found = re.findall(r"^( *)```python\n(.*?)^ *```$", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
+    return [textwrap.dedent(code) for _, code in found]
+
+
+@pytest.mark.parametrize(
+    ("index", "changes"),
+    [(0, {"attention": "shown:Cosine"}), (1, {"kind": "shown:GatedTransformer"})],
+    ids=["attention", "transformer"],
+)
+def test_the_classes_on_the_page_for_variations_work(
+    index: int, changes: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They decode as they are trained, and their FLOPs are those that torch counts."""
+    (tmp_path / "shown.py").write_text(blocks("docs/adding-a-variation.md")[index], encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "shown", raising=False)
+    config = TranslationConfig()
+    config.model = ModelConfig(**{"N": 2, "d_model": 16, "d_ff": 24, "h": 2, "dropout": 0.0} | changes)
+    plain = TranslationConfig()
+    plain.model = ModelConfig(N=2, d_model=16, d_ff=24, h=2, dropout=0.0)
+    network = build(config, 13)
+    agreement.check(network, "the page's example")
+    source, target = torch.tensor([[5, 4, 7]]), torch.tensor([[6, 3, 2, 8]])
+    assert not torch.allclose(network.eval()(source, target), build(plain, 13).eval()(source, target))
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        network.logits(network(source, target))
+    tokens = Tokens(source=3, target=4, source_squared=9, target_squared=16, product=12)
+    assert counter.get_total_flops() == 2 * type(network).forward_macs(config, tokens, 13)

@@ -164,10 +164,14 @@ def test_a_module_that_cannot_be_imported_is_told_with_its_line(
             {"kind": "elsewhere.nets:Uniform"},
             "model.kind=elsewhere.nets:Uniform: lacks adjust_gradients, after_update, decode_step, forward, "
             "forward_macs, from_config, logits, metrics, parameter_groups, start_cache, varlen: define all "
-            "members of variations.models.network:SequenceToSequence, or derive from it.",
+            "members of variations.models.network:SequenceToSequence, or derive from it "
+            "(docs/adding-a-variation.md has a table).",
         ),
         ({"kind": "elsewhere.nets:number"}, "elsewhere.nets has no class number"),
-        ({"kind": "elsewhere.nets:Unfinished"}, "lacks decode_step, forward_macs, start_cache: define all "),
+        (
+            {"kind": "elsewhere.nets:Unfinished"},
+            "lacks decode_step, forward_macs, start_cache: define them as in variations.models.network:SequenceToSequence (",
+        ),
         (
             {"kind": "elsewhere.nets:Nameless"},
             "model.kind=elsewhere.nets:Nameless: its networks lack output, vocabulary: define all members of "

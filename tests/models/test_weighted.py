@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from variations.configuration.transformer import BranchConfig, GateConfig, ModelConfig
-from variations.models import build
+from variations.models import build, count_parameters
 from variations.models.kernels import Reference
 from variations.models.transformer.attention import Concatenate
 from variations.models.transformer.branch_weights import BranchWeights
@@ -254,6 +254,24 @@ def test_weights_of_one_do_not_give_back_the_multi_head_layer(impl):
         layer.b1 += 100.0  # all units are active, so the FFN is linear up to its output for zero input
     linear = (layer(heads, x) - layer(torch.zeros_like(heads), x))[0]
     torch.testing.assert_close(linear, joint @ layer.W1 @ layer.W2, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "millions"),
+    [
+        ({"d_model": 512, "d_ff": 2048, "h": 8}, 192, 60),
+        ({"d_model": 1024, "d_ff": 4096, "h": 16}, 384, 210),
+        ({"N": 3, "d_model": 128, "d_ff": 512, "h": 8}, 96, 6),
+    ],
+)
+def test_kappa_and_alpha_are_a_few_hundred_of_millions_of_weights(size, count, millions):
+    """Ahmed et al. 2017, section 3, counts 192 beside 213 million: the first is the base network's, the second the big one's."""
+    config = TranslationConfig()
+    config.model = ModelConfig(kind="weighted", **size)
+    with torch.device("meta"):
+        model = build(config, 37_000)
+    assert sum(p.numel() for name, p in model.named_parameters() if name.endswith((".kappa", ".alpha"))) == count
+    assert count_parameters(model) > 1e6 * millions
 
 
 @pytest.mark.parametrize(("biased", "equal"), [(False, True), (True, False)])

@@ -10,6 +10,7 @@ import pytest
 from variations.commands import run
 from variations.configuration.compose import compose_run, to_dict
 from variations.store import own_code
+from variations.store.inputs import recorded
 from variations.store.ledger import RunFolder
 from variations.system.errors import UserError
 from variations.tables.records import record
@@ -69,10 +70,12 @@ def test_an_edited_class_is_noticed(
     assert "test BLEU " in capsys.readouterr().err
     assert (folder.path / "their_attention.py").read_text(encoding="utf-8") == CODE
     assert own_code.changed_inputs(config, folder) == []
+    assert own_code.edited(folder.config(), recorded(folder)) == []
 
     module.write_text(CODE.replace("2 * q", "3 * q"), encoding="utf-8")
     run.execute(config)  # finished already
     told = capsys.readouterr().err
+    assert own_code.edited(folder.config(), recorded(folder)) == ["their_attention.py"]
     assert f"warning: {module} changed after this run was started: its results are from the former code" in told
     with pytest.raises(UserError, match=r"cannot use the weights of .*their_attention\.py changed after this run was"):
         load_network(folder.path)

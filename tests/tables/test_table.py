@@ -300,12 +300,16 @@ def test_rows_trained_on_other_texts_are_not_compared(
     texts = {"train.de": "1", "train.en": "2", "mine.py": "3"}
     for row, seed, changed in [("base", 1, {}), ("A_h16", 1, {"mine.py": "4"}), ("base", 2, {"train.de": "5"})]:
         make_run("papers", row, seed, 30.0 + seed).write_environment({"data": texts | changed})
-    assert read(seeds=[1]).lines[1].notes == ()
-    assert read(seeds=[1]).lines[1].delta
+    alone = read(seeds=[1])
+    assert alone.lines[1].notes == () and alone.lines[1].delta
+    assert f"{alone.lines[1].label}: trained with another version of mine.py than its base row." in alone.remarks
     assert read().lines[0].notes == ("its seeds were not trained alike: other inputs (train.de) from seed 1 to 2",)
     make_run("papers", "A_h16", 2, 31.0).write_environment({"data": texts})
     line = read().lines[1]
-    assert line.notes == ("its inputs differ from its base row's (train.de; seed 2): not compared",)
+    assert line.notes == (
+        "its inputs differ from its base row's (train.de; seed 2): not compared",
+        "its seeds were not trained alike: other inputs (mine.py) from seed 1 to 2",
+    )
     assert line.delta == {} and line.test is None
     other = configuration(data__vocabulary=500)
     make_run("papers", "A_h16", 3, 31.0, config=other).write_environment({"data": texts | {"subwords.model": "6"}})

@@ -33,8 +33,10 @@ def resolve(key: str, name: str, table: Mapping[str, type[T]], base: type[T]) ->
     found = class_named(key, name)
     wanted = f"{base.__module__}:{base.__qualname__}"
     if missing := lacking(found, base):
-        few = ", ".join(missing)
-        raise UserError(f"{key}={name}: lacks {few}: define all members of {wanted}, or derive from it.")
+        what = f"define all members of {wanted}, or derive from it"
+        if issubclass(found, base):
+            what = f"define {'them' if len(missing) > 1 else 'it'} as in {wanted}"
+        raise UserError(f"{key}={name}: lacks {', '.join(missing)}: {what} (docs/adding-a-variation.md has a table).")
     return found
 
 

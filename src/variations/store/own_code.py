@@ -63,6 +63,12 @@ def keep(config: Any, folder: RunFolder) -> dict[str, str]:
     return kept
 
 
+def edited(config: Mapping[str, Any], made_from: Mapping[str, str]) -> list[str]:
+    """Names of a run's own modules whose files here are not those that it was `made_from` (SHA-256 by name)."""
+    files = {name: file for name, file in modules(config).items() if name in made_from}
+    return [name for name, file in files.items() if inputs.file_sha256(file) != made_from[name]]
+
+
 def changed_inputs(config: Any, folder: RunFolder) -> list[str]:
     """Return a sentence for whatever has changed since a run was started: its texts, or the code of its own classes."""
     return [*named(config.task).changed_inputs(config, folder), *changed_code(config, folder)]

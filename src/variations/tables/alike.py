@@ -14,13 +14,19 @@ LISTED = 3
 def differing(ours: SeedRun, theirs: SeedRun) -> list[str]:
     """Names of the inputs (texts, vocabulary, ids) that differ between two runs with one configuration of data.
 
-    Inputs that only one of them has, or that are not known, do not count; nor does the code of own classes.
+    Inputs that only one of them has, or that are not known, do not count; for the code of own classes see `other_code`.
     """
     here, there = ours.inputs, theirs.inputs
     names = [name for name in here.keys() & there.keys() if here[name] != there[name] and not name.endswith(".py")]
     if names and _data(ours.config) != _data(theirs.config):
         return []  # the table says what differs
     return sorted(names)
+
+
+def other_code(ours: SeedRun, theirs: SeedRun) -> list[str]:
+    """Names of the modules of own classes of which two runs used different versions."""
+    here, there = ours.inputs, theirs.inputs
+    return sorted(name for name in here.keys() & there.keys() if here[name] != there[name] and name.endswith(".py"))
 
 
 def other_inputs(row: Row, base: Row) -> str | None:

@@ -1,7 +1,9 @@
 """The footnotes of a table: data, recipe, scale, conventions, tests and costs, each in one sentence."""
 
 from variations.configuration.tasks import task_of
+from variations.store import own_code
 from variations.store.ledger import RunFolder
+from variations.tables.alike import other_code
 from variations.tables.collect import hours_name, strangers
 from variations.tables.line import Table
 from variations.tasks.base import Measure
@@ -17,7 +19,7 @@ def remarks(table: Table, refusal: str | None) -> list[str]:
     found += [*_settings(table), *_measured(table), *_published(table), *_bases(table), *_spread(table)]
     found += _tests(table, refusal)
     found += [agreement.sentence(table.task) for agreement in table.agreements]
-    found += [*_costs(table), *_copied(table), *_former_weights(table)]
+    found += [*_costs(table), *_copied(table), *_former_weights(table), *_former_code(table)]
     if table.sweep.further:
         more = ", ".join(map(str, table.sweep.further))
         asked = ",".join(str(seed) for seed in table.sweep.seeds if seed not in table.sweep.further)
@@ -181,6 +183,23 @@ def _former_weights(table: Table) -> list[str]:
                     f"table has attempt {now} of that row; force=true 'rows=[{name}]' tests its weights."
                 )
     return found
+
+
+def _former_code(table: Table) -> list[str]:
+    """Own modules that were edited between a row and its base row, or since a row was trained."""
+    rows = {line.row.definition.row: line.row for line in table.lines}
+    found: dict[str, list[str]] = {}
+    for line in table.lines:
+        base = rows.get(line.base or "")
+        theirs = {run.seed: run for run in base.finished} if base else {}
+        for run in line.row.finished:
+            for name in other_code(run, theirs[run.seed]) if run.seed in theirs else []:
+                found.setdefault(f"trained with another version of {name} than its base row.", []).append(line.label)
+            if any(name.endswith(".py") for name in run.inputs):
+                for name in own_code.edited(run.config, run.inputs):
+                    told = f"trained with a former version of {name}, which the run's folder keeps."
+                    found.setdefault(told, []).append(line.label)
+    return [f"{'; '.join(dict.fromkeys(labels))}: {text}" for text, labels in found.items()]
 
 
 def convention(table: Table, measure: Measure) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from variations.store.atomic import is_number
 from variations.store.rows import SweepDefinition, changes, edited, in_words
-from variations.tables.alike import differing, listed, other_inputs, other_overrides
+from variations.tables.alike import differing, listed, other_code, other_inputs, other_overrides
 from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
 from variations.tables.collect import DISK, Reader, Row, collect, paired, row_hours, summary, table_task
 from variations.tables.departures import departures
@@ -226,7 +226,7 @@ def _unlike(row: Row) -> list[str]:
         changed = changes(first, run.config) if {**first, "seed": run.seed} != run.config else {}
         if changed:
             groups.setdefault(in_words(changed, run.config), []).append(str(run.seed))
-        elif names := differing(finished[0], run):
+        elif names := differing(finished[0], run) + other_code(finished[0], run):
             groups.setdefault(f"other inputs ({listed(names)})", []).append(str(run.seed))
         elif run.result.get("parameters") != finished[0].result.get("parameters"):
             groups.setdefault("another number of parameters", []).append(str(run.seed))

@@ -29,9 +29,6 @@ from variations.tables.collect import Row, SeedRun, collect, device_hours, table
 from variations.tables.line import FEW
 from variations.tables.significance import spearman
 from variations.tables.table import caveats, incomparable, why_untrained
-from variations.tasks.base import Measure
-
-PARAMETERS = Measure("parameters", "parameters", higher_is_better=True, digits=0)
 
 
 @dataclass(frozen=True)
@@ -44,6 +41,8 @@ class Outcome:
     finding: Finding | None = None
     note: str | None = None
     """Why it allows no conclusion, or a caveat."""
+    at_most: bool = False
+    """Whether the finding is an upper bound: a saving of a row that never reaches the target."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,7 @@ class Evidence:
 
     def _difference(self, test: Contrast, row: Row, base: Row) -> Finding | str:
         """The row's advantage over its base row, or the reason why there is none."""
-        task, measure = table_task([row]), _measure(row, test.measure)
+        task, measure = table_task([row]), table_task([row]).measure(test.measure)
         if why := incomparable(task, row, base, measure):
             return why
         if measure.items:
@@ -189,7 +188,7 @@ class Evidence:
                 left_out.append(row.definition.row)
                 continue
             printed = [side.definition.published.get(test.published) for side in (row, base)]
-            measured = [list(side.values(_measure(row, test.measure)).values()) for side in (row, base)]
+            measured = [list(side.values(table_task([row]).measure(test.measure)).values()) for side in (row, base)]
             if None in printed or not all(measured):
                 continue
             theirs.append(float(printed[0]) - float(printed[1]))  # type: ignore[arg-type]
@@ -213,12 +212,6 @@ def _sweep_config(name: str) -> SweepConfig | None:
     from variations.configuration.sweep_file import compose_sweep
 
     return compose_sweep(name) if doors.files(f"sweep/{glob.escape(name)}.yaml") else None
-
-
-def _measure(row: Row, key: str) -> Measure:
-    """A measure of the row's task, or its number of parameters, for which an increase counts as the claimed effect."""
-    found: Measure = PARAMETERS if key == PARAMETERS.key else table_task([row]).measure(key)
-    return found
 
 
 def _effort(name: str, scale: str, rows: Any) -> Effort:
@@ -252,9 +245,8 @@ def _sooner(test: Contrast, scale: Scale, row: Row, base: Row) -> Outcome:
     concluded = bearing(test.expect, share, test.margin)
     if short and concluded == "supports":
         concluded = "open"
-    told = f"{short} of {len(ours)} seeds never reach a dev loss of {target:.3f}, so the saving is at most this"
-    note = told if short else None
-    return Outcome(test, scale, concluded, share, note)
+    note = f"{short} of {len(ours)} seeds never reach the dev loss of {target:.3f}" if short else None
+    return Outcome(test, scale, concluded, share, note, at_most=short > 0)
 
 
 def _curves(row: Row, unit: str) -> list[list[tuple[float, float]]]:

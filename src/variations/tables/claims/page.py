@@ -20,7 +20,7 @@ BLEU the interval covers chance in seeds and in sentences; for errors of memory 
 seed, which count as seeds do, and in questions; for other measures it is Student's t interval over seeds. For the
 order of a table's rows it covers chance in the rows that the table happens to have, and restarts do not count as seeds.
 The margin is the smallest difference that counts: 0.5 points of a score, 0.01 nats of dev loss, 1 % of perplexity, 15 %
-of the training saved, a rank correlation of 0.5, 5,000 parameters.
+of the training saved, a rank correlation of 0.5.
 
 - A claim of a difference: the comparison *supports* it if the whole interval has the claimed sign and its far end is at
   least as large as the margin. It *contradicts* the claim if the whole interval lies below the margin. Otherwise, and
@@ -39,10 +39,11 @@ here are not on the paper's corpus.
 The rule in code: [rule.py](../src/variations/tables/claims/rule.py).
 
 **How to read a comparison.** `+1.20 [+0.40, +2.00]` is the advantage of the row before "v." over the row after it. It
-is positive if the first row is better, whether the measure should be high or low; for parameters, if it has more of
-them. "detectable" is the smallest true difference that this many seeds would have shown with probability {POWER:g}. An
-interval is not cut at the largest possible difference. "recalled" marks a published figure that is quoted from memory,
-and was not checked against the publication.
+is positive if the first row is better, whether the measure should be high or low. "detectable" is the smallest true
+difference that this many seeds would have shown with probability {POWER:g}. An interval is not cut at the largest
+possible difference. "at most" stands before the saving of a row that never reaches the dev loss at which its base row
+ended: the row counts with its whole length, and cannot support the claim. "recalled" marks a published figure that is
+quoted from memory, and was not checked against the publication.
 """
 
 
@@ -93,7 +94,8 @@ def _outcome(outcome: Outcome, task: Task) -> str:
     percent = 100 if test.expect == "sooner" else 1
     values = [_number(percent * value, test) for value in (found.effect, found.low, found.high)]
     unit = " %" if test.expect == "sooner" else ""
-    text = f"{outcome.scale.name}, {what}: {values[0]}{unit} [{values[1]}, {values[2]}]"
+    bound = "at most " if outcome.at_most else ""
+    text = f"{outcome.scale.name}, {what}: {bound}{values[0]}{unit} [{values[1]}, {values[2]}]"
     seeds = " and ".join(map(str, found.seeds)) if len(set(found.seeds)) > 1 else str(found.seeds[0])
     extras = [f"{seeds} {'restart' if found.restarts else 'seed'}{'' if found.seeds == (1, 1) else 's'}"]
     enough = min(found.seeds) >= SEEDS
@@ -110,14 +112,11 @@ def _compared(test: Contrast, task: Task) -> str:
     rows = f"`{test.row}` v. `{test.base}`"
     if test.expect == "sooner":
         return f"{rows}, {test.unit.replace('_', ' ')}s saved".replace("secondss", "seconds").replace("flopss", "FLOPs")
-    label = test.measure if test.measure == "parameters" else task.measure(test.measure).label
-    return f"{rows}, {label}"
+    return f"{rows}, {task.measure(test.measure).label}"
 
 
 def _number(value: float, test: Contrast) -> str:
     digits = {"sooner": 0, "same order": 2}.get(test.expect, 3 if test.measure.endswith("nll") else 2)
-    if test.measure == "parameters":
-        digits = 0
     if abs(value) == float("inf"):
         return "∞" if value > 0 else "−∞"
     text = f"{abs(value) + 1e-9:,.{digits}f}"
