@@ -228,3 +228,16 @@ def test_comparisons_without_runs_are_open_where_the_claim_has_others(any_one: b
     judged = Evidence(store, SignificanceConfig(n=200)).judge(paper, claim)
     assert [item.bearing for item in judged.outcomes] == ["contradicts"]
     assert judged.verdict == "undecided"
+
+
+@pytest.mark.slow
+def test_a_comparison_that_was_chosen_after_its_runs_is_shown_and_does_not_count(put: Put, store: Path) -> None:
+    put("weighted", 0.1)
+    put("softmax", 0.9)
+    fixed = Contrast("weighted_claims", "worse", "softmax", "weighted", margin=0.5)
+    later = Contrast("weighted_claims", "better", "softmax", "weighted", margin=0.5, later=True)
+    claims = tuple(Claim(tests[0].expect, "3", "So.", tests=tests) for tests in ((fixed, later), (later,)))
+    paper, evidence = Paper("P", (TOY,), claims), Evidence(store, SignificanceConfig(n=200))
+    assert [evidence.judge(paper, claim).verdict for claim in claims] == ["reproduced", "untested here"]
+    text = page([paper], evidence)
+    assert text.count("(contradicts; chosen later)") == 2 and text.count("(supports)") == 1

@@ -42,6 +42,8 @@ class Contrast:
     """For `same order`: the published figure."""
     margin: float = 0.0
     """The smallest difference that counts as an effect."""
+    later: bool = False
+    """Whether it was chosen after its runs: then it is shown, but takes no part in the verdict."""
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,8 @@ class Evidence:
     def judge(self, paper: Paper, claim: Claim) -> Judged:
         """The verdict on a claim from its comparisons at all scales that have a run of one.
 
-        There, comparisons without runs are open: what has not been run neither supports nor contradicts.
+        There, comparisons without runs are open: what has not been run neither supports nor contradicts. Those that
+        were chosen `later` do not count.
         """
         if claim.settled:
             return Judged(claim, claim.settled.verdict, ())
@@ -92,9 +93,10 @@ class Evidence:
         bearings: list[Bearing] = []
         for scale in paper.scales:
             found = [self.outcome(test, scale) for test in claim.tests]
-            if any(found):
-                outcomes += [item for item in found if item is not None]
-                bearings += ["open" if item is None else item.bearing for item in found]
+            outcomes += [item for item in found if item is not None]
+            fixed = [item for test, item in zip(claim.tests, found, strict=True) if not test.later]
+            if any(fixed):
+                bearings += ["open" if item is None else item.bearing for item in fixed]
         return Judged(claim, verdict(bearings, any_one=claim.any), tuple(outcomes))
 
     def outcome(self, test: Contrast, scale: Scale) -> Outcome | None:

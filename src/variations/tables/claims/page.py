@@ -12,7 +12,8 @@ HEAD = f"""# What the papers claim, and what we found
 
 `python src/claims.py` writes this page from the files in [conf/claims](../conf/claims) and the run records in
 [records](../records); nothing is edited by hand. The comparisons, their margins and the rule were fixed before the runs
-that they judge.
+that they judge. A comparison marked *chosen later* was added after its runs: it is shown, and takes no part in the
+verdict.
 
 **How a verdict is reached.** Each comparison is between two rows of a table, with at least {SEEDS} seeds each (for
 memory networks, {SEEDS} restarts), and gives a {100 * LEVEL:g} % interval of the row's advantage over its base row. For
@@ -88,9 +89,9 @@ def _measured(item: Judged, task: Task) -> str:
 def _outcome(outcome: Outcome, task: Task) -> str:
     test = outcome.test
     what = _compared(test, task)
-    found = outcome.finding
+    found, later = outcome.finding, "; chosen later" if test.later else ""
     if found is None:
-        return f"{outcome.scale.name}, {what}: {outcome.note} (open)"
+        return f"{outcome.scale.name}, {what}: {outcome.note} (open{later})"
     percent = 100 if test.expect == "sooner" else 1
     values = [_number(percent * value, test) for value in (found.effect, found.low, found.high)]
     unit = " %" if test.expect == "sooner" else ""
@@ -102,7 +103,7 @@ def _outcome(outcome: Outcome, task: Task) -> str:
     if test.expect != "same order" and enough:
         extras.append(f"detectable {_number(percent * detectable(found), test).lstrip('+')}{unit}")
     extras += [outcome.note] if outcome.note else []
-    return f"{text}, {', '.join(extras)} ({outcome.bearing if enough else f'open: fewer than {SEEDS} seeds'})"
+    return f"{text}, {', '.join(extras)} ({outcome.bearing if enough else f'open: fewer than {SEEDS} seeds'}{later})"
 
 
 def _compared(test: Contrast, task: Task) -> str:
