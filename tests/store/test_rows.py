@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from variations.configuration.schema import SweepConfig
 from variations.store.rows import RowDefinition, changes, define, differences, load_row, told_apart
@@ -56,6 +57,26 @@ def test_a_grid_takes_its_rows_and_seeds_from_the_store(conf: Path, tmp_path: Pa
     assert [row.label for row in sweep.rows] == ["a", "b"]
     assert sweep.seeds == (1, 2, 10)
     assert define(SweepConfig(name="grid"), seeds=[2], conf=conf, store=tmp_path / "runs").seeds == (2,)
+
+
+def test_trials_of_a_search_are_in_order_and_have_their_values_in_their_labels(
+    conf: Path, tmp_path: Path, configuration: Configure
+) -> None:
+    space = {"model.dropout": "interval(0, 0.3)", "recipe": ["quick", "converged"]}
+    for number, dropout in [(9, 0.25), (10, 1 / 3)]:
+        config = configuration(model__dropout=dropout, search__trial=number)
+        config["sweep"]["search"]["space"] = space
+        folder = tmp_path / "runs" / "found" / f"trial{number}" / "seed1"
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    (tmp_path / "runs" / "found" / "trial11" / "seed1").mkdir(parents=True)  # not begun
+    sweep = define(SweepConfig(name="found"), conf=conf, store=tmp_path / "runs")
+    recipe = config["recipe"]["name"]
+    assert [(row.row, row.label) for row in sweep.rows] == [
+        ("trial9", f"trial9: P_drop 0.25, recipe {recipe}"),
+        ("trial10", f"trial10: P_drop 0.3333, recipe {recipe}"),
+        ("trial11", "trial11"),
+    ]
 
 
 def test_a_crossed_table_shows_its_rows_under_each_point(conf: Path, tmp_path: Path) -> None:

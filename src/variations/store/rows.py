@@ -97,7 +97,8 @@ def define(
     grid = not references
     if grid and store is not None and (store / name).is_dir():
         found = (path.name for path in (store / name).iterdir() if path.is_dir())
-        references = sorted(name for name in found if not name.startswith("."))  # a search keeps its leases there
+        names = (name for name in found if not name.startswith("."))  # a search keeps its leases there
+        references = sorted(names, key=_natural)
         known = ()
     if not references:
         how = f"sweep={name}" if doors.files(f"sweep/{glob.escape(name)}.yaml", conf) else f"sweep.name={name} KEY=A,B"
@@ -106,7 +107,10 @@ def define(
     if unknown := [row for row in rows or () if row not in names]:
         near = did_you_mean(unknown[0], names)
         raise UserError(f"Sweep {name!r} has no row {', '.join(map(repr, unknown))}; valid: {', '.join(names)}.{near}")
-    definitions = told_apart([load_row(reference, sweep.table or name, conf=conf) for reference in references])
+    loaded = [load_row(reference, sweep.table or name, conf=conf) for reference in references]
+    if grid and store is not None:
+        loaded = [_with_values(row, store / name) for row in loaded]
+    definitions = told_apart(loaded)
     first = definitions[0].row
     definitions = tuple(row for row in definitions if rows is None or row.row in rows)
     if store is not None and not grid:
@@ -119,6 +123,30 @@ def define(
         stored = _stored_seeds(store / name, definitions, begun=bool(known))
         wanted, further = tuple(sorted({*known, *stored})), tuple(sorted({*stored} - {*known})) if known else ()
     return SweepDefinition(name, definitions, wanted or (1,), sweep.table, sweep.metric, sweep.note, further)
+
+
+def _natural(name: str) -> tuple[tuple[int, str], ...]:
+    """A key that sorts `trial10` behind `trial9`."""
+    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name))
+
+
+def _with_values(row: RowDefinition, home: Path) -> RowDefinition:
+    """A trial of a search, with the values that the search chose for it in its label; any other row unchanged."""
+    try:
+        folder = next((path for path in sorted((home / row.row).iterdir()) if SEED_FOLDER.fullmatch(path.name)), None)
+        config = RunFolder(folder).config() if folder else {}
+    except (OSError, UserError):
+        return row
+    if (config.get("search") or {}).get("trial") is None:
+        return row
+    flat, space = flatten(config), ((config.get("sweep") or {}).get("search") or {}).get("space") or {}
+    chosen = [(key, flat.get(key, flat.get(f"{key}.name"))) for key in space]
+    words = (
+        f"{symbol(key, config)} {f'{value:.4g}' if isinstance(value, float) else value}"
+        for key, value in chosen
+        if value is not None
+    )
+    return replace(row, label=": ".join(filter(None, [row.label, ", ".join(words)])))
 
 
 def _stored_seeds(home: Path, rows: Sequence[RowDefinition], *, begun: bool) -> set[int]:
