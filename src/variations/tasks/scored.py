@@ -87,9 +87,11 @@ def _nothing_stored(asked: ToScore, folder: Path) -> str:
         return (
             f"The record {asked.run} lacks the references, which may not be published; its scores are in result.json."
         )
-    sets = ", ".join(sorted({path.name.partition(".hyp")[0] for path in folder.glob("*.hyp*")}))
+    sets = sorted({path.name.partition(".hyp")[0] for path in folder.glob("*.hyp*")})
+    if asked.set in sets:
+        return f"The run {asked.run} has lost the references of set={asked.set}, {folder / asked.set}.ref: restore that file."
     if sets:
-        return f"The run {asked.run} has no hypotheses of set={asked.set}; valid choices: {sets}."
+        return f"The run {asked.run} has no hypotheses of set={asked.set}; valid choices: {', '.join(sets)}."
     return f"The run {asked.run} has no hypotheses yet: let it finish, or give the folder that includes the seed."
 
 

@@ -100,6 +100,12 @@ def test_a_record_is_scored_as_its_run(run, capsys):
         score(ScoreConfig(run=str(run)))
 
 
+def test_a_run_that_lost_its_references_is_told_so(run):
+    (run / "hypotheses/test.ref").unlink()
+    with pytest.raises(DataError, match=r"has lost the references of set=test, .*hypotheses/test\.ref: restore"):
+        score(ScoreConfig(run=str(run)))
+
+
 def test_missing_run_and_run_without_hypotheses_differ(run):
     with pytest.raises(DataError, match="does not exist"):
         score(ScoreConfig(run=str(run / "nowhere")))
