@@ -1,5 +1,6 @@
 """A task defined in this file: tables, significance tests, searches, outcomes read its runs through the seam only."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,6 +100,64 @@ def test_the_printed_table_speaks_of_the_tasks_own_things(table: Table) -> None:
     assert "chance in seeds and points together" in text
     assert not any(word in text for word in ("BLEU", "sentence", "sub-word", "beam", "translat"))
     assert document(table)["metric"] == "test.mse"
+
+
+def test_differences_have_the_decimals_of_their_measure(table: Table) -> None:
+    grid = lay_out(table)
+    cells = {column.key: grid.rows[1][at].text for at, column in enumerate(grid.columns)}
+    test, found = table.lines[1].test, table.lines[1].delta["test.mse"]
+    assert test is not None
+    assert cells["delta"] == f"+{found.mean:.4f} ± {found.sd:.4f}"
+    assert cells["ci"] == f"[+{test.across.low:.4f}, +{test.across.high:.4f}]"
+
+
+def test_a_further_measure_that_a_seed_lacks_is_marked(table: Table, line: Line, monkeypatch: Any) -> None:
+    dev = Measure("dev.mse", "dev MSE", False, digits=4, set="dev")
+    monkeypatch.setattr(Line, "measure", lambda self, key: {"test.mse": MSE, "dev.mse": dev}[key])
+    monkeypatch.setattr(Line, "columns", lambda self, metric: [MSE, dev])
+    for path in table.store.rglob("result.json"):
+        value = None if path.match("wrong/seed2/*") else 0.5
+        scores = json.loads(path.read_text())["scores"] | {"dev": {"mse": {"value": value}}}
+        write_json(path, {"scores": scores})
+    grid = lay_out(build(table.sweep, table.store, SignificanceConfig(n=200)))
+    at = next(i for i, column in enumerate(grid.columns) if column.key == "dev.mse")
+    assert grid.rows[0][at].marks == ()
+    assert grid.rows[1][at].text == "0.5000"
+    assert [text for mark, text in grid.notes if (mark,) == grid.rows[1][at].marks] == ["mean of 1 of 2 seeds"]
+
+
+def test_small_scores_that_their_items_contradict_are_told(table: Table) -> None:
+    """A thousandth of an error is no rounding if a measure has four decimals."""
+    path = table.store / "lines" / "wrong" / "seed1" / "result.json"
+    stored = json.loads(path.read_text())["scores"]["test"]["mse"]["value"]
+    write_json(path, {"scores": {"test": {"mse": {"value": stored + 0.001}}}})
+    again = build(table.sweep, table.store, SignificanceConfig(n=200))
+    assert again.lines[1].test is not None
+    assert again.lines[1].test.contradictions == (
+        f"seed 1: the score in result.json is {stored + 0.001:.4f}, but that of its stored points, which are tested, "
+        f"is {stored:.4f}",
+    )
+
+
+def test_a_measure_that_some_draws_leave_undefined_is_not_tested(table: Table, monkeypatch: Any) -> None:
+    def items(self: Line, run: TestedRun, measure: Measure, *, cache: bool = True) -> Any:
+        errors = np.load(run.folder.path / "errors.npy")
+        counted = np.arange(len(errors)) < 3  # the others have no weight: a draw without these is 0/0
+        return np.stack([errors * counted, counted], axis=1)
+
+    monkeypatch.setattr(Line, "items", items)
+    wrong = build(table.sweep, table.store, SignificanceConfig(n=200)).lines[1]
+    assert wrong.test is None
+    assert wrong.untested == (
+        "not tested: test MSE is not a number for some of the drawn points, so chance in them cannot be estimated"
+    )
+
+
+def test_items_that_the_task_cannot_read_are_told(table: Table, monkeypatch: Any) -> None:
+    monkeypatch.setattr(Line, "items", lambda self, run, measure, *, cache=True: np.load(run.folder.path / "none.npy"))
+    (note,) = [build(table.sweep, table.store, SignificanceConfig(n=200)).lines[1].untested]
+    assert note is not None
+    assert note.startswith("not tested: its points cannot be read (FileNotFoundError: [Errno 2] No such file")
 
 
 def test_missing_items_are_told(table: Table) -> None:

@@ -170,7 +170,7 @@ def test_a_module_that_cannot_be_imported_is_told_with_its_line(
         ({"kind": "elsewhere.nets:number"}, "elsewhere.nets has no class number"),
         (
             {"kind": "elsewhere.nets:Unfinished"},
-            "lacks decode_step, forward_macs, start_cache: define them as in variations.models.network:SequenceToSequence (",
+            "lacks decode_step, forward_macs, start_cache: define them as in variations.models.network:SequenceToSeq",
         ),
         (
             {"kind": "elsewhere.nets:Nameless"},

@@ -265,7 +265,7 @@ def test_weights_of_one_do_not_give_back_the_multi_head_layer(impl):
     ],
 )
 def test_kappa_and_alpha_are_a_few_hundred_of_millions_of_weights(size, count, millions):
-    """Ahmed et al. 2017, section 3, counts 192 beside 213 million: the first is the base network's, the second the big one's."""
+    """Ahmed et al. 2017, section 3: 192 beside 213 million, which are the base network's and the big one's."""
     config = TranslationConfig()
     config.model = ModelConfig(kind="weighted", **size)
     with torch.device("meta"):

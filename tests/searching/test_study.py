@@ -10,9 +10,13 @@ from typing import Any
 import optuna
 import pytest
 
+from variations.configuration.compose import to_dict
 from variations.searching.definition import Definition
 from variations.searching.study import Study
+from variations.store import inputs
+from variations.store.ledger import RunFolder
 from variations.system.errors import ConfigError, UserError
+from variations.tasks.translation.data.fingerprints import present
 
 Make = Callable[..., Definition]
 
@@ -118,6 +122,25 @@ def test_a_study_keeps_its_space_its_metric_and_the_rest_of_its_trials(
         Study(defined(**change))
     assert words in str(error.value)
     assert "sweep.name=NAME" in str(error.value)
+
+
+@pytest.mark.slow
+def test_a_study_does_not_continue_with_other_texts(defined: Make, tmp_path: Path) -> None:
+    (tmp_path / "corpus").mkdir()
+    for stem in ("train", "valid", "test"):
+        for language in ("en", "de"):
+            (tmp_path / "corpus" / f"{stem}.{language}").write_text(f"{stem}\n" * 9, encoding="utf-8")
+    files = {"data": "files", "data__root": str(tmp_path / "corpus"), "data__source": "en", "data__target": "de"}
+    definition = defined(**files)
+    Study(definition)
+    config = definition.configs(0, {"model.dropout": 0.0})[0]
+    folder = RunFolder(tmp_path / "probe" / "trial0" / "seed1").create(to_dict(config))
+    inputs.remember(folder, present(config))
+    folder.metrics.write_text('{"step": 1}\n', encoding="utf-8")
+    Study(definition)
+    (tmp_path / "corpus" / "valid.de").write_text("other\n" * 9, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"valid\.de in .*/corpus changed after trial0 of the study 'probe' was"):
+        Study(definition)
 
 
 @pytest.mark.slow

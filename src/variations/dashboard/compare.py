@@ -122,6 +122,7 @@ def _score(measure: Measure, name: str, values: Sequence[float | None], tests: S
         "ci": [[test[0], test[1]] if test else None for test in tests],
         "p": [test[2] if test else None for test in tests],
         "higher_is_better": measure.higher_is_better,
+        "digits": measure.digits,
     }
 
 

@@ -13,10 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from variations.configuration.compose import load
 from variations.configuration.schema import PrunerConfig, RunConfig, SearchConfig
 from variations.searching.definition import TRIAL, Definition
 from variations.searching.objectives import Objective
 from variations.store.atomic import told_if_unwritable
+from variations.store.ledger import RunFolder
+from variations.store.own_code import changed_inputs
 from variations.system.errors import ConfigError, UserError
 
 DEFINED = "variations"
@@ -208,7 +211,7 @@ class Study:
                 if definition.enqueued is not None:
                     study.enqueue_trial(dict(definition.enqueued), user_attrs={"baseline": settings.baseline})
                 study.set_user_attr(DEFINED, fresh)  # last, because a study without it is set up again
-            elif faults := _changes(known, fresh, definition):
+            elif faults := [*_changes(known, fresh, definition), *_other_inputs(definition)]:
                 raise ConfigError(faults)
         return study
 
@@ -294,6 +297,25 @@ def _changes(known: Mapping[str, Any], fresh: Mapping[str, Any], definition: Def
                 "trials could not be compared. Give this search another name: sweep.name=NAME."
             )
     return found
+
+
+def _other_inputs(definition: Definition) -> list[str]:
+    """Why a study cannot continue: its texts or its own code have changed since its last trial began."""
+    folders = [RunFolder(path.parent) for path in definition.home.glob(f"{TRIAL}[0-9]*/seed*/config.yaml")]
+    begun = [folder for folder in folders if folder.begun()]
+    if not begun:
+        return []
+    last = max(begun, key=lambda folder: int(folder.row.removeprefix(TRIAL)))
+    try:
+        found = changed_inputs(load(last.path / "config.yaml"), last)
+    except UserError as error:
+        return [str(error)]
+    names = [sentence.partition(" changed after ")[0] for sentence in found]
+    return [
+        f"{name} changed after {last.row} of the study '{definition.name}' was started, so further trials could not be "
+        "compared with it. Restore the former contents, or give this search another name: sweep.name=NAME."
+        for name in names
+    ]
 
 
 def _short(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The source of the classes of other packages that a run uses: an input like its texts, and kept with the run."""
+"""The source of the tasks and classes of other packages that a run uses: an input like its texts, kept with the run."""
 
 import importlib.util
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from variations.configuration.compose import to_dict
-from variations.configuration.tasks import named
+from variations.configuration.tasks import BUILT_IN, DEFAULT, named
 from variations.store import inputs
 from variations.store.identity import flatten
 from variations.store.run_folder import RunFolder
@@ -20,14 +20,26 @@ _INSTALLED = ("variations", "torch", "lightning", "pytorch_lightning", "lightnin
 def modules(config: Mapping[str, Any]) -> dict[str, Path]:
     """The files of the modules that a configuration names in `package.module:Class` or a callback's `_target_`.
 
+    Of a task of another package, the files beside that of its class as well.
+
     Returns:
         By name of the copy in the run's folder, `package.module.py`. Modules that cannot be found are left out.
     """
-    found = {}
+    found = _of_task(str(config.get("task") or DEFAULT))
     for module in dict.fromkeys(_names(config)):
         if module.partition(".")[0] not in _INSTALLED and (file := _file(module)) is not None:
             found[f"{module}.py"] = file
     return found
+
+
+def _of_task(name: str) -> dict[str, Path]:
+    if name in BUILT_IN:
+        return {}
+    module = type(named(name)).__module__
+    package, file = module.rpartition(".")[0], _file(module)
+    if not package or file is None:
+        return {} if file is None else {f"{module}.py": file}
+    return {f"{package}.{path.name}": path for path in sorted(file.parent.glob("*.py"))}
 
 
 def _names(config: Mapping[str, Any]) -> Iterator[str]:

@@ -97,8 +97,7 @@ def define(
     grid = not references
     if grid and store is not None and (store / name).is_dir():
         found = (path.name for path in (store / name).iterdir() if path.is_dir())
-        names = (name for name in found if not name.startswith("."))  # a search keeps its leases there
-        references = sorted(names, key=_natural)
+        references = sorted((name for name in found if not name.startswith(".")), key=_natural)  # a search's leases
         known = ()
     if not references:
         how = f"sweep={name}" if doors.files(f"sweep/{glob.escape(name)}.yaml", conf) else f"sweep.name={name} KEY=A,B"

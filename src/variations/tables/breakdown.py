@@ -59,7 +59,7 @@ def _of_line(line: Line, parts: list[Measure], keys: dict[str, str], book: Noteb
     published, marks = book.printed(figures, compared_below=True)
     found = [line.measured.get(part.key) for part in parts]
     measured = [Cell(mean.text(part.digits) if mean else "") for mean, part in zip(found, parts, strict=True)]
-    differences = [Cell(delta(figure.difference) if figure else "") for figure in figures]
+    differences = [Cell(delta(f.difference, part.digits) if f else "") for f, part in zip(figures, parts, strict=True)]
     name, label = line.row.definition.row, line.label
     columns = [
         (Column(f"{label}: published", marks=marks, key=f"{name}.published"), published),

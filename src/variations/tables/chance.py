@@ -11,9 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from variations.configuration.schema import number
 from variations.store.ledger import RunFolder
-from variations.system.errors import DataError
 from variations.tables.collect import Row, SeedRun
 from variations.tables.significance import (
     FOR_INTERVAL,
@@ -21,15 +22,14 @@ from variations.tables.significance import (
     Comparison,
     Items,
     Resampled,
+    UndefinedError,
     across_restarts,
     across_seeds,
     paired_tests,
 )
 from variations.tasks.base import Measure, Restarts, TestedRun
-from variations.tasks.intact import contradiction
+from variations.tasks.intact import contradiction, stored_items
 from variations.tasks.task import Task
-
-"""Largest difference allowed between a stored score and the score of the stored items."""
 
 
 @dataclass
@@ -153,7 +153,13 @@ class Tester:
         notes = [f"seed {seed} is not tested: {reason}" for seed, reason in missing.items()]
         wrong = [note for seed in found for note in self._disagreement(pairs[seed][0], found[seed][0])]
         wrong += [f"base row, {n}" for seed in found for n in self._disagreement(pairs[seed][1], found[seed][1])]
-        tested = self._test(found, *pairs[next(iter(found))])
+        try:
+            tested = self._test(found, *pairs[next(iter(found))])
+        except UndefinedError:
+            return (
+                f"not tested: {self.measure.label} is not a number for some of the drawn {self.measure.items}, so "
+                "chance in them cannot be estimated"
+            )
         return replace(tested, notes=(*notes, *wrong), contradictions=tuple(wrong))
 
     def contradictions(self, row: Row) -> list[str]:
@@ -184,7 +190,8 @@ class Tester:
         return RowTest(self.measure.key, across, seeds)
 
     def _aggregate(self, sums: Items) -> Items:
-        return self.task.aggregate(self.measure, sums)
+        with np.errstate(divide="ignore", invalid="ignore"):  # `significance` looks for what is not finite
+            return self.task.aggregate(self.measure, sums)
 
     def _of(self, run: SeedRun) -> Items | str:
         key = str(run.folder)
@@ -196,10 +203,7 @@ class Tester:
         if run.folder is None:
             return "no run"
         tested = TestedRun(RunFolder(run.folder), run.config, run.result)
-        try:
-            return self.task.items(tested, self.measure, cache=self.settings.cache)
-        except DataError as error:
-            return str(error).rstrip(".")
+        return stored_items(self.task, tested, self.measure, cache=self.settings.cache)
 
     def _restarts(self, run: SeedRun) -> Restarts | None:
         if run.folder is None:

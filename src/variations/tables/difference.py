@@ -75,10 +75,11 @@ class Difference:
         before, after = (line.row.values(measure) for line in self.table.lines)
         common = sorted(before.keys() & after.keys())
         means = [fmean(side[seed] for seed in common) for side in (before, after)]
-        text = f"{measure.label}: {decimal(means[0])}→{decimal(means[1])}, {delta(found.mean)}"
+        digits = measure.digits
+        text = f"{measure.label}: {decimal(means[0], digits)}→{decimal(means[1], digits)}, {delta(found.mean, digits)}"
         if self.line.test:
             test = self.line.test.across
-            text += f", {100 * test.level:g} % CI [{delta(test.low)}, {delta(test.high)}]"
+            text += f", {100 * test.level:g} % CI [{delta(test.low, digits)}, {delta(test.high, digits)}]"
             chance = p_text(test.p)
             equals = "" if chance.startswith("<") else "= "
             text += f", p {equals}{chance}" if self.line.test.counts_seeds else f" of {measure.items} alone"

@@ -87,7 +87,8 @@ class _Layout:
         for key in self.printed:
             self._published(key, f"{table.task.published(key).label}, published", 2)
             differences = [line.published_delta.get(key) for line in lines]
-            cells = [Cell(delta(value), value=value) for value in differences]
+            digits = max([2, *(table.task.measure(name).digits for name in table.task.published(key).measures)])
+            cells = [Cell(delta(value, digits), value=value) for value in differences]
             self.add(f"published_delta.{key}", "Δ base, published", cells, rank=3)
         for measure in table.columns:
             primary = measure is table.primary
@@ -95,7 +96,7 @@ class _Layout:
             self.add(measure.key, measure.label, cells, rank=0 if primary else 5)
             if primary:
                 self._differences()
-            self._against_published(measure.key, 3 if primary else 5)
+            self._against_published(measure, 3 if primary else 5)
         self.add("seeds", "seeds", [Cell(line.seeds, value=len(line.row.finished)) for line in lines], rank=1)
         self.values("steps", "steps", lambda value: f"{value:,.0f}", lambda line: line.costs.get("steps"), 6)
         self.values("seconds", "time", duration, lambda line: line.costs.get("seconds"), 5)
@@ -116,17 +117,20 @@ class _Layout:
         cells, marks = self.book.printed([line.published.get(key) for line in self.lines])
         self.add(f"published.{key}", title, cells, marks=marks, rank=rank)
 
-    def _against_published(self, key: str, rank: int) -> None:
+    def _against_published(self, measure: Measure, rank: int) -> None:
         """The column measured − published, if figures of some row were measured on the same text."""
-        found = [next((f for f in line.published.values() if f.measure == key), None) for line in self.lines]
+        found = [next((f for f in line.published.values() if f.measure == measure.key), None) for line in self.lines]
         compared = [figure if figure and figure.difference is not None else None for figure in found]
-        cells = [Cell(delta(f.difference), self.book.mark(f.notes), f.difference) if f else Cell("") for f in compared]
-        self.add(f"against_published.{key}", "measured − published", cells, rank=rank)
+        cells = [
+            Cell(delta(f.difference, measure.digits), self.book.mark(f.notes), f.difference) if f else Cell("")
+            for f in compared
+        ]
+        self.add(f"against_published.{measure.key}", "measured − published", cells, rank=rank)
 
     def _measured(self, line: Line, measure: Measure, *, primary: bool) -> Cell:
         if found := line.measured.get(measure.key):
-            wanted = len(line.row.runs)
-            partial = [f"mean of {found.n} of {wanted} seeds"] if primary and found.n < wanted else []
+            wanted = len(line.row.runs if primary else line.row.finished)  # the first column marks unfinished seeds
+            partial = [f"mean of {found.n} of {wanted} seeds"] if found.n < wanted else []
             return Cell(found.text(measure.digits), self.book.mark(partial), found.mean)
         if not primary:
             return Cell("")
@@ -135,10 +139,10 @@ class _Layout:
 
     def _differences(self) -> None:
         """Columns of the difference from the base row: value and mark, interval, p, and seeds that agree."""
-        lines, level = self.lines, self.table.significance.level
+        lines, level, digits = self.lines, self.table.significance.level, self.table.primary.digits
         self.add("delta", "Δ base", [self._delta(line) for line in lines])
         intervals = [
-            Cell(f"[{delta(test.low)}, {delta(test.high)}]", value=test.low) if test else Cell("")
+            Cell(f"[{delta(test.low, digits)}, {delta(test.high, digits)}]", value=test.low) if test else Cell("")
             for test in (line.test and line.test.across for line in lines)
         ]
         self.add("ci", f"{100 * level:g} % CI", intervals, rank=1)
@@ -155,15 +159,15 @@ class _Layout:
     def _delta(self, line: Line) -> Cell:
         if line.base is None:
             return Cell("base" if line.row.runs else "")
-        found = line.delta.get(self.table.primary.key)
+        found, digits = line.delta.get(self.table.primary.key), self.table.primary.digits
         if found is None:
             return Cell(line.untested if line.untested and NOT_TRAINED in line.untested else "")
-        spread = f" ± {decimal(found.sd)}" if found.sd is not None else ""
+        spread = f" ± {decimal(found.sd, digits)}" if found.sd is not None else ""
         star = ("*",) if line.test and line.test.significant else ()
         reasons = [line.untested] if line.untested else []
         if 0 < found.n < len(line.row.finished):
             reasons.append(f"over the {found.n} seed{'s' if found.n > 1 else ''} in common with the base row")
-        return Cell(f"{delta(found.mean)}{spread}", (*star, *self.book.mark(reasons)), found.mean)
+        return Cell(f"{delta(found.mean, digits)}{spread}", (*star, *self.book.mark(reasons)), found.mean)
 
     def _hours(self) -> None:
         """Device-hours; each cell names its device unless all rows used the same."""
@@ -175,11 +179,11 @@ class _Layout:
         self.add("device_hours", hours_name(kinds), cells, rank=6)
 
 
-def delta(value: float | None) -> str:
+def delta(value: float | None, digits: int = 2) -> str:
     """A signed number: `+1.20`, `−0.30`, `0.00`; empty for None."""
     if value is None:
         return ""
-    text = decimal(abs(value))
+    text = decimal(abs(value), digits)
     return text if float(text) == 0 else f"{'+' if value > 0 else '−'}{text}"
 
 

@@ -104,6 +104,16 @@ def _kept(draw: Draw, items: int, n: int, seed: int) -> tuple[Floats, ...]:
     return tuple(draw(items, n, np.random.default_rng(seed)))
 
 
+class UndefinedError(ValueError):
+    """The measure is not a number for some of the drawn items, such as 0/0."""
+
+
+def _finite(draws: Floats) -> Floats:
+    if not np.isfinite(draws).all():
+        raise UndefinedError("the measure is not a number for some of the drawn items")
+    return draws
+
+
 def _share(extreme: NDArray[np.bool_]) -> float:
     """(c + 1) / (n + 1), a p-value that is valid for any n (Edgington 1986)."""
     return float((extreme.sum() + 1) / (len(extreme) + 1))
@@ -139,7 +149,7 @@ def _scores(draw: Draw, runs: Sequence[Items], aggregate: Aggregate, n: int, see
     items = _check(*runs)
     stacked = np.concatenate(runs, axis=1).astype(np.float64)  # (S, K·k)
     blocks = [aggregate((drawn @ stacked).reshape(len(drawn), len(runs), -1)) for drawn in _by(draw, items, n, seed)]
-    return np.concatenate(blocks).T
+    return _finite(np.concatenate(blocks).T)
 
 
 def paired_tests(
@@ -214,7 +224,7 @@ def _swapped(systems: Sequence[Items], bases: Sequence[Items], aggregate: Aggreg
         for swaps in _by(_swaps, items, n, seed):
             mixed = (swaps @ gap).reshape(len(swaps), *first.shape) + first
             blocks.append(np.abs(aggregate(mixed) - aggregate(total - mixed)))
-        found.append(np.concatenate(blocks).T)
+        found.append(_finite(np.concatenate(blocks).T))
     return np.concatenate(found)
 
 
@@ -251,7 +261,8 @@ def across_seeds(
     seed; with one seed on both sides only items count, and `variance` of the result says so. Seeds of the two sides
     are taken as unrelated. `resampled` is as for `paired_tests`.
 
-    Raises ValueError when a side has no run or the numbers of items differ.
+    Raises ValueError when a side has no run or the numbers of items differ; its subclass UndefinedError, as all tests
+    do, if the measure is not a number for some draws.
     """
     if not system or not base:
         raise ValueError("a comparison across seeds needs at least one run on each side")
@@ -290,7 +301,7 @@ def across_restarts(
     draws = np.concatenate(
         [aggregate(drawn @ reported[0]) - aggregate(drawn @ reported[1]) for drawn in _resamples(items, n, rng)]
     )
-    draws = draws - draws.mean()
+    draws = _finite(draws) - draws.mean()
     variances = [_between_restarts(side, aggregate) for side in (system, base)]  # (G) each
     degrees = [side.order.shape[1] - 1 for side in (system, base)]
     added, known = float(sum(v.sum() for v in variances)), float(draws.var())

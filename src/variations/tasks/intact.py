@@ -1,10 +1,14 @@
 """Whether a finished run still has what its result was computed from."""
 
+from typing import TYPE_CHECKING, Any
+
 from variations.configuration.tasks import task_of
 from variations.system.errors import DataError, UserError
 from variations.tasks.base import Measure, TestedRun
+from variations.tasks.task import Task
 
-ROUNDING = 0.01
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def damage(run: TestedRun) -> str | None:
@@ -18,19 +22,38 @@ def damage(run: TestedRun) -> str | None:
         measure = task.metric((run.config.get("sweep") or {}).get("metric") or task.metrics[0])
         if not measure.items or measure.value(run.result) is None:
             return None
-        counted = float(task.aggregate(measure, task.items(run, measure, cache=False).sum(0)))
     except (OSError, UserError, DataError) as error:
         return str(error).rstrip(".")
-    return contradiction(run, measure, counted)
+    items = stored_items(task, run, measure, cache=False)
+    if isinstance(items, str):
+        return items
+    return contradiction(run, measure, float(task.aggregate(measure, items.sum(0))))
+
+
+def stored_items(task: Task, run: TestedRun, measure: Measure, *, cache: bool) -> "NDArray[Any] | str":
+    """The items of a run; or why there are none: what the code of its task raises, or values that are not finite."""
+    import numpy as np
+
+    try:
+        items = task.items(run, measure, cache=cache)
+    except DataError as error:
+        return str(error).rstrip(".")
+    except Exception as error:  # noqa: BLE001 - a task of another package, whose files may be missing or damaged
+        return f"its {measure.items} cannot be read ({type(error).__name__}: {str(error).rstrip('.')})"
+    if not np.isfinite(items).all():
+        return f"its {measure.items} contain values that are not finite"
+    found: NDArray[Any] = items
+    return found
 
 
 def contradiction(run: TestedRun, measure: Measure, counted: float) -> str | None:
     """Why the stored items of a run, which have the score `counted`, are not those of its result; None if they are."""
     stored = measure.value(run.result)
     unsmoothed = stored == 0 and "smooth:none" in (measure.told_convention(run.result) or "")
-    if stored is None or abs(stored - counted) <= ROUNDING or unsmoothed:  # without smoothing, BLEU may be 0
+    digits, items = max(2, measure.digits), measure.items
+    if stored is None or abs(stored - counted) <= 10**-digits or unsmoothed:  # without smoothing, BLEU may be 0
         return None
     return (
-        f"the score in result.json is {stored:.2f}, but that of its stored {measure.items}, which are tested, is "
-        f"{counted:.2f}"
+        f"the score in result.json is {stored:.{digits}f}, but that of its stored {items}, which are tested, is "
+        f"{counted:.{digits}f}"
     )

@@ -89,7 +89,8 @@ def _nothing_stored(asked: ToScore, folder: Path) -> str:
         )
     sets = sorted({path.name.partition(".hyp")[0] for path in folder.glob("*.hyp*")})
     if asked.set in sets:
-        return f"The run {asked.run} has lost the references of set={asked.set}, {folder / asked.set}.ref: restore that file."
+        lost = folder / f"{asked.set}.ref"
+        return f"The run {asked.run} has lost the references of set={asked.set}: restore {lost}."
     if sets:
         return f"The run {asked.run} has no hypotheses of set={asked.set}; valid choices: {', '.join(sets)}."
     return f"The run {asked.run} has no hypotheses yet: let it finish, or give the folder that includes the seed."

@@ -81,6 +81,8 @@ class Score(TypedDict):
     """[low, high] at 95 %, paired bootstrap over sentences; null if the score is not tested (only BLEU is)."""
     p: list[float | None]
     higher_is_better: bool
+    digits: int
+    """Decimals to print."""
 
 
 class ComparedRun(TypedDict):

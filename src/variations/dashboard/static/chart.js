@@ -113,11 +113,12 @@ window.V = window.V || {};
     font: FONT,
   };
 
-  /** Differences with their intervals around zero: marks {name, look, value, ci}. Null if there are none. */
+  /** Differences with their intervals around zero: marks {name, look, value, ci, digits}. Null if there are none. */
   V.forest = (marks, x) => {
     if (!marks.length) return null;
     const wrapped = (name) => V.wrap(name, 34).join("\n");
     const names = marks.map(({ name }, k) => wrapped(marks.findIndex((mark) => mark.name === name) === k ? name : `${name} (${k + 1})`));
+    const told = ({ value, ci, digits }) => `${V.signed(value, digits)}, interval ${V.signed(ci[0], digits)} to ${V.signed(ci[1], digits)}`;
     const low = Math.min(0, ...marks.map((mark) => mark.ci[0]));
     const high = Math.max(0, ...marks.map((mark) => mark.ci[1]));
     const room = 0.06 * (high - low || 1);
@@ -131,12 +132,12 @@ window.V = window.V || {};
     fig.add_layout(new Bokeh.Span({ location: 0, dimension: "height", line_color: ink.ink, line_width: 1.2, line_dash: [5, 4] }));
     const shown = marks.map((mark, k) => {
       const look = V.look(mark.look);
-      const source = V.chart.source({ x: [mark.value], y: [names[k]], low: [mark.ci[0]], high: [mark.ci[1]] });
+      const source = V.chart.source({ x: [mark.value], y: [names[k]], low: [mark.ci[0]], high: [mark.ci[1]], shown: [told(mark)] });
       fig.segment({ x0: { field: "low" }, x1: { field: "high" }, y0: { field: "y" }, y1: { field: "y" }, source, line_color: look.colour, line_width: 3 });
       return fig.scatter({ field: "x" }, { field: "y" }, { source, marker: look.marker, size: 11, fill_color: look.marker === "plus" ? null : look.colour, line_color: look.colour });
     });
-    V.chart.hover(fig, shown, [["", "@y"], ["difference", "@x{+0.00}"], ["interval", "@low{+0.00} to @high{+0.00}"]]);
-    return { fig, text: marks.map((mark) => `${mark.name} ${V.signed(mark.value)}, interval ${V.signed(mark.ci[0])} to ${V.signed(mark.ci[1])}`).join("; ") };
+    V.chart.hover(fig, shown, [["", "@y"], ["difference", "@shown"]]);
+    return { fig, text: marks.map((mark) => `${mark.name} ${told(mark)}`).join("; ") };
   };
 
   const STOPS = V.CIVIDIS.map((hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)));

@@ -106,7 +106,7 @@ window.V = window.V || {};
     const scored = rows.filter((item) => item.score !== null);
     if (!scored.length) return sweep.runs.length ? "No run has finished yet" : "No run has started";
     const best = scored.reduce((a, b) => (V.better(sweep.primary, b.score, a.score) ? b : a));
-    const lead = `Best ${sweep.primary.label}: ${best.label}, ${V.fixed(best.score)}.`;
+    const lead = `Best ${sweep.primary.label}: ${best.label}, ${V.fixed(best.score, sweep.primary.digits)}.`;
     const tested = rows.filter((item) => V.known(item.p));
     if (!tested.length) return lead;
     const marked = tested.filter((item) => item.significant);
@@ -114,7 +114,7 @@ window.V = window.V || {};
     const shift = (item) => item.delta[sweep.primary.key]?.mean ?? 0;
     const strongest = marked.reduce((a, b) => (Math.abs(shift(b)) > Math.abs(shift(a)) ? b : a));
     const verb = marked.length === 1 ? "differs" : "differ";
-    return `${lead} ${marked.length} of ${V.count(tested.length, "tested row")} ${verb} from the base row by more than chance; most of all ${strongest.label} (${V.signed(shift(strongest))}).`;
+    return `${lead} ${marked.length} of ${V.count(tested.length, "tested row")} ${verb} from the base row by more than chance; most of all ${strongest.label} (${V.signed(shift(strongest), sweep.primary.digits)}).`;
   };
 
   /** Is `ours` better than `theirs` in `measure`? */

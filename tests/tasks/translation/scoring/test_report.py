@@ -102,7 +102,7 @@ def test_a_record_is_scored_as_its_run(run, capsys):
 
 def test_a_run_that_lost_its_references_is_told_so(run):
     (run / "hypotheses/test.ref").unlink()
-    with pytest.raises(DataError, match=r"has lost the references of set=test, .*hypotheses/test\.ref: restore"):
+    with pytest.raises(DataError, match=r"has lost the references of set=test: restore .*hypotheses/test\.ref\."):
         score(ScoreConfig(run=str(run)))
 
 

@@ -124,7 +124,7 @@ V.views = V.views || {};
         V.el("caption", {}, V.el("span", { text: `Δ: difference from ${runs[0].title}, with the 95 % interval and p of a paired bootstrap over sentences where it was tested.` })),
         V.el("thead", {}, V.el("tr", {}, V.el("th", { scope: "col", text: "score" }), runs.map((run, at) => [V.el("th", { scope: "col", class: "number", text: run.title }), at ? V.el("th", { scope: "col", class: "number", text: "Δ" }) : null]))),
         V.el("tbody", {}, folded(rows).map((row) => [
-          V.el("tr", { class: row.same.length ? "kept" : "" }, V.el("th", { scope: "row", text: row.label }), runs.map((_, at) => [V.el("td", { class: "number", text: V.fixed(row.values[at]) }), at ? V.el("td", { class: "number" }, change(row, at)) : null])),
+          V.el("tr", { class: row.same.length ? "kept" : "" }, V.el("th", { scope: "row", text: row.label }), runs.map((_, at) => [V.el("td", { class: "number", text: V.fixed(row.values[at], row.digits) }), at ? V.el("td", { class: "number" }, change(row, at)) : null])),
           row.same.length ? V.el("tr", {}, V.el("td", { class: "soft same", colspan: 2 * runs.length, text: `The same within ${AGREE}: ${row.same.join("; ")}` })) : null,
         ])),
       ),
@@ -135,15 +135,16 @@ V.views = V.views || {};
     const shift = row.difference[at];
     if (!V.known(shift)) return "–";
     const sure = row.ci[at] && row.p[at] < 0.05;
+    const short = Math.max(1, row.digits - 1);
     const better = row.higher_is_better ? shift > 0 : shift < 0;
-    return V.el("span", { class: sure ? (better ? "better" : "worse") : "" }, V.signed(shift), row.ci[at] ? V.el("span", { class: "soft interval", text: ` [${V.signed(row.ci[at][0], 1)}, ${V.signed(row.ci[at][1], 1)}] p ${V.p(row.p[at])}` }) : null);
+    return V.el("span", { class: sure ? (better ? "better" : "worse") : "" }, V.signed(shift, row.digits), row.ci[at] ? V.el("span", { class: "soft interval", text: ` [${V.signed(row.ci[at][0], short)}, ${V.signed(row.ci[at][1], short)}] p ${V.p(row.p[at])}` }) : null);
   }
 
   /** Interval of each tested difference, around zero. */
   function intervals(rows, runs) {
     const marks = rows.flatMap((row) => runs.map((run, at) => ({ run, row, at })).filter(({ at }) => at && row.ci[at])).slice(0, 24);
     return V.forest(
-      marks.map(({ run, row, at }) => ({ name: runs.length > 2 ? `${run.title} · ${row.label}` : row.label, look: run.color_index, value: row.difference[at], ci: row.ci[at] })),
+      marks.map(({ run, row, at }) => ({ name: runs.length > 2 ? `${run.title} · ${row.label}` : row.label, look: run.color_index, value: row.difference[at], ci: row.ci[at], digits: row.digits })),
       "difference from the first run (points, 95 % interval)",
     );
   }

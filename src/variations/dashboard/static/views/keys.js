@@ -94,8 +94,8 @@ V.views = V.views || {};
     const told = V.el("p", { class: "hint", id: "pointed", role: "status" });
     const node = V.el("div", { class: "scroll plot", "data-scroll": "parallel" });
     const axes = [...keys.map((key) => V.coordinate(key.symbol, rows.map(({ row }) => key.values[row.index] ?? null))), V.coordinate(measure.label, rows.map((item) => item.score), true)];
-    const lines = rows.map(({ row, score }) => ({ name: row.name, text: `${row.label}: ${measure.label} ${V.fixed(score)}`, score, values: [...keys.map((key) => key.values[row.index] ?? null), score] }));
-    const summary = (kept) => `${kept.length === lines.length ? `All ${V.count(lines.length, "row")}` : `${V.whole(kept.length)} of ${V.count(lines.length, "row")}`}${kept.length ? `: ${measure.label} ${V.fixed(Math.min(...kept.map((line) => line.score)))} to ${V.fixed(Math.max(...kept.map((line) => line.score)))}` : ""}.`;
+    const lines = rows.map(({ row, score }) => ({ name: row.name, text: `${row.label}: ${measure.label} ${V.fixed(score, measure.digits)}`, score, values: [...keys.map((key) => key.values[row.index] ?? null), score] }));
+    const summary = (kept) => `${kept.length === lines.length ? `All ${V.count(lines.length, "row")}` : `${V.whole(kept.length)} of ${V.count(lines.length, "row")}`}${kept.length ? `: ${measure.label} ${V.fixed(Math.min(...kept.map((line) => line.score)), measure.digits)} to ${V.fixed(Math.max(...kept.map((line) => line.score)), measure.digits)}` : ""}.`;
     V.replace(
       root,
       V.el("h2", { text: verdict(sweep, found) }),

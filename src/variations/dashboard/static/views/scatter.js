@@ -48,7 +48,7 @@ V.views = V.views || {};
         { field: "x" },
         { field: "y" },
         {
-          source: V.chart.source({ x: [point.x / factor], y: [point.y], name: [point.row.label], score: [V.fixed(point.y)], cost: [V.short(point.x)], sd: [V.known(point.sd) ? `± ${V.fixed(point.sd)}` : ""], front: [best ? "on the Pareto front" : ""] }),
+          source: V.chart.source({ x: [point.x / factor], y: [point.y], name: [point.row.label], score: [V.fixed(point.y, measure.digits)], cost: [V.short(point.x)], sd: [V.known(point.sd) ? `± ${V.fixed(point.sd, measure.digits)}` : ""], front: [best ? "on the Pareto front" : ""] }),
           marker: look.marker,
           size: (best ? 13 : 10) * (look.marker === "diamond" ? 1.3 : 1),
           fill_color: look.colour,

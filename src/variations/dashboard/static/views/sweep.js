@@ -48,7 +48,7 @@ V.views = V.views || {};
     ];
   }
 
-  function line(run) {
+  function line(run, digits) {
     const log = run.log_tail[0] === run.reason ? run.log_tail.slice(1) : run.log_tail; // the reason is shown above it
     const open = log.length > 0;
     return [
@@ -59,7 +59,7 @@ V.views = V.views || {};
         V.el("td", {}, V.stateMark(state(run))),
         V.el("td", {}, progress(run)),
         V.el("td", { class: "number", "data-label": "time left", text: run.state === "running" ? V.duration(run.eta_seconds) : "" }),
-        V.el("td", { class: "number", "data-label": "score", text: V.known(run.score) ? V.fixed(run.score) : V.known(run.live_score) ? `dev ${V.fixed(run.live_score)}` : "" }),
+        V.el("td", { class: "number", "data-label": "score", text: V.known(run.score) ? V.fixed(run.score, digits) : V.known(run.live_score) ? `dev ${V.fixed(run.live_score, digits)}` : "" }),
         V.el("td", { class: "number", "data-label": "trained", text: V.known(run.seconds) ? V.duration(run.seconds) : "" }),
         V.el("td", { class: "number", "data-label": "FLOPs", text: V.known(run.flops) ? V.short(run.flops) : "" }),
       ),
@@ -91,7 +91,7 @@ V.views = V.views || {};
             "table",
             { class: "results runs" },
             V.el("thead", {}, V.el("tr", {}, ["run", "state", "steps", "time left", sweep.primary.label, "training time", "FLOPs"].map((text, at) => V.el("th", { scope: "col", class: at > 2 ? "number" : "", text })))),
-            V.el("tbody", {}, runs.map(line)),
+            V.el("tbody", {}, runs.map((run) => line(run, sweep.primary.digits))),
           ),
           "tr.line",
         ),

@@ -47,14 +47,15 @@ V.views = V.views || {};
     const found = row.delta[measure.key];
     if (!found) return row.not_tested ? V.el("span", { class: "soft", title: row.not_tested, text: "not tested" }) : row.isBase && !row.base ? V.el("span", { class: "soft", text: "base" }) : "";
     const better = V.better(measure, found.mean, 0);
+    const short = Math.max(1, measure.digits - 1);
     const chance = V.known(row.p) ? `p ${V.p(row.p)}` : "one seed, chance in test items only";
-    const title = row.ci ? `${chance}, interval ${V.signed(row.ci[0])} to ${V.signed(row.ci[1])}` : row.not_tested;
+    const title = row.ci ? `${chance}, interval ${V.signed(row.ci[0], measure.digits)} to ${V.signed(row.ci[1], measure.digits)}` : row.not_tested;
     return V.el(
       "span",
       { class: row.significant ? (better ? "better" : "worse") : "", title },
-      V.signed(found.mean),
+      V.signed(found.mean, measure.digits),
       V.el("sup", { class: "mark", text: row.marks.join("") }),
-      row.ci ? V.el("span", { class: "soft interval", text: ` [${V.signed(row.ci[0], 1)}, ${V.signed(row.ci[1], 1)}]` }) : null,
+      row.ci ? V.el("span", { class: "soft interval", text: ` [${V.signed(row.ci[0], short)}, ${V.signed(row.ci[1], short)}]` }) : null,
     );
   }
 
@@ -128,7 +129,7 @@ V.views = V.views || {};
   function mean(sweep, rows) {
     const scores = rows.map((row) => row.score).filter(V.known);
     const average = scores.reduce((sum, score) => sum + score, 0) / scores.length;
-    return `${V.count(rows.length, "row")}${scores.length ? `, mean ${sweep.primary.label} ${V.fixed(average)}${scores.length < rows.length ? ` of ${scores.length}` : ""}` : ""}`;
+    return `${V.count(rows.length, "row")}${scores.length ? `, mean ${sweep.primary.label} ${V.fixed(average, sweep.primary.digits)}${scores.length < rows.length ? ` of ${scores.length}` : ""}` : ""}`;
   }
 
   function body(sweep, list, rows, sorted, open) {
@@ -175,7 +176,7 @@ V.views = V.views || {};
       row.notes.map((note) => V.el("p", { class: "soft", text: note })),
       Object.entries(row.published).flatMap(([key, figure]) => figure.notes.map((note) => V.el("p", { class: "soft", text: `${V.publishedName(sweep, key)}: ${note}` }))),
       row.runs.length
-        ? V.el("ul", { class: "seeds" }, row.runs.map((run) => V.el("li", {}, `seed ${run.seed}: `, V.stateMark(run.state), V.known(run.score) ? ` ${V.fixed(run.score)}` : "", run.reason ? ` – ${run.reason}` : "")))
+        ? V.el("ul", { class: "seeds" }, row.runs.map((run) => V.el("li", {}, `seed ${run.seed}: `, V.stateMark(run.state), V.known(run.score) ? ` ${V.fixed(run.score, sweep.primary.digits)}` : "", run.reason ? ` – ${run.reason}` : "")))
         : null,
       V.el(
         "p",
@@ -229,7 +230,7 @@ V.views = V.views || {};
   function effects(sweep, rows) {
     const marks = rows.filter((row) => row.ci && row.delta[sweep.primary.key]).slice(0, 40);
     return V.forest(
-      marks.map((row) => ({ name: row.label, look: row.color_index, value: row.delta[sweep.primary.key].mean, ci: row.ci })),
+      marks.map((row) => ({ name: row.label, look: row.color_index, value: row.delta[sweep.primary.key].mean, ci: row.ci, digits: sweep.primary.digits })),
       `${sweep.primary.label}: difference from the base row (points, ${Math.round(100 * sweep.level)} % interval)`,
     );
   }
