@@ -11,13 +11,15 @@ from variations.dashboard.payload import runs as payload
 from variations.dashboard.runs import flat
 from variations.dashboard.store import Store, Summary
 from variations.dashboard.walk import Found
-from variations.store.atomic import is_number
 from variations.store.hidden import clean
 from variations.store.identity import covered, is_incidental
-from variations.system.errors import DataError, UserError
+from variations.store.inputs import recorded
+from variations.system.errors import UserError
+from variations.tables.alike import listed, other_texts, unversioned
 from variations.tables.departures import of_run
-from variations.tables.significance import Items, paired_bootstrap
+from variations.tables.significance import Items, UndefinedError, paired_bootstrap
 from variations.tasks.base import Measure, TestedRun
+from variations.tasks.intact import contradiction, stored_items
 from variations.tasks.task import Task
 
 MOST = 20
@@ -25,6 +27,8 @@ MOST = 20
 SILENT = ("variation", "trainer.progress")
 UNTOLD = ("schema", "time", "git.diff_cut_characters")
 DRAWS, LEVEL = 1000, 0.95
+Test = tuple[float, float, float]
+"""Lower and upper end of the interval, and p."""
 
 
 def compare(store: Store, runs: Sequence[Found]) -> payload.Compare:
@@ -35,7 +39,8 @@ def compare(store: Store, runs: Sequence[Found]) -> payload.Compare:
     task = task_of(known[0].config)
     sentences, more = _sentences(store, runs, task)
     tested = [TestedRun(run.folder, one.config, one.result) for run, one in zip(runs, known, strict=True)]
-    scores = _scores(store, tested, task)
+    pairs = _Pairs(store, [run.id for run in runs], tested, task)
+    scores = _scores(pairs)
     configs = [flat(one.config) for one in known]
     labels = [
         str((one.config.get("variation") or {}).get("label") or run.row) for run, one in zip(runs, known, strict=True)
@@ -56,7 +61,7 @@ def compare(store: Store, runs: Sequence[Found]) -> payload.Compare:
         "scores": scores,
         "sentences": sentences,
         "sentence_score": task.nearness,
-        "notes": [*notes, *more],
+        "notes": [*notes, *more, *pairs.notes],
     }
 
 
@@ -84,8 +89,96 @@ def _environment(run: Found) -> dict[str, Any]:
 # Scores ---------------------------------------------------------------------------------------------------------------
 
 
-def _scores(store: Store, runs: Sequence[TestedRun], task: Task) -> list[payload.Score]:
+class _Pairs:
+    """Compares runs with the first one, and notes why some cannot be compared in some measures."""
+
+    def __init__(self, store: Store, names: Sequence[str], runs: Sequence[TestedRun], task: Task) -> None:
+        self.store, self.names, self.runs, self.task = store, names, runs, task
+        self.inputs = [recorded(run.folder) for run in runs]
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        """Tell a reason, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def score(self, measure: Measure, name: str, *, tested: bool) -> payload.Score:
+        """One score of all runs."""
+        values = [measure.value(run.result) for run in self.runs]
+        items = [self._items(at, measure) if tested else None for at in range(len(self.runs))]
+        wrong = [found is not None and self._contradicted(at, measure, found) for at, found in enumerate(items)]
+        fit = [self._comparable(at, measure) and not wrong[0] and not wrong[at] for at in range(len(self.runs))]
+        tests = [self._test(measure, items[at], items[0]) if at and fit[at] else None for at in range(len(self.runs))]
+        differences = [
+            None if value is None or values[0] is None or not (at and fit[at]) else value - values[0]
+            for at, value in enumerate(values)
+        ]
+        return {
+            "set": measure.set,
+            "name": name,
+            "label": measure.label,
+            "values": values,
+            "difference": differences,
+            "ci": [[test[0], test[1]] if test else None for test in tests],
+            "p": [test[2] if test else None for test in tests],
+            "higher_is_better": measure.higher_is_better,
+            "digits": measure.digits,
+        }
+
+    def _comparable(self, at: int, measure: Measure) -> bool:
+        """Whether a run can be compared with the first one in a measure; if not, the reason is noted."""
+        if not at or any(measure.value(self.runs[k].result) is None for k in (0, at)):
+            return True
+        if why := self._other(self.runs[0], self.runs[at], measure) or self._other_texts(at):
+            self.note(f"{self.names[at]} is not compared with {self.names[0]}: {why}.")
+        return why is None
+
+    def _other(self, first: TestedRun, run: TestedRun, measure: Measure) -> str | None:
+        theirs, ours = self.task.data_name(first.config), self.task.data_name(run.config)
+        if ours != theirs:
+            return f"measured on {ours}, the other on {theirs}"
+        told = [measure.told_convention(each.result) for each in (first, run)]
+        if len({unversioned(text) for text in told if text}) > 1:
+            return f"its {measure.label} follows another convention"
+        if measure.per and len({each.result.get(measure.per) for each in (first, run)} - {None}) > 1:
+            return f"{measure.label} depends on the {measure.per}, which differs"
+        judged = [self.task.references(each.folder, measure.set) for each in (first, run)]
+        return f"it has other {measure.set} references" if all(judged) and judged[0] != judged[1] else None
+
+    def _other_texts(self, at: int) -> str | None:
+        names = other_texts(self.inputs[0], self.inputs[at], self.runs[0].config, self.runs[at].config)
+        return f"its inputs differ ({listed(names)})" if names else None
+
+    def _items(self, at: int, measure: Measure) -> Items | None:
+        """The stored items of a run; None if there are none."""
+        run = self.runs[at]
+        inside = all(self.store.inside(path) for path in run.folder.hypotheses.glob(f"{measure.set}.*"))
+        if not measure.items or not inside or measure.value(run.result) is None:
+            return None
+        items = stored_items(self.task, run, measure, cache=True)
+        return None if isinstance(items, str) else items
+
+    def _contradicted(self, at: int, measure: Measure, items: Items) -> bool:
+        """Whether the score of a run is not that of its items, which is noted."""
+        found = contradiction(self.runs[at], measure, float(self.task.aggregate(measure, items.sum(0))))
+        if found:
+            self.note(f"{self.names[at]}: {found}.")
+        return found is not None
+
+    def _test(self, measure: Measure, ours: Items | None, base: Items | None) -> Test | None:
+        """Paired bootstrap over items; None without stored items, or if the runs have others."""
+        if ours is None or base is None or ours.shape != base.shape:
+            return None
+        try:
+            found = paired_bootstrap(ours, base, partial(self.task.aggregate, measure), n=DRAWS, level=LEVEL)
+        except UndefinedError:
+            return None
+        return found.low, found.high, found.p
+
+
+def _scores(pairs: _Pairs) -> list[payload.Score]:
     """All scores and losses that any of the runs has, as defined by the task of the first."""
+    runs, task = pairs.runs, pairs.task
     results = [run.result for run in runs]
     keys: dict[tuple[str, str], None] = {}
     for result in results:
@@ -96,66 +189,16 @@ def _scores(store: Store, runs: Sequence[TestedRun], task: Task) -> list[payload
     metrics = {str((run.config.get("sweep") or {}).get("metric") or SweepConfig().metric) for run in runs}
     tested = {task.metric(metric).key.partition(".")[2] for metric in metrics}
     for part, name in sorted(keys, key=lambda key: key[0] != "test"):
-        measure = task.measure(f"{part}.{name}")
-        tests = _tests(store, runs, task, measure) if name in tested else [None] * len(runs)
-        found.append(_score(measure, name, [measure.value(result) for result in results], tests))
+        found.append(pairs.score(task.measure(f"{part}.{name}"), name, tested=name in tested))
     for key in dict.fromkeys(key for result in results for key in _mapping(result, "loss")):
         measure = task.measure(key)
-        values = [_number(_mapping(result, "loss").get(key)) for result in results]
-        found.append(_score(measure, key.removeprefix(f"{measure.set}_"), values, [None] * len(runs)))
+        found.append(pairs.score(measure, key.removeprefix(f"{measure.set}_"), tested=False))
     return found
-
-
-Test = tuple[float, float, float]
-"""Lower and upper end of the interval, and p."""
-
-
-def _score(measure: Measure, name: str, values: Sequence[float | None], tests: Sequence[Test | None]) -> payload.Score:
-    base = values[0]
-    differences = [None if value is None or base is None else value - base for value in values[1:]]
-    return {
-        "set": measure.set,
-        "name": name,
-        "label": measure.label,
-        "values": list(values),
-        "difference": [None, *differences],
-        "ci": [[test[0], test[1]] if test else None for test in tests],
-        "p": [test[2] if test else None for test in tests],
-        "higher_is_better": measure.higher_is_better,
-        "digits": measure.digits,
-    }
-
-
-def _tests(store: Store, runs: Sequence[TestedRun], task: Task, measure: Measure) -> list[Test | None]:
-    """Paired bootstrap over items of each run against the first; None without stored items."""
-    items = [_items(store, run, task, measure) for run in runs]
-    judged_by = [task.references(run.folder, measure.set) for run in runs]
-    tests: list[Test | None] = [None]
-    for ours, references in zip(items[1:], judged_by[1:], strict=True):
-        if ours is None or items[0] is None or references != judged_by[0]:
-            tests.append(None)
-            continue
-        found = paired_bootstrap(ours, items[0], partial(task.aggregate, measure), n=DRAWS, level=LEVEL)
-        tests.append((found.low, found.high, found.p))
-    return tests
-
-
-def _items(store: Store, run: TestedRun, task: Task, measure: Measure) -> Items | None:
-    if not measure.items or not all(store.inside(path) for path in run.folder.hypotheses.glob(f"{measure.set}.*")):
-        return None
-    try:
-        return task.items(run, measure)
-    except (DataError, KeyError, ValueError):
-        return None
 
 
 def _mapping(document: Any, key: str | None = None) -> dict[str, Any]:
     found = document.get(key) if key is not None and isinstance(document, dict) else document
     return found if isinstance(found, dict) else {}
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if is_number(value) else None
 
 
 # Sentences ------------------------------------------------------------------------------------------------------------

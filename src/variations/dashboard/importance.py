@@ -48,7 +48,7 @@ def importance(sweep: payload.Sweep) -> payload.Importance:
     table = sweep["table"]
     if table is None:
         return _none("test.bleu", "score", 0, "There is no table of this sweep.")
-    places = {row["row"]: k for k, row in enumerate(table["rows"])}
+    places = {row["row"]: k for k, row in enumerate(table["rows"]) if not row["not_compared"]}
     runs = [run for run in sweep["runs"] if run["latest"] and run["score"] is not None and run["row"] in places]
     label = table["measures"][0]["label"]
     at = [places[run["row"]] for run in runs]
@@ -181,6 +181,10 @@ def _notes(sweep: payload.Sweep, factors: Sequence[Factor], residual: int) -> li
         notes.append("These shares come from few runs and are only a hint. More seeds would make them reliable.")
     if any(len(factor.keys) > 1 for factor in factors):
         notes.append("Keys on one line always changed together, so these runs cannot separate their effects.")
+    rows = sweep["table"]["rows"] if sweep["table"] else []
+    notes += [f"{row['label']} is left out: {row['not_compared']}." for row in rows if row["not_compared"]]
+    if untrained := [row["label"] for row in rows if row["not_trained"]]:
+        notes.append(f"Counted although not trained: {', '.join(untrained)}.")
     if left := sum(run["latest"] and run["state"] == "pruned" for run in sweep["runs"]):
         notes.append(f"{left} pruned runs have no score and are not counted.")
     return notes

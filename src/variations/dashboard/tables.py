@@ -84,6 +84,8 @@ def _line(line: Line, table: Table, cells: list[payload.Cell], colours: dict[str
         "significant": test.significant if test else None,
         "marks": marks,
         "not_tested": line.untested,
+        "not_compared": line.uncompared,
+        "not_trained": line.untrained,
         "parameters": line.row.parameters,
         "parameters_published": size.value if size else None,
         "cost": line.costs,

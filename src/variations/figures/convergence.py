@@ -101,10 +101,14 @@ def markdown(found: Sequence[Convergence], metric: str) -> str:
     for item in found:
         aim, best = (fmean(values) for values in ([a.target for a in item.arrivals], [a.best for a in item.arrivals]))
         seeds = f"{len(item.arrived)} of {len(item.arrivals)}"
-        cells = [_cell(item.label), f"{aim:.2f}", f"{best:.2f}", seeds, *(_cost(item, key) for key in COSTS)]
+        cells = [_cell(item.label), _level(aim), _level(best), seeds, *(_cost(item, key) for key in COSTS)]
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", *(f"- {note}" for note in notes(found)), "", f"<!-- {MADE_BY} -->"]
     return "\n".join(lines) + "\n"
+
+
+def _level(value: float) -> str:
+    return f"{value:.2f}" if abs(value) >= 1 else f"{value:.3g}"
 
 
 def notes(found: Sequence[Convergence]) -> list[str]:

@@ -1,5 +1,6 @@
 """Whether runs that are compared were made alike: from the same texts, and with the same overrides typed."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,11 +17,22 @@ def differing(ours: SeedRun, theirs: SeedRun) -> list[str]:
 
     Inputs that only one of them has, or that are not known, do not count; for the code of own classes see `other_code`.
     """
-    here, there = ours.inputs, theirs.inputs
+    return other_texts(ours.inputs, theirs.inputs, ours.config, theirs.config)
+
+
+def other_texts(
+    here: Mapping[str, str], there: Mapping[str, str], config: Mapping[str, Any], other: Mapping[str, Any]
+) -> list[str]:
+    """`differing` of the inputs and configurations of two runs."""
     names = [name for name in here.keys() & there.keys() if here[name] != there[name] and not name.endswith(".py")]
-    if names and _data(ours.config) != _data(theirs.config):
+    if names and _data(config) != _data(other):
         return []  # the table says what differs
     return sorted(names)
+
+
+def unversioned(text: str) -> str:
+    """How a score was computed, without the version of the program."""
+    return re.sub(r"\bversion:[^|;]*|\bv:[^|;]*", "", text)
 
 
 def other_code(ours: SeedRun, theirs: SeedRun) -> list[str]:

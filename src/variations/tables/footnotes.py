@@ -1,11 +1,13 @@
 """The footnotes of a table: data, recipe, scale, conventions, tests and costs, each in one sentence."""
 
+from collections.abc import Iterator
+
 from variations.configuration.tasks import task_of
 from variations.store import own_code
 from variations.store.ledger import RunFolder
 from variations.tables.alike import other_code
 from variations.tables.collect import hours_name, strangers
-from variations.tables.line import Table
+from variations.tables.line import Line, Table
 from variations.tasks.base import Measure
 
 COUNTED = (
@@ -19,7 +21,8 @@ def remarks(table: Table, refusal: str | None) -> list[str]:
     found += [*_settings(table), *_measured(table), *_published(table), *_bases(table), *_spread(table)]
     found += _tests(table, refusal)
     found += [agreement.sentence(table.task) for agreement in table.agreements]
-    found += [*_costs(table), *_copied(table), *_former_weights(table), *_former_code(table)]
+    found += _costs(table)
+    found += ["; ".join(labels) + text for text, labels in of_lines(table).items()]
     if table.sweep.further:
         more = ", ".join(map(str, table.sweep.further))
         asked = ",".join(str(seed) for seed in table.sweep.seeds if seed not in table.sweep.further)
@@ -150,56 +153,57 @@ def _costs(table: Table) -> list[str]:
     return found
 
 
-def _copied(table: Table) -> list[str]:
+def of_lines(table: Table) -> dict[str, list[str]]:
+    """What else is to be known about some lines, with their labels: `: copied from …`, `, seed 2: tests …`."""
+    found: dict[str, dict[str, None]] = {}
+    for texts in (_copied(table), _former_weights(table), _former_code(table)):
+        for line, text in texts:
+            found.setdefault(text, {})[line.label] = None
+    return {text: list(labels) for text, labels in found.items()}
+
+
+def _copied(table: Table) -> Iterator[tuple[Line, str]]:
     """Rows whose runs another table has trained, by `result.json`."""
-    rows: dict[str, list[str]] = {}
     for line in table.lines:
         copied = [str(run.result["copied"]) for run in line.row.finished if run.result.get("copied")]
         for source in sorted({name.rpartition("/")[0] for name in copied}):
-            rows.setdefault(source, []).append(line.label)
-    return [f"{'; '.join(labels)}: copied from {source}, which is the same run." for source, labels in rows.items()]
+            yield line, f": copied from {source}, which is the same run."
 
 
-def _former_weights(table: Table) -> list[str]:
+def _former_weights(table: Table) -> Iterator[tuple[Line, str]]:
     """Rows that do not test the network whose scores the table has, but one of a former attempt or of their own."""
     shown = {(line.row.definition.row, run.seed): run.folder for line in table.lines for run in line.row.finished}
-    found = []
     for line in table.lines:
         for run in line.row.finished:
             name, wanted = line.row.definition.row, (run.config.get("variation") or {}).get("reuse")
             if not run.result.get("reused"):
                 if (wanted, run.seed) in shown:
-                    found.append(
-                        f"{line.label}, seed {run.seed}: trained a network of its own, and does not test {wanted}."
-                    )
+                    yield line, f", seed {run.seed}: trained a network of its own, and does not test {wanted}."
                 continue
             source = RunFolder(str(run.result["reused"]))
             folder = shown.get((source.row, run.seed))
             status = RunFolder(folder).status() if folder else None
             if status is not None and status.attempt != source.attempt:
                 former, now = source.attempt, status.attempt
-                found.append(
-                    f"{line.label}, seed {run.seed}: tests the weights of attempt {former} of {source.row}, but the "
-                    f"table has attempt {now} of that row; force=true 'rows=[{name}]' tests its weights."
+                yield (
+                    line,
+                    f", seed {run.seed}: tests the weights of attempt {former} of {source.row}, but the "
+                    f"table has attempt {now} of that row; force=true 'rows=[{name}]' tests its weights.",
                 )
-    return found
 
 
-def _former_code(table: Table) -> list[str]:
+def _former_code(table: Table) -> Iterator[tuple[Line, str]]:
     """Own modules that were edited between a row and its base row, or since a row was trained."""
     rows = {line.row.definition.row: line.row for line in table.lines}
-    found: dict[str, list[str]] = {}
     for line in table.lines:
         base = rows.get(line.base or "")
         theirs = {run.seed: run for run in base.finished} if base else {}
         for run in line.row.finished:
             for name in other_code(run, theirs[run.seed]) if run.seed in theirs else []:
-                found.setdefault(f"trained with another version of {name} than its base row.", []).append(line.label)
+                yield line, f": trained with another version of {name} than its base row."
             if any(name.endswith(".py") for name in run.inputs):
                 for name in own_code.edited(run.config, run.inputs):
-                    told = f"trained with a former version of {name}, which the run's folder keeps."
-                    found.setdefault(told, []).append(line.label)
-    return [f"{'; '.join(dict.fromkeys(labels))}: {text}" for text, labels in found.items()]
+                    yield line, f": trained with a former version of {name}, which the run's folder keeps."
 
 
 def convention(table: Table, measure: Measure) -> str | None:

@@ -10,6 +10,7 @@ from typing import Any
 from variations.store.atomic import json_text
 from variations.tables import text as drawn
 from variations.tables.breakdown import break_down
+from variations.tables.footnotes import of_lines
 from variations.tables.grid import lay_out
 from variations.tables.line import COSTS, Line, Table
 from variations.tables.table import document
@@ -104,7 +105,9 @@ def _flat(table: Table, line: Line) -> dict[str, Any]:
     values |= {f"{key}.measured_minus_published": figure and figure.difference for key, figure in figures.items()}
     values |= {key: line.costs.get(key) for key in COSTS}
     values |= dict(zip(("device_hours", "device"), line.hours or (None, None), strict=True))
-    notes = dict.fromkeys([*line.notes, *(note for figure in figures.values() if figure for note in figure.notes)])
+    further = [text.strip(":,. ") for text, labels in of_lines(table).items() if line.label in labels]
+    of_figures = [note for figure in figures.values() if figure for note in figure.notes]
+    notes = dict.fromkeys([*line.notes, *further, *of_figures])
     texts = {"provenance": definition.provenance, "notes": "; ".join(notes), "missing": "; ".join(line.gaps)}
     return values | texts
 

@@ -76,6 +76,8 @@ class Line:
     """Is the difference from the base row more than chance?"""
     untested: str | None = None
     """Why it is not tested."""
+    uncompared: str | None = None
+    """Why it cannot be compared with its base row: other data, texts, references, or another convention."""
     untrained: str | None = None
     """Why it counts as not trained, and is compared with nothing."""
     notes: tuple[str, ...] = ()

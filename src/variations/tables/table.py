@@ -3,7 +3,6 @@
 `build` reads the run store; `document` is the table as one JSON document.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from variations.store.atomic import is_number
 from variations.store.rows import SweepDefinition, changes, edited, in_words
-from variations.tables.alike import differing, listed, other_code, other_inputs, other_overrides
+from variations.tables.alike import differing, listed, other_code, other_inputs, other_overrides, unversioned
 from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
 from variations.tables.collect import DISK, Reader, Row, collect, paired, row_hours, summary, table_task
 from variations.tables.departures import departures
@@ -131,6 +130,7 @@ def _line(
     notes, delta, why = [], {}, untrained[row.definition.row]
     changed: dict[str, tuple[Any, Any]] = {}
     words: str | None = None
+    other: str | None = None
     found: RowTest | str | None = None
     if base is not None and base.config and row.config:
         changed = changes(base.config, row.config)
@@ -167,6 +167,7 @@ def _line(
         row_hours(row),
         found if isinstance(found, RowTest) else None,
         found if isinstance(found, str) else None,
+        other,
         why,
         tuple(notes + _row_notes(task, row, measures[0])),
     )
@@ -193,7 +194,7 @@ def _other_scale(measure: Measure, row: Row, base: Row) -> str | None:
 def _conventions(row: Row, measure: Measure) -> set[str]:
     """How the score was computed in each run, but for the version of the program."""
     found = (measure.told_convention(run.result) for run in row.finished)
-    return {re.sub(r"\bversion:[^|;]*|\bv:[^|;]*", "", text) for text in found if text}
+    return {unversioned(text) for text in found if text}
 
 
 def _row_notes(task: Task, row: Row, measure: Measure) -> list[str]:

@@ -134,6 +134,10 @@ class Row(TypedDict):
     """`*`: significant, chance in seeds and in sentences; else empty."""
     not_tested: str | None
     """Why there is no test although both rows have results."""
+    not_compared: str | None
+    """Why there is no difference from the base row: other data, texts, references, or another convention."""
+    not_trained: str | None
+    """Why the row counts as not trained."""
     parameters: int | None
     parameters_published: float | None
     """In millions."""
