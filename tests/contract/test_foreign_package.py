@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(__file__).resolve().parent / "foreign_package"
@@ -137,6 +138,8 @@ def test_its_row_and_its_model_are_trained_in_a_sweep_beside_ours(site: Path, tm
     assert rows["two_heads"]["base"] == "transformer"
     assert rows["mean"]["label"] == "Mean of the source"
     assert {seed["state"] for row in rows.values() for seed in row["seeds"]} == {"finished"}
+    frozen = yaml.safe_load((tmp_path / "runs/foreign/mean/seed1/config.yaml").read_text(encoding="utf-8"))
+    assert frozen["model"]["options"]["pooling"] == "mean"  # the class's default, which may change
     for row in rows:  # the package's callback was active
         folder = tmp_path / "runs" / "foreign" / row / "seed1"
         checkpoint = torch.load(max(folder.glob("checkpoints/step*.ckpt")), weights_only=True)

@@ -105,6 +105,8 @@ def test_wandb_takes_a_run_offline(home: Path) -> None:
 def test_a_search_minimises_its_error(home: Path) -> None:
     done = verb("train", "--multirun", "sweep=line_search", "logger=none", cwd=home)
     assert done.returncode == 0, done.stdout + done.stderr
+    table = verb("table", "sweep=line_search", cwd=home)
+    assert table.returncode == 0 and "trial0" in table.stdout, table.stderr
     folders = [path.parent for path in (home / "runs" / "line_search").rglob("result.json")]
     errors = [json.loads((path / "result.json").read_text())["scores"]["dev"]["mse"]["value"] for path in folders]
     assert len(errors) == 2

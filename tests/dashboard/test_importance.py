@@ -1,5 +1,6 @@
 """Importance of keys against scipy's ANOVA, an exact permutation test and sums of squares by hand."""
 
+import json
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -99,6 +100,19 @@ def test_a_grid_of_stored_runs_is_explained_by_the_key_that_moved_its_score(clie
     assert fits(found, Importance) == []
     assert found["effects"][0]["keys"] == ["model.h"] and found["effects"][0]["share"] > 0.99
     assert found["runs"] == 6 and found["label"] == "test BLEU" and "interactions" in found["method"].lower()
+
+
+def test_rows_that_the_table_does_not_compare_are_left_out(client: Any, run: Maker) -> None:
+    names = [f"h{h}_{k}" for h in (4, 8) for k in range(3)]
+    for name in names:
+        h = int(name[1])
+        folder = run("g", name, 1, score=70 + 2 * h + 0.1 * int(name[-1]), h=h, rows=names)
+        environment = json.loads((folder / "environment.json").read_text())
+        data = {"data": {"train.de": "2" if name == "h8_2" else "1"}}
+        (folder / "environment.json").write_text(json.dumps(environment | data), encoding="utf-8")
+    found = client.json("/api/importance/g")
+    assert found["runs"] == 5
+    assert "h8_2 is left out: its inputs differ from its base row's (train.de; seed 1): not compared." in found["notes"]
 
 
 @pytest.mark.usefixtures("pair")

@@ -9,6 +9,7 @@ from types import NoneType, UnionType
 from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import pytest
+from sacrebleu.metrics.bleu import BLEU
 
 from variations.dashboard.metrics import Glance, Metrics, glance, thinned
 from variations.dashboard.payload import runs as of_runs
@@ -344,15 +345,32 @@ def test_attention_is_what_the_run_stored(client: Any, run: Maker) -> None:
 # Compare --------------------------------------------------------------------------------------------------------------
 
 
+def true_score(folder: Path) -> float:
+    """Write the BLEU of a run's stored text into its result, and return it."""
+    texts = [(folder / f"hypotheses/test.{end}").read_text(encoding="utf-8").splitlines() for end in ("hyp", "ref")]
+    score = float(BLEU().corpus_score(texts[0], [texts[1]]).score)
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    result["scores"]["test"]["bleu"]["value"] = score
+    (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
+    return score
+
+
+def compared(client: Any, *ids: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is compared, and its test BLEU."""
+    found = client.json(f"/api/compare?ids={','.join(ids)}")
+    return found, next(item for item in found["scores"] if (item["set"], item["name"]) == ("test", "bleu"))
+
+
 @pytest.mark.usefixtures("pair")
-def test_compare_shows_only_what_differs(client: Any) -> None:
+def test_compare_shows_only_what_differs(client: Any, root: Path) -> None:
+    base, wide = (true_score(root / f"q/{row}/seed1") for row in ("base", "wide"))
     found = client.json("/api/compare?ids=q/base/seed1,q/wide/seed1")
     settings = {item["key"]: item["values"] for item in found["config"]}
     assert settings["model.h"] == [8, 16] and "model.N" not in settings and "seed" not in settings
     assert not any(key.startswith("variation") for key in settings)
     assert found["environment"] == []
     score = next(item for item in found["scores"] if (item["set"], item["name"]) == ("test", "bleu"))
-    assert score["values"] == [81.0, 85.0] and score["difference"] == [None, 4.0]
+    assert score["values"] == [base, wide] and score["difference"] == [None, wide - base] and found["notes"] == []
     low, high = score["ci"][1]
     assert score["ci"][0] is None and 0 < low < high  # from the stored text, where `wide` has fewer errors
     loss = next(item for item in found["scores"] if item["label"] == "dev PPL")
@@ -378,6 +396,29 @@ def test_runs_with_other_references_are_said_to_be_incomparable(client: Any, run
     assert any("q/other/seed1 was tested with other references" in note for note in found["notes"])
     assert any("q/started/seed1 has no stored outputs" in note for note in found["notes"])
     assert "q/other/seed1: debug=limit: a trial run, not a result" in found["notes"]
+
+
+@pytest.mark.usefixtures("pair")
+def test_what_a_table_does_not_compare_has_no_difference(client: Any, root: Path) -> None:
+    ids = ("q/base/seed1", "q/wide/seed1")
+    true_score(root / "q/base/seed1")
+    found, score = compared(client, *ids)
+    assert score["difference"] == [None, None] and score["ci"] == [None, None]
+    told = "q/wide/seed1: the score in result.json is 85.00, but that of its stored sentences"
+    assert any(told in note for note in found["notes"])
+
+    true_score(root / "q/wide/seed1")
+    for row, digest in (("base", "1"), ("wide", "2")):
+        path = root / f"q/{row}/seed1/environment.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"data": {"valid.de": digest}}), encoding="utf-8")
+    found, score = compared(client, *ids)
+    assert all(item["difference"] == [None, None] for item in found["scores"] if item["values"].count(None) == 0)
+    assert found["notes"] == ["q/wide/seed1 is not compared with q/base/seed1: its inputs differ (valid.de)."]
+
+    (root / "q/wide/seed1/hypotheses/test.ref").write_text("Anders.\n" * 60, encoding="utf-8")
+    found, score = compared(client, *ids)
+    assert score["difference"] == [None, None]
+    assert "q/wide/seed1 is not compared with q/base/seed1: it has other test references." in found["notes"]
 
 
 def test_compare_wants_known_runs_and_at_least_two(client: Any, run: Maker) -> None:

@@ -57,5 +57,14 @@ def test_the_table_and_its_document_hold_the_numbers():
     assert stored["rows"][1]["seeds"][0]["reached"] is None
 
 
+def test_rows_that_the_table_does_not_compare_are_left_out_and_caveats_are_told():
+    other = TracedRow("other", "Other", "base", FAST.metrics, uncompared="its inputs differ: not compared")
+    early = TracedRow("early", "Early", "base", FAST.metrics, caveats=("not trained: why",))
+    found = convergence([BASE, other, early], "dev/bleu")
+    assert [item.label for item in found] == ["Early"]
+    assert "- Early: not trained: why." in markdown(found, "dev/bleu")
+    assert document(found, "dev/bleu")["rows"][0]["caveats"] == ["not trained: why"]
+
+
 def test_percentages_have_signs():
     assert [percent(x) for x in (-0.254, 0.2, 0.001)] == ["−25 %", "+20 %", "±0 %"]

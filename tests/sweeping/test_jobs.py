@@ -204,6 +204,8 @@ def test_grids_take_ranges_and_quoted_values() -> None:
         (["sweep=quickstart", "seeds=[4294967296]"], "seeds must be at least 0 and at most 4294967295."),
         (["sweep=quickstart", "rows=[uniform,uniform]"], "names a row twice: leave the second out."),
         (["sweep=quickstart", "model.dropout=interval(0,1)"], "an interval is infinite"),
+        (["data=files", "data.root=here,there"], "data.root=here,there: data.root does not belong to what a run's"),
+        (["sweep=quickstart", "data.root=here,there"], "start the multirun once for each value"),
         (["sweep=quickstart", "rows=[]"], "rows=[] selects no row"),
         (
             [

@@ -1,7 +1,9 @@
 """Checkpoints: complete or absent, checked before use, and usable after a full disk."""
 
+import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -20,7 +22,7 @@ from variations.training import checkpoints
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
 from variations.training.step import Step
-from variations.training.weights import final_weights
+from variations.training.weights import final_weights, load_network
 
 
 def truncate(path: Path) -> None:
@@ -146,6 +148,23 @@ def test_the_last_checkpoints_are_averaged(small: Any, made: Any) -> None:
         expected = (files[0][name].double() + files[1][name].double() + files[2][name].double()) / 3
         assert torch.equal(value, expected.float())
     assert not torch.equal(weights["target_embedding"], files[2]["target_embedding"])
+
+
+@pytest.mark.slow
+def test_checkpoints_of_another_run_are_not_tested(small: Any, made: Any) -> None:
+    """As after two stores were merged with cp: the files of a longer run beside those of a shorter one."""
+    config = small("trainer.max_steps=6")
+    folder = RunFolder(run.execute(config))
+    for path in RunFolder(run.execute(small("trainer.max_steps=8", "name=longer"))).checkpoints.glob("step8.*"):
+        shutil.copy(path, folder.checkpoints)
+    with pytest.raises(UserError, match=r"step8\.ckpt is of step 8, but its run ends at step 6: it is another run's\."):
+        load_network(folder.path)
+    result = json.loads((folder.path / "result.json").read_text())
+    (folder.path / "result.json").write_text(json.dumps(result | {"averaged_steps": [4]}))
+    for path in folder.checkpoints.glob("step8.*"):
+        path.unlink()
+    with pytest.raises(UserError, match="are of step 6, but its result is of step 4: they are another run's"):
+        load_network(folder.path)
 
 
 @pytest.mark.slow

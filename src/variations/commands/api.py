@@ -135,7 +135,8 @@ def table(
         [('transformer', 1, 'finished')]
 
     A record contains the row's name and label, the run's state and folder, each measured score under its key (None if
-    missing), and each published figure under `published KEY`.
+    missing), each published figure under `published KEY`, and under `notes` the caveats of the row, such as why it
+    counts as not trained or why it must not be compared.
 
     Args:
         sweep: The name of a file in `sweeps/`, or of a grid.
@@ -165,6 +166,7 @@ def table(
         | {key: run[key] for key in ("seed", "state", "folder")}
         | {measure["key"]: run["scores"].get(measure["key"]) for measure in found["measures"]}
         | {f"published {key}": figure["value"] for key, figure in row["published"].items()}
+        | {"notes": "; ".join(row["notes"])}
         for row in found["rows"]
         for run in row["seeds"]
     ]

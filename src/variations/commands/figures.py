@@ -109,16 +109,29 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
     """The rows of a sweep in its order, base row first. Runs with damaged measurements are named and left out."""
     from variations.figures.traces import TracedRow, with_tokens
     from variations.store.ledger import RunFolder
-    from variations.tables.collect import collect
+    from variations.tables.collect import collect, table_task
+    from variations.tables.line import NOT_TRAINED
+    from variations.tables.table import caveats, incomparable, why_untrained
 
     sweep = config.definition()
-    for row in collect(sweep, config.store):
+    collected = collect(sweep, config.store)
+    task = table_task(collected)
+    known = {row.definition.row: row for row in collected}
+    for row in collected:
         base = sweep.base_of(row.definition)
+        other = known[base.row] if base else None
+        uncompared = None
+        if other is not None and row.config and other.config:
+            uncompared = incomparable(task, row, other, task.metric(sweep.metric))
+        why = why_untrained(task, row, "test")
+        told = (*caveats(row), *([f"{NOT_TRAINED}: {why}"] if why else ()))
         read = {run.seed: _measurements(RunFolder(run.folder)) for run in row.runs if run.folder is not None}
         metrics = {seed: [with_tokens(line) for line in lines] for seed, lines in read.items() if lines}
         results = {run.seed: run.result for run in row.finished}
-        name, task = row.definition.row, row.config.get("task") or DEFAULT
-        yield TracedRow(name, row.definition.label, base.row if base else None, metrics, results, task)
+        name, kind = row.definition.row, row.config.get("task") or DEFAULT
+        yield TracedRow(
+            name, row.definition.label, base.row if base else None, metrics, results, kind, told, uncompared
+        )
 
 
 def _measurements(folder: Any) -> list[dict[str, Any]]:
@@ -209,6 +222,9 @@ def _convergence(config: FiguresConfig, rows: Any, out: Path) -> Iterator[Path]:
     from variations.figures.convergence import convergence, document, markdown
     from variations.store.atomic import told_if_unwritable, write_json, write_text
 
+    for row in rows:
+        if row.uncompared:
+            sys.stderr.write(f"The table of convergence leaves {row.label} out: {row.uncompared}.\n")
     found = convergence(rows, config.metric)
     if not found:
         return

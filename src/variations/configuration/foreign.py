@@ -12,7 +12,9 @@ from typing import Any
 from variations.configuration.compose import from_dict
 from variations.configuration.overrides import leaf_keys, type_fault
 from variations.configuration.rules import value_fault
+from variations.configuration.schema import class_named
 from variations.configuration.suggestions import did_you_mean
+from variations.system.errors import ConfigError
 
 
 def option_faults(key: str, options: Mapping[str, Any], owner: type) -> list[str]:
@@ -29,6 +31,29 @@ def option_faults(key: str, options: Mapping[str, Any], owner: type) -> list[str
         ):
             found.append(fault)
     return found
+
+
+def filled(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The configuration with the defaults of the keys that its model's class declares, as far as it can be imported.
+
+    A run's frozen configuration has them all, because a default in another package may change.
+    """
+    model = config.get("model")
+    kind = model.get("kind") if isinstance(model, Mapping) else None
+    if not isinstance(model, Mapping) or not isinstance(kind, str) or ":" not in kind:
+        return config
+    try:
+        declared = getattr(class_named("model.kind", kind), "Options", None)
+    except ConfigError:
+        return config
+    if not (dataclasses.is_dataclass(declared) and isinstance(declared, type)):
+        return config
+    usual = {
+        field.name: field.default_factory() if callable(field.default_factory) else field.default
+        for field in dataclasses.fields(declared)
+        if not (field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING)
+    }
+    return {**config, "model": {**model, "options": usual | dict(model.get("options") or {})}}
 
 
 def options_of(owner: type, options: Mapping[str, Any]) -> Any:

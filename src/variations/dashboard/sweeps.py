@@ -164,7 +164,7 @@ def _frozen(store: Store, name: str, runs: list[Found]) -> SweepConfig | None:
 
 def _table(definition: SweepDefinition, store: Store, settings: SignificanceConfig) -> Table:
     """The table; for runs outside a sweep, seeds that were never requested do not count as missing."""
-    table = build(definition, store.root, settings, _reader(store, definition.name))
+    table = build(definition, store.root, settings, _reader(store, definition.name), verify=settings.show)
     if definition.name == SINGLE:
         for line in table.lines:
             line.row.runs = [run for run in line.row.runs if run.state != "absent"]

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
-from variations.configuration.tasks import named
+from variations.configuration.tasks import DEFAULT, named
 from variations.figures.canvas import MADE_BY
 from variations.figures.traces import COSTS, TracedRow
 from variations.store.atomic import is_number
@@ -39,6 +39,9 @@ class Convergence:
     label: str
     base: str
     arrivals: list[Arrival]
+    caveats: tuple[str, ...] = ()
+    """Of the row."""
+    task: str = DEFAULT
 
     @property
     def arrived(self) -> list[Arrival]:
@@ -57,12 +60,12 @@ class Convergence:
 
 
 def convergence(rows: Sequence[TracedRow], metric: str) -> list[Convergence]:
-    """Every row compared with its base row over common seeds; rows without such seeds are left out."""
+    """Every row compared with its base row over common seeds; rows that have none, or may not be, are left out."""
     by_name = {row.name: row for row in rows}
     found = []
     for row in rows:
         base = by_name.get(row.base or "")
-        if base is None:
+        if base is None or row.uncompared:
             continue
         seeds = sorted(row.metrics.keys() & base.metrics.keys())
         recorded = named(row.task).curves.get(metric)
@@ -70,7 +73,7 @@ def convergence(rows: Sequence[TracedRow], metric: str) -> list[Convergence]:
         arrivals = [_arrival(seed, base.metrics[seed], row.metrics[seed], metric, sign) for seed in seeds]
         kept = [item for item in arrivals if item is not None]
         if kept:
-            found.append(Convergence(row.label, base.label, kept))
+            found.append(Convergence(row.label, base.label, kept, row.caveats, row.task))
     return found
 
 
@@ -87,6 +90,7 @@ def document(found: Sequence[Convergence], metric: str) -> dict[str, Any]:
                 "seeds": [asdict(arrival) for arrival in item.arrivals],
                 "cost": {key: item.cost(key) for key in COSTS},
                 "change": {key: item.change(key) for key in COSTS},
+                "caveats": list(item.caveats),
             }
             for item in found
         ],
@@ -114,6 +118,7 @@ def _level(value: float) -> str:
 def notes(found: Sequence[Convergence]) -> list[str]:
     """How to read the table."""
     bases = ", ".join(dict.fromkeys(item.base for item in found))
+    claim = "The paper's claim is 15 to 40 % fewer iterations, that is −15 % to −40 % in the column of steps."
     return [
         f"Base row: {bases}. For each seed, its best dev score is the target; the cost is that of the row's first "
         "measurement that is at least as good, and the percentage is relative to the base row's cost when it first "
@@ -121,7 +126,8 @@ def notes(found: Sequence[Convergence]) -> list[str]:
         "Scores are measured at intervals of steps, so a cost is known only to one interval; the best value of a noisy "
         "curve is above its mean, which is a disadvantage to the row.",
         "Target and best are means over seeds, costs are means over the seeds that reached the target.",
-        "The paper's claim is 15 to 40 % fewer iterations, that is −15 % to −40 % in the column of steps.",
+        *([claim] if any(item.task == DEFAULT for item in found) else []),
+        *(f"{item.label}: {caveat}." for item in found for caveat in item.caveats),
     ]
 
 

@@ -24,6 +24,10 @@ class TracedRow:
     metrics: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     results: dict[int, dict[str, Any]] = field(default_factory=dict)
     task: str = DEFAULT
+    caveats: tuple[str, ...] = ()
+    """Why its results are not those of its file and of a whole training, or why it counts as not trained."""
+    uncompared: str | None = None
+    """Why it cannot be compared with its base row."""
 
     def label_of(self, metric: str) -> str:
         """The task's label for a recorded quantity."""

@@ -156,8 +156,11 @@ def define(arguments: tuple[str, ...], extra_folder: str | None = None) -> Defin
                 dimensions.append(dimension)
             problems += unreadable
     settings = head.sweep.search
-    objectives, wrong = objective_faults(settings, task_of_trials(head))
+    task = task_of_trials(head)
+    objectives, wrong = objective_faults(settings, task)
     problems += wrong
+    if unknown := task.unknown_metric(head.sweep.metric):  # which the table of the trials will have
+        problems.append(f"sweep.metric: {unknown}")
     problems += _settings_faults(head, dimensions, problems)
     return _composed(head, shared, dimensions, objectives, problems, extra_folder)
 

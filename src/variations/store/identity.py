@@ -7,6 +7,7 @@ from dataclasses import asdict
 from functools import cache, lru_cache
 from typing import Any
 
+from variations.configuration.foreign import filled
 from variations.configuration.tasks import DEFAULT, named, schema_of
 from variations.store.atomic import plain
 
@@ -57,7 +58,7 @@ def identity(config: Mapping[str, Any], without: Container[str] = ()) -> dict[st
     """
     task, own_text = _kind(config)
     usual = defaults(config)
-    rest = {key: value for key, value in config.items() if key not in without}
+    rest = {key: value for key, value in filled(config).items() if key not in without}
     return {
         key: value
         for key, value in sorted(flatten(plain(rest)).items())

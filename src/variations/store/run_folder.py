@@ -31,6 +31,7 @@ from typing import Any, Self
 
 import yaml
 
+from variations.configuration.foreign import filled
 from variations.store import conflicts, fence, lease, lines
 from variations.store.atomic import (
     make_folder,
@@ -162,6 +163,7 @@ class RunFolder:
                 its own, or cannot be made.
             InUseError: another process executes the run that is to be changed.
         """
+        config = filled(config)
         if not self.exists():
             if self.begun():
                 raise UserError(

@@ -373,11 +373,18 @@ def _combinations(given: dict[str, Override]) -> list[tuple[str, ...]]:
     """Every combination of values, one override a key.
 
     Raises:
-        ConfigError: They are infinitely many, or too many.
+        ConfigError: They are infinitely many, or too many, or their runs would share a folder.
     """
-    for override in given.values():
+    for key, override in given.items():
         if override.is_sweep_override() and not override.is_discrete_sweep():
             raise ConfigError([f"{override.input_line}: an interval is infinite; list values, as in 1,2,3."])
+        if override.is_sweep_override() and key not in ("seed", "sweep", "name") and is_incidental(key, {}):
+            raise ConfigError(
+                [
+                    f"{override.input_line}: {key} does not belong to what a run's folder is named after, so these "
+                    "runs would share one: start the multirun once for each value, each time with another sweep.name."
+                ]
+            )
     each = [_each_value(override) for override in given.values()]
     count = math.prod(map(len, each))
     if count > MOST_JOBS:

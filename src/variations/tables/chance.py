@@ -4,7 +4,7 @@ For each seed that both rows have: paired bootstrap and approximate randomisatio
 the row: the difference of the means over those seeds, with the chance in seeds and items together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -113,8 +113,8 @@ class Tester:
     settings: SignificanceConfig
     task: Task
     measure: Measure
-    _items: dict[str, Items | str] = field(default_factory=dict)
-    """The items of each run folder, or why there are none."""
+    _items: dict[tuple[str, str], Items | str] = field(default_factory=dict)
+    """The items of each run folder and measure, or why there are none."""
 
     @cached_property
     def _resampled(self) -> Resampled:
@@ -138,7 +138,7 @@ class Tester:
         found: dict[int, tuple[Items, Items]] = {}
         missing: dict[int, str] = {}
         for seed, runs in pairs.items():
-            ours, theirs = (self._of(run) for run in runs)
+            ours, theirs = (self._of(run, self.measure) for run in runs)
             unscored = [run for run in runs if self.measure.value(run.result) is None]
             if isinstance(ours, str) or isinstance(theirs, str):
                 missing[seed] = ours if isinstance(ours, str) else f"base row: {theirs}"
@@ -151,8 +151,10 @@ class Tester:
         if not found:
             return f"not tested: {next(iter(missing.values()))}"
         notes = [f"seed {seed} is not tested: {reason}" for seed, reason in missing.items()]
-        wrong = [note for seed in found for note in self._disagreement(pairs[seed][0], found[seed][0])]
-        wrong += [f"base row, {n}" for seed in found for n in self._disagreement(pairs[seed][1], found[seed][1])]
+        wrong = [note for seed in found for note in self._disagreement(pairs[seed][0], found[seed][0], self.measure)]
+        wrong += [
+            f"base row, {n}" for seed in found for n in self._disagreement(pairs[seed][1], found[seed][1], self.measure)
+        ]
         try:
             tested = self._test(found, *pairs[next(iter(found))])
         except UndefinedError:
@@ -162,14 +164,15 @@ class Tester:
             )
         return replace(tested, notes=(*notes, *wrong), contradictions=tuple(wrong))
 
-    def contradictions(self, row: Row) -> list[str]:
+    def contradictions(self, row: Row, measures: Sequence[Measure]) -> list[str]:
         """Scores of a row that its stored items do not have, seed by seed."""
-        items = {} if self.refusal else {run.seed: self._of(run) for run in row.finished if run.folder}
         return [
             note
+            for measure in measures
+            if measure.items
             for run in row.finished
-            if not isinstance(stored := items.get(run.seed, ""), str)
-            for note in self._disagreement(run, stored)
+            if measure.value(run.result) is not None and not isinstance(stored := self._of(run, measure), str)
+            for note in self._disagreement(run, stored, measure)
         ]
 
     def _test(self, found: dict[int, tuple[Items, Items]], first: SeedRun, first_of_base: SeedRun) -> RowTest:
@@ -189,32 +192,33 @@ class Tester:
         across = across_seeds(systems, bases, aggregate, resampled=known, **options)
         return RowTest(self.measure.key, across, seeds)
 
-    def _aggregate(self, sums: Items) -> Items:
+    def _aggregate(self, sums: Items, measure: Measure | None = None) -> Items:
         with np.errstate(divide="ignore", invalid="ignore"):  # `significance` looks for what is not finite
-            return self.task.aggregate(self.measure, sums)
+            return self.task.aggregate(measure or self.measure, sums)
 
-    def _of(self, run: SeedRun) -> Items | str:
-        key = str(run.folder)
+    def _of(self, run: SeedRun, measure: Measure) -> Items | str:
+        key = (str(run.folder), measure.key)
         if key not in self._items:
-            self._items[key] = self._read(run)
+            self._items[key] = self._read(run, measure)
         return self._items[key]
 
-    def _read(self, run: SeedRun) -> Items | str:
+    def _read(self, run: SeedRun, measure: Measure) -> Items | str:
         if run.folder is None:
             return "no run"
         tested = TestedRun(RunFolder(run.folder), run.config, run.result)
-        return stored_items(self.task, tested, self.measure, cache=self.settings.cache)
+        return stored_items(self.task, tested, measure, cache=self.settings.cache)
 
     def _restarts(self, run: SeedRun) -> Restarts | None:
         if run.folder is None:
             return None
         return self.task.restarts(TestedRun(RunFolder(run.folder), run.config, run.result), self.measure)
 
-    def _disagreement(self, run: SeedRun, items: Items) -> list[str]:
+    def _disagreement(self, run: SeedRun, items: Items, measure: Measure) -> list[str]:
         """Report if the stored items do not have the score in `result.json`."""
         tested = TestedRun(RunFolder(run.folder or Path()), run.config, run.result)
-        found = contradiction(tested, self.measure, float(self._aggregate(items.sum(0))))
-        return [f"seed {run.seed}: {found}"] if found else []
+        found = contradiction(tested, measure, float(self._aggregate(items.sum(0), measure)))
+        which = "" if measure == self.measure else f"{measure.label}: "
+        return [f"seed {run.seed}: {which}{found}"] if found else []
 
 
 def other_references(task: Task, row: Row, base: Row, name: str) -> str | None:

@@ -145,7 +145,7 @@ def _files(run: TestedRun) -> dict[str, bytes | Any]:
         found = (path for path in folder.path.rglob("*") if path.is_file() and not path.name.startswith("."))
         return {path.relative_to(folder.path).as_posix(): path.read_bytes() for path in found}
     status = read_json(folder.path / "status.json")
-    metrics = "".join(f"{json_text(line, indent=None)}\n" for line in folder.read_metrics())
+    metrics = "".join(f"{json_text(_short(line), indent=None)}\n" for line in folder.read_metrics())
     files: dict[str, Any] = {
         "config.yaml": published(run.config),
         "status.json": published(status),
@@ -156,6 +156,14 @@ def _files(run: TestedRun) -> dict[str, bytes | Any]:
     files |= {path.name: path.read_bytes() for path in sorted(folder.path.glob("*.py"))}  # classes of other packages
     files |= task_of(run.config).record(run)
     return files
+
+
+def _short(line: Mapping[str, Any]) -> dict[str, Any]:
+    """A line of metrics with the weights in its lists to nine figures, which is all that single precision has."""
+    return {
+        key: [float(f"{x:.9g}") if isinstance(x, float) else x for x in value] if isinstance(value, list) else value
+        for key, value in line.items()
+    }
 
 
 def _replace(home: Path, files: Mapping[str, Any]) -> bool:

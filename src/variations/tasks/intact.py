@@ -12,22 +12,31 @@ if TYPE_CHECKING:
 
 
 def damage(run: TestedRun) -> str | None:
-    """What a finished run lacks, or what does not fit: measurements, environment, tested items; None if it is whole."""
+    """What a finished run lacks, or what does not fit: measurements, environment, tested items; None if it is whole.
+
+    Every score in the run's table that is a sum over items is compared with those that the run has stored.
+    """
     if run.folder.environment() is None:
         return "environment.json is missing"
     try:
         if not run.result.get("reused") and not run.folder.read_metrics():
             return "metrics.jsonl is empty"
         task = task_of(run.config)
-        measure = task.metric((run.config.get("sweep") or {}).get("metric") or task.metrics[0])
-        if not measure.items or measure.value(run.result) is None:
-            return None
+        primary = task.metric((run.config.get("sweep") or {}).get("metric") or task.metrics[0])
+        measures = {measure.key: measure for measure in (primary, *task.columns(primary))}.values()
     except (OSError, UserError, DataError) as error:
         return str(error).rstrip(".")
-    items = stored_items(task, run, measure, cache=False)
-    if isinstance(items, str):
-        return items
-    return contradiction(run, measure, float(task.aggregate(measure, items.sum(0))))
+    for measure in measures:
+        if not measure.items or measure.value(run.result) is None:
+            continue
+        items = stored_items(task, run, measure, cache=False)
+        if isinstance(items, str):
+            if measure == primary:
+                return items
+            continue  # of another set, whose text is not stored
+        if found := contradiction(run, measure, float(task.aggregate(measure, items.sum(0)))):
+            return found
+    return None
 
 
 def stored_items(task: Task, run: TestedRun, measure: Measure, *, cache: bool) -> "NDArray[Any] | str":

@@ -80,7 +80,7 @@ class Guard:
     def _tell(self, seen: Seen) -> str:
         mine = None
         if not bool(seen.loss.isfinite()):
-            rows = [int(i) for i in torch.cat([items.flatten() for items in seen.items])[:5]]
+            rows = [int(i) for i in torch.cat([torch.as_tensor(items).flatten() for items in seen.items])[:5]]
             mine = f"{seen.where}, with the training items {', '.join(map(str, rows))}, …"
         found = self.ranks.gather(mine)
         at_fault = [f"{text}{f' (rank {rank})' * (len(found) > 1)}" for rank, text in enumerate(found) if text]

@@ -49,11 +49,16 @@ def final_weights(config: RunConfig, folder: RunFolder) -> tuple[dict[str, Tenso
     if newest is None:
         raise UserError(f"{folder.path} has no readable checkpoint: train the run first.")
     state = checkpoints.load(newest)
+    if (step := int(state["global_step"])) > config.trainer.max_steps:
+        raise UserError(
+            f"{newest} is of step {step:,}, but its run ends at step {config.trainer.max_steps:,}: it is another "
+            "run's. Move the checkpoints of that run away."
+        )
     moving = state["variations"].get("average")
     if config.recipe.ema and moving is not None:
-        return moving["weights"], [int(state["global_step"])]
+        return moving["weights"], [step]
     weights = {name.removeprefix("model."): value for name, value in state["state_dict"].items()}
-    return weights, [int(state["global_step"])]
+    return weights, [step]
 
 
 def load_network(path: Path) -> tuple[nn.Module, Any]:
@@ -67,5 +72,12 @@ def load_network(path: Path) -> tuple[nn.Module, Any]:
     if changed := own_code.changed_code(config, folder):
         raise UserError(f"cannot use the weights of {folder.path}: {' '.join(changed)}")
     network: nn.Module = named(config.task).network(config, folder)
-    network.load_state_dict(final_weights(config, folder)[0])
+    weights, steps = final_weights(config, folder)
+    tested = (folder.result() or {}).get("averaged_steps")
+    if isinstance(tested, list) and not {*steps} <= {*tested}:
+        raise UserError(
+            f"the checkpoints in {folder.path} are of step {', '.join(map(str, steps))}, but its result is of step "
+            f"{', '.join(map(str, tested))}: they are another run's. Restore those of this run."
+        )
+    network.load_state_dict(weights)
     return network.eval(), config

@@ -2,12 +2,13 @@
 
 import re
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import browser_store
 import pytest
-from browser_store import ROWS
+from browser_store import ROWS, score
 
 pytestmark = pytest.mark.slow
 
@@ -37,10 +38,11 @@ def test_every_view_is_drawn_in_both_themes_without_a_fault(browser: Any, fresh_
 def test_the_table_says_what_matters_and_names_what_is_missing(tab: Any, url: str) -> None:
     tab.open(url, view="table")
     tab.page.locator("h2", has_text="by more than chance").wait_for()  # significance tests follow the first view
-    labels = [label for label, _, _ in ROWS.values()]
+    labels = [label for label, _ in ROWS.values()]
     assert sorted(tab.texts("table.results th[scope=row] .label")) == sorted(labels)
-    assert tab.page.locator("h2").first.inner_text().startswith("Best test BLEU: Transformer, 88.60.")
-    assert "88.60 ± 0.28" in tab.page.locator("#line-transformer").inner_text()
+    scores = [score("transformer", seed) for seed in (1, 2)]
+    assert tab.page.locator("h2").first.inner_text().startswith(f"Best test BLEU: Transformer, {fmean(scores):.2f}.")
+    assert f"{fmean(scores):.2f} ± {stdev(scores):.2f}" in tab.page.locator("#line-transformer").inner_text()
     assert "1/2 ✕ failed" in tab.page.locator("#line-learned_positions").inner_text()
     tab.page.locator("#line-weighted").click()
     assert "transformer→weighted" in tab.page.locator("tr.detail").inner_text()
@@ -148,7 +150,8 @@ def test_two_runs_are_compared_by_what_differs(tab: Any, url: str) -> None:
     assert tab.texts("#scores .same") == ["The same within 0.1: lower-cased"]
     assert tab.page.locator("main h3").first.inner_text().startswith("Sentences that differ most")
     scores = tab.page.locator("#scores").inner_text()
-    assert "88.40" in scores and "83.40" in scores and "−5.00" in scores
+    ours, base = score("weighted", 1), score("transformer", 1)
+    assert f"{base:.2f}" in scores and f"{ours:.2f}" in scores and f"−{base - ours:.2f}" in scores
     assert tab.page.locator(".sample").count() >= 5
     assert tab.page.locator(".sample mark", has_text="falsch").count() > 0
     tab.page.locator("#add-run").select_option("quickstart/uniform/seed1")
@@ -224,14 +227,18 @@ def test_the_scatter_names_its_front(tab: Any, url: str) -> None:
     tab.page.locator("h2", has_text="test BLEU against FLOPs: 4 rows").wait_for()
 
 
+def mean(row: str) -> float:
+    return fmean(score(row, seed) for seed in (1, 2))
+
+
 def test_rows_are_grouped_by_a_key_in_the_table_and_in_the_curves(tab: Any, url: str) -> None:
     tab.open(url, view="table")
     tab.page.locator("#group").select_option("model.kind")
     headings = "tr.group th"
     tab.page.locator(headings).first.wait_for()
     assert tab.texts(headings) == [
-        "model = transformer: 2 rows, mean test BLEU 87.25",  # 88.60 and 85.90
-        "model = weighted: 2 rows, mean test BLEU 82.10",  # 83.60 and 80.60
+        f"model = transformer: 2 rows, mean test BLEU {(mean('transformer') + score('learned_positions', 1)) / 2:.2f}",
+        f"model = weighted: 2 rows, mean test BLEU {(mean('weighted') + mean('uniform')) / 2:.2f}",
     ]
     tab.go("curves")
     tab.page.locator("h2", has_text="dev BLEU against updates: 2 groups").wait_for()
@@ -241,7 +248,7 @@ def test_rows_are_grouped_by_a_key_in_the_table_and_in_the_curves(tab: Any, url:
 def test_curves_are_a_grid_of_one_chart_for_each_line_or_measure(tab: Any, url: str) -> None:
     tab.open(url, view="curves", panels="rows")
     tab.page.wait_for_selector(".small section:nth-child(4) .chart[data-drawn]")
-    assert tab.texts(".small h4") == [label for label, _, _ in ROWS.values()]
+    assert tab.texts(".small h4") == [label for label, _ in ROWS.values()]
     labels = tab.page.locator(".small .chart")
     assert "Transformer, mean of 2 seeds ends at" in (labels.first.get_attribute("aria-label") or "")
     tab.page.locator("#panels").select_option("measures")

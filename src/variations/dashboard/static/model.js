@@ -79,7 +79,7 @@ window.V = window.V || {};
     const item = {
       name: run.row, label: run.label, group: null, index: rows.length, look: run.color_index, base: null, isBase: false, quoted: false,
       changes: [], changed_keys: [], published: {}, measured: mean === null ? {} : { [primary.key]: { mean, sd: null, n: scores.length } },
-      delta: {}, ci: null, p: null, significant: null, marks: [], not_tested: null, parameters: run.parameters, parameters_published: null,
+      delta: {}, ci: null, p: null, significant: null, marks: [], not_tested: null, not_compared: null, not_trained: null, parameters: run.parameters, parameters_published: null,
       cost: { flops: run.flops, seconds: run.seconds }, device_hours: V.known(run.seconds) ? run.seconds / 3600 : null, device: null,
       notes: [], missing: [], score: mean, runs: mine.filter((each) => each.latest), attempts: mine,
     };
@@ -103,7 +103,7 @@ window.V = window.V || {};
 
   /** One sentence: which variation matters among `rows`. */
   V.verdict = (sweep, rows) => {
-    const scored = rows.filter((item) => item.score !== null);
+    const scored = rows.filter((item) => item.score !== null && !item.not_compared);
     if (!scored.length) return sweep.runs.length ? "No run has finished yet" : "No run has started";
     const best = scored.reduce((a, b) => (V.better(sweep.primary, b.score, a.score) ? b : a));
     const lead = `Best ${sweep.primary.label}: ${best.label}, ${V.fixed(best.score, sweep.primary.digits)}.`;
