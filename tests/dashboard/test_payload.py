@@ -11,6 +11,7 @@ from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
+from variations.dashboard.api import Api
 from variations.dashboard.metrics import Glance, Metrics, glance, thinned
 from variations.dashboard.payload import runs as of_runs
 from variations.dashboard.payload import sweeps as of_sweeps
@@ -355,9 +356,9 @@ def true_score(folder: Path) -> float:
     return score
 
 
-def compared(client: Any, *ids: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is compared, and its test BLEU."""
-    found = client.json(f"/api/compare?ids={','.join(ids)}")
+def compared(root: Path, *ids: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What is compared, read anew, and its test BLEU."""
+    found = json.loads(Api(Store(root)).answer("compare", {"ids": ",".join(ids)}))
     return found, next(item for item in found["scores"] if (item["set"], item["name"]) == ("test", "bleu"))
 
 
@@ -399,10 +400,10 @@ def test_runs_with_other_references_are_said_to_be_incomparable(client: Any, run
 
 
 @pytest.mark.usefixtures("pair")
-def test_what_a_table_does_not_compare_has_no_difference(client: Any, root: Path) -> None:
+def test_what_a_table_does_not_compare_has_no_difference(root: Path) -> None:
     ids = ("q/base/seed1", "q/wide/seed1")
     true_score(root / "q/base/seed1")
-    found, score = compared(client, *ids)
+    found, score = compared(root, *ids)
     assert score["difference"] == [None, None] and score["ci"] == [None, None]
     told = "q/wide/seed1: the score in result.json is 85.00, but that of its stored sentences"
     assert any(told in note for note in found["notes"])
@@ -411,12 +412,12 @@ def test_what_a_table_does_not_compare_has_no_difference(client: Any, root: Path
     for row, digest in (("base", "1"), ("wide", "2")):
         path = root / f"q/{row}/seed1/environment.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | {"data": {"valid.de": digest}}), encoding="utf-8")
-    found, score = compared(client, *ids)
-    assert all(item["difference"] == [None, None] for item in found["scores"] if item["values"].count(None) == 0)
+    found, score = compared(root, *ids)
+    assert [item["label"] for item in found["scores"] if item["difference"] != [None, None]] == []
     assert found["notes"] == ["q/wide/seed1 is not compared with q/base/seed1: its inputs differ (valid.de)."]
 
     (root / "q/wide/seed1/hypotheses/test.ref").write_text("Anders.\n" * 60, encoding="utf-8")
-    found, score = compared(client, *ids)
+    found, score = compared(root, *ids)
     assert score["difference"] == [None, None]
     assert "q/wide/seed1 is not compared with q/base/seed1: it has other test references." in found["notes"]
 

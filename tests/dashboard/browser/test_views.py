@@ -132,9 +132,9 @@ def test_smoothing_moves_by_key_and_hover_tells_the_run(tab: Any, url: str) -> N
     tab.drawn("curves")
     box = tab.page.locator(".plot").bounding_box()
     tips = tab.page.locator(".bk-tooltip-content")
-    for k in range(30):  # moves vertically until it meets a line
-        tab.page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + box["height"] * (0.02 + 0.02 * k), steps=2)
-        tab.page.wait_for_timeout(150)
+    for k in range(int(box["height"]) // 2):  # moves vertically, by two pixels, until it meets a line
+        tab.page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 2 * k)
+        tab.page.wait_for_timeout(40)
         if tips.count():
             break
     assert "step:" in tips.first.inner_text()
