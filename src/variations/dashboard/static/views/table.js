@@ -239,6 +239,7 @@ V.views = V.views || {};
     const marks = sweep.notes.filter((note) => note.mark === "*").map((note) => ` ${note.mark} ${V.sentence(note.text)}`).join("");
     const recalled = sweep.rows.some((row) => Object.values(row.published).some((figure) => figure.recalled)) ? " ° Recalled, not read in the paper." : "";
     const waiting = sweep.tested ? "" : " Differences are being tested …";
-    return `${sweep.primary.label}, mean ± standard deviation over seeds.${marks}${recalled}${waiting} Open a row to see what it changes.`;
+    const spread = sweep.rows.some((row) => V.known(row.measured[sweep.primary.key]?.sd)) ? ", mean ± standard deviation over seeds" : ", one seed";
+    return `${sweep.primary.label}${spread}.${marks}${recalled}${waiting} Open a row to see what it changes.`;
   }
 })();
