@@ -18,6 +18,7 @@ from variations.planning.price import bill
 from variations.planning.rows import launch, plan_rows
 from variations.store.ledger import RunFolder
 from variations.store.naming import run_folder
+from variations.system.errors import ConfigError
 from variations.tasks.sequences.decoding.beam import beam_search
 from variations.tasks.sequences.timing import Paced
 from variations.tasks.translation.rehearsal import InventedPairs, is_here
@@ -88,6 +89,8 @@ def test_a_fault_is_told_and_the_other_rows_are_measured(known: list[str], tmp_p
     assert by_row["transformer"]["seconds"] > 0
     assert found["totals"]["unknown"] == ["quickstart/weighted"]
     assert "weighted: could not be measured: the cat sat on it" in found["remarks"]
+    with pytest.raises(ConfigError, match="the cat sat on it"):  # it is that of every row
+        render([word for word in words if not word.startswith("rows")] + ["rows=[weighted]"], None, PlanConfig())
 
 
 @pytest.mark.slow

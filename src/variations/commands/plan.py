@@ -85,7 +85,11 @@ def render(overrides: list[str], extra_folder: str | None, config: PlanConfig) -
 
 
 def _bill(rows: list["Planned"], config: PlanConfig, *, named: bool) -> "Bill | None":
-    """Measure, if that is asked for and possible here."""
+    """Measure, if that is asked for and possible here.
+
+    Raises:
+        ConfigError: No row can be measured, and not for want of memory.
+    """
     if not (named if config.measure is None else config.measure):
         return None
     from variations.configuration import surroundings
@@ -100,7 +104,11 @@ def _bill(rows: list["Planned"], config: PlanConfig, *, named: bool) -> "Bill | 
         return None
     from variations.planning.price import bill
 
-    return bill(rows, config.devices, config.limit, fresh=config.fresh)
+    found = bill(rows, config.devices, config.limit, fresh=config.fresh)
+    known = [price for price in found.prices if price.cost or price.exhausted]
+    if not known and (faults := dict.fromkeys(price.fault for price in found.prices if price.fault)):
+        raise ConfigError(list(faults))
+    return found
 
 
 main = command(

@@ -214,11 +214,14 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
         return [f"Nothing is left to do: {'the run is' if runs == 1 else f'all {runs} runs are'} finished."]
     done = f" ({runs - left} finished)" if left < runs else ""
     hours = hours_name(line.device for line in lines if line.row.left)
-    said = [
-        f"Left: {left} run{'s' * (left > 1)}{done}, {duration(bill.seconds)} one after the other, "
-        f"{bill.hours:.2g} {hours}, {size(bill.disk)} of checkpoints."
-    ]
-    if left > 1:
+    priced = any(price.cost for price in bill.prices)
+    total = (
+        f"{duration(bill.seconds)} one after the other, {bill.hours:.2g} {hours}, {size(bill.disk)} of checkpoints"
+        if priced
+        else "whose cost is not known"
+    )
+    said = [f"Left: {left} run{'s' * (left > 1)}{done}, {total}."]
+    if left > 1 and priced:
         critical = bill.path.critical
         chain = " → ".join(critical[:4]) + (f" → … ({len(critical)} runs)" if len(critical) > 4 else "")
         one = (

@@ -158,7 +158,8 @@ class Evidence:
 
     def _difference(self, test: Contrast, row: Row, base: Row) -> Finding | str:
         """The row's advantage over its base row, or the reason why there is none."""
-        task, measure = table_task([row]), table_task([row]).measure(test.measure)
+        task = table_task([row])
+        measure = task.measure(test.measure)
         if why := incomparable(task, row, base, measure):
             return why
         if measure.items:
