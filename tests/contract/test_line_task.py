@@ -51,6 +51,15 @@ def test_the_table_has_the_tasks_measures_and_tests_them(home: Path) -> None:
     assert not any(word in text for word in FOREIGN)
 
 
+def test_recorded_runs_are_tested_as_the_runs_are(home: Path) -> None:
+    done = verb("record", "sweep=lines", cwd=home)
+    assert done.returncode == 0, done.stderr
+    printed = [verb("table", "sweep=lines", "format=json", *words, cwd=home) for words in ([], ["runs=records"])]
+    tables = [json.loads(done.stdout) for done in printed]
+    tests = [table["rows"][1]["significance"] for table in tables]
+    assert tests[0] == tests[1] and tests[0]["notes"] == []
+
+
 def test_curves_and_convergence_are_drawn_of_what_the_task_records(home: Path) -> None:
     done = verb("figures", "sweep=lines", cwd=home)
     assert done.returncode == 0, done.stderr

@@ -241,7 +241,7 @@ class Task(Configured, Protocol):
         return None
 
     def record(self, run: TestedRun) -> Mapping[str, Any]:
-        """Further files of a run's published record, by name: bytes or plain data."""
+        """Further files of a run's published record, by name: bytes or plain data. `items` must find its files."""
         return {}
 
     # For plans.

@@ -41,6 +41,8 @@ class Outcome:
     finding: Finding | None = None
     note: str | None = None
     """Why it allows no conclusion, or a caveat."""
+    levels: tuple[float, float] | None = None
+    """The mean of the measure over the compared seeds, of the row and of its base row."""
     at_most: bool = False
     """Whether the finding is an upper bound: a saving of a row that never reaches the target."""
 
@@ -118,7 +120,7 @@ class Evidence:
         found = self._difference(test, row, base)
         if isinstance(found, str):
             return Outcome(test, scale, "open", None, found)
-        return Outcome(test, scale, bearing(test.expect, found, test.margin), found)
+        return Outcome(test, scale, bearing(test.expect, found, test.margin), found, levels=_levels(test, row, base))
 
     def effort(self, paper: Paper) -> list[Effort]:
         """The sweeps for a paper's claims that have finished runs."""
@@ -204,6 +206,14 @@ class Evidence:
         found = Finding(rho, *correlation_interval(rho, len(ours)), (min(counts), min(counts)))
         words = f"{len(ours)} rows" + (f"; {note}" if note else "")
         return Outcome(test, scale, bearing(test.expect, found, test.margin), found, words)
+
+
+def _levels(test: Contrast, row: Row, base: Row) -> tuple[float, float]:
+    measure = table_task([row]).measure(test.measure)
+    ours, theirs = row.values(measure), base.values(measure)
+    if measure.items:  # tested over common seeds
+        ours, theirs = ({seed: side[seed] for seed in ours.keys() & theirs.keys()} for side in (ours, theirs))
+    return fmean(ours.values()), fmean(theirs.values())
 
 
 def _turned(found: Finding) -> Finding:

@@ -39,12 +39,14 @@ The published size of a difference is not judged, only its sign and whether it r
 here are not on the paper's corpus.
 The rule in code: [rule.py](../src/variations/tables/claims/rule.py).
 
-**How to read a comparison.** `+1.20 [+0.40, +2.00]` is the advantage of the row before "v." over the row after it. It
-is positive if the first row is better, whether the measure should be high or low. "detectable" is the smallest true
-difference that this many seeds would have shown with probability {POWER:g}. An interval is not cut at the largest
-possible difference. "at most" stands before the saving of a row that never reaches the dev loss at which its base row
-ended: the row counts with its whole length, and cannot support the claim. "recalled" marks a published figure that is
-quoted from memory, and was not checked against the publication.
+**How to read a comparison.** "`a` v. `b`, claimed worse, test BLEU 31.20 v. 30.00: +1.20 [+0.40, +2.00]" compares row
+`a` with row `b` of the table behind the link: the values of both, and the advantage of `a`, which is positive if `a`
+is better, whether the measure should be high or low. It says nothing of how near either row is to its published
+figure; the table does. "detectable" is the smallest true difference that this many seeds would have shown with
+probability {POWER:g}. An interval is not cut at the largest possible difference. "at most" stands before the saving
+of a row that never reaches the dev loss at which its base row ended: the row counts with its whole length, and cannot
+support the claim. "recalled" marks a published figure that is quoted from memory, and was not checked against the
+publication.
 """
 
 
@@ -88,15 +90,19 @@ def _measured(item: Judged, task: Task) -> str:
 
 def _outcome(outcome: Outcome, task: Task) -> str:
     test = outcome.test
+    scale = f"[{outcome.scale.name}](results/{outcome.scale.prefix}{test.table}.md)"
     what = _compared(test, task)
     found, later = outcome.finding, "; chosen later" if test.later else ""
     if found is None:
-        return f"{outcome.scale.name}, {what}: {outcome.note} (open{later})"
+        return f"{scale}, {what}: {outcome.note} (open{later})"
+    if outcome.levels:
+        ours, theirs = (_number(level, test).lstrip("+") for level in outcome.levels)
+        what = f"{what} {ours} v. {theirs}"
     percent = 100 if test.expect == "sooner" else 1
     values = [_number(percent * value, test) for value in (found.effect, found.low, found.high)]
     unit = " %" if test.expect == "sooner" else ""
     bound = "at most " if outcome.at_most else ""
-    text = f"{outcome.scale.name}, {what}: {bound}{values[0]}{unit} [{values[1]}, {values[2]}]"
+    text = f"{scale}, {what}: {bound}{values[0]}{unit} [{values[1]}, {values[2]}]"
     seeds = " and ".join(map(str, found.seeds)) if len(set(found.seeds)) > 1 else str(found.seeds[0])
     extras = [f"{seeds} {'restart' if found.restarts else 'seed'}{'' if found.seeds == (1, 1) else 's'}"]
     enough = min(found.seeds) >= SEEDS
@@ -110,7 +116,8 @@ def _compared(test: Contrast, task: Task) -> str:
     if test.expect == "same order":
         published = test.published.replace("_", " ")
         return f"rank correlation of {task.measure(test.measure).label} with the published {published}"
-    rows = f"`{test.row}` v. `{test.base}`"
+    claimed = "the same" if test.expect == "same" else test.expect
+    rows = f"`{test.row}` v. `{test.base}`, claimed {claimed}"
     if test.expect == "sooner":
         return f"{rows}, {test.unit.replace('_', ' ')}s saved".replace("secondss", "seconds").replace("flopss", "FLOPs")
     return f"{rows}, {task.measure(test.measure).label}"
@@ -129,7 +136,8 @@ def _efforts(efforts: Sequence[Effort]) -> str:
         return "No run that tests these claims has been recorded yet.\n"
     lines = ["| sweep | scale | runs | device-hours of training | device |", "|:---|:---|---:|---:|:---|"]
     lines += [
-        f"| `{item.sweep}` | {item.scale} | {item.finished} of {item.wanted} | {item.hours:.1f} | {item.devices} |"
+        f"| [{item.sweep}](results/{item.sweep}.md) | {item.scale} | {item.finished} of {item.wanted} | "
+        f"{item.hours:.1f} | {item.devices} |"
         for item in efforts
     ]
     free = "Runs that were copied from another sweep, and rows that test another row's weights, add no hours."
