@@ -106,6 +106,19 @@ def test_a_row_whose_file_was_edited_after_its_run_is_marked(make_run: Any, stor
     assert notes["swapped"] == (f"finished with {told}",)
 
 
+def test_figures_of_the_row_that_a_row_inherits_from_are_not_its_own(
+    make_run: Any, store: Path, configuration: Any
+) -> None:
+    """The paper has a figure for `learned`, and none for `softmax`, whose file inherits that of `learned`."""
+    own = {"table": "weighted_readings", "row": "softmax", "label": "softmax", "published": {"dev_bleu": 24.8}}
+    changes = {f"variation__{key}": value for key, value in own.items()}
+    for row in ("learned", "softmax"):
+        make_run("weighted_readings", row, 1, 30.0, config=configuration(**changes | {"variation__row": row}))
+    sweep = SweepConfig(name="weighted_readings", rows=["weighted_table3/learned", "softmax"], seeds=[1])
+    lines = build(define(sweep, store=store), store).lines
+    assert {line.row.definition.row: list(line.published) for line in lines} == {"learned": ["dev_bleu"], "softmax": []}
+
+
 def test_mean_and_sample_standard_deviation_over_seeds() -> None:
     assert summary([30.0, 32.0, 34.0]) == Summary(32.0, 2.0, 3)
     assert summary([30.0]) == Summary(30.0, None, 1)
