@@ -474,6 +474,7 @@ def test_latex_escapes_every_special_character() -> None:
     assert latex_escape("50% of a_b & c# $x {y} \\ ~ ^") == (
         "50\\% of a\\_b \\& c\\# \\$x \\{y\\} \\textbackslash{} \\textasciitilde{} \\textasciicircum{}"
     )
+    assert latex_escape("tok:13a|eff:no") == "tok:13a\\textbar{}eff:no"
     assert latex_escape("±−×→κ") == "$\\pm$$-$$\\times$$\\rightarrow$$\\kappa$"
     assert latex_escape("λ, β ≤ Ω; Α") == "$\\lambda$, $\\beta$ $\\leq$ $\\Omega$; $\\mathrm{A}$"
 

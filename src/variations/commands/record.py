@@ -35,6 +35,11 @@ def show(config: RecordConfig) -> None:
         raise UserError(f"No run of {sweep.name} in {store} is finished: there is nothing to record.")
     for name, size in done.written.items():
         print(f"{records / name}: {size / 1000:.0f} kB{', more than a record should have' if size > LARGEST else ''}")
+    if any((records / name).glob("hypotheses/*.sha256") for name in done.written):
+        print(
+            "Left out: source and reference sentences, because a corpus of others may not be published; hashes and the "
+            "n-gram counts that the tests need stand for them."
+        )
     print(f"{len(done.written)} recorded, {len(done.unchanged)} unchanged, {len(done.missing)} not finished")
 
 

@@ -176,15 +176,15 @@ def _refusal(scores: Floats, factors: Sequence[Factor]) -> str | None:
 
 
 def _notes(sweep: payload.Sweep, factors: Sequence[Factor], residual: int) -> list[str]:
-    notes = []
-    if residual < FEW:
-        notes.append("These shares come from few runs and are only a hint. More seeds would make them reliable.")
-    if any(len(factor.keys) > 1 for factor in factors):
-        notes.append("Keys on one line always changed together, so these runs cannot separate their effects.")
+    notes: list[str] = []
     rows = sweep["table"]["rows"] if sweep["table"] else []
     notes += [f"{row['label']} is left out: {row['not_compared']}." for row in rows if row["not_compared"]]
     if untrained := [row["label"] for row in rows if row["not_trained"]]:
         notes.append(f"Counted although not trained: {', '.join(untrained)}.")
+    if residual < FEW:
+        notes.append("These shares come from few runs and are only a hint. More seeds would make them reliable.")
+    if any(len(factor.keys) > 1 for factor in factors):
+        notes.append("Keys on one line always changed together, so these runs cannot separate their effects.")
     if left := sum(run["latest"] and run["state"] == "pruned" for run in sweep["runs"]):
         notes.append(f"{left} pruned runs have no score and are not counted.")
     return notes

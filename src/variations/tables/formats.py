@@ -151,6 +151,7 @@ _LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
     "\\": "\\textbackslash{}",
     "~": "\\textasciitilde{}",
+    "|": "\\textbar{}",
     "^": "\\textasciicircum{}",
     "<": "\\textless{}",
     ">": "\\textgreater{}",

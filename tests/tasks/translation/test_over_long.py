@@ -73,6 +73,11 @@ def test_test_loss_and_translate_read_the_same(experiment: TranslationExperiment
     assert long.source_length > long.translated_length == LIMIT
     said = f"too long: of {long.source_length} sub-words only the first {LIMIT} were read (end of sentence counted)."
     assert said in list(remarks(InputLine(2, LINES[1]), long))
+    with torch.inference_mode():
+        (strange,) = asked.translate(["w1 żw2"], progress=False)
+    assert "1 sub-word stands for characters that never occurred in training." in list(
+        remarks(InputLine(1, "w1 żw2"), strange)
+    )
     assert experiment.cut == {"test": [f"line 2: {said}"]}
 
     (batch,) = experiment.data.decoding_batches(text.pairs)

@@ -1,5 +1,6 @@
 """docs/claims.md: every claim with the published evidence, ours, and the verdict."""
 
+import re
 from collections.abc import Sequence
 
 from variations.configuration.tasks import DEFAULT, named
@@ -27,9 +28,11 @@ of the training saved, a rank correlation of 0.5.
   least as large as the margin. It *contradicts* the claim if the whole interval lies below the margin. Otherwise, and
   with fewer than {SEEDS} seeds, the comparison is *open*.
 - A claim of no difference: an interval within the margin supports it, an interval beyond the margin contradicts it.
+- Claims of arithmetic are settled by a test of this project, which is named.
 - A claim is *reproduced* if all its comparisons support it, *partly* if some do, and *not reproduced* if none does and
   at least half contradict it. Otherwise it is *undecided*. A question whether any of several comparisons supports it is
-  *not reproduced* only if all contradict it. On a corpus with runs of a claim, comparisons without runs count as open.
+  *not reproduced* only if all contradict it. If a claim has a result on a corpus, its other
+  comparisons there that have not run yet count as open, and are not listed.
 
 A row that {named(DEFAULT).untrained_when}, is not trained, and nothing is concluded from it. Nor is
 anything concluded from a row that has a caveat in its table: quick checks (`debug=…`), training that was changed on the
@@ -46,7 +49,7 @@ figure; the table does. "detectable" is the smallest true difference that this m
 probability {POWER:g}. An interval is not cut at the largest possible difference. "at most" stands before the saving
 of a row that never reaches the dev loss at which its base row ended: the row counts with its whole length, and cannot
 support the claim. "recalled" marks a published figure that is quoted from memory, and was not checked against the
-publication.
+publication. "1 and 3 seeds" are those of the row and of its base row.
 """
 
 
@@ -84,7 +87,7 @@ def _measured(item: Judged, task: Task) -> str:
     if claim.settled:
         return f"{claim.settled.why} (`{claim.settled.by}`)"
     if claim.untested:
-        return claim.untested
+        return re.sub(r"docs/([\w/]+\.md)", r"[\1](\1)", claim.untested)
     return "<br>".join(_outcome(outcome, task) for outcome in item.outcomes) or "not run yet"
 
 

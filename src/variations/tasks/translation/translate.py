@@ -347,9 +347,12 @@ def _finite(value: float) -> float | None:
 
 
 def remarks(line: InputLine, found: "Translation") -> Iterator[str]:
-    """Messages about a line that was cut or damaged."""
+    """Messages about a line that was cut or damaged, or has unknown characters."""
     if line.damaged:
         yield "not valid UTF-8; the invalid bytes were replaced."
+    if found.unknown:
+        stand = "sub-words stand" if found.unknown > 1 else "sub-word stands"
+        yield f"{found.unknown} {stand} for characters that never occurred in training."
     if found.cut:
         yield found.cut
     best = found.outputs[0].hypothesis

@@ -220,11 +220,17 @@ V.views = V.views || {};
         V.el("div", { class: "scroll", "data-scroll": "table" }, V.arrows(table, "tr.line")),
         rows.length ? null : V.el("p", { class: "hint", text: "No row matches the filter." }),
         chart ? V.el("section", { class: "effects" }, V.el("h3", { text: "Which variation matters? Differences whose interval excludes 0 and covers chance between seeds" }), node) : null,
-        V.el("details", { class: "footnotes", id: "footnotes" }, V.el("summary", { text: `How these figures were measured (${sweep.footnotes.length})` }), V.el("ol", {}, sweep.footnotes.map((text) => V.el("li", { text }))), V.el("ul", { class: "marks" }, sweep.notes.map((note) => V.el("li", {}, V.el("sup", { text: note.mark }), ` ${note.text}`)))),
+        V.el("details", { class: "footnotes", id: "footnotes" }, V.el("summary", { text: `How these figures were measured (${sweep.footnotes.length})` }), V.el("ol", {}, sweep.footnotes.map((text) => V.el("li", { text }))), V.el("ul", { class: "marks" }, sweep.notes.map((note) => V.el("li", {}, V.el("sup", { text: note.mark }), ` ${note.text}${holders(sweep, note.mark)}`)))),
       );
       if (chart) await V.chart.show(chart.fig, node, `Differences from the base row: ${chart.text}`);
     },
   };
+
+  /** The rows that have a mark, in brackets. */
+  function holders(sweep, mark) {
+    const names = sweep.rows.filter((row) => mark !== "*" && (row.cells || []).some((cell) => cell.marks.includes(mark))).map((row) => row.label);
+    return names.length ? ` (${names.join("; ")})` : "";
+  }
 
   /** Differences from the base row with their intervals, in the order of the table. */
   function effects(sweep, rows) {

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from variations.configuration.transformer import TransformerConfig
+from variations.data.special import UNK
 from variations.system.errors import ConfigError
 from variations.tasks.sequences.config import DecodeConfig
 from variations.tasks.sequences.decoding.beam import Hypothesis, beam_search
@@ -59,6 +60,8 @@ class Translation:
     """Sub-words of the line, EOS included."""
     translated_length: int
     """How many of them were translated; fewer than `source_length` if the line was too long."""
+    unknown: int = 0
+    """How many of these are characters that never occurred in training."""
 
     @property
     def truncated(self) -> bool:
@@ -129,7 +132,13 @@ class Translator:
         found = [answers.get(index, empty) for index in range(len(sources))]
         texts = iter(self.subwords.decode([hypothesis.tokens for nbest in found for hypothesis in nbest]))
         return [
-            Translation(line, [Output(next(texts), hypothesis) for hypothesis in nbest], len(row), len(source))
+            Translation(
+                line,
+                [Output(next(texts), hypothesis) for hypothesis in nbest],
+                len(row),
+                len(source),
+                unknown=sum(token == UNK for token in source),
+            )
             for line, nbest, row, source in zip(lines, found, encoded, sources, strict=True)
         ]
 
