@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import gzip
 import json
 import os
 import shutil
@@ -284,3 +285,18 @@ def test_a_record_in_a_run_store_is_recorded_as_it_is(
     found = record(sweep, copied, records)
     assert found.written == {} and found.unchanged
     assert {path: path.read_bytes() for path in records.rglob("*") if path.is_file()} == contents
+
+
+@pytest.mark.slow
+def test_texts_of_ones_own_are_recorded_if_that_is_asked(
+    put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
+) -> None:
+    fill(put, data__kind="folder")
+    record(sweep, store, tmp_path / "records")
+    texts = tmp_path / "records" / "papers" / "base" / "seed1" / "hypotheses"
+    assert [path.name for path in texts.glob("*.ref*")] == ["test.ref.sha256"] and not [*texts.glob("*.src*")]
+    before = table(sweep, tmp_path / "records")
+    record(sweep, store, tmp_path / "records", texts=True)
+    for side, lines in (("ref", REFERENCES), ("src", SOURCES)):
+        assert gzip.decompress((texts / f"test.{side}.gz").read_bytes()).decode().splitlines() == lines
+    assert table(sweep, tmp_path / "records") == before

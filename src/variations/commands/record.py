@@ -16,6 +16,8 @@ class RecordConfig(SweepKeys):
 
     records: str = "records"
     """Folder of records; tables, figures and the dashboard read it with runs=records."""
+    texts: bool = False
+    """true: also the source and reference sentences of a corpus that is yours to publish."""
 
 
 def show(config: RecordConfig) -> None:
@@ -27,7 +29,7 @@ def show(config: RecordConfig) -> None:
     sweep, store, records = config.definition(), config.store, Path(config.records).expanduser()
     if store.resolve() == records.resolve():
         raise UserError(f"runs and records are the same folder, {store}: give records=FOLDER.")
-    done = record(sweep, store, records)
+    done = record(sweep, store, records, texts=config.texts)
     if done.broken:
         faults = "; ".join(f"{path} ({fault})" for path, fault in done.broken.items())
         print(f"Damaged, so not recorded: {faults}.", file=sys.stderr)
@@ -35,10 +37,10 @@ def show(config: RecordConfig) -> None:
         raise UserError(f"No run of {sweep.name} in {store} is finished: there is nothing to record.")
     for name, size in done.written.items():
         print(f"{records / name}: {size / 1000:.0f} kB{', more than a record should have' if size > LARGEST else ''}")
-    if any((records / name).glob("hypotheses/*.sha256") for name in done.written):
+    if not config.texts and any(any((records / name).glob("hypotheses/*.ref.sha256")) for name in done.written):
         print(
-            "Left out: source and reference sentences, because a corpus of others may not be published; hashes and the "
-            "n-gram counts that the tests need stand for them."
+            "Left out: source and reference sentences, of which hashes and n-gram counts are kept. If the corpus is "
+            "yours to publish, texts=true records them."
         )
     print(f"{len(done.written)} recorded, {len(done.unchanged)} unchanged, {len(done.missing)} not finished")
 

@@ -54,8 +54,14 @@ class Recorded:
     """Runs whose results are damaged, and how; records of them are left as they are."""
 
 
-def record(sweep: SweepDefinition, store: Path, records: Path) -> Recorded:
+def record(sweep: SweepDefinition, store: Path, records: Path, *, texts: bool = False) -> Recorded:
     """Copy every finished run of a sweep to `records`, its newest attempt as seed<k>. Records are replaced as a whole.
+
+    Args:
+        sweep: Rows and seeds.
+        store: The run store.
+        records: The folder of records.
+        texts: Copy the sources and references of any corpus, not only of those that may be published.
 
     Raises:
         UserError: A run cannot be read, or the records cannot be written, or another process writes the same ones.
@@ -76,7 +82,7 @@ def record(sweep: SweepDefinition, store: Path, records: Path) -> Recorded:
                 run = TestedRun(folder, folder.config(), folder.result() or {})
                 try:
                     fault = misfit(folder, run.config, run.result) or damage(run)
-                    files = {} if fault else _files(run)
+                    files = {} if fault else _files(run, texts=texts)
                 except (OSError, UserError, DataError) as error:
                     fault = str(error).rstrip(".")
                 if fault:
@@ -138,7 +144,7 @@ def _without_places(value: Any) -> Any:
     return _PLACE.sub(r"\1", value) if isinstance(value, str) else value
 
 
-def _files(run: TestedRun) -> dict[str, bytes | Any]:
+def _files(run: TestedRun, *, texts: bool) -> dict[str, bytes | Any]:
     """Contents of a record by name: bytes, or plain data. A record that was copied into a run store stays as it is."""
     folder = run.folder
     if (folder.path / "metrics.jsonl.gz").is_file():
@@ -155,6 +161,9 @@ def _files(run: TestedRun) -> dict[str, bytes | Any]:
     }
     files |= {path.name: path.read_bytes() for path in sorted(folder.path.glob("*.py"))}  # classes of other packages
     files |= task_of(run.config).record(run)
+    for path in sorted(folder.hypotheses.glob("*.*")) if texts else ():
+        if path.suffix in (".ref", ".src"):
+            files[f"hypotheses/{path.name}.gz"] = gzip.compress(path.read_bytes(), 9, mtime=0)
     return files
 
 

@@ -85,7 +85,8 @@ def _nothing_stored(asked: ToScore, folder: Path) -> str:
         return f"The run folder {asked.run} does not exist: give the folder that is the last line printed by training."
     if (folder / f"{asked.set}.ref.sha256").is_file():
         return (
-            f"The record {asked.run} lacks the references, which may not be published; its scores are in result.json."
+            f"The record {asked.run} lacks the references, which may not be published; its scores are in result.json. "
+            "If they are yours, record.py texts=true keeps them."
         )
     sets = sorted({path.name.partition(".hyp")[0] for path in folder.glob("*.hyp*")})
     if asked.set in sets:
