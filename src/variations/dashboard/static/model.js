@@ -105,7 +105,9 @@ window.V = window.V || {};
   V.verdict = (sweep, rows) => {
     const scored = rows.filter((item) => item.score !== null && !item.not_compared);
     if (!scored.length) return sweep.runs.length ? "No run has finished yet" : "No run has started";
-    const best = scored.reduce((a, b) => (V.better(sweep.primary, b.score, a.score) ? b : a));
+    const trained = scored.filter((item) => !item.not_trained);
+    if (!trained.length) return "No row counts as trained";
+    const best = trained.reduce((a, b) => (V.better(sweep.primary, b.score, a.score) ? b : a));
     const lead = `Best ${sweep.primary.label}: ${best.label}, ${V.fixed(best.score, sweep.primary.digits)}.`;
     const tested = rows.filter((item) => V.known(item.p));
     if (!tested.length) return lead;

@@ -45,7 +45,7 @@ V.views = V.views || {};
 
   function delta(row, measure) {
     const found = row.delta[measure.key];
-    if (!found) return row.not_tested ? V.el("span", { class: "soft", title: row.not_tested, text: "not tested" }) : row.isBase && !row.base ? V.el("span", { class: "soft", text: "base" }) : "";
+    if (!found) return row.not_tested ? V.el("span", { class: "soft", title: row.not_tested, text: row.not_trained ? "not trained" : "not tested" }) : row.isBase && !row.base ? V.el("span", { class: "soft", text: "base" }) : "";
     const better = V.better(measure, found.mean, 0);
     const short = Math.max(1, measure.digits - 1);
     const chance = V.known(row.p) ? `p ${V.p(row.p)}` : "one seed, chance in test items only";

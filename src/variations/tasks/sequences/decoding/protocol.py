@@ -48,7 +48,7 @@ def hypotheses_from_lists(
     return found or [Hypothesis([], float("-inf"), float("-inf"), False)]
 
 
-PAD, BOS, EOS = 0, 1, 2
+PAD, BOS, EOS, UNK = 0, 1, 2, 3
 """Default ids, those of every vocabulary of this project."""
 
 

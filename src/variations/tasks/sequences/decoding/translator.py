@@ -15,11 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from variations.configuration.transformer import TransformerConfig
-from variations.data.special import UNK
 from variations.system.errors import ConfigError
 from variations.tasks.sequences.config import DecodeConfig
 from variations.tasks.sequences.decoding.beam import Hypothesis, beam_search
-from variations.tasks.sequences.decoding.protocol import EOS, PAD, Decodable
+from variations.tasks.sequences.decoding.protocol import EOS, PAD, UNK, Decodable
 
 LONGEST_SOURCE = 1024
 """Length of the longest source, in ids with EOS, that is not cut, unless `data.max_length` is more.
