@@ -35,7 +35,12 @@ def search(model, sources, **options):
 
 
 def test_default_identifiers_are_those_of_the_vocabulary():
-    assert (protocol.PAD, protocol.BOS, protocol.EOS) == (special.PAD, special.BOS, special.EOS)
+    assert (protocol.PAD, protocol.BOS, protocol.EOS, protocol.UNK) == (
+        special.PAD,
+        special.BOS,
+        special.EOS,
+        special.UNK,
+    )
 
 
 @pytest.mark.parametrize(
