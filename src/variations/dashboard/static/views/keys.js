@@ -63,6 +63,8 @@ V.views = V.views || {};
     const [first] = found.effects;
     const along = first.keys.length > 1 ? ` (with ${V.count(first.keys.length - 1, "key")} that changed along with it)` : "";
     const share = `${name(sweep, first.keys[0])}${along}, ${Math.round(100 * first.share)} % of the variance of ${found.label}`;
+    const scored = sweep.rows.filter((row) => row.score !== null);
+    if (scored.length && scored.every((row) => row.not_trained)) return `Largest share: ${share}, but no row counts as trained`;
     return first.p < 0.05 && first.share > 0 ? `What matters most: ${share}` : `Largest share: ${share}, but ${V.count(found.runs, "run")} cannot exclude chance (p ${V.p(first.p)})`;
   }
 
