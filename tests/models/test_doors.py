@@ -150,6 +150,34 @@ def test_a_module_that_cannot_be_imported_is_told_with_its_line(
     assert f"model.kind={name}:Net: {said.format(file=file)}" in str(caught.value)
 
 
+def test_an_exception_of_a_class_of_another_package_is_told_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "raising.py"
+    file.write_text(
+        "from torch import nn\n"
+        "from variations.models import Transformer\n"
+        "from variations.models.transformer.attention import Heads\n"
+        "class Net(Transformer):\n"
+        "    @classmethod\n"
+        "    def from_config(cls, config, vocabulary, kernels):\n"
+        "        return nn.Linear(config.model.d_model, None)\n"
+        "class Attention(Heads):\n"
+        "    def __init__(self, *args, **kwargs):\n"
+        "        super().__init__(*args, **kwargs)\n"
+        "        self.gate = {}['gate']\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UserError) as caught:
+        build(config(kind="raising:Net"), 13)
+    assert str(caught.value).startswith(f"model.kind=raising:Net: cannot be constructed: TypeError in {file}, line 7: ")
+    with pytest.raises(UserError) as caught:
+        build(config(attention="raising:Attention"), 13)
+    assert str(caught.value) == (
+        f"model.attention=raising:Attention: cannot be constructed: KeyError in {file}, line 11: 'gate'."
+    )
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

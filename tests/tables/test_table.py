@@ -484,6 +484,7 @@ def test_latex_is_a_booktabs_table_with_a_rule_between_groups(full: Table) -> No
     text = render(full, "latex")
     assert text.count("\\toprule") == text.count("\\bottomrule") == 1
     assert text.count("\\midrule") == 2
+    assert text.count("\\label{tab:papers}") == text.count("\\label") == 1
     assert "h=16 \\& \\textless{}more\\_heads\\textgreater{}" in text
     body = [line for line in text.splitlines() if line.endswith("\\\\")]
     assert len({line.replace("\\&", "").count("&") for line in body}) == 1

@@ -45,14 +45,25 @@ def class_named(key: str, name: str) -> type:
         text = f"{key}={name}: cannot import {module} ({error}). {INSTALL}"
         raise ConfigError([text]) from error
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        file, line, said = last.filename, last.lineno, str(error)
-        if isinstance(error, SyntaxError):
-            file, line, said = str(error.filename), error.lineno, error.msg
-        raise ConfigError([f"{key}={name}: {type(error).__name__} in {file}, line {line}: {said}."]) from error
+        raise ConfigError([f"{key}={name}: {raised(error)}."]) from error
     if not isinstance(found, type):
         raise ConfigError([f"{key}={name}: {module} has no class {attribute}: check the name after the colon."])
     return found
+
+
+def raised(error: Exception, module: str = "") -> str:
+    """An exception of somebody else's code: `KeyError in FILE, line 3: 'd_f'`.
+
+    Args:
+        error: The exception, which has been caught.
+        module: The file whose last line in the traceback is named, if there is one; otherwise the last line of all.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    last = ([frame for frame in frames if frame.filename == module] or frames)[-1]
+    file, line, said = last.filename, last.lineno, str(error)
+    if isinstance(error, SyntaxError):
+        file, line, said = str(error.filename), error.lineno, error.msg
+    return f"{type(error).__name__} in {file}, line {line}: {said.rstrip('.')}"
 
 
 def number(

@@ -7,7 +7,7 @@ network.
 from torch import nn
 
 from variations.configuration.transformer import TransformerConfig as Config
-from variations.models.doors import resolve
+from variations.models.doors import construct, resolve
 from variations.models.kernels import choose
 from variations.models.network import Network, SequenceToSequence
 from variations.models.transformer.transformer import Transformer
@@ -44,13 +44,16 @@ def build(config: Config, vocabulary: int, device: str = "cpu") -> SequenceToSeq
         device: Device type it will run on; chooses the kernels, unless `profile=reference`.
 
     Raises:
-        UserError: The class that `model.kind` names is not available, or its networks lack a member.
+        UserError: The class that `model.kind` names is not available or cannot be constructed, or its
+            networks lack a member.
     """
     rows, kernels = rows_of(vocabulary, config.data.vocabulary_pad_to), choose(config.profile, device)
-    network = model_class(config.model.kind).from_config(config, rows, kernels)
+    kind = config.model.kind
+    made = model_class(kind)
+    network = construct("model.kind", kind, lambda: made.from_config(config, rows, kernels))
     if missing := [name for name in ATTRIBUTES if not hasattr(network, name)]:
         raise UserError(
-            f"model.kind={config.model.kind}: its networks lack {', '.join(missing)}: define all members of "
+            f"model.kind={kind}: its networks lack {', '.join(missing)}: define all members of "
             "variations.models.network:SequenceToSequence."
         )
     return network

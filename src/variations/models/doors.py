@@ -1,11 +1,12 @@
 """Classes that a configuration names: ours by a short name, those of other packages by `package.module:Class`."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from torch import nn
 
-from variations.configuration.schema import class_named
+from variations.configuration.schema import class_named, raised
 from variations.system.errors import UserError
 
 T = TypeVar("T")
@@ -38,6 +39,29 @@ def resolve(key: str, name: str, table: Mapping[str, type[T]], base: type[T]) ->
             what = f"define {'them' if len(missing) > 1 else 'it'} as in {wanted}"
         raise UserError(f"{key}={name}: lacks {', '.join(missing)}: {what} (docs/adding-a-variation.md has a table).")
     return found
+
+
+def construct(key: str, name: str, make: Callable[[], T]) -> T:
+    """What `make` returns: an object of the class called `name`.
+
+    Args:
+        key: The configuration's key, for messages.
+        name: As for `resolve`.
+        make: Calls the class.
+
+    Raises:
+        UserError: The class is of another package, and its code raises an exception.
+    """
+    module, colon, _ = name.partition(":")
+    try:
+        return make()
+    except UserError:
+        raise
+    except Exception as error:
+        if not colon:
+            raise
+        file = getattr(sys.modules.get(module), "__file__", None) or ""
+        raise UserError(f"{key}={name}: cannot be constructed: {raised(error, file)}.") from error
 
 
 def lacking(found: type, base: type) -> list[str]:

@@ -42,11 +42,16 @@ def _markdown(grid: Grid) -> str:
 
 
 def latex(table: Table) -> str:
-    """A `table` with booktabs rules; its first line names the packages that it needs. The input is UTF-8."""
-    return "\n".join(_latex(grid) for grid in [lay_out(table), *break_down(table)])
+    """A `table` with booktabs rules; its first line names the packages that it needs. The input is UTF-8.
+
+    Its label is `tab:<sweep>`; tables of measures part by part are `tab:<sweep>:2` and so on.
+    """
+    name = f"tab:{table.sweep.name}"
+    first, *further = lay_out(table), *break_down(table)
+    return "\n".join([_latex(first, name), *(_latex(grid, f"{name}:{i}") for i, grid in enumerate(further, 2))])
 
 
-def _latex(grid: Grid) -> str:
+def _latex(grid: Grid, label: str) -> str:
     wide = len(grid.columns) > NARROW
 
     def cell(item: Cell | Column) -> str:
@@ -59,6 +64,7 @@ def _latex(grid: Grid) -> str:
         "\\centering",
         "\\setlength{\\tabcolsep}{3pt}" if wide else "\\small",
         f"\\caption{{{latex_escape(grid.title)}}}",
+        f"\\label{{{label}}}",
         *(["\\resizebox{\\linewidth}{!}{%"] if wide else []),
         f"\\begin{{tabular}}{{{''.join('r' if column.right else 'l' for column in grid.columns)}}}",
         "\\toprule",

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from variations.configuration.transformer import ModelConfig
-from variations.models.doors import resolve
+from variations.models.doors import construct, resolve
 from variations.models.kernels import Reference
 from variations.models.kernels.segments import Mask, Packed, near
 
@@ -190,12 +190,12 @@ def heads(config: ModelConfig, kernels: Reference, *, cross: bool, h: int | None
     """The attention that the configuration names; `h` overrides the number of heads.
 
     Raises:
-        UserError: The class that `model.attention` names is not available.
+        UserError: The class that `model.attention` names is not available, or cannot be constructed.
     """
     kind = resolve("model.attention", config.attention, ATTENTION, Heads)
     if cross and kind.self_only:
         kind = Heads
-    return kind(config, h or config.h, kernels, cross=cross)
+    return construct("model.attention", config.attention, lambda: kind(config, h or config.h, kernels, cross=cross))
 
 
 class Concatenate(nn.Module):

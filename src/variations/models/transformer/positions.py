@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from variations.configuration.transformer import PositionsConfig
-from variations.models.doors import resolve
+from variations.models.doors import construct, resolve
 
 
 def sinusoids(length: int, d_model: int, form: str = "paper") -> Tensor:
@@ -82,6 +82,7 @@ def build(config: PositionsConfig, d_model: int) -> Positions:
     """The position encoding that the configuration names, for one side.
 
     Raises:
-        UserError: The class that `positions.kind` names is not available.
+        UserError: The class that `positions.kind` names is not available, or cannot be constructed.
     """
-    return resolve("positions.kind", config.kind, POSITIONS, Positions)(config, d_model)
+    kind = resolve("positions.kind", config.kind, POSITIONS, Positions)
+    return construct("positions.kind", config.kind, lambda: kind(config, d_model))

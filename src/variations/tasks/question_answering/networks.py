@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from variations.models.doors import resolve
+from variations.models.doors import construct, resolve
 from variations.models.memory.base import Reader
 from variations.models.memory.dmn import DMN
 from variations.models.memory.lstm import LSTM
@@ -47,7 +47,8 @@ def build(model: ReaderConfig, vocabulary: Vocabulary, seeds: list[int]) -> Read
         case "transformer":
             return TransformerReader(words, memory, longest, model.d, model.layers, model.h, seeds)
         case foreign:
-            return resolve("model.kind", foreign, READERS, Reader).from_config(model, words, memory, longest, seeds)
+            made = resolve("model.kind", foreign, READERS, Reader)
+            return construct("model.kind", foreign, lambda: made.from_config(model, words, memory, longest, seeds))
 
 
 class Networks(nn.ModuleDict):
