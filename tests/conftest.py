@@ -35,8 +35,8 @@ settings.register_profile("variations", deadline=None, derandomize=True)
 settings.load_profile("variations")
 
 
-pytest_plugins = ["forked", "stored_runs", "loopback"]
-"""From tests/support: fast-starting commands, fabricated run stores and a misbehaving web server."""
+pytest_plugins = ["forked", "command_lines", "stored_runs", "loopback"]
+"""From tests/support: fast-starting commands, command lines, fabricated run stores and a misbehaving web server."""
 
 LONGEST = (
     *("test_slurm.py", "test_ray.py", "test_drill.py"),  # these wait for clusters and leases more than they compute

@@ -10,7 +10,7 @@ import pytest
 from variations.configuration.compose import compose_run, to_dict
 from variations.store.ledger import RunFolder
 from variations.sweeping.control import Control
-from variations.sweeping.jobs import Job
+from variations.sweeping.job import Job
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.overview import Overview
 from variations.sweeping.pool import Ended, PooledRun

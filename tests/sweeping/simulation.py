@@ -39,7 +39,7 @@ from variations.store import atomic, fence, lease, process_identity, run_folder,
 from variations.store.ledger import RunFolder
 from variations.sweeping import control, local, outcomes, sources
 from variations.sweeping.control import Control
-from variations.sweeping.jobs import Job
+from variations.sweeping.job import Job
 from variations.sweeping.local import LocalPool
 from variations.sweeping.outcomes import Outcome
 from variations.system import processes, streams

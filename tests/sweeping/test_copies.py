@@ -18,7 +18,8 @@ from variations.store.inputs import file_sha256
 from variations.store.lease import read
 from variations.store.ledger import RunFolder
 from variations.sweeping import copies
-from variations.sweeping.jobs import Job, composed_jobs, expand
+from variations.sweeping.job import Job
+from variations.sweeping.jobs import composed_jobs, expand
 from variations.sweeping.outcomes import Outcome
 from variations.system.errors import ConfigError
 

@@ -25,7 +25,7 @@ from variations.store.process_identity import Process
 from variations.store.run_folder import RunFolder
 from variations.sweeping import control
 from variations.sweeping.control import Control
-from variations.sweeping.jobs import Job
+from variations.sweeping.job import Job
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.overview import Overview, summary
 from variations.sweeping.pool import Ended, PooledRun

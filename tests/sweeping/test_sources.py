@@ -11,7 +11,8 @@ from variations.commands import run
 from variations.configuration.compose import compose_run, to_dict
 from variations.store.ledger import RunFolder
 from variations.store.reuse import hindrances
-from variations.sweeping.jobs import Job, expand
+from variations.sweeping.job import Job
+from variations.sweeping.jobs import expand
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.sources import Sources
 from variations.system.errors import UserError

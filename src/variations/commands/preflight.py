@@ -60,7 +60,7 @@ def preflight(
 
 def with_task(lines: Sequence[str], extra_folder: str | None = None) -> list[str]:
     """The overrides with the task of a sweep's rows, without which a key that only this task has would be unknown."""
-    from variations.sweeping.jobs import table_rows
+    from variations.sweeping.table_rows import table_rows
 
     typed = typed_keys(lines)
     if "sweep" not in typed or typed.keys() & {"task", "variation"}:

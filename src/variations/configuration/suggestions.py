@@ -205,3 +205,8 @@ def shortened(names: Sequence[str], separator: str, most: int = 5) -> str:
     """The first `most` names and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return separator.join(names[:most]) + more
+
+
+def listed_rows(rows: Sequence[str]) -> str:
+    """`row a`, or `rows a, b and 3 more`."""
+    return f"row{'s' if len(rows) > 1 else ''} {shortened(rows, ', ')}"

@@ -20,7 +20,8 @@ from variations.store.ledger import config_hash, latest
 from variations.store.naming import run_folder
 from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition
 from variations.sweeping.copies import name_of, same_run
-from variations.sweeping.jobs import composed_jobs, row_faults, table_rows
+from variations.sweeping.jobs import composed_jobs, row_faults
+from variations.sweeping.table_rows import table_rows
 from variations.system.errors import ConfigError, UserError
 
 PAPERS = {

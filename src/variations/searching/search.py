@@ -17,7 +17,7 @@ from variations.searching.study import Study
 from variations.store.lease import Watch, hold, read
 from variations.store.naming import run_folder
 from variations.sweeping.control import POLL, Control
-from variations.sweeping.jobs import Job
+from variations.sweeping.job import Job
 from variations.sweeping.outcomes import Outcome
 from variations.sweeping.pool import Pool
 from variations.system.errors import ConfigError, UserError

@@ -40,7 +40,8 @@ def sweep_yaml(arguments: Sequence[str], extra_folder: str | None = None) -> str
 
 def _table(arguments: list[str], extra_folder: str | None) -> dict[str, Any]:
     from variations.configuration.compose import compose_run
-    from variations.sweeping.jobs import expand, table_rows
+    from variations.sweeping.jobs import expand
+    from variations.sweeping.table_rows import table_rows
 
     jobs = expand(arguments, extra_folder)
     names = dict(table_rows(compose_run(arguments, extra_folder=extra_folder), extra_folder))

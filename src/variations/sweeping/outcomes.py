@@ -15,7 +15,7 @@ from variations.store.identity import changed_keys
 from variations.store.lease import Lease
 from variations.store.ledger import RunFolder, Status, workplace
 from variations.store.own_code import changed_inputs
-from variations.sweeping.jobs import Job
+from variations.sweeping.job import Job
 from variations.sweeping.pool import PooledRun
 from variations.system.errors import UserError
 

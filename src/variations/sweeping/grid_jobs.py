@@ -1,0 +1,114 @@
+"""The runs of a plain grid of overrides; and the combinations of values that a table can be crossed with."""
+
+import hashlib
+import itertools
+import math
+from collections.abc import Sequence
+
+from hydra.core.override_parser.types import Glob, Override
+
+from variations.configuration.compose import compose_run
+from variations.configuration.overrides import typed_keys, values_of
+from variations.configuration.schema import RunConfig
+from variations.store.identity import is_incidental
+from variations.store.naming import GRID, LONGEST, safe_name
+from variations.sweeping.job import Job, make_job
+from variations.system.errors import ConfigError
+
+MOST_JOBS = 1000
+
+
+def grid_jobs(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
+    """The runs of a grid. Raises ConfigError with all faults of its combinations."""
+    varied = {key for key, override in given.items() if override.is_sweep_override()}
+    picked = "variation" in given and isinstance(given["variation"].value(), Glob)
+    jobs: list[Job] = []
+    table_words = {"rows": "rows belong to a sweep, so add sweep=NAME", "seeds": "a grid takes several as seed=1,2"}
+    problems = name_faults(given)
+    problems += [f"{text_of(given[key])} is for a table: {text}." for key, text in table_words.items() if key in given]
+    composed: dict[tuple[str, ...], RunConfig] = {}
+    for combination in combinations(given):
+        lines = [line for line in combination if not line.startswith("seed=")]
+        name = grid_row(lines, [line for line in lines if line.partition("=")[0] in varied])
+        home = [] if "sweep.name" in given else [f"sweep.name={GRID}"]
+        overrides = (*lines, *home, f"name='{name}'")
+        try:
+            config = composed.get(overrides) or composed.setdefault(
+                overrides, compose_run(overrides, extra_folder=extra_folder)
+            )
+        except ConfigError as error:
+            problems += [f"{' '.join(combination)}: {fault}" for fault in error.faults]
+            continue
+        if picked and config.variation.quoted:
+            continue  # another system's figures, which only a glob has matched
+        seeds = [int(line.partition("=")[2]) for line in combination if line.startswith("seed=")]
+        jobs.append(make_job(name, overrides, config, seeds[0] if seeds else config.seed))
+    if problems:
+        raise ConfigError(problems)
+    return jobs
+
+
+def combinations(given: dict[str, Override]) -> list[tuple[str, ...]]:
+    """Every combination of values, one override a key.
+
+    Raises:
+        ConfigError: They are infinitely many, or too many, or their runs would share a folder.
+    """
+    for key, override in given.items():
+        if override.is_sweep_override() and not override.is_discrete_sweep():
+            raise ConfigError([f"{override.input_line}: an interval is infinite; list values, as in 1,2,3."])
+        if override.is_sweep_override() and key not in ("seed", "sweep", "name") and is_incidental(key, {}):
+            raise ConfigError(
+                [
+                    f"{override.input_line}: {key} does not belong to what a run's folder is named after, so these "
+                    "runs would share one: start the multirun once for each value, each time with another sweep.name."
+                ]
+            )
+    each = [_each_value(override) for override in given.values()]
+    count = math.prod(map(len, each))
+    if count > MOST_JOBS:
+        raise ConfigError([f"this grid has {count} runs; at most {MOST_JOBS} are started at once: list fewer values."])
+    return list(itertools.product(*each))
+
+
+def _each_value(override: Override) -> list[str]:
+    if isinstance(override.value(), Glob):
+        return [f"{override.key_or_group}={name}" for name in values_of(override)]
+    if not override.is_sweep_override():
+        return [text_of(override)]
+    values = dict.fromkeys(override.sweep_string_iterator())  # each once
+    return [f"{override.get_key_element()}={value}" for value in values]
+
+
+def grid_row(lines: Sequence[str], varied: Sequence[str]) -> str:
+    """The folder of a grid's row: its overrides, or if they are too long for a name, those that vary.
+
+    Raises:
+        ConfigError: These are too long as well.
+    """
+    telling = [line for line in lines if not any(is_incidental(key, {}) for key in typed_keys([line]))]
+    text = ",".join(telling) or "default"
+    if len(whole := safe_name(text, longest=None)) <= LONGEST:
+        return whole
+    identity = hashlib.sha256(text.encode()).hexdigest()[:8]
+    short = safe_name(",".join([*(line for line in telling if line in varied), identity]), longest=None)
+    if len(short) > LONGEST:
+        raise ConfigError(
+            [
+                f"a row of this grid would be called {short}, which is longer than a folder's name may be ({LONGEST} "
+                "characters): vary fewer keys at a time, or give each combination a row in conf/variation/."
+            ]
+        )
+    return short
+
+
+def name_faults(given: dict[str, Override]) -> list[str]:
+    """A run's name, typed for a multirun."""
+    if "name" not in given:
+        return []
+    return [f"{text_of(given['name'])} names a single run: the folder of a multirun is named by sweep.name=NAME."]
+
+
+def text_of(override: Override) -> str:
+    """An override as it was typed."""
+    return override.input_line or f"{override.get_key_element()}={override.get_value_element_as_str()}"

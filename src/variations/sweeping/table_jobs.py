@@ -1,0 +1,149 @@
+"""The runs of a table: its rows × seeds, and if keys with several values are typed, × the combinations of these."""
+
+import itertools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from hydra.core.override_parser.types import Override
+
+from variations.configuration.compose import compose_run, loader
+from variations.configuration.doors import file_of, shown
+from variations.configuration.hydra_door import keys_of
+from variations.configuration.overrides import quoted, screen, typed_keys
+from variations.configuration.schema import RunConfig, VariationConfig
+from variations.configuration.suggestions import listed_rows
+from variations.configuration.sweep_file import mended
+from variations.configuration.tasks import named, schema_for
+from variations.store.identity import covered, is_incidental
+from variations.store.naming import run_folder
+from variations.store.rows import crossed_label, crossed_name, load_row
+from variations.sweeping.grid_jobs import combinations, grid_row, name_faults, text_of
+from variations.sweeping.job import Job, make_job
+from variations.sweeping.table_rows import circle_faults, misnamed, rows_and_faults, share_faults
+from variations.system.errors import ConfigError
+
+OWN_KEYS = ("sweep", "rows", "seeds", "seed")
+"""Keys that select jobs; each job has its own values."""
+
+
+def table_jobs(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
+    """The runs of a table, base rows first. Raises ConfigError with all faults of its rows and its files."""
+    _reject_choices_of_rows(given)
+    axes = {key: o for key, o in given.items() if o.is_sweep_override()}
+    shared = [text_of(o) for key, o in given.items() if key not in (*OWN_KEYS, *axes)]
+    plain = [text_of(o) for key, o in given.items() if key not in axes]
+    faults_of_file, sound = mended(plain, extra_folder)
+    if sound is None:
+        raise ConfigError(faults_of_file)
+    head = compose_run(sound, extra_folder=extra_folder)
+    sweep_choice = [word for word in sound if word == text_of(given["sweep"]) or word not in plain]
+    points = combinations(axes)  # one empty point if there are none
+    seeds = head.seeds if head.seeds is not None else [head.seed] if "seed" in given else head.sweep.seeds
+    own = _without(head.sweep.overrides, [*shared, *(points[0] if points else ())])
+    if "debug" in given and "debug" not in axes:  # the sweep's file must not lift the limits of a trial run
+        found, kind = loader(extra_folder), str(given["debug"].value())
+        limits = keys_of(found, "debug", kind) | keys_of(found, "debug_of", f"{kind}_{head.task}")
+        own = [line for line in own if line.partition("=")[0] not in limits]
+    jobs: list[Job] = []
+    problems = [*name_faults(given), *faults_of_file]
+    failing: dict[str, list[str]] = {}
+    """Rows by the fault that keeps them from being composed."""
+    try:
+        rows, unknown = rows_and_faults(head, extra_folder)
+    except ConfigError as error:
+        # Without a table and rows of its own, the rows may be missing because of the faults in the file.
+        implied = head.sweep.table is None and not head.sweep.rows
+        raise ConfigError([*problems, *([] if faults_of_file and implied else error.faults)]) from error
+    problems += [*(unknown or circle_faults(head.sweep)), *share_faults(head.sweep, extra_folder)]
+    tasks = {load_row(reference, "").task for _, reference in rows}
+    own, faulty = _usable_of_file(own, tasks, extra_folder)
+    problems += faulty
+    rows_by_home: dict[Path, list[str]] = {}
+    for (row, reference), point in itertools.product(rows, points):
+        overrides = [*sweep_choice, f"variation={reference}", *own, *shared, *point]
+        try:
+            config = compose_run(overrides, extra_folder=extra_folder)
+            if point:
+                overrides += _words_of_a_point(config.variation, grid_row(point, point))
+                config = compose_run(overrides, extra_folder=extra_folder)
+        except ConfigError as error:
+            for fault in error.faults:
+                failing.setdefault(fault, []).append(",".join([row, *point]))
+            continue
+        if config.variation.row is None and config.name is None:
+            problems.append(
+                f"row {row}: conf/variation/{reference}.yaml names no row: write `row: {row}` below `variation:`."
+            )
+            continue
+        if not point:
+            problems += misnamed(row, reference, config.variation, head.sweep.rows, extra_folder)
+        if config.variation.quoted and head.rows is None:
+            continue  # printed, not run
+        config.sweep.typed = [line for line in shared if _shapes_the_run(line, config)]
+        rows_by_home.setdefault(run_folder(config).parent, []).append(reference)
+        jobs += [make_job(config.variation.row or row, overrides, config, seed) for seed in seeds]
+    for fault, concerned in failing.items():
+        problems.append(f"{listed_rows(concerned)}: {_with_its_file(fault, extra_folder)}")
+    problems += [
+        f"rows {' and '.join(same)} would share the folder {home}: leave one out, or copy its file under "
+        "another name, with another variation.row."
+        for home, same in rows_by_home.items()
+        if len(same) > 1
+    ]
+    if problems:
+        metrics = [named(task).unknown_metric(head.sweep.metric) for task in sorted(tasks)]
+        raise ConfigError([*problems, *(f"sweep.metric: {fault}" for fault in metrics if fault)])
+    return _base_rows_first(jobs)
+
+
+def _shapes_the_run(line: str, config: RunConfig) -> bool:
+    """Whether an override may change the result of a run; those of the trainer that do, change its budget."""
+    names = typed_keys([line])
+    return not any(covered(key, ["trainer", "seed"]) or is_incidental(key, {"task": config.task}) for key in names)
+
+
+def _with_its_file(fault: str, extra_folder: str | None) -> str:
+    """A fault of a row's file, named by its path instead of Hydra's words for it."""
+    match = re.match(r"In '(variation/[^']+)'", fault)
+    file = file_of(match[1], extra_folder) if match else None
+    return f"{shown(file)}{fault.removeprefix(match[0])}" if file and match else fault
+
+
+def _usable_of_file(lines: Sequence[str], tasks: set[str], extra_folder: str | None) -> tuple[list[str], list[str]]:
+    """Those overrides of a sweep's file that can be composed, and the faults of the others."""
+    if len(tasks) != 1:  # each has other keys
+        return list(lines), []
+    screened = screen(lines, schema_for(RunConfig, *tasks), loader(extra_folder), multirun=False)
+    return [o.input_line or "" for o in screened.usable], [f"sweep.overrides: {fault}" for fault in screened.faults]
+
+
+def _reject_choices_of_rows(given: dict[str, Override]) -> None:
+    problems = []
+    if "variation" in given:
+        problems.append("variation=… and sweep=… both select rows: with a sweep, write rows=[…].")
+    if "seed" in given and given["seed"].is_sweep_override():
+        problems.append(f"{text_of(given['seed'])} cannot be combined with sweep=…: use seeds=[1,2].")
+    if problems:
+        raise ConfigError(problems)
+
+
+def _words_of_a_point(variation: VariationConfig, point: str) -> list[str]:
+    """Overrides that name the row of a table at one `point` of the keys with which the table is crossed.
+
+    Each point has its own rows, which are compared only with each other, and use only each other's weights.
+    """
+    words = {"row": variation.row, "base": variation.base, "reuse": variation.reuse}
+    named = {key: crossed_name(name, point) for key, name in words.items() if name is not None}
+    named["label"] = crossed_label(variation.label or variation.row or "", point)
+    return [f"variation.{key}={quoted(text)}" for key, text in named.items()]
+
+
+def _base_rows_first(jobs: list[Job]) -> list[Job]:
+    bases = {job.config.variation.base for job in jobs}
+    return sorted(jobs, key=lambda job: job.row not in bases)
+
+
+def _without(lines: Sequence[str], winners: Sequence[str]) -> list[str]:
+    keys = {line.partition("=")[0] for line in winners}
+    return [line for line in lines if line.partition("=")[0] not in keys]

@@ -1,0 +1,116 @@
+"""The rows of a table that a sweep's configuration picks, and the faults of its names."""
+
+from collections.abc import Sequence
+
+from variations.configuration.compose import loader
+from variations.configuration.faults import check
+from variations.configuration.places import spelled
+from variations.configuration.schema import RunConfig, SweepConfig, VariationConfig
+from variations.configuration.suggestions import did_you_mean, options, walk_groups
+from variations.store.rows import SweepDefinition, load_row
+from variations.system.errors import ConfigError
+
+
+def table_rows(config: RunConfig, extra_folder: str | None = None) -> list[tuple[str, str]]:
+    """Return `(row, option of the group variation)` for the rows that a sweep's configuration picks.
+
+    Raises:
+        ConfigError: The sweep names no table, is empty, or a row is not in it.
+    """
+    rows, problems = rows_and_faults(config, extra_folder)
+    if problems:
+        raise ConfigError(problems)
+    return rows
+
+
+def rows_and_faults(config: RunConfig, extra_folder: str | None) -> tuple[list[tuple[str, str]], list[str]]:
+    """As `table_rows`, with the faults of rows that cannot be found; ConfigError if the sweep has no table at all."""
+    sweep, found = config.sweep, loader(extra_folder)
+    if sweep.name is None:
+        raise ConfigError(
+            ["sweep.name is not set: the sweep's file must set it, because it names the folder of the runs."]
+        )
+    if sweep.search.space or sweep.search.trials is not None:
+        raise ConfigError(
+            [
+                f"sweep={sweep.name} is a search and has no rows: its trials are chosen one after the other. Start it "
+                f"with {spelled('train')} --multirun, or plan its baseline row with variation=TABLE/ROW."
+            ]
+        )
+    table = sweep.table or sweep.name
+    in_table = options(found, f"variation/{table}")
+    if not in_table and not any("/" in row for row in sweep.rows):
+        near = did_you_mean(table, [name.removeprefix("variation/") for name in walk_groups(found, "variation")])
+        text = f"sweep.table={table}: there are no rows in conf/variation/{table}/; set sweep.table.{near}"
+        raise ConfigError([text])
+    references: dict[str, str] = {}
+    absent: set[str] = set()
+    problems = [fault.text for fault in check(config) if fault.keys in (("rows",), ("seeds",))]
+    for row in sweep.rows or in_table:
+        folder, _, name = (row if "/" in row else f"{table}/{row}").rpartition("/")
+        if name not in (known := options(found, f"variation/{folder}")):
+            absent.add(row)
+            valid = f" Its rows are {', '.join(known)}." if known else ""
+            problems.append(
+                f"sweep.rows: there is no row '{name}' in conf/variation/{folder}/.{did_you_mean(name, known)}{valid}"
+            )
+        if f"{folder}/{name}" not in references.values():
+            references[row] = f"{folder}/{name}"
+    chosen = set(references) if config.rows is None else set[str]()
+    for word in config.rows or []:
+        # As in the sweep file, or only the row's name, which is also that of its folder.
+        meant = [word] if word in references else [row for row in references if row.rpartition("/")[2] == word]
+        chosen.update(meant)
+        if len(meant) > 1:
+            problems.append(f"rows: '{word}' can mean {' or '.join(meant)}: also write the table's name.")
+        elif not meant:
+            problems.append(
+                f"rows: the sweep '{sweep.name}' has no row '{word}'.{did_you_mean(word, list(references))} "
+                f"Its rows are {', '.join(references)}."
+            )
+    picked = {row: reference for row, reference in references.items() if row in chosen - absent}
+    return [(reference.rpartition("/")[2], reference) for reference in picked.values()], problems
+
+
+def circle_faults(sweep: SweepConfig) -> list[str]:
+    """Rows that are each other's base rows: one that names no base row is compared with the first."""
+    definitions = tuple(load_row(row, sweep.table or sweep.name or "") for row in sweep.rows)
+    circle = SweepDefinition("", definitions).circle()
+    if not circle:
+        return []
+    names = {definition.row: written for definition, written in zip(definitions, sweep.rows, strict=True)}
+    if not (base := next((row.row for row in circle if row.base is None), None)):
+        rows = " and ".join(row.row for row in circle)
+        return [f"sweep.rows: {rows} are each other's base rows: remove `base` from the file of one of them."]
+    order = ", ".join([names[base], *(row for row in sweep.rows if row != names[base])])
+    return [f"sweep.rows: the base row must come first: rows: [{order}]"]
+
+
+def share_faults(sweep: SweepConfig, extra_folder: str | None) -> list[str]:
+    """Names of sweeps that do not exist."""
+    known = options(loader(extra_folder), "sweep")
+    return [
+        f"sweep.shares: there is no sweep '{name}'.{did_you_mean(name, known)} Valid: {', '.join(known)}."
+        for name in sweep.shares
+        if name not in known
+    ]
+
+
+def misnamed(
+    row: str, reference: str, variation: VariationConfig, rows: Sequence[str], extra_folder: str | None
+) -> list[str]:
+    """Faults of the names in a row's file: the row's own, and its base row's, of this sweep or the row's own table."""
+    problems = []
+    if variation.row not in (None, row):
+        problems.append(
+            f"row {row}: its file conf/variation/{reference}.yaml says row: {variation.row}. "
+            f"Write row: {row}, or rename the file."
+        )
+    in_table = options(loader(extra_folder), f"variation/{reference.rpartition('/')[0]}")
+    known = [*dict.fromkeys([*(name.rpartition("/")[2] for name in rows), *in_table])]
+    if variation.base is not None and variation.base not in known:
+        near = did_you_mean(variation.base, known)
+        problems.append(
+            f"row {row}: variation.base={variation.base}: there is no such row.{near} Valid: {', '.join(known)}."
+        )
+    return problems

@@ -1,0 +1,34 @@
+"""Commands as a user types them: run in a process, or only checked."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pages import ROOT
+
+
+@pytest.fixture
+def restored_signals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Undo what a verb that is started in this process sets for its end."""
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def run(script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"}
+    line = [sys.executable, str(script), *arguments]
+    return subprocess.run(line, cwd=cwd, capture_output=True, text=True, env=environment, timeout=60, check=False)
+
+
+def faults_of(*lines: str, multirun: bool = False) -> list[str]:
+    """The faults that `train.py` tells of these overrides."""
+    from variations.commands.preflight import preflight
+    from variations.tasks.translation.config import TranslationConfig
+
+    return preflight(lines, TranslationConfig, "train", multirun=multirun, runs_models=True)
