@@ -1,10 +1,12 @@
 """bf16-mixed, torch.compile of the inner network, accumulation and clipping, all combined."""
 
 import shutil
+from functools import partialmethod
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
@@ -34,10 +36,15 @@ def compiler() -> str | None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("model", [pytest.param("transformer", marks=pytest.mark.exhaustive), "weighted"])
-def test_they_work_together_and_the_loss_falls(model: str, small: Any, made: Any) -> None:
-    if reason := compiler():
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("model", ["transformer", "weighted"])
+def test_they_work_together_and_the_loss_falls(
+    model: str, backend: str, small: Any, made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inductor, the default, spends minutes in the C++ compiler; aot_eager runs the traced program without it."""
+    if backend == "inductor" and (reason := compiler()):
         pytest.skip(reason)
+    monkeypatch.setattr(nn.Module, "compile", partialmethod(nn.Module.compile, backend=backend))
     losses = {}
     for name, changes in {"plain": ("trainer.compile=false",), "compiled": ()}.items():
         config = small(f"model={model}", "model.dropout=0", "model.attention_dropout=0", *ALL, *changes)
