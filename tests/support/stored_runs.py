@@ -104,7 +104,12 @@ def make_run(store: Path) -> Maker:
         for line in metrics or [{"step": 1}]:
             folder.append_metrics(line)
         if bleu is not None:
-            folder.write_result(_result(bleu, **more))
+            result = _result(bleu, **more)
+            if texts and "scores" not in more:
+                _, references, hypotheses = texts
+                hits = sum(ours == theirs for ours, theirs in zip(hypotheses, references, strict=False))
+                result["scores"]["test"]["exact_match"]["value"] = 100 * hits / len(references)
+            folder.write_result(result)
         for kind, lines in zip(("src", "ref", "hyp"), texts or (), strict=False):
             (folder.hypotheses / f"test.{kind}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         folder.set_status(state, reason, **(status or {}))

@@ -17,6 +17,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from variations.configuration.schema import SweepConfig
+from variations.store.ledger import RunFolder
 from variations.store.rows import define
 from variations.system.errors import UserError
 from variations.tables import significance
@@ -248,9 +249,34 @@ def test_tests_can_be_left_out_and_metrics_without_a_test_say_so(
     table = read(seeds=(1,), settings=SignificanceConfig(show=False))
     assert table.lines[1].test is None
     assert "Differences are not tested (significance.show=false)." in table.remarks
-    table = read(seeds=(1,), metric="exact_match")
+    table = read(seeds=(1,), metric="dev_ppl")
     assert table.lines[1].test is None
-    assert any("test exact match % are not tested" in remark for remark in table.remarks)
+    assert any("dev PPL are not tested" in remark for remark in table.remarks)
+
+
+def test_exact_match_is_tested_over_sentences(put: Callable[..., list[str]], read: Callable[..., Table]) -> None:
+    base, good = put("base", 1, 0.3), put("good", 1, 0.05)
+    hits = [sum(ours == theirs for ours, theirs in zip(lines, REFERENCES, strict=True)) for lines in (base, good)]
+    test = read(seeds=(1,), metric="exact_match").lines[1].test
+    assert test is not None
+    assert test.across.difference == pytest.approx(100 * (hits[1] - hits[0]) / len(REFERENCES), abs=1e-12)
+
+
+def test_an_exact_match_that_is_not_that_of_its_text_is_told(
+    put: Callable[..., list[str]], read: Callable[..., Table], store: Path
+) -> None:
+    lines = put("base", 1, 0.3)
+    folder = RunFolder(store / "papers" / "base" / "seed1")
+    result = folder.result()
+    assert result is not None
+    result["scores"]["test"]["exact_match"]["value"] = 99.0
+    folder.write_result(result)
+    exact = 100 * sum(ours == theirs for ours, theirs in zip(lines, REFERENCES, strict=True)) / len(REFERENCES)
+    (note,) = read(seeds=(1,)).lines[0].notes
+    assert note == (
+        "seed 1: test exact match %: the score in result.json is 99.00, but that of its stored sentences, which are "
+        f"tested, is {exact:.2f}"
+    )
 
 
 @pytest.mark.parametrize("name", ["bleu_lc", "bleu_tok", "bleu_tok_lc", "bleu_split"])

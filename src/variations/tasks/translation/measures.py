@@ -46,7 +46,8 @@ def measure(key: str) -> Measure:
     part, _, score = key.partition(".")
     if score:
         of_bleu = score.startswith("bleu")
-        unit, items = ("BLEU", "sentences") if of_bleu else ("", "")
+        unit = "BLEU" if of_bleu else ""
+        items = "sentences" if of_bleu or score == "exact_match" else ""
         limits = PERCENT if score in _SCORES else None
         return Measure(key, f"{part} {_SCORES.get(score, score)}", True, None, unit, part, items, range=limits)
     loss = next((name for name in _LOSS_LABELS if key.endswith(f"_{name}")), "")
@@ -246,18 +247,20 @@ class Measures(Task):
         return reference_digest(folder.hypotheses, part)
 
     def items(self, run: TestedRun, measure: Measure, *, cache: bool = True) -> "NDArray[Any]":
-        """BLEU's counts for each sentence, (S, 10)."""
-        from variations.tasks.translation.scoring.ladder import BLEUS
+        """BLEU's counts for each sentence, (S, 10); of exact match, hits and ones, (S, 2)."""
+        from variations.tasks.translation.scoring.ladder import BLEUS, EXACT_MATCH
         from variations.tasks.translation.scoring.stored_text import StoredText
 
-        score = score_of(measure)
+        score, text = score_of(measure), StoredText(run.folder.hypotheses, measure.set)
+        if score == EXACT_MATCH:
+            return text.matches()
         if score not in BLEUS:
             raise DataError(f"{measure.label} is not computed from sums over sentences")
         language = (run.config.get("data") or {}).get("target") or "de"
-        return StoredText(run.folder.hypotheses, measure.set).counts(score, language, cache=cache)
+        return text.counts(score, language, cache=cache)
 
     def aggregate(self, measure: Measure, sums: "NDArray[Any]") -> "NDArray[Any]":
-        """BLEU of summed counts, (…, 10) to (…)."""
+        """BLEU of summed counts, (…, 10) to (…); exact match of summed hits and ones."""
         from variations.tasks.translation.scoring.counts import bleu
 
-        return bleu(sums)
+        return 100 * super().aggregate(measure, sums) if sums.shape[-1] == 2 else bleu(sums)

@@ -21,7 +21,7 @@ from variations.system.errors import DataError
 from variations.tasks.base import TestedRun
 from variations.tasks.sequences.stored import packed_counts, packed_texts, reference_digest
 from variations.tasks.translation.measures import STEEP, measure
-from variations.tasks.translation.scoring.ladder import BLEUS
+from variations.tasks.translation.scoring.ladder import BLEUS, EXACT_MATCH
 from variations.tasks.translation.scoring.stored_text import StoredText
 
 DICTIONARY = Path(__file__).parent / "data" / "toy" / "dictionary.tsv.gz"
@@ -74,6 +74,7 @@ def _texts(folder: RunFolder, name: str, *, own: bool, language: str) -> dict[st
     for score in BLEUS:
         counts = StoredText(place, name).counts(score, language, cache=False)
         texts[f"hypotheses/{name}.{score}.counts.npy.gz"] = packed_counts(counts)
+    texts[f"hypotheses/{name}.{EXACT_MATCH}.counts.npy.gz"] = packed_counts(StoredText(place, name).matches())
     return texts
 
 

@@ -21,6 +21,7 @@ from variations.tasks.translation.scoring.bleu import (
 )
 from variations.tasks.translation.scoring.gleu import corpus_gleu
 
+EXACT_MATCH = "exact_match"
 BLEUS = ("bleu", "bleu_lc", "bleu_tok", "bleu_tok_lc", "bleu_split")
 """The forms of BLEU, which differ in how the text is prepared before n-grams are counted."""
 
@@ -110,13 +111,16 @@ def gleu(hypotheses: Sequence[str], references: Sequence[str], language: str) ->
     return Score("gleu", 100 * value, convention)
 
 
+def equal(hypothesis: str, reference: str) -> bool:
+    """Whether a line equals its reference, apart from leading and trailing white space."""
+    return hypothesis.strip() == reference.strip()
+
+
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """Percentage of lines that equal their reference, apart from leading and trailing white space."""
-    hits = sum(ours.strip() == theirs.strip() for ours, theirs in zip(hypotheses, references, strict=True))
+    hits = sum(equal(ours, theirs) for ours, theirs in zip(hypotheses, references, strict=True))
     convention = "Percent of lines equal to their reference, case-sensitive."
-    return Score(
-        "exact_match", 100 * hits / len(references), convention, None, {"hits": hits, "lines": len(references)}
-    )
+    return Score(EXACT_MATCH, 100 * hits / len(references), convention, None, {"hits": hits, "lines": len(references)})
 
 
 def remarks(hypotheses: Sequence[str], references: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from variations.store.atomic import read_stored, replaced
 from variations.system.errors import DataError
 from variations.tasks.sequences.stored import given_digest, read_counts
 from variations.tasks.translation.scoring.counts import Counts, bleu_counts
-from variations.tasks.translation.scoring.ladder import preparation
+from variations.tasks.translation.scoring.ladder import EXACT_MATCH, equal, preparation
 
 _COUNTS_VERSION = "1"
 """Raise it when the counting of n-grams changes, so that old files are ignored."""
@@ -50,6 +50,26 @@ class StoredText:
         if cache and (self.folder / f"{self.set}.hyp").is_file():
             _write(path, counts)
         return counts
+
+    def matches(self) -> Counts:
+        """Whether each sentence equals its reference, and 1: (S, 2), whose sums are hits and sentences.
+
+        A record whose references may not be published contains them in `<set>.exact_match.counts.npy.gz`; those made
+        before this file existed do not.
+
+        Raises:
+            DataError: As for `counts`.
+        """
+        if given_digest(self.folder, self.set):
+            found = read_counts(self.folder / f"{self.set}.{EXACT_MATCH}.counts.npy", columns=2)
+            if found is None:
+                raise DataError(f"the record of {self.set} contains neither references nor which sentences equal them")
+            return found
+        hypotheses, references = (self._lines(self._bytes(side), side) for side in ("hyp", "ref"))
+        if len(hypotheses) != len(references):
+            raise DataError(f"{self.set}: {len(hypotheses)} hypotheses, but {len(references)} references")
+        hits = [equal(ours, theirs) for ours, theirs in zip(hypotheses, references, strict=True)]
+        return np.stack([np.array(hits, np.int64), np.ones(len(hits), np.int64)], axis=1)
 
     def _bytes(self, side: str) -> bytes:
         path = self.folder / f"{self.set}.{side}"
