@@ -14,8 +14,9 @@ import pytest
 from variations.configuration.schema import SweepConfig
 from variations.dashboard.store import Store
 from variations.store.rows import define
+from variations.system.errors import UserError
 from variations.tables.collect import Summary, paired, summary
-from variations.tables.formats import FORMATS, latex_escape, render, terminal
+from variations.tables.formats import FORMATS, Look, latex_escape, render, terminal
 from variations.tables.grid import Notebook, delta, duration, lay_out, millions, scientific
 from variations.tables.table import Table, build, document
 from variations.tables.text import _fitting
@@ -488,6 +489,28 @@ def test_latex_is_a_booktabs_table_with_a_rule_between_groups(full: Table) -> No
     assert "h=16 \\& \\textless{}more\\_heads\\textgreater{}" in text
     body = [line for line in text.splitlines() if line.endswith("\\\\")]
     assert len({line.replace("\\&", "").count("&") for line in body}) == 1
+
+
+@pytest.mark.slow
+def test_columns_can_be_chosen_and_take_their_notes_along(full: Table) -> None:
+    look = Look(["steps", "test.bleu"], "Heads")
+    lines = render(full, "markdown", look).splitlines()
+    assert lines[:3] == ["**Heads**", "", "| row | steps | test BLEU |"]
+    whole = render(full, "markdown")
+    for text, shown in (("FLOPs are counted", False), ("published on newstest2013", False), ("test BLEU: ", True)):
+        assert text in whole and any(text in line for line in lines) == shown, text
+    with pytest.raises(UserError, match=r"no column 'stps'\. Did you mean 'steps'\? Its columns are group, row, param"):
+        render(full, "markdown", Look(["stps"]))
+
+
+@pytest.mark.slow
+def test_latex_without_columns_leaves_out_costs(full: Table) -> None:
+    head = next(line for line in render(full, "latex").splitlines() if line.endswith("\\\\"))
+    assert "test BLEU" in head and "$\\Delta$ base" in head
+    assert "FLOPs" not in head and "steps" not in head
+    assert "FLOPs" in next(
+        line for line in render(full, "latex", Look(["flops"])).splitlines() if line.endswith("\\\\")
+    )
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")

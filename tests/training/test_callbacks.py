@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from variations.commands.run import run
 from variations.configuration.faults import faults
 from variations.store.ledger import RunFolder
 from variations.system.errors import ConfigError, Interrupted, RunFailedError
@@ -62,6 +63,29 @@ def test_a_callback_that_exits_is_a_failure_and_no_interruption(
     config = small(*PATIENT)
     with pytest.raises(RunFailedError, match=r"^a callback or .* ended the process \(SystemExit\(3\)\)\.$"):
         fit(config, made(config, "run"), Interrupt())
+
+
+@pytest.mark.slow
+def test_an_exception_of_a_callback_is_told_with_its_line(
+    small: Any, made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "raising_callback.py"
+    file.write_text(
+        "from pytorch_lightning import Callback\n"
+        "class Raising(Callback):\n"
+        "    def on_train_batch_end(self, *_):\n"
+        "        int('seven')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    folder = made(small("+callbacks.mine._target_=raising_callback.Raising"), "raising")
+    with pytest.raises(ValueError, match="seven"):
+        run(folder.path)
+    status = folder.status()
+    assert status is not None
+    assert (status.state, status.reason) == (
+        "failed",
+        f"ValueError in {file}, line 4: invalid literal for int() with base 10: 'seven'",
+    )
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from typing import Any
 from variations.configuration import surroundings
 from variations.configuration.compose import load, to_dict
 from variations.configuration.places import spelled
-from variations.configuration.schema import RunConfig
+from variations.configuration.schema import RunConfig, raised
 from variations.store import fence, ledger, naming, own_code
 from variations.store.atomic import disk_refusals_told
 from variations.store.contents import score
@@ -182,7 +182,9 @@ def _forget_last_attempt(folder: RunFolder) -> None:
 
 
 def _set_failed(folder: RunFolder, error: BaseException) -> None:
-    reason = str(error).strip() or type(error).__name__
+    reason = str(error).strip()
+    if not (isinstance(error, UserError) and reason):
+        reason = raised(error, [str(file) for file in own_code.modules(folder.config()).values()])
     processes.write_reason(folder.path, reason)
     try:
         folder.set_status("failed", reason)

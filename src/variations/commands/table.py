@@ -15,7 +15,7 @@ from variations.store.atomic import refuse_unwritable
 from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.difference import compare
-from variations.tables.formats import render, terminal
+from variations.tables.formats import Look, render, terminal
 from variations.tables.line import Table
 from variations.tables.table import build
 
@@ -28,6 +28,11 @@ class TableConfig(SweepKeys):
     """`html` writes the whole sweep as the dashboard shows it: curves, translations, branch weights."""
     out: str | None = None
     """File to write; null: standard output, and for html <runs>/<sweep>/report.html."""
+    columns: list[str] | None = None
+    """Columns in their order, as [parameters,test.bleu,delta,ci,p]; a name that does not exist lists all. Null: all; in
+    LaTeX without further scores and costs."""
+    caption: str | None = None
+    """Title of the table; null: the sweep's name."""
     diff: list[str] | None = None
     """diff=[ROW]: what ROW changes in its base row; diff=[ROW,OTHER]: what OTHER changes in ROW. Terminal or json."""
     significance: SignificanceConfig = field(default_factory=SignificanceConfig)
@@ -46,6 +51,9 @@ def show(config: TableConfig) -> None:
         need("dashboard", "The HTML report")
     sweep = config.definition()
     refuse_unwritable(out=config.out)
+    drawn = config.format in ("terminal", "markdown", "latex") and config.diff is None
+    if not drawn and (config.columns is not None or config.caption is not None):
+        raise UserError("columns and caption are for format=terminal, markdown and latex, without diff.")
     if config.diff is not None:
         _put_difference(config)
         return
@@ -85,10 +93,11 @@ def _put_difference(config: TableConfig) -> None:
 
 
 def _put(table: Table, config: TableConfig) -> None:
+    look = Look(config.columns, config.caption)
     if config.out is None and config.format == "terminal" and sys.stdout.isatty():
-        sys.stdout.write(terminal(table, width=shutil.get_terminal_size().columns, colour=True))
+        sys.stdout.write(terminal(table, look, width=shutil.get_terminal_size().columns, colour=True))
     else:
-        put(render(table, config.format), config.out)
+        put(render(table, config.format, look), config.out)
 
 
 def _training_line() -> str:
@@ -111,6 +120,7 @@ main = command(
         "sweep=quickstart": "on the terminal",
         "sweep=quickstart format=html": "a report with curves and translations",
         "sweep=quickstart format=latex out=table.tex": "",
+        "sweep=quickstart 'columns=[test.bleu,delta,ci,p]' caption='Heads'": "",
         "sweep=quickstart format=json": "one JSON document",
         "sweep=quickstart 'diff=[transformer,uniform]'": "what one row changes in another",
         "sweep=quickstart significance.n=10000": "finer p-values; significance.show=false: none",

@@ -7,7 +7,9 @@ module imports no torch, so that `--help` and error messages stay quick.
 
 import importlib
 import os
+import sys
 import traceback
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -51,19 +53,27 @@ def class_named(key: str, name: str) -> type:
     return found
 
 
-def raised(error: Exception, module: str = "") -> str:
-    """An exception of somebody else's code: `KeyError in FILE, line 3: 'd_f'`.
+def raised(error: BaseException, files: Collection[str] = ()) -> str:
+    """An unexpected exception, with its place: `KeyError in FILE, line 3: 'd_f'`.
 
     Args:
         error: The exception, which has been caught.
-        module: The file whose last line in the traceback is named, if there is one; otherwise the last line of all.
+        files: Somebody's own modules: the last line of theirs in the traceback is named, if there is one; otherwise the
+            last line of all.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    last = ([frame for frame in frames if frame.filename == module] or frames)[-1]
+    last = ([frame for frame in frames if frame.filename in files] or frames)[-1]
     file, line, said = last.filename, last.lineno, str(error)
     if isinstance(error, SyntaxError):
         file, line, said = str(error.filename), error.lineno, error.msg
-    return f"{type(error).__name__} in {file}, line {line}: {said.rstrip('.')}"
+    said = said.strip().rstrip(".")
+    return f"{type(error).__name__} in {file}, line {line}" + (f": {said}" if said else "")
+
+
+def module_files(names: Iterable[str]) -> list[str]:
+    """The files of imported modules, by `package.module:Class`."""
+    found = (sys.modules.get(name.partition(":")[0]) for name in names)
+    return [module.__file__ for module in found if module is not None and module.__file__]
 
 
 def number(

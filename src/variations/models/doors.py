@@ -1,12 +1,11 @@
 """Classes that a configuration names: ours by a short name, those of other packages by `package.module:Class`."""
 
-import sys
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from torch import nn
 
-from variations.configuration.schema import class_named, raised
+from variations.configuration.schema import class_named, module_files, raised
 from variations.system.errors import UserError
 
 T = TypeVar("T")
@@ -52,16 +51,14 @@ def construct(key: str, name: str, make: Callable[[], T]) -> T:
     Raises:
         UserError: The class is of another package, and its code raises an exception.
     """
-    module, colon, _ = name.partition(":")
     try:
         return make()
     except UserError:
         raise
     except Exception as error:
-        if not colon:
+        if ":" not in name:
             raise
-        file = getattr(sys.modules.get(module), "__file__", None) or ""
-        raise UserError(f"{key}={name}: cannot be constructed: {raised(error, file)}.") from error
+        raise UserError(f"{key}={name}: cannot be constructed: {raised(error, module_files([name]))}.") from error
 
 
 def lacking(found: type, base: type) -> list[str]:

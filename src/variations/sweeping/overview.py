@@ -241,7 +241,8 @@ def summary(
         if not o.ok and o.reason:
             times = f" ({o.failures} times)" if o.failures > 1 else ""
             log = f" Log: {o.folder.log}" if o.folder.log.exists() else ""
-            line = f"[{COLOURS.get(o.state, 'default')}]{o.state}[/] {escape(o.name)}{times}: {escape(o.reason)}"
+            said = o.reason if o.reason.endswith((".", "!", "?")) else f"{o.reason}."
+            line = f"[{COLOURS.get(o.state, 'default')}]{o.state}[/] {escape(o.name)}{times}: {escape(said)}"
             console.print(line + escape(log), soft_wrap=True)
     if repeat and any(not o.ok for o in outcomes):
         refused = any(o.refused for o in outcomes)

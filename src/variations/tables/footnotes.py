@@ -18,7 +18,7 @@ COUNTED = (
 def remarks(table: Table, refusal: str | None) -> list[str]:
     """The footnotes without marks. `refusal` says why differences are not tested."""
     found = [table.sweep.note.rstrip(".") + "."] if table.sweep.note else []
-    found += [*_settings(table), *_measured(table), *_published(table), *_bases(table), *_spread(table)]
+    found += [*_settings(table), *_conventions(table), *_published(table), *_bases(table), *_spread(table)]
     found += _tests(table, refusal)
     found += [agreement.sentence(table.task) for agreement in table.agreements]
     found += _costs(table)
@@ -34,6 +34,13 @@ def remarks(table: Table, refusal: str | None) -> list[str]:
             f"{table.store / table.sweep.name} also contains runs that are not rows of this table: {', '.join(names)}."
         )
     return found
+
+
+def about(table: Table) -> dict[str, set[str]]:
+    """The remarks that explain single columns, with the keys of these."""
+    found = {text: {measure.key for measure in measures} for text, measures in _conventions(table).items()}
+    costs = ({"flops"}, {"device_hours", "seconds"}) if _counts_flops(table) else ({"device_hours", "seconds"},)
+    return found | dict(zip(_costs(table), costs, strict=False))
 
 
 def star_text(table: Table) -> str:
@@ -63,12 +70,13 @@ def _settings(table: Table) -> list[str]:
     return [f"{'; '.join(labels)}: {text[0].lower()}{text[1:]}" for text, labels in groups.items()]
 
 
-def _measured(table: Table) -> list[str]:
-    conventions: dict[str, list[str]] = {}
+def _conventions(table: Table) -> dict[str, list[Measure]]:
+    """One sentence for each convention, with the measures that follow it."""
+    found: dict[str, list[Measure]] = {}
     for measure in table.columns:
         if text := convention(table, measure):
-            conventions.setdefault(text, []).append(measure.label)
-    return [f"{', '.join(labels)}: {text}." for text, labels in conventions.items()]
+            found.setdefault(text, []).append(measure)
+    return {f"{', '.join(item.label for item in group)}: {text}.": group for text, group in found.items()}
 
 
 def _published(table: Table) -> list[str]:
@@ -141,7 +149,7 @@ def _tests(table: Table, refusal: str | None) -> list[str]:
 
 
 def _costs(table: Table) -> list[str]:
-    found = [COUNTED + "."] if any("flops" in line.costs for line in table.lines) else []
+    found = [COUNTED + "."] if _counts_flops(table) else []
     devices = [line.hours[1] for line in table.lines if line.hours]
     if any("CPU" in name for name in devices):
         name, counted = hours_name(devices), "processes" if set(devices) == {"CPU"} else "GPUs, or on CPUs processes"
@@ -151,6 +159,10 @@ def _costs(table: Table) -> list[str]:
             "depend on it."
         )
     return found
+
+
+def _counts_flops(table: Table) -> bool:
+    return any("flops" in line.costs for line in table.lines)
 
 
 def of_lines(table: Table) -> dict[str, list[str]]:

@@ -4,7 +4,8 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from variations.store.atomic import json_text
@@ -17,22 +18,53 @@ from variations.tables.table import document
 from variations.tables.text import Cell, Column, Grid
 
 NARROW = 8
-"""Largest number of columns of a LaTeX table that is not scaled to the line width."""
+"""Largest number of columns of a LaTeX table that is not scaled to the width of the text."""
+PAPER = 4
+"""Largest rank of the columns of a LaTeX table if they are not chosen: further measures and costs are left out."""
 
 
-def render(table: Table, format_: str) -> str:
-    """The table in one of FORMATS, ending in a newline. Raises KeyError for another name."""
-    return FORMATS[format_](table)
+@dataclass(frozen=True)
+class Look:
+    """What is shown of a table, where it is drawn."""
+
+    columns: Sequence[str] | None = None
+    """Keys of the columns; None: all, in LaTeX those of a rank up to PAPER, and tables of measures part by part."""
+    caption: str | None = None
+    """In place of the title."""
+
+    def grids(self, table: Table, *, rank: int | None = None) -> list[Grid]:
+        """The tables to draw. Raises UserError if there is no such column."""
+        whole = lay_out(table)
+        if self.caption is not None:
+            whole = replace(whole, title=self.caption)
+        if self.columns is not None:
+            return [drawn.select(whole, self.columns)]
+        if rank is not None:
+            whole = drawn.select(whole, [column.key for column in whole.columns if column.rank <= rank])
+        return [whole, *break_down(table)]
 
 
-def terminal(table: Table, *, width: int | None = None, colour: bool = False) -> str:
+WHOLE = Look()
+
+
+def render(table: Table, format_: str, look: Look = WHOLE) -> str:
+    """The table in one of FORMATS, ending in a newline; CSV and JSON contain all of it.
+
+    Raises:
+        KeyError: There is no such format.
+        UserError: The table has no such column.
+    """
+    return FORMATS[format_](table, look)
+
+
+def terminal(table: Table, look: Look = WHOLE, *, width: int | None = None, colour: bool = False) -> str:
     """The table, and tables of measures part by part, as drawn by `text.terminal`."""
-    return drawn.terminal([lay_out(table), *break_down(table)], width=width, colour=colour)
+    return drawn.terminal(look.grids(table), width=width, colour=colour)
 
 
-def markdown(table: Table) -> str:
+def markdown(table: Table, look: Look = WHOLE) -> str:
     """A pipe table, then the notes as a list; parts of measures have further tables."""
-    return "\n".join(_markdown(grid) for grid in [lay_out(table), *break_down(table)])
+    return "\n".join(_markdown(grid) for grid in look.grids(table))
 
 
 def _markdown(grid: Grid) -> str:
@@ -41,18 +73,20 @@ def _markdown(grid: Grid) -> str:
     return "\n".join([f"**{grid.title}**", "", *drawn.pipe_table(grid), *([""] if below else []), *below]) + "\n"
 
 
-def latex(table: Table) -> str:
-    """A `table` with booktabs rules; its first line names the packages that it needs. The input is UTF-8.
+def latex(table: Table, look: Look = WHOLE) -> str:
+    """A `table` with booktabs rules, or if it is wide a `table*`; its first line names the packages that it needs.
 
+    The input is UTF-8.
     Its label is `tab:<sweep>`; tables of measures part by part are `tab:<sweep>:2` and so on.
     """
     name = f"tab:{table.sweep.name}"
-    first, *further = lay_out(table), *break_down(table)
+    first, *further = look.grids(table, rank=PAPER)
     return "\n".join([_latex(first, name), *(_latex(grid, f"{name}:{i}") for i, grid in enumerate(further, 2))])
 
 
 def _latex(grid: Grid, label: str) -> str:
     wide = len(grid.columns) > NARROW
+    environment = "table*" if wide else "table"
 
     def cell(item: Cell | Column) -> str:
         text = item.title if isinstance(item, Column) else item.text
@@ -60,7 +94,7 @@ def _latex(grid: Grid, label: str) -> str:
 
     lines = [
         "% needs \\usepackage{booktabs}" + ("\\usepackage{graphicx}" if wide else ""),
-        "\\begin{table}",
+        f"\\begin{{{environment}}}",
         "\\centering",
         "\\setlength{\\tabcolsep}{3pt}" if wide else "\\small",
         f"\\caption{{{latex_escape(grid.title)}}}",
@@ -78,7 +112,7 @@ def _latex(grid: Grid, label: str) -> str:
     lines += ["\\bottomrule", "\\end{tabular}" + ("}" if wide else ""), ""]
     notes = [*drawn.footnotes(grid, lambda mark: f"\0{mark}\0"), *(f"No result: {gap}" for gap in grid.gaps)]
     lines += [f"\\par\\footnotesize {_latex_note(note)}" for note in notes]
-    return "\n".join([*lines, "\\end{table}"]) + "\n"
+    return "\n".join([*lines, f"\\end{{{environment}}}"]) + "\n"
 
 
 def comma_separated(table: Table) -> str:
@@ -123,12 +157,12 @@ def json_document(table: Table) -> str:
     return json_text(document(table)) + "\n"
 
 
-FORMATS: dict[str, Callable[[Table], str]] = {
+FORMATS: dict[str, Callable[[Table, Look], str]] = {
     "terminal": terminal,
     "markdown": markdown,
     "latex": latex,
-    "csv": comma_separated,
-    "json": json_document,
+    "csv": lambda table, _: comma_separated(table),
+    "json": lambda table, _: json_document(table),
 }
 
 

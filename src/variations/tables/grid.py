@@ -6,7 +6,7 @@ from typing import Any
 
 from variations.tables.chance import p_text
 from variations.tables.collect import decimal, hours_name
-from variations.tables.footnotes import star_text
+from variations.tables.footnotes import about, star_text
 from variations.tables.line import NOT_TRAINED, Figure, Line, Table
 from variations.tables.text import Cell, Column, Grid
 from variations.tasks.base import Measure
@@ -111,6 +111,7 @@ class _Layout:
             [*([("*", star_text(table))] if starred else []), *self.book.notes()],
             table.remarks,
             table.gaps,
+            about(table),
         )
 
     def _published(self, key: str, title: str, rank: int) -> None:
@@ -135,7 +136,7 @@ class _Layout:
         if not primary:
             return Cell("")
         states = dict.fromkeys("missing" if run.state == "absent" else run.state for run in line.row.runs)
-        return Cell(", ".join("not measured" if state == "finished" else state for state in states) or "no seed")
+        return Cell(", ".join("not measured" if state == "finished" else state for state in states) or "–")
 
     def _differences(self) -> None:
         """Columns of the difference from the base row: value and mark, interval, p, and seeds that agree."""

@@ -5,6 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from variations.configuration.suggestions import did_you_mean
+from variations.system.errors import UserError
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -40,6 +43,29 @@ class Grid:
     notes: list[tuple[str, str]] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
+    about: dict[str, set[str]] = field(default_factory=dict)
+    """Keys of the columns that a remark explains; other remarks are about the whole table."""
+
+
+def select(grid: Grid, keys: Sequence[str]) -> Grid:
+    """The columns with these keys, in this order after the rows' names, with the notes and remarks about them.
+
+    Raises:
+        UserError: There is no such column.
+    """
+    index = {column.key: i for i, column in enumerate(grid.columns)}
+    if unknown := [key for key in keys if key not in index]:
+        faults = [f"columns: this table has no column '{key}'.{did_you_mean(key, list(index))}" for key in unknown]
+        raise UserError(f"{' '.join(faults)} Its columns are {', '.join(index)}.")
+    shown = [index[key] for key in dict.fromkeys(["row", *keys] if "group" not in keys else keys)]
+    used = {mark for i in shown for marks in _marks(grid, i) for mark in marks}
+    return replace(
+        grid,
+        columns=[grid.columns[i] for i in shown],
+        rows=[[row[i] for i in shown] for row in grid.rows],
+        notes=[note for note in grid.notes if note[0] in used],
+        remarks=[text for text in grid.remarks if text not in grid.about or grid.about[text].intersection(keys)],
+    )
 
 
 def plain_grid(title: str, columns: Mapping[str, Sequence[str]], left: Sequence[str]) -> Grid:

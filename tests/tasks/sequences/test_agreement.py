@@ -71,6 +71,19 @@ def test_a_wrong_shape_or_value_is_one_sentence() -> None:
         check(LastWord(bias=0.5), "model.kind=m:LastWord")
 
 
+def test_an_exception_in_the_networks_code_is_told_with_its_line() -> None:
+    class Wrong(LastWord):
+        def start_cache(self, source: Tensor) -> Any:
+            return {}["gate"]
+
+    line = Wrong.start_cache.__code__.co_firstlineno + 1
+    with pytest.raises(UserError) as caught:
+        check(Wrong(), f"model.kind={__name__}:Wrong")
+    assert str(caught.value) == (
+        f"model.kind={__name__}:Wrong: cannot process two tiny pairs: KeyError in {__file__}, line {line}: 'gate'."
+    )
+
+
 class WordBefore(LastWord):
     """Predicts every target from the previous token and the first word of the source."""
 

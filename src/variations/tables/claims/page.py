@@ -30,9 +30,10 @@ of the training saved, a rank correlation of 0.5.
 - A claim of no difference: an interval within the margin supports it, an interval beyond the margin contradicts it.
 - Claims of arithmetic are settled by a test of this project, which is named.
 - A claim is *reproduced* if all its comparisons support it, *partly* if some do, and *not reproduced* if none does and
-  at least half contradict it. Otherwise it is *undecided*. A question whether any of several comparisons supports it is
-  *not reproduced* only if all contradict it. If a claim has a result on a corpus, its other
-  comparisons there that have not run yet count as open, and are not listed.
+  at least half contradict it. Otherwise it is *undecided*. A question of the form "is there a reading that …" is
+  answered *not reproduced* only if every comparison contradicts it. If a claim has a result on a corpus, its
+  comparisons there that have not run yet count as open, though they are not listed: a claim with one supporting
+  comparison of two is *partly* reproduced, never *reproduced*, until the second has run.
 
 A row that {named(DEFAULT).untrained_when}, is not trained, and nothing is concluded from it. Nor is
 anything concluded from a row that has a caveat in its table: quick checks (`debug=…`), training that was changed on the
@@ -46,10 +47,10 @@ The rule in code: [rule.py](../src/variations/tables/claims/rule.py).
 `a` with row `b` of the table behind the link: the values of both, and the advantage of `a`, which is positive if `a`
 is better, whether the measure should be high or low. It says nothing of how near either row is to its published
 figure; the table does. "detectable" is the smallest true difference that this many seeds would have shown with
-probability {POWER:g}. An interval is not cut at the largest possible difference. "at most" stands before the saving
-of a row that never reaches the dev loss at which its base row ended: the row counts with its whole length, and cannot
-support the claim. "recalled" marks a published figure that is quoted from memory, and was not checked against the
-publication. "1 and 3 seeds" are those of the row and of its base row.
+probability {POWER:g}. An interval is not cut at the largest possible difference. "an upper bound" stands after the
+saving of a row that never reaches the dev loss at which its base row ended: the row counts with its whole length, and
+cannot support the claim. "recalled" marks a published figure that is quoted from memory, and was not checked against
+the publication. "1 and 3 seeds" are those of the row and of its base row.
 """
 
 
@@ -104,8 +105,8 @@ def _outcome(outcome: Outcome, task: Task) -> str:
     percent = 100 if test.expect == "sooner" else 1
     values = [_number(percent * value, test) for value in (found.effect, found.low, found.high)]
     unit = " %" if test.expect == "sooner" else ""
-    bound = "at most " if outcome.at_most else ""
-    text = f"{scale}, {what}: {bound}{values[0]}{unit} [{values[1]}, {values[2]}]"
+    bound = " (an upper bound)" if outcome.at_most else ""
+    text = f"{scale}, {what}: {values[0]}{unit} [{values[1]}, {values[2]}]{bound}"
     seeds = " and ".join(map(str, found.seeds)) if len(set(found.seeds)) > 1 else str(found.seeds[0])
     extras = [f"{seeds} {'restart' if found.restarts else 'seed'}{'' if found.seeds == (1, 1) else 's'}"]
     enough = min(found.seeds) >= SEEDS

@@ -1,10 +1,12 @@
 """A check before training that a network of another package decodes consistently with its training."""
 
+import re
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from variations.configuration.schema import module_files, raised
 from variations.configuration.transformer import TransformerConfig
 from variations.models.network import SequenceToSequence
 from variations.system.errors import UserError
@@ -35,7 +37,7 @@ def check(network: SequenceToSequence, keys: str) -> None:
         keys: Configuration keys for messages.
 
     Raises:
-        UserError: They differ in shape or in value.
+        UserError: They differ in shape or in value, or the network's own code raises an exception.
     """
     device, training = network.output.device, network.training
     top = network.vocabulary - 1
@@ -58,6 +60,11 @@ def check(network: SequenceToSequence, keys: str) -> None:
                     f"they differ by up to {difference:.2g}; padding must have no effect: {_advice(keys)}"
                 )
             _selection(network, keys, source, target)
+        except UserError:
+            raise
+        except Exception as error:
+            files = module_files(re.findall(r"=([\w.]+):", keys))
+            raise UserError(f"{keys}: cannot process two tiny pairs: {raised(error, files)}.") from error
         finally:
             network.train(training)
 

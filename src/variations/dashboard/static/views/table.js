@@ -219,7 +219,7 @@ V.views = V.views || {};
         ),
         V.el("div", { class: "scroll", "data-scroll": "table" }, V.arrows(table, "tr.line")),
         rows.length ? null : V.el("p", { class: "hint", text: "No row matches the filter." }),
-        chart ? V.el("section", { class: "effects" }, V.el("h3", { text: "Which variation matters? Differences whose interval excludes 0 and covers chance between seeds" }), node) : null,
+        chart ? V.el("section", { class: "effects" }, V.el("h3", { text: chart.heading }), node) : null,
         V.el("details", { class: "footnotes", id: "footnotes" }, V.el("summary", { text: `How these figures were measured (${sweep.footnotes.length})` }), V.el("ol", {}, sweep.footnotes.map((text) => V.el("li", { text }))), V.el("ul", { class: "marks" }, sweep.notes.map((note) => V.el("li", {}, V.el("sup", { text: note.mark }), ` ${note.text}${holders(sweep, note.mark)}`)))),
       );
       if (chart) await V.chart.show(chart.fig, node, `Differences from the base row: ${chart.text}`);
@@ -235,10 +235,14 @@ V.views = V.views || {};
   /** Differences from the base row with their intervals, in the order of the table. */
   function effects(sweep, rows) {
     const marks = rows.filter((row) => row.ci && row.delta[sweep.primary.key]).slice(0, 40);
-    return V.forest(
+    const single = marks.filter((row) => !V.known(row.p));
+    const which = single.length === marks.length ? "" : `${single.map((row) => row.label).join("; ")}: `;
+    const seeds = single.length ? `. ${which}one seed, so the chance between seeds is not covered` : "";
+    const drawn = V.forest(
       marks.map((row) => ({ name: row.label, look: row.color_index, value: row.delta[sweep.primary.key].mean, ci: row.ci, digits: sweep.primary.digits })),
       `${sweep.primary.label}: difference from the base row (points, ${Math.round(100 * sweep.level)} % interval)`,
     );
+    return drawn && { ...drawn, heading: `Which variation matters? Differences from the base row with their ${Math.round(100 * sweep.level)} % intervals${seeds}` };
   }
 
   function caption(sweep) {
