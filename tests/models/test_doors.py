@@ -150,6 +150,19 @@ def test_a_module_that_cannot_be_imported_is_told_with_its_line(
     assert f"model.kind={name}:Net: {said.format(file=file)}" in str(caught.value)
 
 
+def test_a_mistyped_module_of_an_installed_package_is_told_with_those_that_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mistyped").mkdir()
+    for name in ("__init__", "model", "other"):
+        (tmp_path / "mistyped" / f"{name}.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(
+        UserError, match=r"model\.kind=mistyped\.modl:Net: mistyped has no module modl\. Valid: model, other\."
+    ):
+        build(config(kind="mistyped.modl:Net"), 13)
+
+
 def test_an_exception_of_a_class_of_another_package_is_told_with_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

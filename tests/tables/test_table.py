@@ -86,6 +86,10 @@ def test_other_rows_in_the_folder_are_mentioned_and_figures_are_not(make_run: An
     (store / "papers" / "figures").mkdir()
     remarks = build(define(SweepConfig(name="papers", rows=["base"], seeds=[1]), conf=conf), store).remarks
     assert f"{store}/papers also contains runs that are not rows of this table: former." in remarks
+    sweep = SweepConfig(name="papers", rows=["base", "A_h16"], seeds=[1])
+    make_run("papers", "A_h16", 1, 30.0)
+    remarks = build(define(sweep, conf=conf, rows=["base"]), store).remarks  # a row that is only not chosen is none
+    assert f"{store}/papers also contains runs that are not rows of this table: former." in remarks
 
 
 def test_a_row_whose_file_was_edited_after_its_run_is_marked(make_run: Any, store: Path, configuration: Any) -> None:

@@ -18,6 +18,7 @@ from variations.configuration.compose import compose_run, to_dict
 from variations.store import naming
 from variations.store.ledger import RunFolder
 from variations.system.errors import Interrupted, RunFailedError, UserError
+from variations.tables.departures import of_run
 from variations.training import checkpoints
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
@@ -168,14 +169,47 @@ def test_checkpoints_of_another_run_are_not_tested(small: Any, made: Any) -> Non
 
 
 @pytest.mark.slow
-def test_damaged_weights_are_left_out_of_the_average_with_a_warning(small: Any, made: Any, caplog: Any) -> None:
+@pytest.mark.parametrize("lost", ["damaged", "missing"])
+def test_lost_weights_are_left_out_of_the_average_with_a_warning_and_a_mark(
+    lost: str, small: Any, made: Any, caplog: Any
+) -> None:
     config = small("recipe.average=3", "recipe.average_every=2")
     folder = made(config, "run")
     fit(config, folder, Interrupt())
-    truncate(folder.checkpoints / "weights10.pt")
+    path = folder.checkpoints / "weights10.pt"
+    truncate(path) if lost == "damaged" else path.unlink()
     with caplog.at_level(logging.WARNING):
-        assert final_weights(config, folder)[1] == [8, 12]
-    assert "weights10.pt are damaged" in caplog.text
+        steps = final_weights(config, folder)[1]
+    assert steps == [8, 12]
+    assert "The weights of step 10 in" in caplog.text
+    (mark,) = of_run(to_dict(config), {"steps": 12, "averaged_steps": steps})
+    assert mark == "the weights of only 2 of 3 steps were averaged, because others were lost"
+    assert of_run(to_dict(config), {"steps": 12, "averaged_steps": [8, 10, 12]}) == []
+
+
+@pytest.mark.slow
+def test_weights_that_were_tested_and_are_lost_are_not_replaced(small: Any) -> None:
+    folder = RunFolder(run.execute(small("recipe.average=3", "recipe.average_every=2")))
+    assert (folder.result() or {})["averaged_steps"] == [8, 10, 12]
+    load_network(folder.path)
+    (folder.checkpoints / "weights10.pt").unlink()
+    with pytest.raises(UserError, match="the weights of step 10 are missing or damaged, but are part of the average"):
+        load_network(folder.path)
+
+
+@pytest.mark.slow
+def test_a_run_that_ended_early_is_tested_with_its_current_weights(small: Any, made: Any) -> None:
+    """As docs/resume.md says; the average is planned from the last step, which was not reached."""
+    whole = small("recipe.average=3", "recipe.average_every=2")
+    folder = made(whole, "run")
+    fit(whole, folder, Interrupt())
+    for path in folder.checkpoints.glob("weights12.*"):
+        path.unlink()
+    whole.trainer.max_steps = 14
+    weights, steps = final_weights(whole, folder)
+    assert steps == [12]
+    state = checkpoints.load(folder.checkpoints / "step12.ckpt")["state_dict"]
+    assert all(torch.equal(value, state[f"model.{name}"]) for name, value in weights.items())
 
 
 @pytest.mark.slow

@@ -86,8 +86,7 @@ def _metric(config: FiguresConfig, rows: Any) -> str:
     task = named(rows[0].task)
     recorded = {key for row in rows for lines in row.metrics.values() for line in lines for key in line}
     if config.metric == AUTO:
-        own = config.run is None and not task.unknown_metric(config.sweep.metric)
-        watched = task.watched(task.metric(config.sweep.metric).key) if own else None
+        watched = task.watched(task.primary(config.sweep.metric).key) if config.run is None else None
         return str(next((key for key in (watched, *task.curves, task.monitor) if key in recorded), task.monitor))
     known = [key for key in task.curves if key in recorded]
     if known and config.metric not in recorded:
@@ -122,7 +121,7 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
         other = known[base.row] if base else None
         uncompared = None
         if other is not None and row.config and other.config:
-            uncompared = incomparable(task, row, other, task.metric(sweep.metric))
+            uncompared = incomparable(task, row, other, task.primary(sweep.metric))
         why = why_untrained(task, row, "test")
         told = (*caveats(row), *([f"{NOT_TRAINED}: {why}"] if why else ()))
         read = {run.seed: _measurements(RunFolder(run.folder)) for run in row.runs if run.folder is not None}

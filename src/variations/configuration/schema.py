@@ -7,6 +7,7 @@ module imports no torch, so that `--help` and error messages stay quick.
 
 import importlib
 import os
+import pkgutil
 import sys
 import traceback
 from collections.abc import Collection, Iterable
@@ -44,7 +45,11 @@ def class_named(key: str, name: str) -> type:
     try:
         found = getattr(importlib.import_module(module), attribute, None)
     except ImportError as error:
+        package, _, last = module.rpartition(".")
         text = f"{key}={name}: cannot import {module} ({error}). {INSTALL}"
+        if package in sys.modules and error.name == module:
+            names = [found.name for found in pkgutil.iter_modules(getattr(sys.modules[package], "__path__", []))]
+            text = f"{key}={name}: {package} has no module {last}. Valid: {', '.join(names)}."
         raise ConfigError([text]) from error
     except Exception as error:
         raise ConfigError([f"{key}={name}: {raised(error)}."]) from error
@@ -333,6 +338,10 @@ class TrialConfig:
     """Where the study is stored."""
 
 
+DEFAULT_METRIC = "bleu"
+"""`sweep.metric` of runs that no sweep file sets it for; a task without this score has its own first one instead."""
+
+
 @dataclass
 class SweepConfig:
     """A table, a grid or a search; see `sweeps/`."""
@@ -359,7 +368,7 @@ class SweepConfig:
     copied instead of trained again."""
     lease_seconds: float = number(60.0, ge=1, le=86400)
     """Seconds without a renewed lease after which another process may take over a run."""
-    metric: str = "bleu"
+    metric: str = DEFAULT_METRIC
     """The quantity that the sweep's table compares: a score of the test set, SET.SCORE, dev_ppl or dev_nll."""
     note: str | None = None
     """A remark, printed below the table."""

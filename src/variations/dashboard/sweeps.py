@@ -211,7 +211,7 @@ def _runs(
 ) -> tuple[list[payload.RunEntry], set[str]]:
     """The runs in the table's order, and all scalars that any of them recorded."""
     task = table.task if table else named(DEFAULT)
-    measure = task.metric(definition.metric)
+    measure = task.primary(definition.metric)
     labels = {row.row: row.label for row in definition.rows}
     if table:
         labels = {line.row.definition.row: line.label for line in table.lines}

@@ -49,7 +49,7 @@ def score(config: Any, result: Mapping[str, Any]) -> tuple[Any, float] | None:
     Raises:
         UserError: The task does not know the measure.
     """
-    measure = named(config.task).metric(config.sweep.metric)
+    measure = named(config.task).primary(config.sweep.metric)
     value = None if result_fault(result, config.task) else measure.value(result)
     return None if value is None else (measure, value)
 

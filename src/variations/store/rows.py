@@ -53,6 +53,8 @@ class SweepDefinition:
     note: str | None = None
     further: tuple[int, ...] = ()
     """Those of `seeds` that the sweep does not ask for, but for which some row has a run."""
+    left_out: tuple[str, ...] = ()
+    """Rows of the sweep that were not chosen."""
 
     def base_of(self, row: RowDefinition) -> RowDefinition | None:
         """The row that `row` is compared with: the one it names, else the first; None if that is `row` itself."""
@@ -111,7 +113,8 @@ def define(
         loaded = [_with_values(row, store / name) for row in loaded]
     definitions = told_apart(loaded)
     first = definitions[0].row
-    definitions = tuple(row for row in definitions if rows is None or row.row in rows)
+    left_out = tuple(row.row for row in definitions if rows is not None and row.row not in rows)
+    definitions = tuple(row for row in definitions if row.row not in left_out)
     if store is not None and not grid:
         definitions = tuple(found for row in definitions for found in _crossed(row, store / name, first))
     if not sweep.rows:
@@ -121,7 +124,7 @@ def define(
     if seeds is None and store is not None:
         stored = _stored_seeds(store / name, definitions, begun=bool(known))
         wanted, further = tuple(sorted({*known, *stored})), tuple(sorted({*stored} - {*known})) if known else ()
-    return SweepDefinition(name, definitions, wanted or (1,), sweep.table, sweep.metric, sweep.note, further)
+    return SweepDefinition(name, definitions, wanted or (1,), sweep.table, sweep.metric, sweep.note, further, left_out)
 
 
 def _natural(name: str) -> tuple[tuple[int, str], ...]:

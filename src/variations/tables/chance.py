@@ -15,6 +15,7 @@ import numpy as np
 
 from variations.configuration.schema import number
 from variations.store.ledger import RunFolder
+from variations.system.errors import DataError
 from variations.tables.collect import Row, SeedRun
 from variations.tables.significance import (
     FOR_INTERVAL,
@@ -157,6 +158,8 @@ class Tester:
         ]
         try:
             tested = self._test(found, *pairs[next(iter(found))])
+        except DataError as error:
+            return f"not tested: {str(error).rstrip('.')}"
         except UndefinedError:
             return (
                 f"not tested: {self.measure.label} is not a number for some of the drawn {self.measure.items}, so "

@@ -19,6 +19,18 @@ def departures(runs: Sequence[SeedRun]) -> list[str]:
     return [text if len(found) == len(finished) else f"{text} ({seeds_named(found)})" for text, found in seeds.items()]
 
 
+def _lost_weights(config: Mapping[str, Any], result: Mapping[str, Any]) -> str | None:
+    """Fewer weights were averaged than the recipe says, because some had been lost before the test."""
+    planned, averaged = (config.get("recipe") or {}).get("average"), result.get("averaged_steps")
+    steps = result.get("steps")
+    if not (isinstance(planned, int) and isinstance(averaged, list) and isinstance(steps, int)):
+        return None
+    planned = min(planned, steps)
+    if len(averaged) >= planned:
+        return None
+    return f"the weights of only {len(averaged)} of {planned} steps were averaged, because others were lost"
+
+
 def _lost(run: SeedRun) -> list[str]:
     """Without its measurements, nobody can tell whether a run that trained a network was still improving at its end."""
     return [] if run.measured or run.result.get("reused") else ["its measurements (metrics.jsonl) are lost or damaged"]
@@ -40,4 +52,6 @@ def of_run(config: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
         steps, planned = result.get("steps"), (config.get("trainer") or {}).get("max_steps")
         extent = f" at step {steps:,} of {planned:,}" if isinstance(steps, int) and isinstance(planned, int) else ""
         found.append(f"training was ended{extent} by {STOPPED_BY.get(str(stopped), stopped)}")
+    elif lost := _lost_weights(config, result):
+        found.append(lost)
     return found

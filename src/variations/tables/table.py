@@ -117,7 +117,7 @@ def why_untrained(task: Task, row: Row, part: str) -> str | None:
 
 def _measures(task: Task, sweep: SweepDefinition, rows: list[Row]) -> list[Measure]:
     """The task's columns, the sweep's metric first, and the counterparts of published figures."""
-    keys = [measure.key for measure in task.columns(task.metric(sweep.metric))]
+    keys = [measure.key for measure in task.columns(task.primary(sweep.metric))]
     for row in rows:
         for key in row.definition.published:
             kind = task.published(key)

@@ -22,7 +22,7 @@ def damage(run: TestedRun) -> str | None:
         if not run.result.get("reused") and not run.folder.read_metrics():
             return "metrics.jsonl is empty"
         task = task_of(run.config)
-        primary = task.metric((run.config.get("sweep") or {}).get("metric") or task.metrics[0])
+        primary = task.primary((run.config.get("sweep") or {}).get("metric"))
         measures = {measure.key: measure for measure in (primary, *task.columns(primary))}.values()
     except (OSError, UserError, DataError) as error:
         return str(error).rstrip(".")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from variations.configuration.schema import DEFAULT_METRIC
 from variations.configuration.suggestions import did_you_mean
 from variations.configuration.tasks import Configured
 from variations.store.ledger import RunFolder
@@ -147,6 +148,12 @@ class Task(Configured, Protocol):
     def metric(self, name: str) -> Measure:
         """The measure that `sweep.metric=name` means: a key, or a score of the test set without the set's name."""
         return self.measure(name if "." in name or name in self.metrics else f"test.{name}")
+
+    def primary(self, name: str | None) -> Measure:
+        """The measure of a stored run's `sweep.metric`; of a run outside a sweep, which has none, the first score."""
+        if name in (None, DEFAULT_METRIC) and self.unknown_metric(DEFAULT_METRIC):
+            name = f"test.{next(iter(self.scores))}" if self.scores else self.metrics[0]
+        return self.metric(name or DEFAULT_METRIC)
 
     def measure(self, key: str) -> Measure:
         """The measure of a key. Raises UserError if there is none; by default always."""

@@ -1,6 +1,7 @@
 """The weights with which a run is tested, and the trained network of a stored run."""
 
 import logging
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -28,23 +29,42 @@ def averaged_steps(config: RunConfig) -> set[int]:
     return set(range(last, 0, -apart)[: recipe.average])
 
 
-def final_weights(config: RunConfig, folder: RunFolder) -> tuple[dict[str, Tensor], list[int]]:
-    """The tested weights, and the steps from which they come.
+def final_weights(
+    config: RunConfig, folder: RunFolder, tested: Collection[int] | None = None
+) -> tuple[dict[str, Tensor], list[int]]:
+    """The weights to test, and the steps from which they come.
 
-    The mean of the last checkpoints (`recipe.average`), the moving average (`recipe.ema`), or the last weights.
+    The mean of the last checkpoints (`recipe.average`), the moving average (`recipe.ema`), or the last weights. A run
+    that ended before its last step has no last checkpoints of the plan: its current weights are tested.
+
+    Args:
+        config: The run's configuration.
+        folder: The run.
+        tested: The steps of which the weights in its result are; None: it has no result yet.
 
     Raises:
-        UserError: The run has no intact checkpoint, or the run whose weights it tests is missing.
+        UserError: The run has no intact checkpoint, or lacks weights that were tested; or the run whose weights it
+            tests is missing.
     """
     folder = trained_in(folder, config.variation.source)
-    if config.recipe.average > 1:
-        planned = averaged_steps(config)
-        kept = [(step, path) for step, path in checkpoints.weights(folder.checkpoints) if step in planned]
-        sound = [(step, path) for step, path in kept if is_sound(path)]
-        for _, path in sorted(set(kept) - set(sound)):
-            log.warning("The weights in %s are damaged (their checksum does not match); the average omits them.", path)
+    if tested is not None and len(tested) > 1:
+        planned = set(tested)
+    else:
+        last = max((step for step, _ in checkpoints.full(folder.checkpoints)), default=config.trainer.max_steps)
+        planned = averaged_steps(config) if last >= config.trainer.max_steps else set()
+    if planned:
+        kept = {step: path for step, path in checkpoints.weights(folder.checkpoints) if step in planned}
+        sound = {step: path for step, path in kept.items() if is_sound(path)}
+        if lost := sorted(planned - set(sound)):
+            steps = f"step{'s' if len(lost) > 1 else ''} {', '.join(map(str, lost))}"
+            if tested is not None:
+                raise UserError(
+                    f"{folder.path}: the weights of {steps} are missing or damaged, but are part of the average that "
+                    "was tested: put them back, or start a new attempt (force=true)."
+                )
+            log.warning("The weights of %s in %s are missing or damaged; the average omits them.", steps, folder.path)
         if sound:
-            return checkpoints.average(path for _, path in sound), [step for step, _ in sound]
+            return checkpoints.average(sound.values()), list(sound)
     newest = checkpoints.newest(folder.checkpoints)
     if newest is None:
         raise UserError(f"{folder.path} has no readable checkpoint: train the run first.")
@@ -72,9 +92,10 @@ def load_network(path: Path) -> tuple[nn.Module, Any]:
     if changed := own_code.changed_code(config, folder):
         raise UserError(f"cannot use the weights of {folder.path}: {' '.join(changed)}")
     network: nn.Module = named(config.task).network(config, folder)
-    weights, steps = final_weights(config, folder)
     tested = (folder.result() or {}).get("averaged_steps")
-    if isinstance(tested, list) and not {*steps} <= {*tested}:
+    tested = tested if isinstance(tested, list) else None
+    weights, steps = final_weights(config, folder, tested)
+    if tested is not None and {*steps} != {*tested}:
         raise UserError(
             f"the checkpoints in {folder.path} are of step {', '.join(map(str, steps))}, but its result is of step "
             f"{', '.join(map(str, tested))}: they are another run's. Restore those of this run."

@@ -1,6 +1,7 @@
 """Hand-computed scores, published columns, and when figures may be compared."""
 
 import io
+import re
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +113,46 @@ def test_the_questions_of_a_run_and_of_its_record_have_the_same_fingerprint(tmp_
         (record.path / name).parent.mkdir(parents=True, exist_ok=True)
         (record.path / name).write_bytes(content)
     assert TASK.references(record, "test") == "toy stories 1 60 [1]"
+
+
+def test_a_run_outside_a_sweep_is_measured_by_the_tasks_first_score() -> None:
+    assert TASK.primary("bleu") == TASK.primary(None) == TASK.metric("error")
+    assert TASK.primary("failed") == TASK.metric("failed")
+    with pytest.raises(UserError, match=r"There is no measure 'test\.eror'\. Did you mean 'test\.error'"):
+        TASK.primary("eror")
+
+
+def answered(folder: Path, wrong: dict[str, np.ndarray], restarts: int) -> TestedRun:
+    (folder / "hypotheses").mkdir()
+    chosen = {int(name.removeprefix("wrong_")): 0 for name in wrong}
+    measures.keep(RunFolder(folder), wrong, chosen)
+    scores = measures.scores({1: np.eye(3, 4, dtype=bool), 2: np.eye(3, 4, dtype=bool)}, {1: 0, 2: 0})
+    learned = {"train_error": [1.0, 2.0, 3.0][:restarts], "train_loss": [0.1, 0.2, 0.3][:restarts]}
+    return TestedRun(RunFolder(folder), {}, {"scores": {"test": scores}, "networks": {"1": learned, "2": learned}})
+
+
+def test_answers_that_do_not_fit_the_result_are_not_tested(tmp_path: Path) -> None:
+    """The test over restarts reads all of them, not only the chosen ones that the score is made of."""
+    sound, error = {"wrong_1": np.eye(3, 4, dtype=bool), "wrong_2": np.eye(3, 4, dtype=bool)}, TASK.metric("error")
+    cases = {
+        "sound": (sound, 3, None),
+        "fewer": ({**sound, "wrong_2": sound["wrong_2"][:2]}, 3, "its tasks have different numbers of restarts"),
+        "others": (sound, 2, "does not have the answers of as many restarts as result.json"),
+        "changed": (
+            {**sound, "wrong_2": np.eye(3, 4, dtype=bool) & ~np.eye(3, 4, 1, dtype=bool) & (np.arange(3) < 1)[:, None]},
+            3,
+            "mean error % of all restarts in result.json is 25.00, but that of its stored answers is 16.67",
+        ),
+    }
+    for name, (wrong, restarts, said) in cases.items():
+        (tmp_path / name).mkdir()
+        run = answered(tmp_path / name, wrong, restarts)
+        if said is None:
+            found = TASK.restarts(run, error)
+            assert found is not None and found.items.shape == (3, 8, 4)
+            continue
+        with pytest.raises(DataError, match=re.escape(said)):
+            TASK.restarts(run, error)
 
 
 @pytest.mark.parametrize("damage", ["cut off", "other", "text of objects", "another restart", "flat"])

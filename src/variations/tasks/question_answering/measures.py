@@ -146,6 +146,11 @@ class Measures(Task):
         if not learned or len(learned[0][0]) < 2:
             return None
         wrong = _stored(run.folder, measure)
+        if any(len(mistakes) != len(errors) for mistakes, _ in wrong.values() for errors, _ in learned):
+            path = run.folder.hypotheses / ANSWERS
+            raise DataError(f"{path} does not have the answers of as many restarts as result.json: restore it")
+        if measure.key in ("test.error", "test.failed"):
+            self._compare_restarts(run, {task: mistakes for task, (mistakes, _) in wrong.items()})
         names = list(networks)
         group = [names.index(str(task)) if str(task) in networks else 0 for task in wrong]  # 0: the joint network
         return Restarts(
@@ -153,6 +158,17 @@ class Measures(Task):
             group=np.repeat(group, [mistakes.shape[1] for mistakes, _ in wrong.values()]),
             order=np.array([np.lexsort((losses, errors)) for errors, losses in learned]),
         )
+
+    def _compare_restarts(self, run: TestedRun, wrong: Mapping[int, NDArray[Any]]) -> None:
+        """Raise DataError if the stored answers do not have the mean and spread over restarts of the run's result."""
+        counted = scores(wrong, dict.fromkeys(wrong, 0))
+        for measure in map(self.measure, ("test.error_of_restarts", "test.error_sd")):
+            stored, found = measure.value(run.result), counted.get(measure.key.partition(".")[2])
+            if stored is not None and found is not None and abs(stored - found["value"]) > 10**-measure.digits:
+                raise DataError(
+                    f"{measure.label} in result.json is {stored:.2f}, but that of its stored answers is "
+                    f"{found['value']:.2f}: restore {ANSWERS}"
+                )
 
     def aggregate(self, measure: Measure, sums: NDArray[Any]) -> NDArray[Any]:
         """The mean of the tasks' errors, or the number of failed tasks, from sums (…, 2 · tasks) to (…)."""
@@ -196,6 +212,8 @@ def _stored(folder: RunFolder, chosen: Measure) -> dict[int, tuple[NDArray[Any],
         raise DataError(f"{path} is damaged: it does not contain the answers of each restart. Restore it.")
     if not wrong:
         raise DataError(f"{folder.path} was not tested on {chosen.label}.")
+    if len({len(found) for found, _ in wrong.values()}) > 1:
+        raise DataError(f"{path} is damaged: its tasks have different numbers of restarts. Restore it.")
     return wrong
 
 
