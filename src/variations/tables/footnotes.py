@@ -39,8 +39,7 @@ def remarks(table: Table, refusal: str | None) -> list[str]:
 def about(table: Table) -> dict[str, set[str]]:
     """The remarks that explain single columns, with the keys of these."""
     found = {text: {measure.key for measure in measures} for text, measures in _conventions(table).items()}
-    costs = ({"flops"}, {"device_hours", "seconds"}) if _counts_flops(table) else ({"device_hours", "seconds"},)
-    return found | dict(zip(_costs(table), costs, strict=False))
+    return found | _costs(table)
 
 
 def star_text(table: Table) -> str:
@@ -148,21 +147,19 @@ def _tests(table: Table, refusal: str | None) -> list[str]:
     return found
 
 
-def _costs(table: Table) -> list[str]:
-    found = [COUNTED + "."] if _counts_flops(table) else []
+def _costs(table: Table) -> dict[str, set[str]]:
+    """How costs are counted: sentences, with the keys of the columns that each explains."""
+    found = {f"{COUNTED}.": {"flops"}} if any("flops" in line.costs for line in table.lines) else {}
     devices = [line.hours[1] for line in table.lines if line.hours]
     if any("CPU" in name for name in devices):
         name, counted = hours_name(devices), "processes" if set(devices) == {"CPU"} else "GPUs, or on CPUs processes"
-        found.append(
+        text = (
             f"{name[0].upper()}{name[1:]}: elapsed hours of training, validation included, times {counted}, "
             "however many threads a process has. Other work on the machine lengthens them and the times; FLOPs do not "
             "depend on it."
         )
+        found[text] = {"device_hours", "seconds"}
     return found
-
-
-def _counts_flops(table: Table) -> bool:
-    return any("flops" in line.costs for line in table.lines)
 
 
 def of_lines(table: Table) -> dict[str, list[str]]:
