@@ -308,9 +308,9 @@ def test_a_name_on_the_command_line_replaces_that_of_a_sweep_file(tmp_path: Path
         ("row: own, base: bass", "variation.base=bass: there is no such row. Did you mean 'base'? Valid: base, own."),
         (
             "row: other, base: base",
-            "its file conf/variation/mine/own.yaml says row: other. Write row: own, or rename the file.",
+            "its file {conf}/variation/mine/own.yaml says row: other. Write row: own, or rename the file.",
         ),
-        ("base: base", "conf/variation/mine/own.yaml names no row: write `row: own` below `variation:`."),
+        ("base: base", "{conf}/variation/mine/own.yaml names no row: write `row: own` below `variation:`."),
     ],
 )
 def test_a_row_has_the_name_of_its_file_and_a_base_row_that_exists(names: str, fault: str, tmp_path: Path) -> None:
@@ -322,7 +322,26 @@ def test_a_row_has_the_name_of_its_file_and_a_base_row_that_exists(names: str, f
         text = f"# @package _global_\nvariation: {{table: mine, {content}, label: {name}}}\n"
         (tmp_path / "variation" / "mine" / f"{name}.yaml").write_text(text)
     found = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path))
-    assert found == [f"row own: {fault}"]
+    assert found == [f"row own: {fault.format(conf=tmp_path)}"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        ("table: mine, rows: [nobody]", "there is no row 'nobody' in {conf}/variation/mine/. Its rows are own."),
+        ("table: absent", "table=absent: there are no rows in {conf}/variation/absent/; set sweep.table."),
+    ],
+)
+def test_missing_rows_are_looked_for_beside_their_sweep(rows: str, fault: str, tmp_path: Path) -> None:
+    for path, text in {
+        "sweep/mine.yaml": f"{{name: mine, {rows}}}",
+        "variation/mine/own.yaml": "# @package _global_\nvariation: {table: mine, row: own, label: own}\n",
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(text)
+    found = preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(tmp_path))
+    assert any(fault.format(conf=tmp_path) in text for text in found), found
 
 
 @pytest.mark.slow

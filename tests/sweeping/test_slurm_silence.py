@@ -12,6 +12,7 @@ from variations.sweeping import slurm, slurm_queue
 from variations.sweeping.pool import PooledRun
 from variations.sweeping.settings import SlurmSettings
 from variations.sweeping.slurm import SlurmPool
+from variations.sweeping.slurm_queue import Seen
 from variations.system.errors import Interrupted, UserError
 
 
@@ -95,3 +96,25 @@ def test_a_silent_controller_at_the_start_is_named(commands: Any, tmp_path: Path
     commands("scontrol", "exec sleep 5")
     with pytest.raises(UserError, match=r"Slurm does not answer \(scontrol gave no answer for 0.2 s\): try again when"):
         slurm.cluster()
+
+
+def test_jobs_that_will_not_start_are_told_of_once_for_each_reason(
+    commands: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    pool = SlurmPool(SlurmSettings(gpus_per_node=0), tmp_path, say=said.append)
+    jobs = {
+        "a": ("17_0", "JobHeldUser"),
+        "b": ("17_1", "Priority"),
+        "c": ("18", "PartitionTimeLimit"),
+        "d": ("17_2", "JobHeldUser"),
+    }
+    queue = {name: Seen(job, "PENDING", reason) for name, (job, reason) in jobs.items()}
+    monkeypatch.setattr(pool, "_parts", lambda key: key)
+    monkeypatch.setattr(pool, "_seen", lambda part: queue[part])
+    pool._tell_of_held([*queue])
+    pool._tell_of_held([*queue])
+    assert said == [
+        "Slurm jobs 17_0, 17_2 will not start by themselves (JobHeldUser): see scontrol show job 17_0",
+        "Slurm job 18 will not start by itself (PartitionTimeLimit): see scontrol show job 18",
+    ]

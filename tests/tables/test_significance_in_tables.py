@@ -474,7 +474,7 @@ def test_a_row_that_was_not_trained_has_one_note(put: Callable[..., list[str]], 
     put("good", 1, 0.05, metrics=[{"step": 800, "dev/nll": 0.8}, {"step": 1000, "dev/nll": 0.5}])
     text = compare(SweepConfig(name="papers", rows=["base", "good"]), ["good"], store, significance=SETTINGS).text()
     assert [line for line in text.splitlines() if "not trained" in line] == [
-        "Note: not trained: dev perplexity fell by 26 % in the last fifth of its steps."
+        "Note: not trained: dev perplexity fell by 25.9 % in the last fifth of its steps."
     ]
 
 
@@ -535,7 +535,7 @@ def test_a_row_that_was_not_trained_is_compared_with_nothing(
         put("same", seed, 0.3, metrics=flat)
     table = read()
     good, same = table.lines[1:]
-    reason = "dev perplexity fell by 26 % in the last fifth of its steps"
+    reason = "dev perplexity fell by 25.9 % in the last fifth of its steps"
     assert (good.untrained, same.untrained) == (reason, None)
     assert (good.delta, good.test) == ({}, None)
     assert same.test is not None

@@ -50,6 +50,21 @@ def shown(path: Path) -> str:
     return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
 
 
+def shown_option(option: str, extra_folder: str | None) -> str:
+    """The file of an option such as `variation/heads/base`, as the user would type it."""
+    return shown(file_of(option, extra_folder) or CONF / f"{option}.yaml")
+
+
+def rows_folder(table: str, sweep: str, extra_folder: str | None) -> str:
+    """The folder of a table's rows as the user would type it; where it belongs, beside the sweep's file, if missing."""
+    group = f"variation/{table}"
+    there = next((folder for folder in folders(extra_folder) if (folder / group).is_dir()), None)
+    if there is None:
+        file = file_of(f"sweep/{sweep}", extra_folder)
+        there = CONF if file is None else file.parent.parent
+    return shown(there / group)
+
+
 @cache
 def _installed() -> tuple[Path, ...]:
     points = sorted(

@@ -287,16 +287,20 @@ class SlurmPool:
         return not self._silent
 
     def _tell_of_held(self, keys: Sequence[str]) -> None:
-        """Report once why a job will not start by itself."""
+        """Report once which jobs will not start by themselves, and why."""
+        held: dict[str, list[str]] = {}
         for key in keys:
             seen = self._seen(self._parts(key))
             if seen is None or seen.state not in ("PENDING", "REQUEUE_HOLD") or seen.job in self._told:
                 continue
             if seen.state == "REQUEUE_HOLD" or any(word in seen.reason for word in NEVER):
                 self._told.add(seen.job)
-                self.say(
-                    f"Slurm job {seen.job} will not start by itself ({seen.reason}): see scontrol show job {seen.job}"
-                )
+                held.setdefault(seen.reason, []).append(seen.job)
+        for reason, jobs in held.items():
+            subject = f"Slurm job {jobs[0]} will not start by itself"
+            if len(jobs) > 1:
+                subject = f"Slurm jobs {', '.join(jobs)} will not start by themselves"
+            self.say(f"{subject} ({reason}): see scontrol show job {jobs[0]}")
 
 
 NEVER = ("Held", "held", "PartitionTimeLimit", "PartitionNodeLimit", "DependencyNeverSatisfied", "BadConstraints")

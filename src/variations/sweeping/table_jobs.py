@@ -8,7 +8,7 @@ from pathlib import Path
 from hydra.core.override_parser.types import Override
 
 from variations.configuration.compose import compose_run, loader
-from variations.configuration.doors import file_of, shown
+from variations.configuration.doors import file_of, shown, shown_option
 from variations.configuration.hydra_door import keys_of
 from variations.configuration.overrides import quoted, screen, typed_keys
 from variations.configuration.schema import RunConfig, VariationConfig
@@ -73,7 +73,8 @@ def table_jobs(given: dict[str, Override], extra_folder: str | None) -> list[Job
             continue
         if config.variation.row is None and config.name is None:
             problems.append(
-                f"row {row}: conf/variation/{reference}.yaml names no row: write `row: {row}` below `variation:`."
+                f"row {row}: {shown_option(f'variation/{reference}', extra_folder)} names no row: "
+                f"write `row: {row}` below `variation:`."
             )
             continue
         if not point:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from variations.configuration.compose import loader
+from variations.configuration.doors import rows_folder, shown_option
 from variations.configuration.faults import check
 from variations.configuration.places import spelled
 from variations.configuration.schema import RunConfig, SweepConfig, VariationConfig
@@ -41,7 +42,8 @@ def rows_and_faults(config: RunConfig, extra_folder: str | None) -> tuple[list[t
     in_table = options(found, f"variation/{table}")
     if not in_table and not any("/" in row for row in sweep.rows):
         near = did_you_mean(table, [name.removeprefix("variation/") for name in walk_groups(found, "variation")])
-        text = f"sweep.table={table}: there are no rows in conf/variation/{table}/; set sweep.table.{near}"
+        there = rows_folder(table, sweep.name, extra_folder)
+        text = f"sweep.table={table}: there are no rows in {there}/; set sweep.table.{near}"
         raise ConfigError([text])
     references: dict[str, str] = {}
     absent: set[str] = set()
@@ -51,9 +53,8 @@ def rows_and_faults(config: RunConfig, extra_folder: str | None) -> tuple[list[t
         if name not in (known := options(found, f"variation/{folder}")):
             absent.add(row)
             valid = f" Its rows are {', '.join(known)}." if known else ""
-            problems.append(
-                f"sweep.rows: there is no row '{name}' in conf/variation/{folder}/.{did_you_mean(name, known)}{valid}"
-            )
+            there = rows_folder(folder, sweep.name, extra_folder)
+            problems.append(f"sweep.rows: there is no row '{name}' in {there}/.{did_you_mean(name, known)}{valid}")
         if f"{folder}/{name}" not in references.values():
             references[row] = f"{folder}/{name}"
     chosen = set(references) if config.rows is None else set[str]()
@@ -103,7 +104,7 @@ def misnamed(
     problems = []
     if variation.row not in (None, row):
         problems.append(
-            f"row {row}: its file conf/variation/{reference}.yaml says row: {variation.row}. "
+            f"row {row}: its file {shown_option(f'variation/{reference}', extra_folder)} says row: {variation.row}. "
             f"Write row: {row}, or rename the file."
         )
     in_table = options(loader(extra_folder), f"variation/{reference.rpartition('/')[0]}")

@@ -41,12 +41,42 @@ def test_the_table_says_what_matters_and_names_what_is_missing(tab: Any, url: st
     labels = [label for label, _ in ROWS.values()]
     assert sorted(tab.texts("table.results th[scope=row] .label")) == sorted(labels)
     scores = [score("transformer", seed) for seed in (1, 2)]
-    assert tab.page.locator("h2").first.inner_text().startswith(f"Best test BLEU: Transformer, {fmean(scores):.2f}.")
+    assert tab.page.locator("h2").first.inner_text().startswith(f"Highest test BLEU: Transformer, {fmean(scores):.2f}.")
     assert f"{fmean(scores):.2f} ± {stdev(scores):.2f}" in tab.page.locator("#line-transformer").inner_text()
     assert "1/2 ✕ failed" in tab.page.locator("#line-learned_positions").inner_text()
     tab.page.locator("#line-weighted").click()
     assert "transformer→weighted" in tab.page.locator("tr.detail").inner_text()
     assert "open=weighted" in tab.page.url
+
+
+@pytest.mark.parametrize(
+    ("tested", "p", "significant", "sentence"),
+    [
+        (False, None, None, "Highest test BLEU: B, 2.00."),
+        (True, None, None, "Highest test BLEU: B, 2.00. No difference is tested."),
+        (
+            True, 0.4, False,
+            "Highest test BLEU: B, 2.00 (its difference from the base row may be chance). "
+            "No row differs from its base row by more than chance.",
+        ),
+        (
+            True, 0.01, True,
+            "Highest test BLEU: B, 2.00. 1 of 1 tested row differs from the base row by more than chance; "
+            "most of all B (+1.00).",
+        ),
+    ],
+)  # fmt: skip
+def test_the_headline_says_whether_the_best_row_may_be_chance(
+    tab: Any, url: str, tested: bool, p: float | None, significant: bool | None, sentence: str
+) -> None:
+    tab.open(url, view="table")
+    measure = {"key": "test.bleu", "label": "test BLEU", "digits": 2, "higher_is_better": True}
+    rows = [
+        {"label": "A", "score": 1.0, "p": None, "delta": {}},
+        {"label": "B", "score": 2.0, "p": p, "significant": significant, "delta": {"test.bleu": {"mean": 1.0}}},
+    ]
+    sweep = {"primary": measure, "runs": rows, "tested": tested}
+    assert tab.page.evaluate("([sweep, rows]) => V.verdict(sweep, rows)", [sweep, rows]) == sentence
 
 
 def test_columns_sort_by_click_and_by_enter_and_the_back_button_undoes_it(tab: Any, url: str) -> None:

@@ -209,6 +209,19 @@ def test_the_page_holds_every_claim_and_its_verdict(put: Put, store: Path) -> No
     assert "| [toy_weighted_claims](results/toy_weighted_claims.md) | built-in corpus | 6 of 33 |" in text
 
 
+@pytest.mark.slow
+def test_many_comparisons_of_a_claim_are_folded_with_their_count(put: Put, store: Path) -> None:
+    put("weighted", 0.1)
+    put("softmax", 0.9)
+    rows = ("softmax", "M16", "M32", "topk", "topk_input")
+    tests = tuple(Contrast("weighted_claims", "worse", row, "weighted", margin=0.5) for row in rows)
+    for row in rows[1:]:
+        put(row, 0.1)
+    text = page([Paper("P", (TOY,), (Claim("a", "3", "All are worse.", tests=tests),))], Evidence(store))
+    assert "| <details><summary>5 comparisons (" in text and "</details> |" in text
+    assert "supports: 1" in text
+
+
 def test_all_shipped_claims_are_judged_without_any_run(store: Path) -> None:
     papers = read_papers()
     evidence = Evidence(store)

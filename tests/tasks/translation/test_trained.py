@@ -36,7 +36,7 @@ def test_a_row_is_not_trained_below_a_dictionary():
 
 def test_a_row_whose_perplexity_falls_by_more_than_five_percent_is_not_trained():
     steep, gentle = [(80, 0.1), (100, 0.0)], [(80, 0.04), (100, 0.0)]
-    assert untrained([steep], [90.0], {}) == "dev perplexity fell by 10 % in the last fifth of its steps"
+    assert untrained([steep], [90.0], {}) == "dev perplexity fell by 9.52 % in the last fifth of its steps"
     assert untrained([gentle], [90.0], {}) is None
     assert untrained([steep, FLAT], [90.0, 90.0], {}) is None  # mean 4.8 %
     assert untrained([steep, gentle], [90.0, 90.0], {}) is not None  # mean 6.7 %

@@ -8,6 +8,8 @@ window.V = window.V || {};
 
   const FONT = "system-ui, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif";
 
+  const narrow = () => window.innerWidth < 640;
+
   function axis(target, label, ink) {
     Object.assign(target, {
       axis_label: label,
@@ -42,13 +44,14 @@ window.V = window.V || {};
         outline_line_color: null,
       });
       fig.toolbar.logo = null;
-      if (tools === "" || window.innerWidth < 640) fig.toolbar_location = null; // on a phone it would take the chart's space
+      if (tools === "" || narrow()) fig.toolbar_location = null; // on a phone it would take the chart's space
       for (const wheel of fig.toolbar.tools.filter((tool) => tool.type === "WheelZoomTool")) {
         wheel.modifiers = { ctrl: true }; // the wheel alone scrolls the page
         fig.toolbar.active_scroll = wheel;
       }
       axis(fig.xaxis, x, ink);
       axis(fig.yaxis, y, ink);
+      if (narrow() && !xLog && !(xRange instanceof Bokeh.FactorRange)) fig.xaxis.ticker = new Bokeh.BasicTicker({ desired_num_ticks: 3 }); // more would collide
       if (wholeX && !xLog) fig.xaxis.formatter = new Bokeh.NumeralTickFormatter({ format: "0,0" });
       for (const range of [fig.x_range, fig.y_range]) if (room && range.type === "DataRange1d") range.range_padding = room;
       for (const lines of [fig.xgrid, fig.ygrid]) {
@@ -116,14 +119,17 @@ window.V = window.V || {};
   /** Differences with their intervals around zero: marks {name, look, value, ci, digits}. Null if there are none. */
   V.forest = (marks, x) => {
     if (!marks.length) return null;
-    const wrapped = (name) => V.wrap(name, 34).join("\n");
+    const phone = narrow();
+    const wrapped = (name) => V.wrap(name, phone ? 16 : 34).join("\n");
     const names = marks.map(({ name }, k) => wrapped(marks.findIndex((mark) => mark.name === name) === k ? name : `${name} (${k + 1})`));
     const told = ({ value, ci, digits }) => `${V.signed(value, digits)}, interval ${V.signed(ci[0], digits)} to ${V.signed(ci[1], digits)}`;
     const low = Math.min(0, ...marks.map((mark) => mark.ci[0]));
     const high = Math.max(0, ...marks.map((mark) => mark.ci[1]));
     const room = 0.06 * (high - low || 1);
+    const lines = Math.max(...names.map((name) => name.split("\n").length)); // every row gets the height of the tallest name
+    const title = phone ? V.wrap(x, 26) : [x];
     const fig = V.chart.figure({
-      height: 72 + 16 * names.reduce((sum, name) => sum + 1 + name.split("\n").length, 0), x, y: "", tools: "",
+      height: 56 + 16 * title.length + (16 + 15 * lines) * names.length, x: title.join("\n"), y: "", tools: "",
       xRange: new Bokeh.Range1d({ start: low - room, end: high + room }),
       yRange: new Bokeh.FactorRange({ factors: [...names].reverse() }),
     });

@@ -1,6 +1,7 @@
 """docs/claims.md: every claim with the published evidence, ours, and the verdict."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from variations.configuration.tasks import DEFAULT, named
@@ -53,6 +54,9 @@ cannot support the claim. "recalled" marks a published figure that is quoted fro
 the publication. "1 and 3 seeds" are those of the row and of its base row.
 """
 
+FOLDED = 4
+"""The largest number of comparisons of a claim that the page shows unfolded."""
+
 
 def page(papers: Sequence[Paper], evidence: Evidence) -> str:
     """The whole page as Markdown."""
@@ -89,7 +93,12 @@ def _measured(item: Judged, task: Task) -> str:
         return f"{claim.settled.why} (`{claim.settled.by}`)"
     if claim.untested:
         return re.sub(r"docs/([\w/]+\.md)", r"[\1](\1)", claim.untested)
-    return "<br>".join(_outcome(outcome, task) for outcome in item.outcomes) or "not run yet"
+    text = "<br>".join(_outcome(outcome, task) for outcome in item.outcomes) or "not run yet"
+    if len(item.outcomes) <= FOLDED:
+        return text
+    bearings = Counter("open" if outcome.finding is None else outcome.bearing for outcome in item.outcomes)
+    counts = ", ".join(f"{word}: {count}" for word, count in bearings.most_common())
+    return f"<details><summary>{len(item.outcomes)} comparisons ({counts})</summary>{text}</details>"
 
 
 def _outcome(outcome: Outcome, task: Task) -> str:

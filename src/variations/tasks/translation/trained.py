@@ -117,7 +117,7 @@ def untrained(curves: Sequence[Curve], scores: Sequence[float], baselines: Mappi
         return f"not above the {name} ({beaten[name]:.1f} BLEU)"
     falls = [fall for curve in curves if (fall := last_fall(curve)) is not None]
     if falls and fmean(falls) > STEEP:
-        return f"dev perplexity fell by {100 * fmean(falls):.0f} % in the last fifth of its steps"
+        return f"dev perplexity fell by {100 * fmean(falls):.3g} % in the last fifth of its steps"
     return None
 
 
