@@ -38,7 +38,7 @@ STEPS = 60
 STEPS_DONE = list(range(1, STEPS + 1))
 MOST_UPDATES, SECONDS, WRITE_SECONDS = 6, 0.5, 0.01
 """Maximum delay between the start of a process or a write and the kill."""
-TIMED = ("seconds", "decoding_seconds", "flops_paper_rule")
+TIMED = ("seconds", "decoding_seconds", "flops_paper_rule", "sha256")
 
 
 @dataclass

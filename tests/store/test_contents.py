@@ -1,5 +1,6 @@
 """A run whose files do not contain what runs write is named as broken; the other runs of its table are read."""
 
+import hashlib
 import json
 import math
 from collections.abc import Callable
@@ -11,7 +12,8 @@ import pytest
 from variations.configuration.schema import SweepConfig
 from variations.dashboard.api import Api
 from variations.dashboard.store import Store
-from variations.store.contents import config_fault, result_fault
+from variations.store.atomic import json_text
+from variations.store.contents import config_fault, result_fault, sealed
 from variations.store.rows import define
 from variations.tables.formats import render
 from variations.tables.table import build
@@ -46,6 +48,8 @@ def changed(path: Path, text: str, key: str) -> None:
         ("scores.test.bleu.value", "3100", "result.json: scores.test.bleu is 3100, but can only be between 0 and 100"),
         ("scores.test.bleu.value", "-0.5", "result.json: scores.test.bleu is -0.5, but can only be between 0 and 100"),
         ("loss.dev_ppl", "-3", "result.json: loss.dev_ppl is -3, but can only be at least 0"),
+        ("loss.dev_ppl", "3.5", "result.json was edited: its sha256 is not that of its other entries"),
+        ("scores.test.bleu.value", "33.0", "result.json was edited: its sha256 is not that of its other entries"),
     ],
 )
 def test_a_result_with_impossible_numbers(
@@ -61,6 +65,16 @@ def test_a_result_with_impossible_numbers(
     assert "31.00" in render(table, "markdown")
     runs = json.loads(Api(Store(store)).answer("sweep/papers"))["runs"]
     assert sorted(run["state"] for run in runs) == ["broken", "finished"]
+
+
+def test_a_result_may_have_another_layout_or_no_hash(make_run: Callable[..., Any]) -> None:
+    path = make_run("papers", "base", 1, 30.0).path / "result.json"
+    result = json.loads(path.read_text(encoding="utf-8"))
+    assert result_fault(json.loads(json.dumps(result, indent=7))) is None
+    del result["sha256"]  # as older versions wrote it
+    assert result_fault(result) is None
+    assert sealed(result)["sha256"] == hashlib.sha256(json_text(result, indent=None).encode()).hexdigest()
+    assert "was edited" in str(result_fault({**result, "sha256": None}))
 
 
 @pytest.mark.parametrize(

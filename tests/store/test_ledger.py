@@ -1,5 +1,6 @@
 """The run store keeps its data complete and without duplicates, and reports errors clearly."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -330,8 +331,10 @@ def test_truncation_keeps_lines_up_to_the_step(folder: RunFolder) -> None:
 
 def test_result_has_a_stable_layout_and_leaves_no_temporary_file(folder: RunFolder) -> None:
     folder.write_result({"b": 1, "a": {"d": float("inf"), "c": 2}})
-    assert (folder.path / "result.json").read_text() == '{\n  "a": {\n    "c": 2,\n    "d": null\n  },\n  "b": 1\n}\n'
-    assert folder.result() == {"a": {"c": 2, "d": None}, "b": 1}
+    seal = hashlib.sha256(b'{"a": {"c": 2, "d": null}, "b": 1}').hexdigest()
+    layout = '{\n  "a": {\n    "c": 2,\n    "d": null\n  },\n  "b": 1,\n  "sha256": "%s"\n}\n'
+    assert (folder.path / "result.json").read_text() == layout % seal
+    assert folder.result() == {"a": {"c": 2, "d": None}, "b": 1, "sha256": seal}
     assert not list(folder.path.glob(".*.tmp"))
 
 
@@ -339,7 +342,7 @@ def test_a_write_that_fails_leaves_the_old_file(folder: RunFolder) -> None:
     folder.write_result({"a": 1})
     with pytest.raises(TypeError, match="Cannot store"):
         folder.write_result({"a": object()})
-    assert folder.result() == {"a": 1}
+    assert (folder.result() or {})["a"] == 1
 
 
 def test_attempts_stand_beside_the_first_and_the_last_finished_is_read(
@@ -375,7 +378,8 @@ def test_opening_what_is_not_there_says_so(tmp_path: Path) -> None:
 def test_numbers_from_arrays_are_stored_as_numbers(folder: RunFolder) -> None:
     numpy = pytest.importorskip("numpy")
     folder.write_result({"a": numpy.float32(0.5), "b": numpy.arange(3)})
-    assert json.loads((folder.path / "result.json").read_text()) == {"a": 0.5, "b": [0, 1, 2]}
+    stored = json.loads((folder.path / "result.json").read_text())
+    assert (stored["a"], stored["b"]) == (0.5, [0, 1, 2])
 
 
 @pytest.mark.slow

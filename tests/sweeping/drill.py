@@ -54,7 +54,7 @@ SHARED = {
     "decode": {"beam": 1},
 }
 GOOD = tuple(row for row in ROWS if row != "broken")
-TIMED = ("seconds", "decoding_seconds", "speed", "flops_paper_rule", "hardware")
+TIMED = ("seconds", "decoding_seconds", "speed", "flops_paper_rule", "hardware", "sha256")
 """Parts of a result that depend on the clock or the machine."""
 WAIT = 600.0
 ALONE = """
@@ -169,7 +169,7 @@ class Drill:
             if controller.poll() is not None:
                 raise AssertionError(f"the sweep ended too early:\n{controller.communicate()[0]}")
             assert time.monotonic() < deadline, "waited too long"
-            time.sleep(0.01)
+            time.sleep(0.05)
 
     def kill_row(self, row: str) -> None:
         """Kill a row during its training, using the process id in its lease."""

@@ -133,7 +133,7 @@ def test_a_seed_without_a_score_or_with_other_sentences_is_left_out_of_the_test(
     path = store / "papers/good/seed1/result.json"
     result = json.loads(path.read_text(encoding="utf-8"))
     result["scores"]["test"]["bleu"]["value"] = None
-    path.write_text(json.dumps(result), encoding="utf-8")
+    RunFolder(path.parent).write_result(result)
     for row, side in itertools.product(("base", "good"), ("src", "hyp", "ref")):  # one sentence fewer
         text = store / f"papers/{row}/seed3/hypotheses/test.{side}"
         text.write_text("".join(text.read_text(encoding="utf-8").splitlines(keepends=True)[1:]), encoding="utf-8")

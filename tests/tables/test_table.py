@@ -13,6 +13,7 @@ import pytest
 
 from variations.configuration.schema import SweepConfig
 from variations.dashboard.store import Store
+from variations.store.ledger import RunFolder
 from variations.store.rows import define
 from variations.system.errors import UserError
 from variations.tables.collect import Summary, paired, summary
@@ -74,8 +75,8 @@ def test_rows_that_another_table_has_trained_are_mentioned(
 ) -> None:
     make_run("papers", "base", 1, 30.0)
     make_run("papers", "A_h16", 1, 31.0)
-    path = store / "papers" / "base" / "seed1" / "result.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"copied": "theirs/plain/seed1"}))
+    run = RunFolder(store / "papers" / "base" / "seed1")
+    run.write_result({**(run.result() or {}), "copied": "theirs/plain/seed1"})
     assert "base: copied from theirs/plain, which is the same run." in read().remarks
     assert sum("copied" in text for text in read().remarks) == 1
 
@@ -241,11 +242,11 @@ def test_seeds_scored_by_another_convention_are_told_and_not_compared(
     for seed in (1, 2, 3):
         make_run("papers", "base", seed, 30.0)
         make_run("papers", "A_h16", seed, 31.0)
-    path = store / "papers/A_h16/seed2/result.json"
-    text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace("|v:2.6.0", "|v:2.7.0"), encoding="utf-8")  # a newer version computes the same
+    run = RunFolder(store / "papers/A_h16/seed2")
+    text = json.dumps(run.result())
+    run.write_result(json.loads(text.replace("|v:2.6.0", "|v:2.7.0")))  # a newer version computes the same
     assert read().lines[1].notes == ()
-    path.write_text(text.replace("tok:13a", "tok:intl"), encoding="utf-8")
+    run.write_result(json.loads(text.replace("tok:13a", "tok:intl")))
     line = read().lines[1]
     assert line.delta == {}
     assert line.notes == (

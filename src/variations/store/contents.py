@@ -1,5 +1,6 @@
 """Whether a run's files contain what runs write there, so that damage is told where a file is read."""
 
+import hashlib
 import math
 import sys
 import types
@@ -10,7 +11,7 @@ from typing import Any
 
 from variations.configuration.overrides import leaf_keys
 from variations.configuration.tasks import DEFAULT, named, schema_of
-from variations.store.atomic import is_number
+from variations.store.atomic import is_number, json_text
 from variations.system.errors import ConfigError, UserError
 
 COSTS = ("seconds", "decoding_seconds", "steps", "parameters", "flops", "source_tokens", "target_tokens")
@@ -21,11 +22,21 @@ LARGEST = 1e30
 """A bound for them: the FLOPs of the largest trainings of today are below 1e27."""
 
 
+SEAL = "sha256"
+"""The entry of result.json that has the hash of the others."""
+
+
+def sealed(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The contents of result.json with their hash, however the file is laid out: edited numbers are noticed."""
+    rest = {key: value for key, value in result.items() if key != SEAL}
+    return {**rest, SEAL: hashlib.sha256(json_text(rest, indent=None).encode()).hexdigest()}
+
+
 def result_fault(result: Mapping[str, Any], task: str | None = None) -> str | None:
     """What is wrong with the contents of result.json; None if they can be used.
 
     Costs at the top, losses and scores must be numbers or null, costs not negative, and losses and scores within the
-    range of the measure of that name in `task`.
+    range of the measure of that name in `task`. A result that has a hash must be the one that was hashed.
     """
     for part in ("scores", "loss", "networks"):
         if not isinstance(result.get(part) or {}, Mapping):
@@ -40,6 +51,8 @@ def result_fault(result: Mapping[str, Any], task: str | None = None) -> str | No
             if not low - ROUNDING <= value <= high + ROUNDING:
                 most = f"between {low:g} and {high:g}" if high < math.inf else f"at least {low:g}"
                 return f"result.json: {key} is {str(value)[:20]}, but can only be {most}"
+    if SEAL in result and result[SEAL] != sealed(result)[SEAL]:
+        return f"result.json was edited: its {SEAL} is not that of its other entries"
     return None
 
 

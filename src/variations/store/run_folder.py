@@ -43,6 +43,7 @@ from variations.store.atomic import (
     write_json,
     write_yaml,
 )
+from variations.store.contents import sealed
 from variations.store.identity import changed_keys, config_hash, covered
 from variations.store.process_identity import Process
 from variations.store.status import DELETE_IT, STATES, Status
@@ -392,8 +393,8 @@ class RunFolder:
                 os.dup2(log.fileno(), number)
 
     def write_result(self, result: Mapping[str, Any]) -> None:
-        """Replace result.json."""
-        write_json(self.path / "result.json", dict(result))
+        """Replace result.json by `result` and its hash."""
+        write_json(self.path / "result.json", sealed(result))
 
     def result(self) -> dict[str, Any] | None:
         """Scores and costs; None if there are none yet. Raises UserError if the file is broken."""

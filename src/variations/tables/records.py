@@ -26,6 +26,7 @@ from typing import Any
 
 from variations.configuration.tasks import task_of
 from variations.store.atomic import json_text, make_folder, read_json, told_if_unwritable, write_json, write_yaml
+from variations.store.contents import sealed
 from variations.store.hidden import without_secrets
 from variations.store.ledger import latest, run_home
 from variations.store.rows import SweepDefinition
@@ -155,7 +156,7 @@ def _files(run: TestedRun, *, texts: bool) -> dict[str, bytes | Any]:
     files: dict[str, Any] = {
         "config.yaml": published(run.config),
         "status.json": published(status),
-        "result.json": published(run.result),
+        "result.json": sealed(published(run.result)),
         "environment.json": published(folder.environment() or {}),
         "metrics.jsonl.gz": gzip.compress(metrics.encode(), 9, mtime=0),
     }

@@ -1,6 +1,7 @@
 """Verdicts from made-up runs whose correct verdict is known."""
 
 import gzip
+import json
 import random
 import re
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from sacrebleu import corpus_bleu
 
+from variations.store.ledger import RunFolder
 from variations.tables.chance import SignificanceConfig
 from variations.tables.claims.claim import Claim, Contrast, Paper, Scale, read_papers
 from variations.tables.claims.evidence import Evidence, Outcome
@@ -73,8 +75,8 @@ def test_scores_that_are_not_those_of_the_stored_text_prove_nothing(put: Put, ou
 def test_scores_of_other_conventions_prove_nothing(put: Put, store: Path, outcome: Callable[..., Outcome]) -> None:
     put("weighted", 0.1)
     put("softmax", 0.9)
-    path = store / SWEEP / "softmax" / "seed2" / "result.json"
-    path.write_text(path.read_text(encoding="utf-8").replace("tok:13a", "tok:intl"), encoding="utf-8")
+    run = RunFolder(store / SWEEP / "softmax" / "seed2")
+    run.write_result(json.loads(json.dumps(run.result()).replace("tok:13a", "tok:intl")))
     found = outcome(row="softmax", base="weighted", expect="worse")
     assert (found.bearing, found.finding) == ("open", None)
     assert "follows another convention than its base row's" in str(found.note)
