@@ -120,15 +120,31 @@ def test_finished_runs_are_not_counted_again(known: list[str], tmp_path: Path) -
     folder = RunFolder(run_folder(row.config)).create(to_dict(row.config))
     folder.set_status("finished")
     assert launch(row.config).left is True  # its result is missing
-    for damaged in ("{", '{"scores": 5}'):
-        (folder.path / "result.json").write_text(damaged, encoding="utf-8")
-        assert launch(row.config).left is True
+    (folder.path / "result.json").write_text("{", encoding="utf-8")
+    assert launch(row.config).left is True
+    (folder.path / "result.json").write_text('{"scores": 5}', encoding="utf-8")
+    assert (launch(row.config).state, launch(row.config).left) == ("refused", False)
     folder.write_result({"schema": 1})
     assert launch(row.config).left is False
     after = bill(plan_rows(words), None, 1.0, fresh=False)
     assert after.seconds == pytest.approx(0.75 * before.seconds)
     forced = bill(plan_rows([*words, "force=true"]), None, 1.0, fresh=False)
     assert forced.seconds == pytest.approx(before.seconds)
+
+
+@pytest.mark.slow
+def test_what_will_be_refused_is_neither_left_nor_finished(known: list[str], tmp_path: Path) -> None:
+    words = ["sweep=quickstart", f"runs={tmp_path}", "rows=[transformer]", "seeds=[1,2]"]
+    (row,) = plan_rows(words)
+    assert row.config is not None
+    folder = RunFolder(run_folder(row.config)).create(to_dict(row.config))
+    folder.write_result({"schema": 1})
+    folder.set_status("finished")
+    text = render([*words, "recipe.label_smoothing=0.2"], None, PlanConfig())
+    assert "transformer, seed 1 will be refused: " in text and "recipe.label_smoothing" in text
+    assert "Left: 1 run, " in text and "1 of 2" in text
+    (again,) = plan_rows([*words, "recipe.label_smoothing=0.2", "force=true"])
+    assert [run.state for run in again.launches] == ["absent", "absent"]
 
 
 def test_a_run_that_has_come_halfway_needs_the_other_half(tmp_path: Path) -> None:

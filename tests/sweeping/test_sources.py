@@ -10,6 +10,7 @@ import pytest
 from variations.commands import run
 from variations.configuration.compose import compose_run, to_dict
 from variations.store.ledger import RunFolder
+from variations.store.naming import run_folder
 from variations.store.reuse import hindrances
 from variations.sweeping.job import Job
 from variations.sweeping.jobs import expand
@@ -134,3 +135,25 @@ def test_testing_the_others_weights_gives_the_result_of_training_anew(
     (reused / "status.json").unlink()
     with pytest.raises(UserError, match="missing or not finished"):
         run.run(reused)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("average", "lost", "told"),
+    [
+        (1, "step12.ckpt", r"whose last checkpoint \(step12\.ckpt\) is missing or damaged: restore it"),
+        (2, "weights10.pt", "the weights of step 10 are missing or damaged, but are part of the average"),
+    ],
+)
+@pytest.mark.parametrize("damaged", [True, False])
+def test_older_weights_of_the_other_run_are_not_tested_in_place_of_lost_ones(
+    damaged: bool, average: int, lost: str, told: str, weighted: Callable[..., TranslationConfig]
+) -> None:
+    words = (f"recipe.average={average}", "recipe.average_every=2", "trainer.val_every=3")
+    path = run.execute(weighted("learned", *words)) / "checkpoints" / lost
+    path.write_bytes(path.read_bytes()[:-9]) if damaged else path.unlink()
+    config = weighted("reused", "branch=random", "variation.source=../../learned/seed1", *words)
+    with pytest.raises(UserError, match=told):
+        run.execute(config)
+    row = RunFolder(run_folder(config))
+    assert row.result() is None and not list(row.path.rglob("*.ckpt"))

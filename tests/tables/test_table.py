@@ -108,8 +108,70 @@ def test_a_row_whose_file_was_edited_after_its_run_is_marked(make_run: Any, stor
     notes["swapped"] = build(define(sweep, store=store), store).lines[1].notes
     told = "another configuration than its file has now: positions.kind sinusoidal there, learned in the file"
     assert notes["learned"] == ()
-    assert notes["sinusoidal"] == (f"finished with {told}",)
-    assert notes["swapped"] == (f"finished with {told}",)
+    assert notes["sinusoidal"] == ("its configuration is that of its base row", f"finished with {told}")
+    assert notes["swapped"] == ("its configuration is that of its base row", f"finished with {told}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        (
+            {"recipe__label_smoothing": 0.3, "decode__alpha": 3.0},
+            "it also differs from its base row in what neither row's file changes: recipe.label_smoothing 0.1→0.3, "
+            "decode.alpha 0.6→3.0",
+        ),
+        (
+            {"trainer__precision": "bf16-mixed"},
+            "it also differs from its base row in what neither row's file changes: trainer.precision "
+            "32-true→bf16-mixed",
+        ),
+        ({"trainer__threads": 7, "trainer__val_every": 3, "branch__M": 2}, None),
+    ],
+)
+def test_a_row_that_differs_in_what_no_file_of_the_two_rows_changes_is_marked(
+    changes: dict[str, Any], note: str | None, make_run: Any, store: Path, configuration: Any
+) -> None:
+    """As after an edit of the sweep's file or of a recipe between the two rows."""
+    row = {"variation__table": "quickstart", "variation__row": "learned_positions", "positions__kind": "learned"}
+    make_run("quickstart", "transformer", 1, 30.0)
+    make_run("quickstart", "learned_positions", 1, 31.0, config=configuration(**row, **changes))
+    sweep = SweepConfig(name="quickstart", rows=["transformer", "learned_positions"], seeds=[1])
+    assert build(define(sweep, store=store), store).lines[1].notes == ((note,) if note else ())
+
+
+def test_losses_of_different_numbers_of_dev_batches_are_not_compared(
+    make_run: Any, store: Path, configuration: Any
+) -> None:
+    row = {"variation__table": "quickstart", "variation__row": "learned_positions", "positions__kind": "learned"}
+    make_run("quickstart", "transformer", 1, 30.0)
+    limited = configuration(**row, trainer__limit_val_batches=1)
+    make_run("quickstart", "learned_positions", 1, 31.0, config=limited)
+    sweep = SweepConfig(name="quickstart", rows=["transformer", "learned_positions"], seeds=[1])
+    delta = build(define(sweep, store=store), store).lines[1].delta
+    assert "test.bleu" in delta and "dev_ppl" not in delta
+    sweep.metric = "dev_ppl"
+    line = build(define(sweep, store=store), store).lines[1]
+    assert line.delta == {}
+    assert line.notes[0] == (
+        "its dev PPL depends on the number of dev batches (trainer.limit_val_batches), which its base row does not "
+        "share: not compared"
+    )
+    text = render(build(define(sweep, store=store), store), "markdown")
+    assert "the dev loss over 1 batch only (trainer.limit_val_batches)" in text
+
+
+def test_chosen_rows_are_compared_with_the_base_row_that_they_name(make_run: Any, store: Path) -> None:
+    for row, bleu in {"base": 30.0, "A_h16": 31.0, "A_h4": 32.0}.items():
+        make_run("attention_table3", row, 1, bleu)
+    sweep = SweepConfig(name="attention_table3", rows=["base", "A_h16", "A_h4"], seeds=[1])
+    chosen = define(sweep, rows=["A_h16", "A_h4"], store=store)
+    assert [row.row for row in chosen.rows] == ["A_h16", "A_h4"]
+    lines = build(chosen.with_bases(), store).lines
+    assert [(line.row.definition.row, line.base) for line in lines] == [
+        ("base", None),
+        ("A_h16", "base"),
+        ("A_h4", "base"),
+    ]
 
 
 def test_figures_of_the_row_that_a_row_inherits_from_are_not_its_own(

@@ -164,7 +164,7 @@ def test_checkpoints_of_another_run_are_not_tested(small: Any, made: Any) -> Non
     (folder.path / "result.json").write_text(json.dumps(result | {"averaged_steps": [4]}))
     for path in folder.checkpoints.glob("step8.*"):
         path.unlink()
-    with pytest.raises(UserError, match="are of step 6, but its result is of step 4: they are another run's"):
+    with pytest.raises(UserError, match="are of step 6, but its result is of step 4: restore those"):
         load_network(folder.path)
 
 

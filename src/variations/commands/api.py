@@ -158,7 +158,7 @@ def table(
     known = sweep in options(loader(), "sweep")
     config = compose_sweep(sweep) if known else SweepConfig(name=sweep)
     store = Path(runs).expanduser()
-    definition = define(config, rows=rows, seeds=seeds, store=store)
+    definition = define(config, rows=rows, seeds=seeds, store=store).with_bases()
     found = document(build(definition, store, SignificanceConfig(show=False)))
     return [
         {"sweep": sweep}

@@ -108,22 +108,24 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
     """The rows of a sweep in its order, base row first. Runs with damaged measurements are named and left out."""
     from variations.figures.traces import TracedRow, with_tokens
     from variations.store.ledger import RunFolder
+    from variations.tables.alike import other_overrides, other_validations
     from variations.tables.collect import collect, table_task
     from variations.tables.line import NOT_TRAINED
     from variations.tables.table import caveats, incomparable, why_untrained
 
-    sweep = config.definition()
+    sweep = config.definition().with_bases()
     collected = collect(sweep, config.store)
     task = table_task(collected)
     known = {row.definition.row: row for row in collected}
     for row in collected:
         base = sweep.base_of(row.definition)
         other = known[base.row] if base else None
-        uncompared = None
+        uncompared, unlike = None, list[str]()
         if other is not None and row.config and other.config:
-            uncompared = incomparable(task, row, other, task.primary(sweep.metric))
+            uncompared = incomparable(task, row, other, task.primary(sweep.metric)) or other_validations(row, other)
+            unlike = list(filter(None, [other_overrides(row, other)]))
         why = why_untrained(task, row, "test")
-        told = (*caveats(row), *([f"{NOT_TRAINED}: {why}"] if why else ()))
+        told = (*caveats(row), *unlike, *([f"{NOT_TRAINED}: {why}"] if why else ()))
         read = {run.seed: _measurements(RunFolder(run.folder)) for run in row.runs if run.folder is not None}
         metrics = {seed: [with_tokens(line) for line in lines] for seed, lines in read.items() if lines}
         results = {run.seed: run.result for run in row.finished}
@@ -186,7 +188,7 @@ def _parts(config: FiguresConfig, rows: Any) -> Iterator[tuple[str, Any]]:
 
     if config.sweep.name is None:
         return
-    table = build(config.definition(), config.store, SignificanceConfig(show=False))
+    table = build(config.definition().with_bases(), config.store, SignificanceConfig(show=False))
     measured = [measure for measure in table.measures if measure.part_of]
     if not measured:
         return

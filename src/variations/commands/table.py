@@ -49,7 +49,7 @@ def show(config: TableConfig) -> None:
     """
     if config.format == "html" or config.report:
         need("dashboard", "The HTML report")
-    sweep = config.definition()
+    sweep = config.definition().with_bases()
     refuse_unwritable(out=config.out)
     drawn = config.format in ("terminal", "markdown", "latex") and config.diff is None
     if not drawn and (config.columns is not None or config.caption is not None):

@@ -43,7 +43,7 @@ def report(config: ReportConfig) -> None:
     Rows are grouped and seeds averaged. Needs runs that were logged online or sent by `wandb sync`, and a login.
     """
     need("wandb", "A workspace and a report in W&B")
-    sweep = config.definition()
+    sweep = config.definition().with_bases()
     os.environ["WANDB_SILENT"] = "true"  # W&B says nothing of its own
     if not config.dry_run and not logged_in():
         raise UserError(

@@ -32,10 +32,12 @@ class PlanLine:
 
     @property
     def state(self) -> str:
-        """`to train`, `finished`, `copied from SWEEP/ROW`, `quoted`, or `tests the checkpoint of ROW`."""
+        """`to train`, `finished`, `refused`, `copied from SWEEP/ROW`, `quoted`, or `tests the checkpoint of ROW`."""
         if self.row.config is None:
             return "quoted"
         if self.row.launches and not self.row.left:
+            if any(run.state == "refused" for run in self.row.launches):
+                return "refused"
             sources = sorted({run.source for run in self.row.launches if run.source})
             return f"copied from {', '.join(sources)}" if sources else "finished"
         return f"tests the checkpoint of {self.row.reuses}" if self.row.reuses else "to train"
@@ -210,9 +212,17 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
     if bill is None:
         return []
     runs, left = sum(len(line.row.launches) for line in lines), sum(len(line.row.left) for line in lines)
+    refused = [
+        f"{line.row.definition.row}, seed {run.seed} will be refused: {run.reason}."
+        for line in lines
+        for run in line.row.launches
+        if run.state == "refused"
+    ]
+    finished = runs - left - len(refused)
     if not left:
-        return [f"Nothing is left to do: {'the run is' if runs == 1 else f'all {runs} runs are'} finished."]
-    done = f" ({runs - left} finished)" if left < runs else ""
+        all_of_them = "the run is" if runs == 1 else f"all {runs} runs are"
+        return refused or [f"Nothing is left to do: {all_of_them} finished."]
+    done = f" ({finished} finished)" if finished else ""
     hours = hours_name(line.device for line in lines if line.row.left)
     priced = any(price.cost for price in bill.prices)
     total = (
@@ -220,7 +230,7 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
         if priced
         else "whose cost is not known"
     )
-    said = [f"Left: {left} run{'s' * (left > 1)}{done}, {total}."]
+    said = [*refused, f"Left: {left} run{'s' * (left > 1)}{done}, {total}."]
     if left > 1 and priced:
         critical = bill.path.critical
         chain = " → ".join(critical[:4]) + (f" → … ({len(critical)} runs)" if len(critical) > 4 else "")

@@ -16,7 +16,7 @@ from variations.configuration.places import CONF, SWEEPS
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import options
 from variations.store.contents import result_fault
-from variations.store.ledger import config_hash, latest
+from variations.store.ledger import latest
 from variations.store.naming import run_folder
 from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition
 from variations.sweeping.copies import name_of, same_run
@@ -42,20 +42,22 @@ class Launch:
 
     seed: int
     state: str
-    """`finished`, `pruned`, `running`, `interrupted`, `failed`, or `absent`."""
+    """`finished`, `pruned`, `running`, `interrupted`, `failed`, `absent`, or `refused`."""
     done: float = 0.0
     """Fraction of the updates done at its newest checkpoint."""
     source: str = ""
     """The finished run `sweep/row` that will be copied (`sweep.shares`)."""
+    reason: str = ""
+    """Why it will be refused."""
 
     @property
     def left(self) -> bool:
         """Whether the same command would run it."""
-        return self.state not in ("finished", "pruned")
+        return self.state not in ("finished", "pruned", "refused")
 
 
 def launch(config: RunConfig) -> Launch:
-    """The state of a run from its folder; a run of another configuration counts as absent."""
+    """The state of a run from its folder; `refused` where `train` does not take it for this run."""
     folder = latest(run_folder(config))
     if folder is None:
         source = same_run(config)
@@ -63,15 +65,18 @@ def launch(config: RunConfig) -> Launch:
             return Launch(config.seed, "absent")
         return Launch(config.seed, "finished", 1.0, name_of(source).rpartition("/")[0])
     try:
-        state, same = folder.state(), folder.config_hash() == config_hash(to_dict(config))
-    except UserError:
-        return Launch(config.seed, "failed")
-    if not same or (state == "finished" and config.force):
-        return Launch(config.seed, "absent")
-    if state == "finished":  # without a result it is tested again
-        if not folder.finished():
+        state = folder.state()
+        if state == "finished" and config.force:
+            return Launch(config.seed, "absent")
+        folder.refuse_change(to_dict(config), certain=False)
+        if state == "finished" and not folder.finished():  # without a result it is tested again
             return Launch(config.seed, "interrupted", 1.0)
-        return Launch(config.seed, "failed" if result_fault(folder.result() or {}, config.task) else state, 1.0)
+        if state == "finished" and (fault := result_fault(folder.result() or {}, config.task)):
+            return Launch(config.seed, "refused", reason=f"{folder.path} is damaged ({fault})")
+    except UserError as error:
+        return Launch(config.seed, "refused", reason=str(error).rstrip("."))
+    if state == "finished":
+        return Launch(config.seed, state, 1.0)
     found = (re.fullmatch(r"step(\d+)\.ckpt", path.name) for path in folder.checkpoints.glob("step*.ckpt"))
     newest = max((int(match[1]) for match in found if match), default=0)
     return Launch(config.seed, state, min(1.0, newest / config.trainer.max_steps))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
@@ -53,13 +53,28 @@ class SweepDefinition:
     note: str | None = None
     further: tuple[int, ...] = ()
     """Those of `seeds` that the sweep does not ask for, but for which some row has a run."""
-    left_out: tuple[str, ...] = ()
-    """Rows of the sweep that were not chosen."""
+    of: tuple[RowDefinition, ...] = ()
+    """All rows of the sweep, if only some were chosen."""
 
     def base_of(self, row: RowDefinition) -> RowDefinition | None:
-        """The row that `row` is compared with: the one it names, else the first; None if that is `row` itself."""
-        found = next((other for other in self.rows if other.row == row.base), self.rows[0])
+        """The row that `row` is compared with: the one it names, else the first; None if that is `row` itself.
+
+        It need not be among those that were chosen.
+        """
+        known = self.of or self.rows
+        found = next((other for other in known if other.row == row.base), known[0])
         return None if found.row == row.row else found
+
+    def with_bases(self) -> Self:
+        """The same table with the rows that the chosen ones are compared with."""
+        wanted = {row.row for row in self.rows}
+        path = list(self.rows)
+        while path:
+            base = self.base_of(path.pop())
+            if base is not None and base.row not in wanted:
+                wanted.add(base.row)
+                path.append(base)
+        return replace(self, rows=tuple(row for row in self.of or self.rows if row.row in wanted))
 
     def circle(self) -> list[RowDefinition]:
         """Rows that are compared with each other in a circle, the first such circle; empty if there is none."""
@@ -113,18 +128,23 @@ def define(
         loaded = [_with_values(row, store / name) for row in loaded]
     definitions = told_apart(loaded)
     first = definitions[0].row
-    left_out = tuple(row.row for row in definitions if rows is not None and row.row not in rows)
-    definitions = tuple(row for row in definitions if row.row not in left_out)
+    chosen = [name for name in names if rows is None or name in rows]
+    everything = list(definitions)
     if store is not None and not grid:
-        definitions = tuple(found for row in definitions for found in _crossed(row, store / name, first))
+        crossed = {row.row: _crossed(row, store / name, first) for row in definitions}
+        everything = [found for group in crossed.values() for found in group]
+        chosen = [found.row for name in chosen for found in crossed[name]]
     if not sweep.rows:
-        definitions = tuple(sorted(definitions, key=lambda row: row.base is not None))
+        everything.sort(key=lambda row: row.base is not None)
+    definitions = tuple(row for row in everything if row.row in chosen)
     wanted: tuple[int, ...] = known if seeds is None else tuple(seeds)
     further: tuple[int, ...] = ()
     if seeds is None and store is not None:
         stored = _stored_seeds(store / name, definitions, begun=bool(known))
         wanted, further = tuple(sorted({*known, *stored})), tuple(sorted({*stored} - {*known})) if known else ()
-    return SweepDefinition(name, definitions, wanted or (1,), sweep.table, sweep.metric, sweep.note, further, left_out)
+    return SweepDefinition(
+        name, definitions, wanted or (1,), sweep.table, sweep.metric, sweep.note, further, (*everything,)
+    )
 
 
 def _natural(name: str) -> tuple[tuple[int, str], ...]:
@@ -213,6 +233,29 @@ def stated(row: str, table: str, conf: Path = CONF) -> dict[str, Any]:
                 values = {key: value for key, value in values.items() if not covered(key, [group])}
                 values |= flatten(_mapping(files[0]), f"{group}.") if files else {}
     return values | {key: value for key, value in flatten(content).items() if not covered(key, ["variation"])}
+
+
+def choices(row: str, table: str, conf: Path = CONF) -> dict[str, str]:
+    """The options that a row's file and the files that it inherits choose, by group: `{"model": "weighted"}`."""
+    found = doors.files(f"variation/{glob.escape(table)}/{glob.escape(row)}.yaml", conf)
+    chosen: dict[str, str] = {}
+    for entry in (_mapping(found[0]).get("defaults") or []) if found else []:
+        if isinstance(entry, str) and entry != "_self_":
+            folder, _, name = entry.removeprefix("/variation/").rpartition("/")
+            chosen |= choices(name, folder or table, conf)
+        elif isinstance(entry, dict):
+            chosen |= {key.removeprefix("override ").lstrip("/"): str(option) for key, option in entry.items()}
+    return chosen
+
+
+def keys_of_option(group: str, option: str, conf: Path = CONF) -> list[str]:
+    """The dotted keys that a file such as `recipe/quick.yaml` sets; empty if there is none."""
+    files = doors.files(f"{group}/{glob.escape(option)}.yaml", conf)
+    if not files:
+        return []
+    package = re.match(r"# @package (\S+)", files[0].read_text(encoding="utf-8"))
+    place = {"_global_": ""}.get(package[1], f"{package[1]}.") if package else f"{group}."
+    return [key for key in flatten(_mapping(files[0]), place) if not covered(key, ["defaults"])]
 
 
 def edited(row: str, table: str, config: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -211,7 +211,7 @@ def collect(sweep: SweepDefinition, store: Path, reader: Reader = DISK) -> list[
 def strangers(sweep: SweepDefinition, store: Path) -> list[str]:
     """Folders in the sweep's folder that contain runs, but are not rows of the sweep."""
     folder = store / sweep.name
-    known = {row.row for row in sweep.rows} | {*sweep.left_out}
+    known = {row.row for row in (*sweep.rows, *sweep.of)}
     return sorted({place.parent.name for place in folder.glob("*/seed*/") if place.parent.name not in known})
 
 

@@ -1,6 +1,7 @@
 """The footnotes of a table: data, recipe, scale, conventions, tests and costs, each in one sentence."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from variations.configuration.tasks import task_of
 from variations.store import own_code
@@ -62,7 +63,7 @@ def _settings(table: Table) -> list[str]:
         config = line.row.config
         if config:
             scaled = bool(line.published)  # of a paper's row
-            text = f"Measured on {task_of(config).conditions(config, scaled=scaled)}."
+            text = f"Measured on {task_of(config).conditions(config, scaled=scaled)}{_part(config)}."
             groups.setdefault(text, []).append(line.label)
     if len(groups) == 1:
         return list(groups)
@@ -219,3 +220,14 @@ def convention(table: Table, measure: Measure) -> str | None:
     """How a measure was computed, from the first result that says so."""
     runs = [run for line in table.lines for run in line.row.finished]
     return next((text for run in runs if (text := measure.told_convention(run.result))), None)
+
+
+def _part(config: Mapping[str, Any]) -> str:
+    """Which part of the dev and test data was measured, if not all."""
+    trainer = config.get("trainer") or {}
+    test, dev = trainer.get("limit_test"), trainer.get("limit_val_batches")
+    found = [f"only the first {test:,} items of each tested set (trainer.limit_test)"] if test else []
+    found += (
+        [f"the dev loss over {dev:,} batch{'es' if dev > 1 else ''} only (trainer.limit_val_batches)"] if dev else []
+    )
+    return "".join(f"; {text}" for text in found)

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from variations.configuration.tasks import task_of
 from variations.store.atomic import is_number
 from variations.store.rows import SweepDefinition, changes, edited, in_words
 from variations.tables.alike import differing, listed, other_code, other_inputs, other_overrides, unversioned
@@ -197,6 +198,9 @@ def incomparable(task: Task, row: Row, base: Row, measure: Measure) -> str | Non
 
 def _other_scale(measure: Measure, row: Row, base: Row) -> str | None:
     """On what a measure depends that differs between two rows; None if nothing does."""
+    parts = [(side.config.get("trainer") or {}).get("limit_val_batches") for side in (row, base)]
+    if measure.key.startswith("dev_") and parts[0] != parts[1]:
+        return "number of dev batches (trainer.limit_val_batches)"
     found = {run.result.get(measure.per) for side in (row, base) for run in side.finished} if measure.per else set()
     return measure.per if len(found - {None}) > 1 else None
 
@@ -225,6 +229,9 @@ def caveats(row: Row) -> list[str]:
     extra, callbacks = (row.config.get("trainer") or {}).get("extra") or {}, row.config.get("callbacks") or {}
     if given := [*(f"{key}={value}" for key, value in extra.items()), *(f"callbacks={name}" for name in callbacks)]:
         notes.append(f"departs from its recipe: Lightning was given {', '.join(given)}")
+    debug = (row.config.get("debug") or {}).get("name")  # a trial run, and said to be one
+    if row.tested and not debug and (unknown := task_of(row.config).unjudged(row.tested)):
+        notes.append(unknown)
     return [*notes, *_unlike(row), *_edited(row)]
 
 

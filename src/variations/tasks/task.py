@@ -247,6 +247,10 @@ class Task(Configured, Protocol):
         """Why a row counts as not trained, by its seeds' measurements and scores on a set; None if it is trained."""
         return None
 
+    def unjudged(self, runs: Sequence[TestedRun]) -> str | None:
+        """Why nobody can tell from the measurements whether a row's runs are trained; None if that can be told."""
+        return None
+
     def record(self, run: TestedRun) -> Mapping[str, Any]:
         """Further files of a run's published record, by name: bytes or plain data. `items` must find its files."""
         return {}

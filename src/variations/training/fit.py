@@ -156,7 +156,14 @@ def label(config: RunConfig, folder: RunFolder) -> str:
 
 
 def _resume_from(config: RunConfig, folder: RunFolder) -> str | None:
-    path = checkpoints.newest(trained_in(folder, config.variation.source).checkpoints)
+    source = trained_in(folder, config.variation.source)
+    path = checkpoints.newest(source.checkpoints)
+    last = (source.result() or {}).get("steps") if config.variation.source is not None else None
+    if last is not None and (path is None or path.name != f"step{last}.ckpt"):  # nothing is left to train
+        raise UserError(
+            f"{folder.path} tests the weights of the run in {source.path}, whose last checkpoint (step{last}.ckpt) is "
+            "missing or damaged: restore it, or start a new attempt of that run (force=true)."
+        )
     if path is None and processes.global_rank() == 0 and (lines := folder.read_metrics()):
         log.warning(
             "%s has measurements up to step %s but no checkpoint, so it is trained from the start.",

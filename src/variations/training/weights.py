@@ -40,13 +40,34 @@ def final_weights(
     Args:
         config: The run's configuration.
         folder: The run.
-        tested: The steps of which the weights in its result are; None: it has no result yet.
+        tested: The steps of which the weights in its result are; None: it has no result yet. A run that tests the
+            weights of another one then takes those that the other one tested.
 
     Raises:
         UserError: The run has no intact checkpoint, or lacks weights that were tested; or the run whose weights it
             tests is missing.
     """
-    folder = trained_in(folder, config.variation.source)
+    source = trained_in(folder, config.variation.source)
+    if tested is None and config.variation.source is not None:
+        tested = _tested(source)
+    weights, steps = _chosen(config, source, tested)
+    if tested is not None and {*steps} != {*tested}:
+        raise UserError(
+            f"the checkpoints in {source.path} are of step {', '.join(map(str, steps))}, but its result is of step "
+            f"{', '.join(map(str, tested))}: restore those of this run, or start a new attempt of it (force=true)."
+        )
+    return weights, steps
+
+
+def _tested(folder: RunFolder) -> list[int] | None:
+    """The steps of which the weights in the result of a run are; None if it has none."""
+    tested = (folder.result() or {}).get("averaged_steps")
+    return tested if isinstance(tested, list) else None
+
+
+def _chosen(
+    config: RunConfig, folder: RunFolder, tested: Collection[int] | None
+) -> tuple[dict[str, Tensor], list[int]]:
     if tested is not None and len(tested) > 1:
         planned = set(tested)
     else:
@@ -92,13 +113,6 @@ def load_network(path: Path) -> tuple[nn.Module, Any]:
     if changed := own_code.changed_code(config, folder):
         raise UserError(f"cannot use the weights of {folder.path}: {' '.join(changed)}")
     network: nn.Module = named(config.task).network(config, folder)
-    tested = (folder.result() or {}).get("averaged_steps")
-    tested = tested if isinstance(tested, list) else None
-    weights, steps = final_weights(config, folder, tested)
-    if tested is not None and {*steps} != {*tested}:
-        raise UserError(
-            f"the checkpoints in {folder.path} are of step {', '.join(map(str, steps))}, but its result is of step "
-            f"{', '.join(map(str, tested))}: they are another run's. Restore those of this run."
-        )
+    weights, _ = final_weights(config, folder, _tested(folder))
     network.load_state_dict(weights)
     return network.eval(), config

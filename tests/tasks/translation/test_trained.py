@@ -5,7 +5,13 @@ import math
 
 import pytest
 
-from variations.tasks.translation.trained import baselines, dictionary_baseline, last_fall, untrained
+from variations.tasks.translation.trained import (
+    baselines,
+    dictionary_baseline,
+    last_fall,
+    too_few_validations,
+    untrained,
+)
 
 FLAT = [(80, 1.0), (100, 1.0)]
 
@@ -79,3 +85,10 @@ def test_damaged_baselines_are_counted_again_from_the_texts(tmp_path, text):
     for suffix in ("src", "ref"):
         (tmp_path / "hypotheses" / f"test.{suffix}").write_text("The dog sleeps here .\n", encoding="utf-8")
     assert baselines(tmp_path, {}, "test") == {"copy of the source": pytest.approx(100.0)}
+
+
+def test_few_validations_leave_it_unknown_whether_a_run_was_still_improving() -> None:
+    whole, single, late = [(80.0, 1.0), (100.0, 0.9)], [(100.0, 0.9)], [(90.0, 1.0), (100.0, 0.9)]
+    assert too_few_validations([whole, []]) is None  # without measurements, something else is told
+    for curve in (single, late):
+        assert "too few validations" in str(too_few_validations([whole, curve]))

@@ -158,6 +158,12 @@ class Translation(SequenceTask, Measures):
 
         return why_untrained(runs, part)
 
+    def unjudged(self, runs: Sequence[TestedRun]) -> str | None:
+        """Some run has too few validations."""
+        from variations.tasks.translation.trained import too_few_validations
+
+        return too_few_validations([run.curve("dev/nll") for run in runs])
+
     def record(self, run: TestedRun) -> Mapping[str, Any]:
         """Texts, or BLEU's counts if the text may not be published, and the BLEU of baselines."""
         from variations.tasks.translation.trained import record

@@ -121,6 +121,13 @@ def untrained(curves: Sequence[Curve], scores: Sequence[float], baselines: Mappi
     return None
 
 
+def too_few_validations(curves: Sequence[Curve]) -> str | None:
+    """A note if some run has dev losses, but none that reach back to four fifths of its last step."""
+    if any(curve and last_fall(curve) is None for curve in curves):
+        return "too few validations to tell whether it was still improving at its end (trainer.val_every)"
+    return None
+
+
 def why_untrained(runs: Sequence[TestedRun], part: str) -> str | None:
     """Why a row counts as not trained, by its seeds' measurements and by their BLEU on the set `part`."""
     values = [measure(f"{part}.bleu").value(run.result) for run in runs]
