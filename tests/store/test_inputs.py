@@ -21,12 +21,14 @@ def test_what_changed_is_named_and_what_is_new_is_not(folder: RunFolder) -> None
     assert inputs.changed(folder, {"a": "1"}) == []
 
 
-def test_a_run_refuses_other_inputs_from_its_first_measurement_on(folder: RunFolder) -> None:
+def test_a_run_refuses_other_inputs_from_its_first_checkpoint_on(folder: RunFolder) -> None:
     inputs.remember(folder, {"a": "1", "b": "1"})
     inputs.refuse_changed(folder, {"a": "2"})
     inputs.remember(folder, {"a": "2"})
     assert inputs.remembered(folder) == {"a": "2"}
-    folder.append_metrics({"step": 1})
+    folder.append_metrics({"step": 1})  # they are dropped when the run starts anew
+    inputs.refuse_changed(folder, {"a": "3"})
+    folder.set_status("running", checkpoint=1)
     with pytest.raises(
         UserError, match=r"was started with other inputs: a has changed since\. Restore the former inputs"
     ):
@@ -49,7 +51,7 @@ def test_a_kept_file_stays_what_it_was(folder: RunFolder, tmp_path: Path) -> Non
         inputs.kept(folder, "words.model")
     inputs.remember(folder, inputs.keep(folder, source))
     assert inputs.kept(folder, "words.model").read_text() == "one"
-    folder.append_metrics({"step": 1})
+    (folder.checkpoints / "step1.ckpt").touch()
     assert inputs.keep(folder, source) == inputs.remembered(folder)
     source.write_text("two")
     with pytest.raises(UserError, match=r"words\.model does not match the present inputs"):

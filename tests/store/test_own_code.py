@@ -12,6 +12,7 @@ from variations.configuration.compose import compose_run, to_dict
 from variations.store import own_code
 from variations.store.inputs import recorded
 from variations.store.ledger import RunFolder
+from variations.store.naming import run_folder
 from variations.system.errors import UserError
 from variations.tables.records import record
 from variations.training.weights import load_network
@@ -91,6 +92,28 @@ def test_an_edited_class_is_noticed(
     module.write_text(CODE, encoding="utf-8")
     run.execute(config)
     assert folder.finished()
+
+
+@pytest.mark.slow
+def test_a_class_may_be_mended_while_nothing_is_trained_that_would_be_continued(config: Any, module: Path) -> None:
+    count = "    calls = 0\n    def attend(self, q, seen, mask, *, causal):\n        Scaled.calls += 1\n"
+    broken = CODE.replace(
+        "    def attend(self, q, seen, mask, *, causal):\n", count + "        1 / (Scaled.calls < 70)\n"
+    )
+    module.write_text(broken, encoding="utf-8")
+    config.trainer.max_steps, config.trainer.log_every = 30, 1
+    with pytest.raises(ZeroDivisionError):
+        run.execute(config)
+    folder = RunFolder(run_folder(config))
+    assert folder.state() == "failed" and folder.read_metrics() and not folder.has_checkpoint()
+
+    sys.modules.pop("their_attention")
+    module.write_text(CODE, encoding="utf-8")
+    run.execute(config)
+    assert folder.finished()
+    assert [line["step"] for line in folder.read_metrics()] == list(range(1, 31))
+    assert (folder.path / "their_attention.py").read_text(encoding="utf-8") == CODE
+    assert own_code.changed_inputs(config, folder) == []
 
 
 @pytest.mark.slow

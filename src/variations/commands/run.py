@@ -131,7 +131,7 @@ def _without_trace(folder: RunFolder) -> Iterator[None]:
 def _refuse_what_has_changed(config: RunConfig, folder: RunFolder, *, told: bool) -> None:
     """Check that a run continues with its own inputs and checkpoints; writes nothing, unless a sweep is `told`."""
     try:
-        if folder.begun() and (changed := own_code.changed_inputs(config, folder)):
+        if folder.has_trained() and (changed := own_code.changed_inputs(config, folder)):
             raise UserError(f"{folder.path} cannot continue: {' '.join(changed)}")
         folder.refuse_lost_checkpoints()
     except UserError as error:

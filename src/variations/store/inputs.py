@@ -58,12 +58,12 @@ def changed(folder: RunFolder, now: Mapping[str, str]) -> list[str]:
 
 
 def refuse_changed(folder: RunFolder, now: Mapping[str, str]) -> None:
-    """Check that a run continues with the same inputs; one that has not begun may use any.
+    """Check that a run continues with the same inputs; one that has nothing to continue may use any.
 
     Raises:
         UserError: some have changed; the message names them.
     """
-    if not folder.begun():
+    if not folder.has_trained():
         return
     if found := changed(folder, now):
         raise UserError(
@@ -74,8 +74,8 @@ def refuse_changed(folder: RunFolder, now: Mapping[str, str]) -> None:
 
 
 def remember(folder: RunFolder, now: Mapping[str, str]) -> None:
-    """Store the fingerprints of a run's inputs, all at once; a run that has begun keeps its earlier ones as well."""
-    before = remembered(folder) if folder.begun() else {}
+    """Store the fingerprints of a run's inputs, all at once; a run that has trained keeps its earlier ones as well."""
+    before = remembered(folder) if folder.has_trained() else {}
     if before != {**before, **now}:
         write_json(folder.path / FILE, {**before, **now})
 
@@ -92,10 +92,10 @@ def keep(folder: RunFolder, source: Path, name: str | None = None) -> dict[str, 
         Its name and SHA-256, to be remembered.
 
     Raises:
-        UserError: the run has begun with another file of that name.
+        UserError: the run was trained with another file of that name.
     """
     own, sha256 = folder.path / (name or source.name), file_sha256(source)
-    if own.exists() and folder.begun():
+    if own.exists() and folder.has_trained():
         if file_sha256(own) != sha256:
             raise UserError(
                 f"{own} does not match the present inputs: the run was started with others, or the file is damaged. "

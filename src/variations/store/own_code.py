@@ -67,7 +67,7 @@ def keep(config: Any, folder: RunFolder) -> dict[str, str]:
     """Copy the modules of a run into its folder; return the SHA-256 of each.
 
     Raises:
-        UserError: The run has begun with other contents of one.
+        UserError: The run was trained with other contents of one.
     """
     kept: dict[str, str] = {}
     for name, file in modules(to_dict(config)).items():

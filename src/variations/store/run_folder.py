@@ -114,6 +114,14 @@ class RunFolder:
         files = (self.metrics, self.path / "result.json")
         return any(file.is_file() and file.stat().st_size for file in files) or any(self.checkpoints.glob("[!.]*"))
 
+    def has_trained(self) -> bool:
+        """Whether something is left, or has been lost, that depends on the run's inputs and would be continued.
+
+        Measurements alone are not: without a checkpoint the run starts anew, and they are dropped.
+        """
+        result = self.path / "result.json"
+        return result.is_file() or any(self.checkpoints.glob("[!.]*")) or self._trained_to() is not None
+
     def has_checkpoint(self) -> bool:
         """Whether a checkpoint of training is left."""
         return any(self.checkpoints.glob("step*.ckpt"))
