@@ -18,6 +18,7 @@ from variations.tables.records import record
 from variations.training.weights import load_network
 
 CODE = """
+import torch
 from variations.models.transformer.attention import Heads
 
 
@@ -77,7 +78,7 @@ def test_an_edited_class_is_noticed(
     run.execute(config)  # finished already
     told = capsys.readouterr().err
     assert own_code.edited(folder.config(), recorded(folder)) == ["their_attention.py"]
-    assert f"warning: {module} changed after this run was started: its results are from the former code" in told
+    assert f"warning: {module} changed after this run was started with the former code" in told
     with pytest.raises(UserError, match=r"cannot use the weights of .*their_attention\.py changed after this run was"):
         load_network(folder.path)
 
@@ -96,12 +97,11 @@ def test_an_edited_class_is_noticed(
 
 @pytest.mark.slow
 def test_a_class_may_be_mended_while_nothing_is_trained_that_would_be_continued(config: Any, module: Path) -> None:
-    count = "    calls = 0\n    def attend(self, q, seen, mask, *, causal):\n        Scaled.calls += 1\n"
-    broken = CODE.replace(
-        "    def attend(self, q, seen, mask, *, causal):\n", count + "        1 / (Scaled.calls < 70)\n"
-    )
+    start = "    def attend(self, q, seen, mask, *, causal):\n"
+    fault = "        Scaled.calls += self.training and torch.is_grad_enabled()\n        1 / (Scaled.calls < 20)\n"
+    broken = CODE.replace(start, f"    calls = 0\n{start}{fault}")
     module.write_text(broken, encoding="utf-8")
-    config.trainer.max_steps, config.trainer.log_every = 30, 1
+    config.trainer.max_steps, config.trainer.log_every, config.trainer.val_every = 30, 1, 30
     with pytest.raises(ZeroDivisionError):
         run.execute(config)
     folder = RunFolder(run_folder(config))

@@ -42,7 +42,7 @@ def test_a_table_without_any_result_names_the_command_that_trains_its_rows(make_
     assert done.returncode == 0
     line = f"python src/train.py --multirun sweep=quickstart runs={store} 'seeds=[1,2]'"
     assert done.stderr == (
-        f"No run of sweep quickstart is in {store}. Stored there: demo (add sweep.name=demo).\n"
+        f"No run of sweep quickstart is in {store}. It has runs of demo.\n"
         f"None of these runs is finished in {store}. To train them: {line}\n"
     )
     assert "None of these runs" not in command("sweep=demo", f"runs={store}").stderr

@@ -160,7 +160,7 @@ def test_the_marks_say_test_draws_and_seed(put: Callable[..., list[str]], read: 
     assert [cell.text for cell in cells(grid, "seeds with p < 0.05")] == ["", "3/3", ""]
     assert grid.notes[0] == (
         "*",
-        "p < 0.05 in a test of the difference of means over seeds, chance in seeds and in sentences "
+        "p < 0.05 in a test of the difference of means over seeds that covers chance in seeds and in sentences "
         "(200 resamples, seed 7)",
     )
 

@@ -70,13 +70,16 @@ class SweepKeys:
     def _name_others(self) -> None:
         """If the store has runs, but none of this sweep, say of which: the name may be misspelt."""
         found = sorted(path.name for path in self.store.iterdir() if path.is_dir() and not path.name.startswith("."))
-        if self.sweep.name not in found and found:
-            near = did_you_mean(str(self.sweep.name), found)
-            other = found[0] if len(found) == 1 else "NAME"
-            sys.stderr.write(
-                f"No run of sweep {self.sweep.name} is in {self.runs}. Stored there: {shortened(found, ', ')} "
-                f"(add sweep.name={shlex.quote(other)}).{near}\n"
-            )
+        if self.sweep.name in found or not found:
+            return
+        files = {path.stem for path in doors.files("sweep/*.yaml")}
+        if others := [name for name in found if name not in files]:  # perhaps runs of this sweep under another name
+            near = did_you_mean(str(self.sweep.name), others)
+            other = others[0] if len(others) == 1 else "NAME"
+            advice = f" If you mean {shortened(others, ' or ')}, add sweep.name={shlex.quote(other)}.{near}"
+        else:
+            advice = f" It has runs of {shortened(found, ', ')}."
+        sys.stderr.write(f"No run of sweep {self.sweep.name} is in {self.runs}.{advice}\n")
 
 
 def put(text: str, out: str | None) -> None:

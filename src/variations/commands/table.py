@@ -65,7 +65,10 @@ def show(config: TableConfig) -> None:
         return
     table = build(sweep, config.store, config.significance)
     _put(table, config)
-    if not any(line.row.finished for line in table.lines) and any(line.row.runs for line in table.lines):
+    runs = [run for line in table.lines for run in line.row.runs]
+    if running := sum(run.state == "running" for run in runs):
+        sys.stderr.write(f"{running} of {len(runs)} runs {'is' if running == 1 else 'are'} running.\n")
+    elif runs and not any(run.finished for run in runs):
         sys.stderr.write(f"None of these runs is finished in {config.store}. To train them: {_training_line()}\n")
     if config.report:
         line = _report(config, report)

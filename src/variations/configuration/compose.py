@@ -211,10 +211,15 @@ def composition_fault(error: BaseException) -> str:
         else:
             near = did_you_mean(key, known)
             text = f"unknown key '{key}'." + near if near else f"unknown key '{key}'"
+            if in_file is not None and in_file[1].startswith(("model/", "positions/")):
+                text = f"{text.rstrip('.')}. Keys of a class of your own belong below `options:`"
     elif re.match(r"Merge error: list is not a subclass of", text):
         text = "the file contains a list, but must contain keys and values: remove the dash before each key"
     elif match := re.match(r"Could not override '(.+)'\. No match in the defaults list", text):
-        text = f"this run's task has no group '{match[1]}': leave {match[1]}=… out"
+        if "@variation." in match[1]:
+            text = "The first line of a row's file must be `# @package _global_`"
+        else:
+            text = f"this run's task has no group '{match[1]}': leave {match[1]}=… out"
     elif match := re.search(r"Could not find '(\w+)/([^']+)'$", text):
         valid = options(loader(), match[1])
         return f"{match[1]}={match[2]}: there is no such option.{options_text(match[1], match[2], valid)}"

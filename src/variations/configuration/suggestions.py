@@ -149,7 +149,7 @@ def options_text(group: str, choice: str, valid: list[str]) -> str:
     own = "" if near or rows else " One of your own needs its package installed, or --config-dir=FOLDER."
     if len(shown) <= MANY:
         return f"{said} {of}: {', '.join(shown)}.{own}"
-    return f"{said} There are {len(shown)}; {listing()}."
+    return f"{said} There are {len(shown)}; {listing()}.{own}"
 
 
 def listing() -> str:

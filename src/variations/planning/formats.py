@@ -146,6 +146,8 @@ def _grids(lines: Sequence[PlanLine]) -> list[text.Grid]:
         grid = text.plain_grid(title, {heading: c for heading, c in columns.items() if any(c)}, LEFT)
         for column in grid.columns:
             column.rank = RANKS.get(column.title, 6)
+            if column.title == "hours a run":
+                column.title = f"{hours_name(line.device for line in part if line.price)} a run"
             column.title = "" if column.title in SILENT else column.title
         found.append(grid)
     return found
@@ -175,7 +177,7 @@ def _cells(line: PlanLine) -> dict[str, str]:
         "FLOPs": f"{counted.flops:.2g}" if counted else "",
         "memory": size(bytes_) if bytes_ else "",
         "time a run": f"{about}{duration(cost.seconds())}" if cost else "",
-        "hours a run": f"{about}{cost.hours():.2g} {line.device}" if cost else "",
+        "hours a run": f"{about}{cost.hours():.2g}" if cost else "",
         "runs left": f"{len(line.row.left)} of {len(line.row.launches)}" if price and line.row.launches else "",
         "disk": size(cost.disk) if cost else "",
         "state": ", ".join(words),
@@ -237,7 +239,7 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
         one = (
             f"{chain} ends last"
             if len(critical) == 1
-            else f"These end last, each starting when the one before it ends: {chain}"
+            else f"The longest chain, which decides when the sweep ends: {chain}"
         )
         said.append(f"With {bill.places} at a time: {duration(bill.path.seconds)}. {one}.")
     if bill.preparation:

@@ -93,7 +93,7 @@ def changed_code(config: Any, folder: RunFolder) -> list[str]:
     if not names:
         return []
     return [
-        f"{', '.join(str(files[name]) for name in names)} changed after this run was started: its results are from the "
-        f"former code, which is kept in {folder.path}. force=true starts a new attempt with the present code; a class "
-        "of another name is another row."
+        f"{', '.join(str(files[name]) for name in names)} changed after this run was started with the "
+        f"former code, which is kept in {folder.path}. force=true starts a new attempt with the present code (in a "
+        "sweep of all chosen rows: rows=[…]); a class of another name is another row."
     ]

@@ -87,7 +87,7 @@ class Overview:
         else:
             at_work = [o for o in outcomes if o.state in ("submitted", "elsewhere")]
             steps = "; ".join(f"{o.name}: {self.pace.words(o)}" for o in at_work)
-            self.say(f"{_counts(outcomes)} · {steps}{self._left(outcomes)}")
+            self.say(f"{self._counts(outcomes)} · {steps}{self._left(outcomes)}")
 
     def picture(self, outcomes: Sequence[Outcome]) -> Table:
         """Return the table: all running rows, and as many others as fit the terminal."""
@@ -97,7 +97,13 @@ class Overview:
             while len(shown) > room and (extra := [o for o in shown if o.state == dull]):
                 shown.remove(extra[0] if dull != "pending" else extra[-1])
         table = Table(
-            "row", "seed", "state", "step", "score so far", "left", caption=_counts(outcomes) + self._left(outcomes)
+            "row",
+            "seed",
+            "state",
+            "step",
+            "score so far",
+            "left",
+            caption=self._counts(outcomes) + self._left(outcomes),
         )
         for o in shown:
             state = o.state if o.ended else self.pace.states.get(id(o), o.state)
@@ -111,6 +117,10 @@ class Overview:
                 _time(self.pace.left(o)) if o.state in ("submitted", "elsewhere") else "",
             )
         return table
+
+    def _counts(self, outcomes: Sequence[Outcome]) -> str:
+        counts = Counter(self.pace.count_as(o) for o in outcomes)
+        return ", ".join(f"{count} {state}" for state, count in counts.items())
 
     def _left(self, outcomes: Sequence[Outcome]) -> str:
         seconds = self.pace.sweep_left(outcomes)
@@ -148,6 +158,12 @@ class Pace:
             if step != self._last.get(id(o), (0.0, -1))[1]:
                 self._last[id(o)] = (now, step)
                 self.scores[id(o)] = o.so_far()
+
+    def count_as(self, o: Outcome) -> str:
+        """Return the state in which a run is counted; one that is in a cluster's queue does not run."""
+        if o.ended or o.state == "pending":
+            return o.state
+        return "queued" if self.states.get(id(o)) == "queued" else "running"
 
     def progress(self, o: Outcome) -> str:
         """Return `300/900`; empty before the first step."""
@@ -194,11 +210,6 @@ class Pace:
         ]
         each = sum(whole) / len(whole)
         return max(max(known), (sum(known) + each * len(waiting)) / len(at_work))
-
-
-def _counts(outcomes: Sequence[Outcome]) -> str:
-    counts = Counter(o.state if o.ended else "pending" if o.state == "pending" else "running" for o in outcomes)
-    return ", ".join(f"{count} {state}" for state, count in counts.items())
 
 
 def _time(seconds: float | None) -> str:

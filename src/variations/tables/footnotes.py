@@ -47,9 +47,9 @@ def star_text(table: Table) -> str:
     """The meaning of the mark `*` at a difference."""
     settings = table.significance
     restarts = any(line.test.counts_restarts for line in table.lines if line.test)
-    what = "of the difference, chance in restarts"
+    what = "that covers chance in restarts"
     if not restarts:
-        what = "of the difference of means over seeds, chance in seeds"
+        what = "of the difference of means over seeds that covers chance in seeds"
     return (
         f"p < {1 - settings.level:.3g} in a test {what} and in {table.primary.items} ({settings.n:,} resamples, "
         f"seed {settings.seed})"

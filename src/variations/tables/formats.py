@@ -69,7 +69,7 @@ def markdown(table: Table, look: Look = WHOLE) -> str:
 
 def _markdown(grid: Grid) -> str:
     notes = [f"- {line}" for line in drawn.footnotes(grid, lambda mark: drawn.raised((mark,)))]
-    below = [*notes, *(f"- No result: {gap}" for gap in grid.gaps)]
+    below = [*notes, *(f"- Without a result: {gap}" for gap in grid.gaps)]
     return "\n".join([f"**{grid.title}**", "", *drawn.pipe_table(grid), *([""] if below else []), *below]) + "\n"
 
 
@@ -110,7 +110,7 @@ def _latex(grid: Grid, label: str) -> str:
             lines.append("\\midrule")
         lines.append(" & ".join(cell(item) for item in row) + " \\\\")
     lines += ["\\bottomrule", "\\end{tabular}" + ("}" if wide else ""), ""]
-    notes = [*drawn.footnotes(grid, lambda mark: f"\0{mark}\0"), *(f"No result: {gap}" for gap in grid.gaps)]
+    notes = [*drawn.footnotes(grid, lambda mark: f"\0{mark}\0"), *(f"Without a result: {gap}" for gap in grid.gaps)]
     lines += [f"\\par\\footnotesize {_latex_note(note)}" for note in notes]
     return "\n".join([*lines, f"\\end{{{environment}}}"]) + "\n"
 

@@ -96,11 +96,17 @@ class Line:
     @property
     def gaps(self) -> list[str]:
         """Seeds without a result and why: `Weighted, seeds 1, 3: missing`."""
+        return [f"{self.label}, {seeds_named(found)}: {why}" for why, found in self.open_seeds().items()]
+
+    def open_seeds(self) -> dict[str, list[int]]:
+        """The seeds without a result, by reason."""
         seeds: dict[str, list[int]] = {}
+        without_file = self.row.definition.table is None and self.row.definition.label == self.row.definition.row
         for run in self.row.runs:
             if not run.finished:
-                seeds.setdefault(run.describe(), []).append(run.seed)
-        return [f"{self.label}, {seeds_named(found)}: {why}" for why, found in seeds.items()]
+                why = run.describe() + (", and the row has no file" if run.state == "absent" and without_file else "")
+                seeds.setdefault(why, []).append(run.seed)
+        return seeds
 
 
 @dataclass
@@ -137,5 +143,9 @@ class Table:
 
     @property
     def gaps(self) -> list[str]:
-        """Runs without a result, by row and reason."""
-        return [gap for line in self.lines for gap in line.gaps]
+        """Runs without a result, those with the same reason together: `base, seed 2; big, seeds 1, 2: missing`."""
+        runs: dict[str, list[str]] = {}
+        for line in self.lines:
+            for why, seeds in line.open_seeds().items():
+                runs.setdefault(why, []).append(f"{line.label}, {seeds_named(seeds)}")
+        return [f"{'; '.join(found)}: {why}" for why, found in runs.items()]

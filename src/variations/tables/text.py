@@ -136,7 +136,7 @@ def _print(console: Any, grid: Grid, width: int | None) -> None:
     for line in notes:
         console.print(Text(line), soft_wrap=width is None)
     for gap in grid.gaps:
-        console.print(Text(f"No result: {gap}", style="yellow"), soft_wrap=width is None)
+        console.print(Text(f"Without a result: {gap}", style="yellow"), soft_wrap=width is None)
     if grid.notes or grid.remarks:
         console.print()
 

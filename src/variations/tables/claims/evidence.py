@@ -123,14 +123,21 @@ class Evidence:
         return Outcome(test, scale, bearing(test.expect, found, test.margin), found, levels=_levels(test, row, base))
 
     def effort(self, paper: Paper) -> list[Effort]:
-        """The sweeps for a paper's claims that have finished runs."""
+        """The sweeps for a paper's claims that have finished runs, and those whose runs were copied into them."""
         names = {
             (f"{scale.prefix}{test.table}", scale.name)
             for scale in paper.scales
             for claim in paper.claims
             for test in claim.tests
         }
-        efforts = (_effort(name, scale, self.rows(name).values()) for name, scale in sorted(names))
+        copied = {
+            (str(run.result.get("copied")).partition("/")[0], scale)
+            for name, scale in names
+            for row in self.rows(name).values()
+            for run in row.finished
+            if run.result.get("copied")
+        }
+        efforts = (_effort(name, scale, self.rows(name).values()) for name, scale in sorted(names | copied))
         return [effort for effort in efforts if effort.finished]
 
     def rows(self, name: str) -> dict[str, Row]:

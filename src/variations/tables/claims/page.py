@@ -25,9 +25,9 @@ order of a table's rows it covers chance in the rows that the table happens to h
 The margin is the smallest difference that counts: 0.5 points of a score, 0.01 nats of dev loss, 1 % of perplexity, 15 %
 of the training saved, a rank correlation of 0.5.
 
-- A claim of a difference: the comparison *supports* it if the whole interval has the claimed sign and its far end is at
-  least as large as the margin. It *contradicts* the claim if the whole interval lies below the margin. Otherwise, and
-  with fewer than {SEEDS} seeds, the comparison is *open*.
+- A claim of a difference: the comparison *supports* it if the whole interval has the claimed sign and the end farther
+  from zero is at least as large as the margin. It *contradicts* the claim if the whole interval lies below the margin.
+  Otherwise, and with fewer than {SEEDS} seeds, the comparison is *open*.
 - A claim of no difference: an interval within the margin supports it, an interval beyond the margin contradicts it.
 - Claims of arithmetic are settled by a test of this project, which is named.
 - A claim is *reproduced* if all its comparisons support it, *partly* if some do, and *not reproduced* if none does and
@@ -46,9 +46,11 @@ The rule in code: [rule.py](../src/variations/tables/claims/rule.py).
 
 **How to read a comparison.** "`a` v. `b`, claimed worse, test BLEU 31.20 v. 30.00: +1.20 [+0.40, +2.00]" compares row
 `a` with row `b` of the table behind the link: the values of both, and the advantage of `a`, which is positive if `a`
-is better, whether the measure should be high or low. It says nothing of how near either row is to its published
+is better, whether the measure should be high or low. Where the claim is that `a` is worse, the rule takes the
+disadvantage: +0.62 [−0.30, +1.54] means that `a` is at most 0.30 worse, which is less than the margin of 0.5, and so
+contradicts the claim. The comparison says nothing of how near either row is to its published
 figure; the table does. "detectable" is the smallest true difference that this many seeds would have shown with
-probability {POWER:g}. An interval is not cut at the largest possible difference. "an upper bound" stands after the
+probability {POWER:g}. An interval is not cut at the largest possible difference. "none seen, at most" stands before the
 saving of a row that never reaches the dev loss at which its base row ended: the row counts with its whole length, and
 cannot support the claim. "recalled" marks a published figure that is quoted from memory, and was not checked against
 the publication. "1 and 3 seeds" are those of the row and of its base row.
@@ -114,8 +116,8 @@ def _outcome(outcome: Outcome, task: Task) -> str:
     percent = 100 if test.expect == "sooner" else 1
     values = [_number(percent * value, test) for value in (found.effect, found.low, found.high)]
     unit = " %" if test.expect == "sooner" else ""
-    bound = " (an upper bound)" if outcome.at_most else ""
-    text = f"{scale}, {what}: {values[0]}{unit} [{values[1]}, {values[2]}]{bound}"
+    bound = "none seen, at most " if outcome.at_most else ""
+    text = f"{scale}, {what}: {bound}{values[0]}{unit} [{values[1]}, {values[2]}]"
     seeds = " and ".join(map(str, found.seeds)) if len(set(found.seeds)) > 1 else str(found.seeds[0])
     extras = [f"{seeds} {'restart' if found.restarts else 'seed'}{'' if found.seeds == (1, 1) else 's'}"]
     enough = min(found.seeds) >= SEEDS
