@@ -84,6 +84,19 @@ def test_an_exception_in_the_networks_code_is_told_with_its_line() -> None:
     )
 
 
+def test_an_exception_in_our_code_is_told_with_the_module_at_work() -> None:
+    """As after a feed-forward network of one's own has returned another width."""
+    config = TranslationConfig()
+    config.model.N, config.model.d_model, config.model.h = 2, 8, 2
+    network = build(config, 13)
+    network.encoder[1].feed_forward = torch.nn.Linear(8, 7)
+    place = (
+        r"cannot process two tiny pairs, in encoder\.1\.residuals\.1: RuntimeError in .*layers\.py, line \d+: The size"
+    )
+    with pytest.raises(UserError, match=place):
+        check(network, "model.kind=m:Mine")
+
+
 class WordBefore(LastWord):
     """Predicts every target from the previous token and the first word of the source."""
 

@@ -1,10 +1,11 @@
 """A check before training that a network of another package decodes consistently with its training."""
 
 import re
+import traceback
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from variations.configuration.schema import module_files, raised
 from variations.configuration.transformer import TransformerConfig
@@ -64,9 +65,18 @@ def check(network: SequenceToSequence, keys: str) -> None:
             raise
         except Exception as error:
             files = module_files(re.findall(r"=([\w.]+):", keys))
-            raise UserError(f"{keys}: cannot process two tiny pairs: {raised(error, files)}.") from error
+            where = _module(network, error)
+            raise UserError(f"{keys}: cannot process two tiny pairs{where}: {raised(error, files)}.") from error
         finally:
             network.train(training)
+
+
+def _module(network: nn.Module, error: BaseException) -> str:
+    """The innermost module of the network that was at work when an exception was raised: `, in encoder.0.ffn`."""
+    names = {id(module): name for name, module in network.named_modules() if name}
+    selves = (id(frame.f_locals.get("self")) for frame, _ in traceback.walk_tb(error.__traceback__))
+    found = [names[module] for module in selves if module in names]
+    return f", in {found[-1]}" if found else ""
 
 
 def _steps(network: SequenceToSequence, keys: str, source: Tensor, target: Tensor, wanted: Tensor) -> None:
