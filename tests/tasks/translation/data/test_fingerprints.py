@@ -50,6 +50,44 @@ def test_a_text_of_the_same_size_and_time_is_read_again(config: TranslationConfi
     assert present(config)["train.en"] == sha256("train.en eno\ntwo\n")
 
 
+def in_folders(config: TranslationConfig, files: dict[str, str]) -> TranslationConfig:
+    """Move the texts: set and file below the root, of both languages."""
+    root = Path(str(config.data.root))
+    for name, stem in files.items():
+        for language in ("en", "de"):
+            (root / stem).parent.mkdir(parents=True, exist_ok=True)
+            (root / f"{ {'dev': 'valid'}.get(name, name) }.{language}").rename(root / f"{stem}.{language}")
+        setattr(config.data, name, stem)
+    return config
+
+
+def test_files_with_one_name_in_several_folders_have_a_fingerprint_each(
+    config: TranslationConfig, tmp_path: Path
+) -> None:
+    in_folders(config, {"train": "train/text", "dev": "dev/text", "test": "test/text"})
+    packed = Path(str(config.data.root), "dev", "text.en")
+    packed.with_name("text.en.gz").write_bytes(gzip.compress(packed.read_bytes()))
+    packed.unlink()
+    assert list(present(config)) == [
+        f"{name}/text.{side}" for name in ("train", "dev", "test") for side in ("en", "de")
+    ]
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    inputs.remember(folder, present(config))
+    for name in ("train", "dev"):
+        Path(str(config.data.root), name, "text.de").write_text("other\ntwo\n", encoding="utf-8")
+    (warning,) = changed_texts(config, folder)
+    assert warning.startswith(f"dev/text.de, train/text.de in {config.data.root} changed after this run")
+
+
+def test_a_name_that_no_other_file_has_stays_plain_in_any_folder(config: TranslationConfig) -> None:
+    in_folders(config, {"train": "train/text", "dev": "held_out/dev", "test": "held_out/text"})
+    names = ["train/text.en", "train/text.de", "dev.en", "dev.de", "held_out/text.en", "held_out/text.de"]
+    assert list(present(config)) == names
+    config.data.test = config.data.dev
+    assert list(present(config)) == ["text.en", "text.de", "dev.en", "dev.de"]
+
+
 @pytest.mark.parametrize("by_card", [False, True])
 def test_files_that_changed_after_the_run_are_named(by_card: bool, config: TranslationConfig, tmp_path: Path) -> None:
     folder, found = RunFolder(tmp_path / "run"), present(config)

@@ -11,7 +11,6 @@ upper limit.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +41,7 @@ def data_card(
         DataError: the corpus was not surveyed before, and its files are faulty.
     """
     found = corpus.surveys or surveys(corpus)
-    stores = tokens or {}
+    stores, names = tokens or {}, corpus.file_names()
     return {
         "name": corpus.name,
         "languages": {"source": corpus.source_language, "target": corpus.target_language},
@@ -50,7 +49,9 @@ def data_card(
         "licence": corpus.licence,
         "fingerprint": corpus.fingerprint(),
         "sets": {
-            name: _set_card(pair.source, pair.target, found[name], stores.get(name), train=name == "train")
+            name: _set_card(
+                names[pair.source], names[pair.target], found[name], stores.get(name), train=name == "train"
+            )
             for name, pair in corpus.sets().items()
         },
         "subwords": {"size": subwords.size, "sha256": subwords.sha256} if subwords else None,
@@ -58,11 +59,11 @@ def data_card(
     }
 
 
-def _set_card(source: Path, target: Path, found: Survey, store: "TokenPairs | None", *, train: bool) -> dict[str, Any]:
+def _set_card(source: str, target: str, found: Survey, store: "TokenPairs | None", *, train: bool) -> dict[str, Any]:
     card: dict[str, Any] = {
         "files": {
-            "source": {"name": source.name, "sha256": found.source.sha256},
-            "target": {"name": target.name, "sha256": found.target.sha256},
+            "source": {"name": source, "sha256": found.source.sha256},
+            "target": {"name": target, "sha256": found.target.sha256},
         },
         "pairs": found.pairs,
         "blank": found.blank,

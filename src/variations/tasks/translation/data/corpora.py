@@ -3,6 +3,8 @@
 import hashlib
 import json
 import logging
+import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -86,6 +88,19 @@ class Corpus:
     def sets(self) -> dict[str, TextPair]:
         """All pairs of files by "train", "dev", "test" and the names of `others`."""
         return {"train": self.train, "dev": self.dev, "test": self.test, **self.others}
+
+    def file_names(self) -> dict[Path, str]:
+        """What each file is called in a run's folder: its name.
+
+        If several files have the same one, their folders are named as well, from that one on which contains the corpus.
+        """
+        paths = dict.fromkeys(path for pair in self.sets().values() for path in (pair.source, pair.target))
+        root = os.path.commonpath([path.parent for path in paths])
+        alike = Counter(path.name.removesuffix(".gz") for path in paths)
+        return {
+            path: path.name if alike[path.name.removesuffix(".gz")] == 1 else path.relative_to(root).as_posix()
+            for path in paths
+        }
 
     def fingerprint(self) -> str:
         """SHA-256 of languages and texts of train, dev and test; the same for plain and .gz copies, in any folder.

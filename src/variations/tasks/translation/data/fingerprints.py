@@ -15,16 +15,17 @@ DOWNLOADED = ("multi30k", "wmt14")
 
 
 def texts(corpus: Corpus, further: Sequence[str]) -> dict[str, str]:
-    """SHA-256 of each text of train, dev, test and `further` sets, by its file's name without .gz.
+    """SHA-256 of each text of train, dev, test and `further` sets, by its file's name in the corpus without .gz.
 
     A compressed copy has the same fingerprint.
     """
+    names = {path: name.removesuffix(".gz") for path, name in corpus.file_names().items()}
     found = {}
     for name in dict.fromkeys(["train", "dev", "test", *further]):
         if name in corpus.surveys:
             pair, seen = corpus.sets()[name], corpus.surveys[name]
-            found[pair.source.name.removesuffix(".gz")] = seen.source.text_sha256
-            found[pair.target.name.removesuffix(".gz")] = seen.target.text_sha256
+            found[names[pair.source]] = seen.source.text_sha256
+            found[names[pair.target]] = seen.target.text_sha256
     return found
 
 
