@@ -5,6 +5,7 @@ import fcntl
 import gzip
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -159,8 +160,106 @@ def test_records_are_replaced_only_where_the_run_has_changed(
     again = record(sweep, store, records)
     assert (again.written, again.unchanged) == ({}, ["papers/base/seed1"])
     put("base", 1, 5)
-    assert list(record(sweep, store, records).written) == ["papers/base/seed1"]
+    found = record(sweep, store, records)
+    assert (found.written, list(found.replaced)) == ({}, ["papers/base/seed1"])
     assert sorted(path.name for path in (records / "papers/base").iterdir()) == ["seed1"]
+
+
+@pytest.mark.slow
+def test_a_record_of_another_configuration_is_left_unless_it_is_to_be_replaced(
+    put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
+) -> None:
+    records = tmp_path / "records"
+    for seed in (1, 2):
+        put("base", seed, 3)
+    record(sweep, store, records)
+    before = (records / "papers/base/seed1/result.json").read_bytes()
+    shutil.rmtree(store / "papers/base/seed1")
+    put("base", 1, 5, decode__beam=7, trainer__max_steps=9)
+    found = record(sweep, store, records)
+    assert found.refused == {"papers/base/seed1": "decode.beam 4 → 7, trainer.max_steps 100000 → 9"}
+    assert (found.written, found.replaced, found.unchanged) == ({}, {}, ["papers/base/seed2"])
+    assert (records / "papers/base/seed1/result.json").read_bytes() == before
+    found = record(sweep, store, records, replace=True)
+    assert (list(found.replaced), found.refused) == (["papers/base/seed1"], {})
+    assert RunFolder(records / "papers/base/seed1").config()["decode"]["beam"] == 7
+
+
+@pytest.mark.slow
+def test_what_a_record_leaves_out_makes_no_other_configuration(
+    put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
+) -> None:
+    records = tmp_path / "records"
+    put("base", 1, 3, data__kind="folder")
+    record(sweep, store, records)
+    shutil.rmtree(store / "papers/base/seed1")
+    put("base", 1, 5, data__kind="folder")
+    config = store / "papers/base/seed1/config.yaml"
+    config.write_text(config.read_text().replace("/home/somebody", "/home/another"))
+    found = record(sweep, store, records)
+    assert (list(found.replaced), found.refused) == (["papers/base/seed1"], {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("replace", [False, True])
+def test_a_trial_run_never_replaces_the_record_of_an_ordinary_one(
+    replace: bool, put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
+) -> None:
+    records = tmp_path / "records"
+    put("base", 1, 3)
+    record(sweep, store, records)
+    shutil.rmtree(store / "papers/base/seed1")
+    put("base", 1, 5, debug__name="limit")
+    found = record(sweep, store, records, replace=replace)
+    told = "debug=limit is a trial run, which never replaces an ordinary one"
+    assert (found.refused, found.replaced) == ({"papers/base/seed1": told}, {})
+    shutil.rmtree(records)
+    record(sweep, store, records)
+    shutil.rmtree(store / "papers/base/seed1")
+    put("base", 1, 3)
+    found = record(sweep, store, records, replace=replace)
+    assert list(found.replaced if replace else found.refused) == ["papers/base/seed1"]
+
+
+@pytest.mark.slow
+def test_a_record_whose_configuration_cannot_be_read_is_replaced(
+    put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
+) -> None:
+    records = tmp_path / "records"
+    put("base", 1, 3)
+    record(sweep, store, records)
+    (records / "papers/base/seed1/config.yaml").write_text("[")
+    assert list(record(sweep, store, records).replaced) == ["papers/base/seed1"]
+
+
+@pytest.mark.slow
+def test_the_command_counts_what_it_replaces_and_fails_where_it_refuses(
+    put: Put, store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from variations.commands.record import RecordConfig, show
+
+    sweep = SweepConfig(name="papers", rows=["base", "good"], seeds=[1])
+    config = RecordConfig(sweep=sweep, runs=str(store), records=str(tmp_path / "records"))
+    (tmp_path / "conf/variation").mkdir(parents=True)
+    put("base", 1, 3)
+    show(config)
+    assert capsys.readouterr().out.endswith("1 recorded, 0 replaced, 0 unchanged, 1 not finished\n")
+    put("base", 1, 5)
+    show(config)
+    home = tmp_path / "records/papers/base/seed1"
+    assert re.search(rf"^{home}: \d+ kB, replaced$", said := capsys.readouterr().out, re.M)
+    assert said.endswith("0 recorded, 1 replaced, 0 unchanged, 1 not finished\n")
+    shutil.rmtree(store / "papers/base/seed1")
+    put("base", 1, 5, decode__beam=7)
+    put("good", 1, 5)
+    with pytest.raises(UserError) as told:
+        show(config)
+    assert str(told.value) == (
+        "1 run is not recorded, because the record in its place is of another configuration:\n"
+        f"  - {home}: decode.beam 4 → 7\n"
+        "Record other configurations elsewhere (records=FOLDER), or replace these records (replace=true)."
+    )
+    assert capsys.readouterr().out.endswith("1 recorded, 0 replaced, 0 unchanged, 0 not finished\n")
 
 
 @pytest.mark.slow

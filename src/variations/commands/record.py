@@ -18,31 +18,47 @@ class RecordConfig(SweepKeys):
     """Folder of records; tables, figures and the dashboard read it with runs=records."""
     texts: bool = False
     """true: also the source and reference sentences of a corpus that is yours to publish."""
+    replace: bool = False
+    """true: also replace records of another configuration; a trial run (debug=…) never replaces an ordinary one."""
 
 
 def show(config: RecordConfig) -> None:
     """Copy a sweep's finished runs to the records, without checkpoints, and say what is new.
 
     Raises:
-        UserError: No sweep is named, none of its runs is finished, or a run cannot be read.
+        UserError: No sweep is named, none of its runs is finished, or a run cannot be read. After all others were
+            recorded: a run would replace the record of another configuration.
     """
     sweep, store, records = config.definition(), config.store, Path(config.records).expanduser()
     if store.resolve() == records.resolve():
         raise UserError(f"runs and records are the same folder, {store}: give records=FOLDER.")
-    done = record(sweep, store, records, texts=config.texts)
+    done = record(sweep, store, records, texts=config.texts, replace=config.replace)
     if done.broken:
         faults = "; ".join(f"{path} ({fault})" for path, fault in done.broken.items())
         print(f"Damaged, so not recorded: {faults}.", file=sys.stderr)
-    if not done.written and not done.unchanged:
+    if not (done.written or done.replaced or done.unchanged or done.refused):
         raise UserError(f"No run of {sweep.name} in {store} is finished: there is nothing to record.")
-    for name, size in done.written.items():
-        print(f"{records / name}: {size / 1000:.0f} kB{', more than a record should have' if size > LARGEST else ''}")
-    if not config.texts and any(any((records / name).glob("hypotheses/*.ref.sha256")) for name in done.written):
+    new = done.written | done.replaced
+    for name, size in new.items():
+        large = ", more than a record should have" if size > LARGEST else ""
+        print(f"{records / name}: {size / 1000:.0f} kB{large}{', replaced' if name in done.replaced else ''}")
+    if not config.texts and any(any((records / name).glob("hypotheses/*.ref.sha256")) for name in new):
         print(
             "Left out: source and reference sentences, of which hashes and n-gram counts are kept. If the corpus is "
             "yours to publish, texts=true records them."
         )
-    print(f"{len(done.written)} recorded, {len(done.unchanged)} unchanged, {len(done.missing)} not finished")
+    print(
+        f"{len(done.written)} recorded, {len(done.replaced)} replaced, {len(done.unchanged)} unchanged, "
+        f"{len(done.missing)} not finished"
+    )
+    if done.refused:
+        several = len(done.refused) > 1
+        raise UserError(
+            f"{len(done.refused)} {'runs are' if several else 'run is'} not recorded, because the record in "
+            f"{'their' if several else 'its'} place is of another configuration:\n"
+            + "".join(f"  - {records / name}: {why}\n" for name, why in done.refused.items())
+            + "Record other configurations elsewhere (records=FOLDER), or replace these records (replace=true)."
+        )
 
 
 main = command(

@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from variations.configuration.tasks import task_of
-from variations.store.atomic import json_text, make_folder, read_json, told_if_unwritable, write_json, write_yaml
+from variations.store.atomic import json_text, make_folder, plain, read_json, told_if_unwritable, write_json, write_yaml
 from variations.store.contents import sealed
 from variations.store.hidden import without_secrets
-from variations.store.ledger import latest, run_home
+from variations.store.identity import changed_keys
+from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.rows import SweepDefinition
 from variations.system.errors import DataError, UserError
 from variations.tables.collect import misfit
@@ -47,7 +48,11 @@ class Recorded:
     """The result of `record`."""
 
     written: dict[str, int] = field(default_factory=dict)
-    """Bytes of each new or replaced record, by its path in the folder of records."""
+    """Bytes of each new record, by its path in the folder of records."""
+    replaced: dict[str, int] = field(default_factory=dict)
+    """The same of each record that took the place of another."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """Records that were left as they are, and why the run must not replace them."""
     unchanged: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     """Runs of the sweep that are not finished."""
@@ -55,7 +60,9 @@ class Recorded:
     """Runs whose results are damaged, and how; records of them are left as they are."""
 
 
-def record(sweep: SweepDefinition, store: Path, records: Path, *, texts: bool = False) -> Recorded:
+def record(
+    sweep: SweepDefinition, store: Path, records: Path, *, texts: bool = False, replace: bool = False
+) -> Recorded:
     """Copy every finished run of a sweep to `records`, its newest attempt as seed<k>. Records are replaced as a whole.
 
     Args:
@@ -63,6 +70,7 @@ def record(sweep: SweepDefinition, store: Path, records: Path, *, texts: bool = 
         store: The run store.
         records: The folder of records.
         texts: Copy the sources and references of any corpus, not only of those that may be published.
+        replace: Also replace records of another configuration. A trial run (`debug`) never replaces an ordinary one.
 
     Raises:
         UserError: A run cannot be read, or the records cannot be written, or another process writes the same ones.
@@ -89,13 +97,30 @@ def record(sweep: SweepDefinition, store: Path, records: Path, *, texts: bool = 
                 if fault:
                     found.broken[str(folder.path)] = fault
                     continue
+                if refusal := _refusal(home, run.config, replace=replace):
+                    found.refused[name] = refusal
+                    continue
+                written = found.replaced if home.exists() else found.written
                 with _writing(home):
-                    replaced = _replace(home, files)
-                if replaced:
-                    found.written[name] = sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
+                    changed = _replace(home, files)
+                if changed:
+                    written[name] = sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
                 else:
                     found.unchanged.append(name)
     return found
+
+
+def _refusal(home: Path, config: Mapping[str, Any], *, replace: bool) -> str | None:
+    """Why a run of `config` must not replace the record in `home`; None if it may, or if there is none to be read."""
+    try:
+        former = RunFolder(home).config()
+    except UserError:
+        return None
+    trial = (config.get("debug") or {}).get("name")
+    if trial is not None and (former.get("debug") or {}).get("name") is None:
+        return f"debug={trial} is a trial run, which never replaces an ordinary one"
+    changes = {} if replace else changed_keys(published(former), published(config))  # removed paths do not count
+    return ", ".join(f"{key} {plain(old)} → {plain(new)}" for key, (old, new) in changes.items()) or None
 
 
 @contextmanager
