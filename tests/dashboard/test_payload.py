@@ -275,6 +275,23 @@ def test_a_file_that_was_cut_back_is_read_anew(tmp_path: Path) -> None:
     assert set(metrics.scalars["lr"][1]) == {2.0}
 
 
+@pytest.mark.parametrize("length", [5, 8])
+def test_a_file_that_has_its_former_inode_again_is_read_anew(length: int, tmp_path: Path) -> None:
+    """After several resumes between two reads, the number of the inode may come back, and the file may be longer."""
+    path = tmp_path / "metrics.jsonl"
+    path.write_text("".join(f'{{"step": {n}, "lr": 1.0}}\n' for n in range(1, 6)), encoding="utf-8")
+    metrics = Metrics(path)
+    metrics.update()
+    before = path.stat().st_ino
+    path.write_text("".join(f'{{"step": {n}, "lr": 2.0}}\n' for n in range(1, length + 1)), encoding="utf-8")
+    assert path.stat().st_ino == before
+    metrics.update()
+    assert metrics.costs["step"] == [*range(1, length + 1)]
+    assert set(metrics.scalars["lr"][1]) == {2.0}
+    metrics.update()
+    assert metrics.lines == length
+
+
 def test_a_glance_at_a_long_file_reads_its_ends(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     lines = [{"step": n, "lr": 0.5, "filler": "x" * 90} for n in range(2000)]

@@ -7,6 +7,7 @@ import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ PEEK = 32 * 1024
 class Metrics:
     """metrics.jsonl of one run.
 
-    A file that was truncated (by a resumed run) is read again; a last line without its newline is left for the next
+    A file that was replaced (by a resumed run) is read again; a last line without its newline is left for the next
     time; a damaged line is skipped and listed in `damaged`. A record's file is gzipped, and read as a whole each time.
     """
 
@@ -43,6 +44,8 @@ class Metrics:
         """Numbers, from 1, of the lines that are not JSON objects."""
         self._offset = 0
         self._lines = 0
+        self._last = b""
+        """The last line that was read."""
         self._identity: tuple[int, int] | None = None
 
     @property
@@ -56,10 +59,11 @@ class Metrics:
         try:
             with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else raw as file:
                 stat = os.fstat(raw.fileno())
-                if self._identity != (stat.st_dev, stat.st_ino) or stat.st_size < self._offset:
+                same = self._identity == (stat.st_dev, stat.st_ino) and stat.st_size >= self._offset
+                if not (same and self._at_last_line(file)):
                     self._forget()
                     self._identity = (stat.st_dev, stat.st_ino)
-                file.seek(self._offset)
+                    file.seek(0)
                 data = file.read()
         except FileNotFoundError:
             self._forget()
@@ -68,10 +72,17 @@ class Metrics:
             raise UserError(f"{path} cannot be read ({error})") from error
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
+        if whole:
+            self._last = whole[whole.rfind(b"\n", 0, -1) + 1 :]
         for line in whole.splitlines():
             self._lines += 1
             if line.strip():
                 self._add(line)
+
+    def _at_last_line(self, file: BufferedIOBase) -> bool:
+        """Whether the last line is where it was read, since numbers of inodes come back; the file is then behind it."""
+        file.seek(self._offset - len(self._last))
+        return file.read(len(self._last)) == self._last
 
     def _add(self, text: bytes) -> None:
         line = _object(text)
