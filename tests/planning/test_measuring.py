@@ -156,6 +156,9 @@ def test_a_run_that_has_come_halfway_needs_the_other_half(tmp_path: Path) -> Non
     (folder.checkpoints / "step100.ckpt").write_bytes(b"")
     assert (launch(config).state, launch(config).done) == ("interrupted", 0.5)
     assert launch(replace(config, seed=2)).state == "absent"
+    other = replace(config, decode=replace(config.decode, beam=7))
+    assert launch(other).state == "refused"
+    assert [launch(replace(each, force=True)).state for each in (config, other)] == ["interrupted", "absent"]
 
 
 @pytest.mark.slow

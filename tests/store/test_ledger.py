@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from variations.store.ledger import (
 )
 from variations.store.process_identity import Process
 from variations.system.errors import InUseError, UserError
+from variations.tasks.translation.config import TranslationConfig
 
 Configure = Callable[..., dict[str, Any]]
 
@@ -363,11 +364,47 @@ def test_attempts_stand_beside_the_first_and_the_last_finished_is_read(
     assert latest(home).path == home  # type: ignore[union-attr]
     second.set_status("finished")
     assert latest(home).path == home  # type: ignore[union-attr]
-    assert workplace(home, force=True) == second.path
+    assert workplace(home, TranslationConfig(force=True)) == second.path
     second.write_result({"steps": 100000})
     assert latest(home).path == second.path  # type: ignore[union-attr]
-    assert workplace(home, force=True).name == "seed1-attempt3"
+    assert workplace(home, TranslationConfig(force=True)).name == "seed1-attempt3"
     assert latest(home.with_name("seed7")) is None
+
+
+def changed(**keys: Any) -> TranslationConfig:
+    config = TranslationConfig(force=True)
+    config.decode.beam = keys.get("beam", 4)
+    config.resume.allow = keys.get("allow", [])
+    config.trainer.max_steps = keys.get("max_steps", 100_000)
+    return config
+
+
+@pytest.mark.parametrize(
+    ("config", "begun", "name"),
+    [
+        (changed(), True, "seed1-attempt2"),
+        (changed(beam=7), True, "seed1-attempt3"),
+        (changed(beam=7), False, "seed1-attempt2"),
+        (changed(beam=7, allow=["decode.beam"]), True, "seed1-attempt2"),
+        (changed(max_steps=9, allow=["trainer.max_steps"]), True, "seed1-attempt3"),
+    ],
+    ids=["same", "other", "other, nothing lost", "allowed", "trained further"],
+)
+def test_a_forced_run_continues_an_unfinished_attempt_only_if_that_can_take_its_configuration(
+    config: TranslationConfig, begun: bool, name: str, folder: RunFolder, configuration: Configure
+) -> None:
+    folder.write_result({"steps": 100000})
+    folder.set_status("finished")
+    second = RunFolder(next_attempt(folder.path)).create(configuration())
+    with hold(second.path):
+        second.set_status("failed", "x", checkpoint=10 if begun else None)
+        if begun:
+            second.append_metrics({"step": 10})
+            (second.checkpoints / "step10.ckpt").touch()
+    place = workplace(folder.path, config)
+    assert place.name == name
+    RunFolder(place).create(asdict(config))
+    assert workplace(folder.path) == folder.path
 
 
 def test_opening_what_is_not_there_says_so(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from variations.commands import run
 from variations.configuration.schema import RunConfig
 from variations.store import inputs
-from variations.store.ledger import RunFolder
+from variations.store.ledger import RunFolder, workplace
 from variations.system.errors import UserError
 from variations.training.step import Step
 from variations.training.weights import load_network
@@ -65,6 +65,20 @@ def test_a_text_that_was_edited_in_between_is_named_and_nothing_is_written(
     with pytest.raises(UserError, match=rf"{name} .*changed"):
         run.execute(config)
     assert contents(folder) == before
+
+
+@pytest.mark.slow
+def test_with_an_edited_text_force_starts_a_new_attempt_and_continues_it(
+    stopped: tuple[RunConfig, RunFolder], text: Path
+) -> None:
+    config, folder = stopped
+    config.force = True
+    assert workplace(folder.path, config) == folder.path
+    replace_word(text / "train.en")
+    place = workplace(folder.path, config)
+    assert place == folder.path.with_name("seed1-attempt2")
+    assert RunFolder(run.execute(config)).path == place
+    assert RunFolder(place).finished() and not folder.finished()
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ def execute(config: RunConfig) -> Path:
     if found := surroundings.faults(config):
         raise ConfigError(found)
     home = naming.run_folder(config)
-    folder = RunFolder(ledger.workplace(home, force=config.force))
+    folder = RunFolder(ledger.workplace(home, config))
     new = not folder.path.exists()
     folder.create(to_dict(config))  # refuses if the folder holds another configuration
     if folder.finished():

@@ -16,7 +16,7 @@ from variations.configuration.places import CONF, SWEEPS
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import options
 from variations.store.contents import result_fault
-from variations.store.ledger import latest
+from variations.store.ledger import RunFolder, workplace
 from variations.store.naming import run_folder
 from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition
 from variations.sweeping.copies import name_of, same_run
@@ -58,16 +58,14 @@ class Launch:
 
 def launch(config: RunConfig) -> Launch:
     """The state of a run from its folder; `refused` where `train` does not take it for this run."""
-    folder = latest(run_folder(config))
-    if folder is None:
+    folder = RunFolder(workplace(run_folder(config), config))
+    if not folder.exists():
         source = same_run(config)
         if source is None:
             return Launch(config.seed, "absent")
         return Launch(config.seed, "finished", 1.0, name_of(source).rpartition("/")[0])
     try:
         state = folder.state()
-        if state == "finished" and config.force:
-            return Launch(config.seed, "absent")
         folder.refuse_change(to_dict(config), certain=False)
         if state == "finished" and not folder.finished():  # without a result it is tested again
             return Launch(config.seed, "interrupted", 1.0)

@@ -7,7 +7,12 @@ from itertools import compress
 from pathlib import Path
 from typing import TypeVar
 
+from variations.configuration.compose import to_dict
+from variations.configuration.foreign import filled
+from variations.configuration.schema import RunConfig
+from variations.store import lease
 from variations.store.identity import config_hash
+from variations.store.own_code import changed_inputs
 from variations.store.run_folder import RunFolder
 from variations.store.status import Status
 from variations.system.errors import UserError
@@ -63,17 +68,26 @@ def next_attempt(path: Path | str) -> Path:
     return path.with_name(f"{path.name}-attempt{done[-1].attempt + 1}") if done else path
 
 
-def workplace(path: Path | str, *, force: bool = False) -> Path:
-    """Where the run of `path` (seed<k>) is to be executed: in the latest attempt, or with `force` in a new one.
+def workplace(path: Path | str, config: RunConfig | None = None) -> Path:
+    """Where the run of `path` (seed<k>) is to be executed: in the latest attempt, or if `config.force`, in a new one.
 
-    With `force`, an unfinished new attempt that has not lost its checkpoints is continued. Makes no folder.
+    With `force`, the newest attempt is continued if `config` can do that. Makes no folder.
     """
-    if not force:
+    if config is None or not config.force:
         found = latest(path)
         return found.path if found is not None else Path(path)
     family = attempts(path)
-    unfinished = bool(family) and not _finished(family[-1]) and family[-1].lost_checkpoint() is None
-    return family[-1].path if unfinished else next_attempt(path)
+    return family[-1].path if family and _continues(family[-1], config) else next_attempt(path)
+
+
+def _continues(folder: RunFolder, config: RunConfig) -> bool:
+    """Whether an attempt is unfinished and `config` can continue it: with its keys, its inputs and its checkpoints."""
+    try:
+        folder.refuse_change(filled(to_dict(config)), certain=lease.read(folder.path) is None)
+        folder.refuse_lost_checkpoints()
+        return not folder.finished() and not (folder.begun() and changed_inputs(config, folder))
+    except UserError:  # each says that force=true starts a new attempt
+        return False
 
 
 def latest(path: Path | str) -> RunFolder | None:

@@ -54,7 +54,7 @@ class Outcome:
     @classmethod
     def of(cls, job: Job) -> Self:
         """Return a job's outcome before anything is started: `skipped` if the same run is already finished."""
-        outcome = cls(job, RunFolder(workplace(job.folder, force=job.config.force)))
+        outcome = cls(job, RunFolder(workplace(job.folder, job.config)))
         try:
             status = outcome.folder.status()
             outcome.failed_before = status.failures if status is not None else 0
