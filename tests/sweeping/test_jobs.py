@@ -245,6 +245,16 @@ def test_grids_take_ranges_and_quoted_values() -> None:
             "rows quickstart/transformer and weighted_claims/transformer would share the folder "
             "runs/quickstart/transformer: leave one out",
         ),
+        (
+            ["data.dev='validä','validö',valid", "seed=1,2"],
+            "rows data.dev='validä' and data.dev='validö' would share the folder runs/grid/data.dev=_valid: leave one "
+            "out, and start it with another sweep.name.",
+        ),
+        (
+            ["sweep=quickstart", "rows=[uniform]", "data.dev='validä','validö'"],
+            "rows quickstart/uniform with data.dev='validä' and quickstart/uniform with data.dev='validö' would share "
+            "the folder runs/quickstart/uniform,data.dev=_valid: leave one out, and start it with another sweep.name.",
+        ),
         (["sweep=quickstart", "sweep.metric=blue"], "sweep.metric: there is no 'blue'. Did you mean 'bleu'?"),
         (
             ["sweep=quickstart", "sweep.metric=dev.blue"],

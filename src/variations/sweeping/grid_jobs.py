@@ -3,7 +3,8 @@
 import hashlib
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
 from hydra.core.override_parser.types import Glob, Override
 
@@ -16,6 +17,8 @@ from variations.sweeping.job import Job, make_job
 from variations.system.errors import ConfigError
 
 MOST_JOBS = 1000
+AT_POINTS = "and start it with another sweep.name"
+"""What to do about combinations of values that would share a folder."""
 
 
 def grid_jobs(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
@@ -27,9 +30,11 @@ def grid_jobs(given: dict[str, Override], extra_folder: str | None) -> list[Job]
     problems = name_faults(given)
     problems += [f"{text_of(given[key])} is for a table: {text}." for key, text in table_words.items() if key in given]
     composed: dict[tuple[str, ...], RunConfig] = {}
+    rows_by_home: dict[Path, dict[str, None]] = {}
     for combination in combinations(given):
         lines = [line for line in combination if not line.startswith("seed=")]
-        name = grid_row(lines, [line for line in lines if line.partition("=")[0] in varied])
+        telling = [line for line in lines if line.partition("=")[0] in varied]
+        name = grid_row(lines, telling)
         home = [] if "sweep.name" in given else [f"sweep.name={GRID}"]
         overrides = (*lines, *home, f"name='{name}'")
         try:
@@ -43,6 +48,8 @@ def grid_jobs(given: dict[str, Override], extra_folder: str | None) -> list[Job]
             continue  # another system's figures, which only a glob has matched
         seeds = [int(line.partition("=")[2]) for line in combination if line.startswith("seed=")]
         jobs.append(make_job(name, overrides, config, seeds[0] if seeds else config.seed))
+        rows_by_home.setdefault(jobs[-1].folder.parent, {})[" ".join(telling)] = None
+    problems += shared_folders(rows_by_home, AT_POINTS)
     if problems:
         raise ConfigError(problems)
     return jobs
@@ -100,6 +107,15 @@ def grid_row(lines: Sequence[str], varied: Sequence[str]) -> str:
             ]
         )
     return short
+
+
+def shared_folders(rows_by_home: Mapping[Path, Collection[str]], advice: str) -> list[str]:
+    """A fault for each folder that several rows would share: names are equal, or differ where a folder's cannot."""
+    return [
+        f"rows {' and '.join(same)} would share the folder {home}: leave one out, {advice}."
+        for home, same in rows_by_home.items()
+        if len(same) > 1
+    ]
 
 
 def name_faults(given: dict[str, Override]) -> list[str]:

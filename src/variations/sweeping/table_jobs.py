@@ -18,7 +18,7 @@ from variations.configuration.tasks import named, schema_for
 from variations.store.identity import covered, is_incidental
 from variations.store.naming import run_folder
 from variations.store.rows import crossed_label, crossed_name, load_row
-from variations.sweeping.grid_jobs import combinations, grid_row, name_faults, text_of
+from variations.sweeping.grid_jobs import AT_POINTS, combinations, grid_row, name_faults, shared_folders, text_of
 from variations.sweeping.job import Job, make_job
 from variations.sweeping.table_rows import circle_faults, misnamed, rows_and_faults, share_faults
 from variations.system.errors import ConfigError
@@ -82,16 +82,15 @@ def table_jobs(given: dict[str, Override], extra_folder: str | None) -> list[Job
         if config.variation.quoted and head.rows is None:
             continue  # printed, not run
         config.sweep.typed = [line for line in shared if _shapes_the_run(line, config)]
-        rows_by_home.setdefault(run_folder(config).parent, []).append(reference)
+        rows_by_home.setdefault(run_folder(config).parent, []).append(
+            f"{reference} with {' '.join(point)}" if point else reference
+        )
         jobs += [make_job(config.variation.row or row, overrides, config, seed) for seed in seeds]
     for fault, concerned in failing.items():
         problems.append(f"{listed_rows(concerned)}: {_with_its_file(fault, extra_folder)}")
-    problems += [
-        f"rows {' and '.join(same)} would share the folder {home}: leave one out, or copy its file under "
-        "another name, with another variation.row."
-        for home, same in rows_by_home.items()
-        if len(same) > 1
-    ]
+    problems += shared_folders(
+        rows_by_home, AT_POINTS if axes else "or copy its file under another name, with another variation.row"
+    )
     if problems:
         metrics = [named(task).unknown_metric(head.sweep.metric) for task in sorted(tasks)]
         raise ConfigError([*problems, *(f"sweep.metric: {fault}" for fault in metrics if fault)])
