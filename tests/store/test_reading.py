@@ -3,6 +3,7 @@
 import gzip
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from variations.store import lines
 from variations.store.atomic import _AS_WRITTEN, read_json, read_yaml, write_yaml
 from variations.store.run_folder import RunFolder
 from variations.system.errors import DataError, UserError
-from variations.tasks.sequences.stored import read_counts
+from variations.tasks.sequences.stored import packed_counts, read_counts
 
 scalars = st.one_of(
     st.none(),
@@ -147,3 +148,18 @@ def test_damaged_counts_of_a_record_are_named_once(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"restore it$") as told:
         read_counts(tmp_path / "test.tokenised.counts.npy", columns=10)
     assert str(told.value).count(str(file)) == 1
+
+
+@pytest.mark.parametrize(
+    ("largest", "dtype"), [(0, "<i2"), (32_767, "<i2"), (32_768, "<i4"), (-32_769, "<i4"), (1 << 40, "<i8")]
+)
+def test_counts_of_a_record_come_back_as_they_were_however_large(largest: int, dtype: str, tmp_path: Path) -> None:
+    counts = np.array([[1, 2], [3, largest]])
+    packed = packed_counts(counts)
+    assert f"'descr': '{dtype}'".encode() in gzip.decompress(packed)
+    (tmp_path / "test.counts.npy.gz").write_bytes(packed)
+    assert np.array_equal(read_counts(tmp_path / "test.counts.npy", columns=2), counts)  # type: ignore[arg-type]
+
+
+def test_a_set_without_sentences_has_counts_too() -> None:
+    assert b"'descr': '<i2'" in gzip.decompress(packed_counts(np.zeros((0, 2), dtype=np.int64)))

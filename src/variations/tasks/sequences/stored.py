@@ -85,9 +85,11 @@ def _counts(data: bytes) -> NDArray[np.int64]:
 
 
 def packed_counts(counts: NDArray[Any]) -> bytes:
-    """The same counts in the format of a record."""
+    """The same counts in the format of a record, with two bytes each unless one of them needs more."""
+    counts = counts.astype(np.int64)
+    types = (kind for kind in (np.int16, np.int32) if np.array_equal(counts.astype(kind), counts))
     file = io.BytesIO()
-    np.save(file, counts.astype(np.int16), allow_pickle=False)
+    np.save(file, counts.astype(next(types, np.int64)), allow_pickle=False)
     return packed(file.getvalue())
 
 
