@@ -189,6 +189,27 @@ def test_a_copy_that_was_killed_is_made_again(
     assert pool.submitted == []
 
 
+def test_the_remnants_of_a_killed_copy_are_removed(row: Row, source: RunFolder, control: Any) -> None:
+    (source.path / "wandb").mkdir()
+    (source.path / "wandb" / "notes.txt").write_text("theirs", encoding="utf-8")
+    outcome = row("mine", "b")
+    outcome.folder.create(to_dict(outcome.job.config))
+    for name in (
+        ".metrics.jsonl.77-0a.tmp",
+        "hypotheses/.test.hyp.77-0a.tmp",
+        "checkpoints/.step1.ckpt.77-0a.tmp",
+        "wandb/.notes.txt.77-0a.tmp",
+        "checkpoints/weights1.pt.sha256",
+    ):
+        path = outcome.folder.path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("half", encoding="utf-8")
+    control([outcome]).step()
+    assert outcome.folder.finished()
+    own = {"config.yaml", "status.json", "result.json", "log.txt", "lease-1.json"}
+    assert {*files(outcome.folder)} - own == {*files(source)} - own
+
+
 def test_checkpoints_of_training_come_last(row: Row, source: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a kill leaves may be continued as a run; then the weights that are averaged at its end must be there."""
     (source.checkpoints / "weights1.pt").write_bytes(b"weights")

@@ -21,7 +21,7 @@ from variations.configuration import surroundings
 from variations.configuration.compose import load, to_dict
 from variations.configuration.places import spelled
 from variations.configuration.schema import RunConfig, raised
-from variations.store import fence, ledger, naming, own_code
+from variations.store import checksums, fence, ledger, naming, own_code
 from variations.store.atomic import disk_refusals_told
 from variations.store.contents import score
 from variations.store.lease import hold
@@ -174,10 +174,8 @@ def _work(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
 
 def _forget_last_attempt(folder: RunFolder) -> None:
     """Remove what a kill during a write has left."""
-    from variations.training.checkpoints import sweep
-
     for place in (folder.path, folder.hypotheses, folder.checkpoints):
-        sweep(place)
+        checksums.sweep(place)
     (folder.path / ".failure").unlink(missing_ok=True)
 
 

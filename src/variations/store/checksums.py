@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from variations.store import fence
 from variations.store.inputs import file_sha256
 
 
@@ -14,3 +15,12 @@ def is_sound(path: Path) -> bool:
     """Whether the file exists and matches its recorded sum."""
     recorded = sidecar(path)
     return path.is_file() and recorded.is_file() and recorded.read_text().split()[:1] == [file_sha256(path)]
+
+
+def sweep(folder: Path) -> None:
+    """Delete remnants of interrupted writes. Only for the one process that may write in `folder`."""
+    for leftover in folder.glob(".*.tmp"):
+        leftover.unlink(missing_ok=True)
+    for recorded in folder.glob("*.sha256"):
+        if not recorded.with_suffix("").exists():
+            fence.remove(recorded)

@@ -8,7 +8,7 @@ from typing import Any
 
 from variations.configuration.compose import to_dict
 from variations.configuration.schema import RunConfig
-from variations.store import conflicts
+from variations.store import checksums, conflicts
 from variations.store.atomic import make_folder, replaced
 from variations.store.checksums import is_sound
 from variations.store.contents import result_fault
@@ -80,9 +80,12 @@ def copy(source: RunFolder, folder: RunFolder) -> None:
     """
     status, result = source.status() or Status("finished"), source.result() or {}
     files = [path for path in sorted(source.path.rglob("*")) if path.is_file() and not _is_own(path, source.path)]
+    places = {path: folder.path / path.relative_to(source.path) for path in files}
+    for parent in {folder.path, *(place.parent for place in places.values())}:
+        make_folder(parent)
+        checksums.sweep(parent)  # what a copy that was killed has left
     for path in sorted(files, key=lambda path: _order(path, source)):
-        place = folder.path / path.relative_to(source.path)
-        make_folder(place.parent)
+        place = places[path]
         with replaced(place) as temporary:
             if source.checkpoints in path.parents:
                 _link(path, temporary)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from variations.store import fence
 from variations.store.atomic import flush, replaced, write_text
-from variations.store.checksums import is_sound, sidecar
+from variations.store.checksums import is_sound, sidecar, sweep
 from variations.store.inputs import file_sha256
 from variations.system.errors import RunFailedError, UserError
 
@@ -138,15 +138,6 @@ def prune(folder: Path, *, planned: Collection[int]) -> None:
     for path in [*(path for _, path in checkpoints[:-KEEP]), *unplanned, *former[:-1]]:
         _remove(path)
     sweep(folder)
-
-
-def sweep(folder: Path) -> None:
-    """Delete remnants of interrupted writes. Only for the one process that may write in `folder`."""
-    for leftover in folder.glob(".*.tmp"):
-        leftover.unlink(missing_ok=True)
-    for recorded in folder.glob("*.sha256"):
-        if not recorded.with_suffix("").exists():
-            fence.remove(recorded)
 
 
 def drop_after(folder: Path, step: int) -> None:
