@@ -85,7 +85,7 @@ def _continues(folder: RunFolder, config: RunConfig) -> bool:
     try:
         folder.refuse_change(filled(to_dict(config)), certain=lease.read(folder.path) is None)
         folder.refuse_lost_checkpoints()
-        return not folder.finished() and not (folder.begun() and changed_inputs(config, folder))
+        return not folder.finished() and not (folder.has_trained() and changed_inputs(config, folder))
     except UserError:  # each says that force=true starts a new attempt
         return False
 
