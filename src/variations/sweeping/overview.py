@@ -15,6 +15,7 @@ from rich.table import Column, Table
 from variations.configuration.doors import typed_again
 from variations.configuration.places import spelled
 from variations.configuration.schema import RunConfig
+from variations.configuration.tasks import named
 from variations.sweeping.outcomes import Outcome
 
 COLOURS = {"finished": "green", "skipped": "green", "failed": "red", "interrupted": "yellow", "pending": "dim"}
@@ -69,7 +70,7 @@ class Overview:
             return
         words = [outcome.state + (", started by another command" if outcome.by_other and outcome.ok else "")]
         if score := outcome.score():
-            words.append(f"{outcome.job.config.sweep.metric.upper()} {score}")
+            words.append(f"{_measure(outcome)} {score}")
         if outcome.seconds is not None:
             words.append(f"{outcome.seconds:.0f} s")
         reason = f": {outcome.reason}" if outcome.reason else ""
@@ -219,6 +220,12 @@ def _time(seconds: float | None) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{minutes:.0f} min" if minutes < 90 else f"{hours:.1f} h"
 
 
+def _measure(outcome: Outcome) -> str:
+    config = outcome.job.config
+    label: str = named(config.task).primary(config.sweep.metric).label
+    return label
+
+
 def summary(
     outcomes: Sequence[Outcome], extra_folder: str | None = None, *, repeat: bool = True, typed: Sequence[str] = ()
 ) -> None:
@@ -231,9 +238,9 @@ def summary(
         typed: What was typed after `--multirun`.
     """
     console = Console(highlight=False)
-    metric = outcomes[0].job.config.sweep.metric if outcomes else "bleu"
+    measure = _measure(outcomes[0]) if outcomes else ""
     # The name of a grid's row is wrapped, not cut: rows may differ only at its end.
-    whole = [Column(title, no_wrap=True) for title in ("seed", "state", metric.upper(), "training, s", "process-hours")]
+    whole = [Column(title, no_wrap=True) for title in ("seed", "state", measure, "training, s", "process-hours")]
     table = Table(Column("row", overflow="fold"), *whole)
     for o in outcomes:
         state = f"[{COLOURS.get(o.state, 'default')}]{o.state}[/]"

@@ -92,14 +92,12 @@ def _published(table: Table) -> list[str]:
 
 
 def _bases(table: Table) -> list[str]:
-    """The base row of each row, if they do not all have the same."""
+    """The base row of each row that is not compared with the first row of the table."""
     labels = {line.row.definition.row: line.label for line in table.lines}
     groups: dict[str, list[str]] = {}
     for line in table.lines:
-        if line.base is not None:
-            groups.setdefault(line.base, []).append(line.label)
-    if len(groups) < 2:
-        return []
+        if line.base not in (None, table.lines[0].row.definition.row):
+            groups.setdefault(str(line.base), []).append(line.label)
     return [f"Base row of {'; '.join(rows)}: {labels[base]}." for base, rows in groups.items()]
 
 

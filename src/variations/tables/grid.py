@@ -166,6 +166,9 @@ class _Layout:
         spread = f" ± {decimal(found.sd, digits)}" if found.sd is not None else ""
         star = ("*",) if line.test and line.test.significant else ()
         reasons = [line.untested] if line.untested else []
+        if line.base != self.lines[0].row.definition.row:
+            labels = {other.row.definition.row: other.label for other in self.lines}
+            reasons.insert(0, f"the difference from {labels[line.base]}")
         if 0 < found.n < len(line.row.finished):
             reasons.append(f"over the {found.n} seed{'s' if found.n > 1 else ''} in common with the base row")
         return Cell(f"{delta(found.mean, digits)}{spread}", (*star, *self.book.mark(reasons)), found.mean)
