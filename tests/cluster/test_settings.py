@@ -136,3 +136,16 @@ def test_a_wrong_key_or_value_of_a_launcher_is_no_traceback(word: str) -> None:
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert word.partition("=")[0] in done.stderr
+
+
+def test_a_number_at_once_that_limits_a_cluster_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    from hydra_plugins.variations_launcher.slurm import Slurm
+
+    def told(at_once: int | None, runs: int | None) -> str:
+        Slurm().check_at_once([SimpleNamespace(sweep=SimpleNamespace(at_once=at_once))] * 6, runs)  # type: ignore[list-item]
+        return capsys.readouterr().err
+
+    assert told(2, None) == (
+        "sweep.at_once=2: no more than 2 of the 6 runs are submitted at a time; sweep.at_once=null submits all.\n"
+    )
+    assert told(6, None) == told(None, None) == told(2, 2) == ""

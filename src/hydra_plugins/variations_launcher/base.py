@@ -1,5 +1,6 @@
 """What launchers here have in common: they make the pool in which the sweeper has its runs done."""
 
+import sys
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -31,8 +32,8 @@ class PoolLauncher(Launcher):
             UserError: The pool cannot be had, or cannot take these runs.
         """
 
-    def refuse_auto(self, configs: "Sequence[RunConfig]") -> None:
-        """Turn `sweep.at_once=auto` down where rows run on other machines than this.
+    def check_at_once(self, configs: "Sequence[RunConfig]", runs: int | None) -> None:
+        """Turn `sweep.at_once=auto` down where rows run on other machines than this; say if a number is a limit there.
 
         Raises:
             ConfigError: It is asked for.
@@ -44,6 +45,12 @@ class PoolLauncher(Launcher):
             name = type(self).__name__.lower()
             text = f"sweep.at_once=auto measures this machine: with hydra/launcher={name} write a number, or null."
             raise ConfigError([text])
+        most, count = configs[0].sweep.at_once, len(configs) if runs is None else runs
+        if isinstance(most, int) and most < count:
+            sys.stderr.write(
+                f"sweep.at_once={most}: no more than {most} of the {count} runs are submitted at a time; "
+                "sweep.at_once=null submits all.\n"
+            )
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Any:
         """Hydra's own sweepers call this; the runs here need ours.

@@ -40,7 +40,7 @@ class Ray(PoolLauncher):
         from variations.system.errors import ConfigError
 
         need("ray", "hydra/launcher=ray")
-        self.refuse_auto(configs)
+        self.check_at_once(configs, runs)
         if any(config.trainer.nodes > 1 for config in configs):
             raise ConfigError(
                 [

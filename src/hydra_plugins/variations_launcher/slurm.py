@@ -39,5 +39,5 @@ class Slurm(PoolLauncher):
         from variations.sweeping.slurm import SlurmPool
 
         need("slurm", "hydra/launcher=slurm")
-        self.refuse_auto(configs)
+        self.check_at_once(configs, runs)
         return SlurmPool(self.settings, Path(configs[0].runs))
