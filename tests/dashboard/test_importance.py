@@ -24,17 +24,18 @@ def test_one_key_is_a_one_way_analysis_of_variance() -> None:
     stats = pytest.importorskip("scipy.stats")
     samples = [SCORES[np.array(GROUPS) == group] for group in (4, 8, 16)]
     f = stats.f_oneway(*samples).statistic
-    [effect], rest, residual = analysis(SCORES, grouped({"model.h": GROUPS}))
+    found = analysis(SCORES, grouped({"model.h": GROUPS}))
+    [effect] = found.effects
     assert effect["share"] == pytest.approx(2 * (f - 1) / (2 * (f - 1) + 9))  # ω² of one factor from its F
-    assert rest == pytest.approx(1 - effect["share"])
-    assert (effect["groups"], residual) == (3, 6)
+    assert (found.shared, found.rest) == (pytest.approx(0), pytest.approx(1 - effect["share"]))
+    assert (effect["groups"], found.residual) == (3, 6)
 
 
 def test_p_is_that_of_all_permutations() -> None:
     stats = pytest.importorskip("scipy.stats")
     left, right = [1.0, 2.5, 3.1, 2.2], [2.9, 4.0, 5.3, 3.3]
     exact = stats.permutation_test((left, right), lambda a, b: abs(np.mean(a) - np.mean(b)), alternative="greater")
-    [effect], _, _ = analysis(np.array(left + right), grouped({"k": [0] * 4 + [1] * 4}))
+    [effect] = analysis(np.array(left + right), grouped({"k": [0] * 4 + [1] * 4})).effects
     error = (exact.pvalue * (1 - exact.pvalue) / PERMUTATIONS) ** 0.5
     assert abs(effect["p"] - exact.pvalue) < 4 * error + 1 / PERMUTATIONS
 
@@ -43,12 +44,35 @@ def test_keys_of_a_grid_are_told_apart_by_hand() -> None:
     """y = 2a + b + noise with a, b in ±1 and noise ±0.5 on the interaction: SS_a = 16, SS_b = 4, SS_rest = 1."""
     cells = list(product((-1, 1), (-1, 1)))
     y = np.array([2 * a + b + 0.5 * a * b for a, b in cells])
-    effects, rest, residual = analysis(y, grouped({"b": [b for _, b in cells], "a": [a for a, _ in cells]}))
+    effects, shared, rest, _, residual = analysis(y, grouped({"b": [b for _, b in cells], "a": [a for a, _ in cells]}))
     assert residual == 1
     assert [effect["keys"] for effect in effects] == [["a"], ["b"]]
     assert effects[0]["share"] == pytest.approx((16 - 1) / (21 + 1))
     assert effects[1]["share"] == pytest.approx((4 - 1) / (21 + 1))
+    assert shared == pytest.approx(0)  # in a grid, the sums of squares add up
     assert rest == pytest.approx(1 - 18 / 22)
+
+
+def test_what_keys_explain_in_common_is_neither_a_share_nor_unexplained() -> None:
+    """y = 3a + 3b + e; a and b in ±1 with a·b = 2 in 6 runs, e is orthogonal to both: SS_full = 9 · 16, SS_rest = 4.
+
+    Without either key the fit loses 9 · (6 - 2²/6) = 48, so 48 of the 144 belong to both.
+    """
+    a, b = np.array([-1, -1, 1, 1, 1, -1]), np.array([-1, -1, 1, 1, -1, 1])
+    found = analysis(3.0 * (a + b) + [1, -1, 1, -1, 0, 0], grouped({"a": a.tolist(), "b": b.tolist()}))
+    total, noise = 148, 4 / 3
+    assert [effect["share"] for effect in found.effects] == [pytest.approx((48 - noise) / (total + noise))] * 2
+    assert found.shared == pytest.approx(48 / (total + noise))
+    assert found.rest == pytest.approx(1 - (144 - 2 * noise) / (total + noise))
+
+
+def test_keys_that_explain_each_other_share_everything() -> None:
+    """Of three keys, each follows from the other two, so none has a share of its own."""
+    factors = grouped({"a": [0, 0, 1] * 3, "b": [0, 1, 0] * 3, "c": [0, 1, 1] * 3})
+    found = analysis(np.array([1.0, 2.0, 5.0, 1.1, 2.1, 4.9, 0.9, 2.1, 5.1]), factors)
+    assert [effect["share"] for effect in found.effects] == [None, None, None]
+    assert found.shared > 0.99 and found.shared + found.rest == pytest.approx(1)
+    assert found.p < 0.05
 
 
 def test_a_key_is_adjusted_for_one_that_changed_along_with_it() -> None:
@@ -56,7 +80,7 @@ def test_a_key_is_adjusted_for_one_that_changed_along_with_it() -> None:
     a = [0, 0, 0, 0, 1, 1, 1, 1]
     b = [0, 0, 0, 1, 1, 1, 1, 0]
     noise = np.array([0.1, -0.1, 0.0, 0.0, 0.1, -0.1, 0.0, 0.0])
-    effects, _, _ = analysis(10.0 * np.array(a) + noise, grouped({"a": a, "b": b}))
+    effects = analysis(10.0 * np.array(a) + noise, grouped({"a": a, "b": b})).effects
     assert effects[0]["keys"] == ["a"] and effects[0]["share"] > 0.4
     assert effects[1]["share"] < 0.01 and effects[1]["p"] > 0.2
 
@@ -68,7 +92,7 @@ def test_keys_that_always_change_together_are_one_and_one_that_others_decide_has
         ["few", "few", "many", "many", "many", "many", "many"],
     )
     scores = np.array([1.0, 1.2, 2.0, 2.1, 3.0, 3.3, 3.1])
-    effects, _, _ = analysis(scores, grouped({"model.h": h, "model.d_k": d_k, "kind": kind}))
+    effects = analysis(scores, grouped({"model.h": h, "model.d_k": d_k, "kind": kind})).effects
     assert [effect["keys"] for effect in effects] == [["model.h", "model.d_k"], ["kind"]]
     assert effects[1]["share"] is None and effects[1]["p"] is None
 
@@ -76,7 +100,7 @@ def test_keys_that_always_change_together_are_one_and_one_that_others_decide_has
 def test_a_key_without_effect_is_found_by_chance_as_often_as_p_says() -> None:
     rng = np.random.default_rng(7)
     factors = grouped({"a": [0, 0, 1, 1, 2, 2] * 2, "b": [0, 1] * 6})
-    found = [effect["p"] for _ in range(200) for effect in analysis(rng.normal(size=12), factors)[0]]
+    found = [effect["p"] for _ in range(200) for effect in analysis(rng.normal(size=12), factors).effects]
     share = np.mean(np.array(found) <= 0.05)  # of 400 values: standard error 0.011
     assert 0.05 - 4 * 0.011 <= share <= 0.05 + 4 * 0.011
 
@@ -121,6 +145,7 @@ def test_too_few_runs_are_refused_with_what_would_help(client: Any, run: Maker) 
         run("one", f"row{seed}", 1, h=8 * seed, score=70.0 + seed, rows=["row1", "row2"])
     found = client.json("/api/importance/one")
     assert found["effects"] == [] and "at least 3 are needed" in found["reason"]
+    assert "the effect of this key" in found["reason"]
     assert "no sweep 'none'" in client.fault("/api/importance/none", 404)
     assert client.json("/api/importance/q")["effects"][0]["share"] > 0  # two rows with two seeds are enough
 

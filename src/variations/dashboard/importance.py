@@ -5,11 +5,14 @@ without that key (type II), so keys that partly changed together are not counted
 (Hays 1963), which subtracts what a key without effect would explain by chance; with few runs, R² and the importances of
 random forests are mostly that. p comes from a permutation test of the residuals without the key (Freedman and Lane
 1983), which assumes no normal distribution.
+
+Type II shares leave out the variance that keys which changed together explain in common: no single key loses it. It is
+what the fit of all keys explains beyond the sum of their shares, and is told apart from what no key explains.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +46,21 @@ class Factor:
         return np.asarray(self.groups[:, None] == np.arange(1, self.groups.max() + 1), dtype=np.float64)
 
 
+class Analysis(NamedTuple):
+    """The variance of the scores, taken apart."""
+
+    effects: list[payload.Effect]
+    """Largest share first."""
+    shared: float
+    """ω² of all keys together beyond the sum of their shares: explained, but by no single key."""
+    rest: float
+    """1 - ω² of all keys together."""
+    p: float
+    """Of all keys together."""
+    residual: int
+    """Degrees of freedom of the residuals."""
+
+
 def importance(sweep: payload.Sweep) -> payload.Importance:
     """Which keys matter for the measure of a sweep, from its finished runs."""
     table = sweep["table"]
@@ -56,16 +74,18 @@ def importance(sweep: payload.Sweep) -> payload.Importance:
     scores = np.array([run["score"] for run in runs], dtype=np.float64)
     if reason := _refusal(scores, factors):
         return _none(table["metric"], label, len(runs), reason)
-    effects, left, residual = analysis(scores, factors)
+    found = analysis(scores, factors)
     return {
         "measure": table["metric"],
         "label": label,
         "runs": len(runs),
-        "effects": effects,
-        "rest": left,
+        "effects": found.effects,
+        "shared": found.shared,
+        "rest": found.rest,
+        "p": found.p,
         "reason": None,
         "method": _method(len(runs), table),
-        "notes": _notes(sweep, factors, residual),
+        "notes": _notes(sweep, factors, found.residual),
     }
 
 
@@ -98,29 +118,37 @@ def _groups(column: Sequence[Any]) -> NDArray[np.int64]:
     return np.array([order[name] for name in names], dtype=np.int64)
 
 
-def analysis(scores: Floats, factors: Sequence[Factor]) -> tuple[list[payload.Effect], float, int]:
-    """Effects of the factors on the scores (n), largest first; the share that is left; residual degrees of freedom.
+def analysis(scores: Floats, factors: Sequence[Factor]) -> Analysis:
+    """What the factors explain of the scores (n).
 
     There must be a residual degree of freedom, and scores that differ.
     """
     centred = scores - scores.mean()
     total = float(centred @ centred)
     full = _basis(factors, len(scores))
-    residual = len(scores) - 1 - full.shape[1]
-    noise = max(total - _explained(centred, full), 0.0) / residual  # mean square of the residuals
+    explained, rank = _explained(centred, full), full.shape[1]
+    residual = len(scores) - 1 - rank
+    noise = max(total - explained, 0.0) / residual  # mean square of the residuals
     rng = np.random.default_rng(0)
     effects: list[payload.Effect] = []
     for factor in factors:
         without = _basis([other for other in factors if other is not factor], len(scores))
-        freedom = full.shape[1] - without.shape[1]
+        freedom = rank - without.shape[1]
         share, p = None, None
         if freedom:
-            gain = _explained(centred, full) - _explained(centred, without)
-            share = min(max((gain - freedom * noise) / (total + noise), 0.0), 1.0)
+            share = _share(explained - _explained(centred, without), freedom, noise, total)
             p = _permuted(centred, full, without, rng)
         effects.append({"keys": list(factor.keys), "share": share, "p": p, "groups": int(factor.groups.max()) + 1})
     effects.sort(key=lambda effect: -1.0 if effect["share"] is None else effect["share"], reverse=True)
-    return effects, max(1 - sum(effect["share"] or 0 for effect in effects), 0.0), residual
+    together = _share(explained, rank, noise, total)
+    shared = max(together - sum(effect["share"] or 0.0 for effect in effects), 0.0)
+    p = _permuted(centred, full, _basis((), len(scores)), rng)
+    return Analysis(effects, shared, 1.0 - together, p, residual)
+
+
+def _share(gain: float, freedom: int, noise: float, total: float) -> float:
+    """ω² of what `freedom` columns add to the fit, from 0 to 1."""
+    return min(max((gain - freedom * noise) / (total + noise), 0.0), 1.0)
 
 
 def _basis(factors: Sequence[Factor], n: int) -> Floats:
@@ -168,9 +196,12 @@ def _refusal(scores: Floats, factors: Sequence[Factor]) -> str | None:
         return "All finished runs have the same score."
     wanted = _basis(factors, len(scores)).shape[1] + 2
     if len(scores) < wanted:
+        what = (
+            "the effects of these keys" if sum(len(factor.keys) for factor in factors) > 1 else "the effect of this key"
+        )
         return (
-            f"{len(scores)} finished runs cannot separate the effects of these keys from chance: at least {wanted} are "
-            "needed. More seeds or more rows would help."
+            f"{len(scores)} finished runs cannot separate {what} from chance: at least {wanted} are needed. More seeds "
+            "or more rows would help."
         )
     return None
 
@@ -196,7 +227,9 @@ def _none(measure: str, label: str, runs: int, reason: str) -> payload.Importanc
         "label": label,
         "runs": runs,
         "effects": [],
+        "shared": None,
         "rest": None,
+        "p": None,
         "reason": reason,
         "method": "",
         "notes": [],

@@ -306,6 +306,21 @@ def test_keys_are_ranked_and_a_range_of_an_axis_keeps_its_rows(tab: Any, serve: 
     tab.page.locator("#pointed", has_text="All 9 rows").wait_for()
 
 
+def test_keys_that_changed_together_are_not_called_unexplained(tab: Any, serve: Any, tmp_path: Path) -> None:
+    """Of three keys, each follows from the other two: SS_full = 150, MS_residual = 1, ω² = (150 - 2) / (156 + 1)."""
+    for at, (lr, n, d_ff) in enumerate([(0.5, 1, 64), (0.5, 2, 128), (1.0, 1, 128)]):
+        for seed in (1, 2, 3):
+            keys = {"recipe__lr": lr, "model__N": n, "model__d_ff": d_ff}
+            browser_store.write(tmp_path, f"row{at}", seed, sweep="along", base=None, bleu=70 + 5 * at + seed, **keys)
+    tab.open(serve(tmp_path), view="keys")
+    assert tab.page.locator("h2").inner_text() == (
+        "Most of the variance (94 %) belongs to keys that changed together; these runs cannot say which of them matters."
+    )
+    assert tab.texts("#importance td.share")[:3] == ["cannot be separated from the other keys"] * 3
+    assert tab.texts("#importance .shared > *")[::2] == ["shared: keys that changed together, not separable", "94 %"]
+    assert tab.texts("#importance .rest > *")[::2] == ["not explained: interactions, seeds, chance", "6 %"]
+
+
 def test_keys_are_no_view_where_nothing_differs(tab: Any, serve: Any, tmp_path: Path) -> None:
     browser_store.write(tmp_path, "one", sweep="single", label="One")
     tab.open(serve(tmp_path), view="table")

@@ -280,7 +280,7 @@ class Effect(TypedDict):
 
     keys: list[str]
     share: float | None
-    """ω²: its share of the variance of the scores, from 0 to 1; null where other keys decide its values."""
+    """ω²: its share of the variance of the scores, from 0 to 1; null where it cannot be separated from other keys."""
     p: float | None
     groups: int
     """The values that were compared, or thirds if there are many."""
@@ -295,8 +295,12 @@ class Importance(TypedDict):
     """Finished runs that were counted."""
     effects: list[Effect]
     """Largest share first; empty where `reason` says why."""
+    shared: float | None
+    """The share that keys which changed together explain, but no single one of them."""
     rest: float | None
-    """The share that no single key explains."""
+    """The share that all keys together do not explain: interactions, seeds, chance."""
+    p: float | None
+    """Of all keys together."""
     reason: str | None
     method: str
     notes: list[str]

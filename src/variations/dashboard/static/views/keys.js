@@ -6,6 +6,7 @@ V.views = V.views || {};
 (() => {
   const MOST = 8; // axes of keys: more do not fit on a screen
   const LINES = 1000;
+  const INSEPARABLE = "cannot be separated from the other keys";
 
   /** Rows with a score, and their values of the keys. */
   function scored(sweep, measure) {
@@ -41,7 +42,7 @@ V.views = V.views || {};
       "tr",
       { class: kind },
       V.el("th", { scope: "row" }, head),
-      V.el("td", { class: "share" }, V.el("span", { style: { width: `${100 * (value || 0)}%` } })),
+      V.el("td", { class: "share" }, V.known(value) ? V.el("span", { style: { width: `${100 * value}%` } }) : INSEPARABLE),
       V.el("td", { class: "number", text: share(value) }),
       V.el("td", { class: "number", text: p }),
     );
@@ -53,19 +54,27 @@ V.views = V.views || {};
         "tbody",
         {},
         found.effects.map((effect) => line(effect.keys.flatMap((key, at) => [at ? " with " : "", V.el("code", { title: key, text: name(sweep, key) })]), effect.share, V.known(effect.p) ? V.p(effect.p) : "–", effect.p < 0.05 ? "sure" : "chance")),
+        found.shared >= 0.005 ? line("shared: keys that changed together, not separable", found.shared, "", "shared") : null,
         V.known(found.rest) ? line("not explained: interactions, seeds, chance", found.rest, "", "rest") : null,
       ),
     );
   }
 
+  const every = (count) => (count === 1 ? "One row" : count === 2 ? "Both rows" : `All ${V.count(count, "row")}`);
+
   function verdict(sweep, found) {
     if (found.reason) return `${sweep.keys.length === 1 ? "One key differs" : `${sweep.keys.length} keys differ`} between the rows`;
     const [first] = found.effects;
     const along = first.keys.length > 1 ? ` (with ${V.count(first.keys.length - 1, "key")} that changed along with it)` : "";
-    const share = `${name(sweep, first.keys[0])}${along}, ${Math.round(100 * first.share)} % of the variance of ${found.label}`;
+    const together = found.shared > (first.share ?? 0);
+    const share = `${together ? "keys that changed together" : `${name(sweep, first.keys[0])}${along}`}, ${Math.round(100 * (together ? found.shared : first.share))} % of the variance of ${found.label}`;
+    const [p, sure] = together ? [found.p, found.p < 0.05] : [first.p, first.p < 0.05 && first.share > 0];
     const scored = sweep.rows.filter((row) => row.score !== null);
     if (scored.length && scored.every((row) => row.not_trained)) return `Largest share: ${share}, but no row counts as trained`;
-    return first.p < 0.05 && first.share > 0 ? `What matters most: ${share}` : `Largest share: ${share}, but ${V.count(found.runs, "run")} cannot exclude chance (p ${V.p(first.p)})`;
+    if (!sure) return `Largest share: ${share}, but ${V.count(found.runs, "run")} cannot exclude chance (p ${V.p(p)})`;
+    if (!together) return `What matters most: ${share}`;
+    const most = found.shared > 0.5 ? `Most of the variance (${Math.round(100 * found.shared)} %) belongs to keys that changed together` : `Largest share: ${share}`;
+    return `${most}; these runs cannot say which of them matters.`;
   }
 
   async function importance(sweep) {
@@ -97,7 +106,7 @@ V.views = V.views || {};
     const node = V.el("div", { class: "scroll plot", "data-scroll": "parallel" });
     const axes = [...keys.map((key) => V.coordinate(key.symbol, rows.map(({ row }) => key.values[row.index] ?? null))), V.coordinate(measure.label, rows.map((item) => item.score), true)];
     const lines = rows.map(({ row, score }) => ({ name: row.name, text: `${row.label}: ${measure.label} ${V.fixed(score, measure.digits)}`, score, values: [...keys.map((key) => key.values[row.index] ?? null), score] }));
-    const summary = (kept) => `${kept.length === lines.length ? `All ${V.count(lines.length, "row")}` : `${V.whole(kept.length)} of ${V.count(lines.length, "row")}`}${kept.length ? `: ${measure.label} ${V.fixed(Math.min(...kept.map((line) => line.score)), measure.digits)} to ${V.fixed(Math.max(...kept.map((line) => line.score)), measure.digits)}` : ""}.`;
+    const summary = (kept) => `${kept.length === lines.length ? every(lines.length) : `${V.whole(kept.length)} of ${V.count(lines.length, "row")}`}${kept.length ? `: ${measure.label} ${V.fixed(Math.min(...kept.map((line) => line.score)), measure.digits)} to ${V.fixed(Math.max(...kept.map((line) => line.score)), measure.digits)}` : ""}.`;
     V.replace(
       root,
       V.el("h2", { text: verdict(sweep, found) }),
