@@ -121,6 +121,7 @@ class _Pairs:
             "difference": differences,
             "ci": [[test[0], test[1]] if test else None for test in tests],
             "p": [test[2] if test else None for test in tests],
+            "items": measure.items or None,
             "higher_is_better": measure.higher_is_better,
             "digits": measure.digits,
         }

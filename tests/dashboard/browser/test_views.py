@@ -49,6 +49,53 @@ def test_the_table_says_what_matters_and_names_what_is_missing(tab: Any, url: st
     assert "open=weighted" in tab.page.url
 
 
+def test_differences_from_several_base_rows_name_them(tab: Any, serve: Any, tmp_path: Path) -> None:
+    """`b` is compared with `a`, and `c` with `b`; `c` has no group, but the row above it has one."""
+    for row, like, base, group in [
+        ("a", "transformer", None, None),
+        ("b", "weighted", "a", "claim"),
+        ("c", "uniform", "b", None),
+    ]:
+        for seed in (1, 2):
+            made = {"texts": browser_store.texts_of(like, seed), "bleu": score(like, seed), "variation__group": group}
+            browser_store.write(tmp_path, row, seed, sweep="own", label=ROWS[like][0], base=base, **made)
+    tab.open(serve(tmp_path), view="table")
+    tab.page.locator("h2", has_text="by more than chance").wait_for()
+    rows, only = (
+        [{"label": "A", "score": 1.0, "p": 0.01, "significant": True, "delta": {}, "base": base} for base in bases]
+        for bases in (["x", "y"], ["x", "x"])
+    )
+    sweep = {"primary": {"key": "k", "label": "k", "digits": 2, "higher_is_better": True}, "runs": [], "tested": True}
+    told = [tab.page.evaluate("([sweep, rows]) => V.verdict(sweep, rows)", [sweep, found]) for found in (rows, only)]
+    assert "2 of 2 tested rows differ from their base rows by more" in told[0]
+    assert "2 of 2 tested rows differ from the base row by more" in told[1]
+    assert tab.texts("tr.line .against") == ["v.\u00a0Weighted Transformer"]
+    assert tab.page.locator("#line-c .against").count() == 1
+    chart = tab.page.locator(".effects .chart[data-drawn]")
+    chart.wait_for()
+    assert (
+        tab.page.locator(".effects h3")
+        .inner_text()
+        .startswith("Which variation matters? Differences from their base rows with")
+    )
+    shown = chart.get_attribute("aria-label")
+    assert "Weighted Transformer −" in shown
+    assert "Weighted, all weights 1/M (v.\u00a0Weighted Transformer) −" in shown
+    order = tab.page.evaluate("() => [...document.querySelectorAll('.results tbody tr')].map((line) => line.className)")
+    assert [name.split()[0] for name in order] == ["line", "group", "line", "end", "line"]
+
+
+def test_one_seed_is_told_of_in_a_sentence(tab: Any, serve: Any, tmp_path: Path) -> None:
+    for row, base in [("transformer", None), ("weighted", "transformer")]:
+        browser_store.write(
+            tmp_path, row, 1, label=ROWS[row][0], base=base, bleu=score(row, 1), texts=browser_store.texts_of(row, 1)
+        )
+    tab.open(serve(tmp_path), view="table")
+    heading = tab.page.locator(".effects h3")
+    heading.wait_for()
+    assert heading.inner_text().endswith("95 % intervals. One seed, so the chance between seeds is not covered")
+
+
 @pytest.mark.parametrize(
     ("tested", "p", "significant", "sentence"),
     [
@@ -177,13 +224,19 @@ def test_two_runs_are_compared_by_what_differs(tab: Any, url: str) -> None:
     keys = tab.texts("#config tbody th")
     assert "model.kind" in keys
     assert not any(key.startswith("trainer") for key in keys)
-    assert tab.texts("#scores .same") == ["The same within 0.1: lower-cased"]
+    assert tab.texts("#scores .same") == ["The same within 0.1: test BLEU (lower-cased)"]
     assert tab.page.locator("main h3").first.inner_text().startswith("Sentences that differ most")
     scores = tab.page.locator("#scores").inner_text()
     ours, base = score("weighted", 1), score("transformer", 1)
     assert f"{base:.2f}" in scores and f"{ours:.2f}" in scores and f"−{base - ours:.2f}" in scores
     assert tab.page.locator(".sample").count() >= 5
     assert tab.page.locator(".sample mark", has_text="falsch").count() > 0
+    assert tab.texts("#scores .interval")[1].startswith("p (sentences) ")
+    assert tab.page.locator("#scores .better, #scores .worse").count() == 0  # one seed: nothing is marked
+    assert (
+        "More than chance in the test sentences? Only if the interval excludes 0; chance between seeds is not covered."
+        in tab.texts("main h3")
+    )
     tab.page.locator("#add-run").select_option("quickstart/uniform/seed1")
     tab.page.locator("h2", has_text="2 runs compared with Transformer").wait_for()
 
@@ -314,7 +367,8 @@ def test_keys_that_changed_together_are_not_called_unexplained(tab: Any, serve: 
             browser_store.write(tmp_path, f"row{at}", seed, sweep="along", base=None, bleu=70 + 5 * at + seed, **keys)
     tab.open(serve(tmp_path), view="keys")
     assert tab.page.locator("h2").inner_text() == (
-        "Most of the variance (94 %) belongs to keys that changed together; these runs cannot say which of them matters."
+        "Most of the variance (94 %) belongs to keys that changed together; "
+        "these runs cannot say which of them matters."
     )
     assert tab.texts("#importance td.share")[:3] == ["cannot be separated from the other keys"] * 3
     assert tab.texts("#importance .shared > *")[::2] == ["shared: keys that changed together, not separable", "94 %"]

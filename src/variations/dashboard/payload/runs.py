@@ -78,8 +78,11 @@ class Score(TypedDict):
     values: list[float | None]
     difference: list[float | None]
     ci: list[list[float] | None]
-    """[low, high] at 95 %, paired bootstrap over sentences; null if the score is not tested (only BLEU is)."""
+    """[low, high] at 95 %, paired bootstrap over items; null if the score is not tested (only the sweep's measure is).
+    Each run is one seed, so chance between seeds is not covered."""
     p: list[float | None]
+    items: str | None
+    """What the tests draw: `sentences`; null for scores that are not sums over items."""
     higher_is_better: bool
     digits: int
     """Decimals to print."""

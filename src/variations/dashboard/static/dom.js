@@ -16,7 +16,7 @@ window.V = window.V || {};
   /** `text` in lines of at most `width` characters, broken after spaces and commas only. For labels that must not be cut. */
   V.wrap = (text, width) => {
     const lines = [""];
-    for (const part of plain(text).split(/(?<=[\s,])/)) {
+    for (const part of plain(text).split(/(?<=[^\S\u00a0]|,)/)) {
       if (lines.at(-1) && `${lines.at(-1)}${part}`.trimEnd().length > width) lines.push("");
       lines[lines.length - 1] += part;
     }

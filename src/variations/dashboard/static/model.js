@@ -18,6 +18,8 @@ window.V = window.V || {};
       run.title = runTitle(run, payload.runs);
     }
     for (const item of rows) item.isBase = rows.some((other) => other.base === item.name);
+    const first = rows.find((item) => item.isBase);
+    for (const item of rows) item.against = item.base && item.base !== first.name ? known.get(item.base)?.label ?? item.base : null; // a reader would take the first one for its base row
     const sweep = {
       name: payload.name,
       title: payload.title || payload.name,
@@ -51,6 +53,7 @@ window.V = window.V || {};
       index,
       look: raw.color_index,
       isBase: false,
+      against: null,
       score: raw.measured[primary.key] ? raw.measured[primary.key].mean : null,
       runs: mine.filter((run) => run.latest),
       attempts: mine,
@@ -77,7 +80,7 @@ window.V = window.V || {};
     const scores = mine.filter((item) => item.latest && V.known(item.score)).map((item) => item.score);
     const mean = scores.length ? scores.reduce((sum, value) => sum + value, 0) / scores.length : null;
     const item = {
-      name: run.row, label: run.label, group: null, index: rows.length, look: run.color_index, base: null, isBase: false, quoted: false,
+      name: run.row, label: run.label, group: null, index: rows.length, look: run.color_index, base: null, isBase: false, against: null, quoted: false,
       changes: [], changed_keys: [], published: {}, measured: mean === null ? {} : { [primary.key]: { mean, sd: null, n: scores.length } },
       delta: {}, ci: null, p: null, significant: null, marks: [], not_tested: null, not_compared: null, not_trained: null, parameters: run.parameters, parameters_published: null,
       cost: { flops: run.flops, seconds: run.seconds }, device_hours: V.known(run.seconds) ? run.seconds / 3600 : null, device: null,
@@ -117,8 +120,12 @@ window.V = window.V || {};
     const shift = (item) => item.delta[sweep.primary.key]?.mean ?? 0;
     const strongest = marked.reduce((a, b) => (Math.abs(shift(b)) > Math.abs(shift(a)) ? b : a));
     const verb = marked.length === 1 ? "differs" : "differ";
-    return `${lead} ${marked.length} of ${V.count(tested.length, "tested row")} ${verb} from the base row by more than chance; most of all ${strongest.label} (${V.signed(shift(strongest), sweep.primary.digits)}).`;
+    const from = V.bases(tested) === "the base row" ? "the base row" : marked.length === 1 ? "its base row" : "their base rows";
+    return `${lead} ${marked.length} of ${V.count(tested.length, "tested row")} ${verb} from ${from} by more than chance; most of all ${strongest.label} (${V.signed(shift(strongest), sweep.primary.digits)}).`;
   };
+
+  /** What `rows` are compared with, in words. */
+  V.bases = (rows) => (new Set(rows.map((item) => item.base)).size > 1 ? "their base rows" : "the base row");
 
   /** Is `ours` better than `theirs` in `measure`? */
   V.better = (measure, ours, theirs) => (measure.higher_is_better ? ours > theirs : ours < theirs);

@@ -53,7 +53,7 @@ V.views = V.views || {};
     const names = [...new Set(runs.flatMap((run) => Object.keys(run.result)))].map((key) => /^scores\.([^.]+)\.([^.]+)\.value$/.exec(key)).filter(Boolean);
     const scores = names.map(([key, set, name]) => {
       const values = runs.map((run) => run.result[key] ?? null);
-      return { set, name, label: `${set} ${name}`, values, difference: values.map((value, k) => (k && V.known(value) && V.known(values[0]) ? value - values[0] : null)), ci: values.map(() => null), p: values.map(() => null), higher_is_better: !V.lowerIsBetter(name) };
+      return { set, name, label: `${set} ${name}`, values, difference: values.map((value, k) => (k && V.known(value) && V.known(values[0]) ? value - values[0] : null)), ci: values.map(() => null), p: values.map(() => null), items: null, higher_is_better: !V.lowerIsBetter(name) };
     });
     const sentences = runs[0].samples.map((sample) => {
       const all = runs.map((run) => run.samples.find((item) => item.index === sample.index && item.source === sample.source));
@@ -108,20 +108,28 @@ V.views = V.views || {};
     for (const row of rows) {
       const near = (other) => row.values.every((value, k) => value === other.values[k] || (V.known(value) && V.known(other.values[k]) && Math.abs(value - other.values[k]) < AGREE));
       const kept = found.find((other) => row.label.startsWith(`${other.label} (`) && near(other));
-      if (kept) kept.same.push(row.label.slice(kept.label.length + 2, -1));
+      if (kept) kept.same.push(row.label);
       else found.push({ ...row, same: [] });
     }
     return found;
   }
 
+  /** The tested scores: {sets, items}, such as "test and dev" and "sentences". */
+  function drawn(rows) {
+    const tested = rows.filter((row) => row.ci.some(Boolean));
+    const distinct = (key) => [...new Set(tested.map((row) => row[key] || "items"))].join(" and ");
+    return { sets: distinct("set"), items: distinct("items") };
+  }
+
   function scores(rows, runs) {
+    const { items } = drawn(rows);
     return V.el(
       "div",
       { class: "scroll", "data-scroll": "scores" },
       V.el(
         "table",
         { class: "results", id: "scores" },
-        V.el("caption", {}, V.el("span", { text: `Δ: difference from ${runs[0].title}, with the 95 % interval and p of a paired bootstrap over sentences where it was tested.` })),
+        V.el("caption", {}, V.el("span", { text: `Δ: difference from ${runs[0].title}${items ? `; where it was tested, with the 95 % interval and p of a paired bootstrap over ${items}` : ""}.` })),
         V.el("thead", {}, V.el("tr", {}, V.el("th", { scope: "col", text: "score" }), runs.map((run, at) => [V.el("th", { scope: "col", class: "number", text: run.title }), at ? V.el("th", { scope: "col", class: "number", text: "Δ" }) : null]))),
         V.el("tbody", {}, folded(rows).map((row) => [
           V.el("tr", { class: row.same.length ? "kept" : "" }, V.el("th", { scope: "row", text: row.label }), runs.map((_, at) => [V.el("td", { class: "number", text: V.fixed(row.values[at], row.digits) }), at ? V.el("td", { class: "number" }, change(row, at)) : null])),
@@ -131,13 +139,12 @@ V.views = V.views || {};
     );
   }
 
+  /** A difference. It is not marked, however small its p: each run is one seed, and chance between seeds is not covered. */
   function change(row, at) {
     const shift = row.difference[at];
     if (!V.known(shift)) return "–";
-    const sure = row.ci[at] && row.p[at] < 0.05;
     const short = Math.max(1, row.digits - 1);
-    const better = row.higher_is_better ? shift > 0 : shift < 0;
-    return V.el("span", { class: sure ? (better ? "better" : "worse") : "" }, V.signed(shift, row.digits), row.ci[at] ? V.el("span", { class: "soft interval", text: ` [${V.signed(row.ci[at][0], short)}, ${V.signed(row.ci[at][1], short)}] p ${V.p(row.p[at])}` }) : null);
+    return V.el("span", {}, V.signed(shift, row.digits), row.ci[at] ? [` [${V.signed(row.ci[at][0], short)}, ${V.signed(row.ci[at][1], short)}]`, ` p (${row.items || "items"}) ${V.p(row.p[at])}`].map((text) => V.el("span", { class: "soft interval", text })) : null);
   }
 
   /** Interval of each tested difference, around zero. */
@@ -180,6 +187,7 @@ V.views = V.views || {};
     const found = await load(ids, runs.map((run) => run.revision).join());
     if (!current()) return;
     const chart = intervals(found.scores, runs);
+    const { sets, items } = drawn(found.scores);
     const node = V.el("div", { class: "plot" });
     const count = Math.max(5, Number(V.state.get("sentences")) || 5);
     V.replace(
@@ -203,7 +211,7 @@ V.views = V.views || {};
           {},
           V.el("h3", { text: "Scores" }),
           found.scores.length ? scores(found.scores, runs) : V.el("p", { class: "hint", text: "None of these runs has been tested." }),
-          chart ? [V.el("h3", { text: "Is the difference more than chance? Only if its interval excludes 0" }), node] : null,
+          chart ? [V.el("h3", { text: `More than chance in the ${sets} ${items}? Only if the interval excludes 0; chance between seeds is not covered.` }), node] : null,
           settings("config", "Configuration: only what differs", found.config, runs, "These runs have the same configuration."),
         ),
       ),

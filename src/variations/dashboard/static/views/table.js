@@ -56,6 +56,7 @@ V.views = V.views || {};
       V.signed(found.mean, measure.digits),
       V.el("sup", { class: "mark", text: row.marks.join("") }),
       row.ci ? V.el("span", { class: "soft interval", text: ` [${V.signed(row.ci[0], short)}, ${V.signed(row.ci[1], short)}]` }) : null,
+      row.against ? V.el("span", { class: "soft against", text: `v.\u00a0${row.against}` }) : null,
     );
   }
 
@@ -134,7 +135,8 @@ V.views = V.views || {};
 
   function body(sweep, list, rows, sorted, open) {
     const heading = (title) => V.el("tr", { class: "group" }, V.el("th", { colspan: list.length, scope: "colgroup", text: title }));
-    return sections(sweep, rows, sorted).flatMap((section) => [section.title ? heading(section.title) : null, ...lines(sweep, list, section.rows, open)]);
+    const end = () => V.el("tr", { class: "end" }, V.el("td", { colspan: list.length })); // else a row without a group would seem to belong to the group above it
+    return sections(sweep, rows, sorted).flatMap((section, at) => [section.title ? heading(section.title) : at ? end() : null, ...lines(sweep, list, section.rows, open)]);
   }
 
   function lines(sweep, list, rows, open) {
@@ -222,7 +224,7 @@ V.views = V.views || {};
         chart ? V.el("section", { class: "effects" }, V.el("h3", { text: chart.heading }), node) : null,
         V.el("details", { class: "footnotes", id: "footnotes" }, V.el("summary", { text: `How these figures were measured (${sweep.footnotes.length})` }), V.el("ol", {}, sweep.footnotes.map((text) => V.el("li", { text }))), V.el("ul", { class: "marks" }, sweep.notes.map((note) => V.el("li", {}, V.el("sup", { text: note.mark }), ` ${note.text}${holders(sweep, note.mark)}`)))),
       );
-      if (chart) await V.chart.show(chart.fig, node, `Differences from the base row: ${chart.text}`);
+      if (chart) await V.chart.show(chart.fig, node, `Differences from ${chart.bases}: ${chart.text}`);
     },
   };
 
@@ -232,17 +234,18 @@ V.views = V.views || {};
     return names.length ? ` (${names.join("; ")})` : "";
   }
 
-  /** Differences from the base row with their intervals, in the order of the table. */
+  /** Differences from the base rows with their intervals, in the order of the table. */
   function effects(sweep, rows) {
     const marks = rows.filter((row) => row.ci && row.delta[sweep.primary.key]).slice(0, 40);
     const single = marks.filter((row) => !V.known(row.p));
     const which = single.length === marks.length ? "" : `${single.map((row) => row.label).join("; ")}: `;
-    const seeds = single.length ? `. ${which}one seed, so the chance between seeds is not covered` : "";
+    const seeds = single.length ? `. ${which}${which ? "one" : "One"} seed, so the chance between seeds is not covered` : "";
+    const bases = V.bases(marks);
     const drawn = V.forest(
-      marks.map((row) => ({ name: row.label, look: row.color_index, value: row.delta[sweep.primary.key].mean, ci: row.ci, digits: sweep.primary.digits })),
-      `${sweep.primary.label}: difference from the base row (points, ${Math.round(100 * sweep.level)} % interval)`,
+      marks.map((row) => ({ name: row.against ? `${row.label} (v.\u00a0${row.against})` : row.label, look: row.color_index, value: row.delta[sweep.primary.key].mean, ci: row.ci, digits: sweep.primary.digits })),
+      `${sweep.primary.label}: difference from ${bases} (points, ${Math.round(100 * sweep.level)} % interval)`,
     );
-    return drawn && { ...drawn, heading: `Which variation matters? Differences from the base row with their ${Math.round(100 * sweep.level)} % intervals${seeds}` };
+    return drawn && { ...drawn, bases, heading: `Which variation matters? Differences from ${bases} with their ${Math.round(100 * sweep.level)} % intervals${seeds}` };
   }
 
   function caption(sweep) {
