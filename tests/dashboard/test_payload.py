@@ -356,6 +356,11 @@ def test_attention_is_what_the_run_stored(client: Any, run: Maker) -> None:
     folder = run("q", "wide", 1, attention=True)
     (sentence,) = client.json("/api/attention/q/wide/seed1")["sentences"]
     assert [layer["name"] for layer in sentence["layers"]][:2] == ["encoder.0", "encoder.1"]
+    stored = json.loads((folder / "attention.json").read_text())
+    for more in ({"references": True}, {"note": "The targets are references: no stored translation is short enough."}):
+        (folder / "attention.json").write_text(json.dumps(stored | more), encoding="utf-8")
+        found = client.json("/api/attention/q/wide/seed1")
+        assert found["references"] is True and fits(found, of_runs.Attention) == []
     (folder / "attention.json").write_text("[]", encoding="utf-8")
     assert "cannot be read" in client.fault("/api/attention/q/wide/seed1", 400)
 

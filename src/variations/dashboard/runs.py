@@ -211,6 +211,9 @@ def attention(store: Store, found: Found) -> payload.Attention | None:
             "looking": str(names.get("looking")),
             "looked_at": str(names.get("looked_at")),
         }
+    told = str(stored.get("note") or "").startswith("The targets are references")  # files before the key existed
+    if stored.get("references") is True or told:
+        document["references"] = True
     if stored.get("note"):
         document["note"] = str(stored["note"])
     return document

@@ -1,5 +1,6 @@
 """Every view in headless Chromium: contents, sorting, selecting, hovering, keys, themes."""
 
+import json
 import re
 from pathlib import Path
 from statistics import fmean, stdev
@@ -9,6 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 import browser_store
 import pytest
 from browser_store import ROWS, score
+
+from variations.configuration.tasks import named
 
 pytestmark = pytest.mark.slow
 
@@ -294,6 +297,18 @@ def test_attention_picks_layer_and_heads(tab: Any, url: str) -> None:
     tab.page.locator("h2", has_text="encoder, layer 1").wait_for()
 
 
+def test_attention_on_references_is_not_called_a_translation(tab: Any, serve: Any, tmp_path: Path) -> None:
+    folder = browser_store.write(tmp_path, "transformer", 1, label="Transformer")
+    note = "The targets are references: no stored translation of this run is short enough to be drawn."
+    stored = browser_store.attention() | {"references": True, "note": note}
+    (folder.path / "attention.json").write_text(json.dumps(stored))
+    tab.open(serve(tmp_path), view="attention")
+    assert tab.texts("dl.sentence dt") == ["source", "reference (no translation was short enough)"]
+    places = tab.page.evaluate("() => ['p.note', '.pair'].map((name) => document.querySelector(name).offsetTop)")
+    assert places[0] < places[1]
+    assert tab.page.locator("p.note").inner_text() == note
+
+
 def test_the_sweep_shows_failures_with_their_log(tab: Any, url: str) -> None:
     tab.open(url, view="sweep")
     assert tab.page.locator("h2").inner_text() == "quickstart: 7 finished, 1 failed"
@@ -324,7 +339,7 @@ def test_rows_are_grouped_by_a_key_in_the_table_and_in_the_curves(tab: Any, url:
         f"model = weighted: 2 rows, mean test BLEU {(mean('weighted') + mean('uniform')) / 2:.2f}",
     ]
     tab.go("curves")
-    tab.page.locator("h2", has_text="dev BLEU against updates: 2 groups").wait_for()
+    tab.page.locator("h2", has_text="dev BLEU (greedy, in training) against updates: 2 groups").wait_for()
     assert tab.texts(".legend li") == ["model = transformer (4 runs)", "model = weighted (4 runs)"]
 
 
@@ -336,7 +351,16 @@ def test_curves_are_a_grid_of_one_chart_for_each_line_or_measure(tab: Any, url: 
     assert "Transformer, mean of 2 seeds ends at" in (labels.first.get_attribute("aria-label") or "")
     tab.page.locator("#panels").select_option("measures")
     tab.page.wait_for_selector(".small section:nth-child(5) .chart[data-drawn]")
-    assert tab.texts(".small h4")[:2] == ["dev BLEU", "dev loss (nats per sub-word)"]
+    assert tab.texts(".small h4")[:2] == ["dev BLEU (greedy, in training)", "dev loss (nats per sub-word)"]
+
+
+def test_scores_of_validations_have_the_names_that_figures_use(tab: Any, url: str) -> None:
+    """These are of greedy search on some sentences; the table's are of beam search on all."""
+    tab.open(url, view="curves")
+    for task, key in (("translation", "dev/bleu"), ("parsing", "dev/f1")):
+        assert tab.page.evaluate("key => V.metricName(key)", key) == named(task).curves[key].label
+    assert tab.page.locator("#metric option").first.inner_text() == "dev BLEU (greedy, in training)"
+    assert sum("the last" in text for text in tab.texts(".hint")) == 1  # what the list's numbers are is told once
 
 
 def test_keys_are_ranked_and_a_range_of_an_axis_keeps_its_rows(tab: Any, serve: Any, tmp_path: Path) -> None:

@@ -204,6 +204,8 @@ class Attention(TypedDict):
     id: str
     sentences: list[AttentionSentence]
     words: NotRequired[AttentionWords]
+    references: NotRequired[bool]
+    """Whether the targets are references instead of the run's own translations."""
     note: NotRequired[str]
     """What was left out, if anything."""
     revision: str

@@ -61,7 +61,8 @@ window.V = window.V || {};
   /** The name of a measure of runs, with its unit. */
   V.metricName = (key) => {
     const names = {
-      "dev/bleu": "dev BLEU",
+      "dev/bleu": "dev BLEU (greedy, in training)",
+      "dev/f1": "dev F1 (greedy, in training)",
       "dev/nll": "dev loss (nats per sub-word)",
       "dev/ppl": "dev perplexity (per sub-word)",
       "train/loss": "training loss (nats per sub-word, label-smoothed)",

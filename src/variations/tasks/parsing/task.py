@@ -35,7 +35,7 @@ class Parsing(SequenceTask, Measures):
     drawn = "predicted tree over its gold tree, brackets that differ marked"
     shown: Mapping[str, str] = {"dev/ppl": "dev ppl {:.2f}", "dev/f1": "dev F1 {:.1f}"}
     curves: Mapping[str, Recorded] = {
-        "dev/f1": Recorded("dev F1", higher_is_better=True),
+        "dev/f1": Recorded("dev F1 (greedy, in training)", higher_is_better=True),
         "dev/nll": Recorded("dev loss, nats per symbol", logarithmic=True),
         "dev/ppl": Recorded("dev perplexity per symbol", logarithmic=True),
         "train/nll": Recorded("training loss, nats per symbol", logarithmic=True),

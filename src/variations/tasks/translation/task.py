@@ -28,7 +28,7 @@ class Translation(SequenceTask, Measures):
     incidental: Sequence[str] = ("data.root", "data.cache", "data.workers", "decode.attention")
     shown: Mapping[str, str] = {"dev/ppl": "dev ppl {:.2f}", "dev/bleu": "dev BLEU {:.1f}"}
     curves: Mapping[str, Recorded] = {
-        "dev/bleu": Recorded("dev BLEU", higher_is_better=True),
+        "dev/bleu": Recorded("dev BLEU (greedy, in training)", higher_is_better=True),
         "dev/nll": Recorded("dev loss, nats per sub-word", logarithmic=True),
         "dev/ppl": Recorded("dev perplexity per sub-word", logarithmic=True),
         "train/nll": Recorded("training loss, nats per sub-word", logarithmic=True),

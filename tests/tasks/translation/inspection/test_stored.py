@@ -96,7 +96,7 @@ def test_a_run_whose_translations_are_all_too_long_stores_maps_with_references(
     store_maps(folder, model, Words(), 2)
     document = read(folder)
     assert [item["target"] for item in document["sentences"]] == ["eins zwei drei", "fünf sechs sieben acht"]
-    assert document["note"].startswith("The targets are references")
+    assert document["note"].startswith("The targets are references") and document["references"] is True
 
 
 def test_none_are_stored_where_none_are_wanted_or_nothing_was_translated(

@@ -12,7 +12,7 @@ V.views = V.views || {};
   }
 
   /** What a task other than translation calls the two texts and axes. */
-  const words = (found) => found.words || { source: "source", target: "translation" };
+  const words = (found) => found.words || { source: "source", target: found.references ? "reference (no translation was short enough)" : "translation" };
 
   function ticks(axis, tokens) {
     const at = tokens.map((_, k) => k);
@@ -102,6 +102,7 @@ V.views = V.views || {};
         V.select("layer", "Layer", layers.map((item) => [item.name, item.label]), layer.name, (value) => V.state.set({ layer: value })),
         heads(layer, chosen),
       ),
+      found.note ? V.el("p", { class: "note", text: found.note }) : null,
       V.el("dl", { class: "sentence" }, V.el("dt", { text: named.source }), V.el("dd", { text: sentence.source }), V.el("dt", { text: named.target }), V.el("dd", { text: sentence.target })),
       V.el(
         "div",
@@ -113,9 +114,9 @@ V.views = V.views || {};
           V.el("h3", { text: "Lines from queries to keys: one colour for each head" }),
           V.el("div", { class: "scroll", "data-scroll": "bipartite" }, V.bipartite(tokens[layer.queries], tokens[layer.keys], layer.weights, chosen, { left: AXES[layer.queries], right: AXES[layer.keys] })),
           V.el("p", { class: "hint", text: "The stronger the line, the larger the weight; weights below 0.05 are not drawn. Point at a sub-word, or move to it with Tab and the arrow keys, to see only its lines." }),
+          V.el("p", { class: "hint", text: "A dot before a sub-word: it continues the word before it." }),
         ),
       ),
-      found.note ? V.el("p", { class: "note", text: found.note }) : null,
     );
     await V.chart.show(heat(layer, tokens, chosen, named), node, `Attention weights, ${layer.label}, ${which}: ${tokens[layer.queries].length} queries attending to ${tokens[layer.keys].length}`);
   }

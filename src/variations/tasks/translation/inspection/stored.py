@@ -35,13 +35,16 @@ def store_maps(folder: RunFolder, model: SequenceToSequence, subwords: Any, coun
         subwords: Its vocabulary.
         count: Largest number of sentences.
     """
-    for side, note in (("hyp", None), ("ref", REFERENCES)) if count else ():
+    for side in ("hyp", "ref") if count else ():
         texts = (side_by_side(folder.hypotheses, name, "src", side) for name in SETS)
         sentences = _sentences(next(filter(None, texts), []), model, subwords, count)
         if sentences:
-            if note is None and len(sentences) < count:
-                note = f"{len(sentences)} of {count} sentences: the others were too long, or would take too much space."
-            document = {"schema": 1, "sentences": sentences} | ({"note": note} if note else {})
+            document: dict[str, Any] = {"schema": 1, "sentences": sentences}
+            if side == "ref":
+                document |= {"references": True, "note": REFERENCES}
+            elif len(sentences) < count:
+                left = f"{len(sentences)} of {count} sentences: the others were too long, or would take too much space."
+                document["note"] = left
             write_text(folder.path / "attention.json", json_text(document, indent=None) + "\n")
             return
 
