@@ -316,6 +316,47 @@ def test_the_sweep_shows_failures_with_their_log(tab: Any, url: str) -> None:
     assert "step 500 loss nan" in tab.page.locator("pre.log").inner_text()
 
 
+def test_a_log_is_opened_at_its_end_and_stays_where_it_was_scrolled(tab: Any, serve: Any, tmp_path: Path) -> None:
+    folder = browser_store.write(tmp_path, "a", 1, sweep="own", state="failed", reason="ValueError: bad", until=300)
+    folder.log.write_text("".join(f"line {at}\n" for at in range(60)) + "ValueError: bad\n")
+    other = browser_store.write(tmp_path, "b", 1, sweep="own", state="running", until=300)
+    tab.open(serve(tmp_path), view="sweep")
+    at_end = "() => { const log = document.querySelector('pre.log'); return log.scrollTop > 0 && %s; }"
+    tab.page.wait_for_function(at_end % "log.scrollTop + log.clientHeight > log.scrollHeight - 2")
+    tab.page.evaluate("() => { document.querySelector('pre.log').scrollTop = 40; }")
+    other.append_metrics(browser_store.line(600, 84.0))
+    other.set_status("running", step=600)
+    tab.page.locator("tr", has_text="600 / 1,200").first.wait_for()
+    tab.page.wait_for_timeout(200)  # the log of the new page has been opened by now
+    assert tab.page.evaluate("() => document.querySelector('pre.log').scrollTop") == 40
+
+
+def test_rows_that_are_not_trained_are_hollow_and_on_no_front(browser: Any, fresh_tab: Any, url: str) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="light")
+    tab = fresh_tab(context)
+
+    def untrain(route: Any) -> None:
+        answer = route.fetch()
+        payload = answer.json()
+        for row in payload["table"]["rows"]:
+            row["not_trained"] = "still improving" if row["row"] == "transformer" else None
+        route.fulfill(response=answer, json=payload)
+
+    tab.page.route(re.compile(r"/api/sweep/quickstart"), untrain)
+    tab.open(url, view="scatter")
+    told = tab.page.locator("#front").inner_text()
+    front, rest = told.removeprefix("Pareto front (dashed line, large marks): ").split(". No other trained row", 1)
+    assert "Weighted Transformer" in front and "Transformer" not in front.split(" → ")
+    assert "Hollow: not trained." in rest
+    listed = tab.page.locator("#unlabelled li")
+    assert {*front.split(" → ")}.isdisjoint(re.sub(r" [\d.]+$", "", text) for text in tab.texts("#unlabelled li"))
+    assert listed.count() + len(front.split(" → ")) == 4  # every row is named, in the chart or below it
+    hollow = tab.page.locator("#unlabelled li:has(svg [fill=none])")
+    assert hollow.count() == 1 and hollow.inner_text().startswith("Transformer ")
+    context.close()
+    assert tab.faults == []
+
+
 def test_the_scatter_names_its_front(tab: Any, url: str) -> None:
     tab.open(url, view="scatter")
     front = tab.page.locator("#front").inner_text()
@@ -399,6 +440,50 @@ def test_keys_that_changed_together_are_not_called_unexplained(tab: Any, serve: 
     assert tab.texts("#importance .rest > *")[::2] == ["not explained: interactions, seeds, chance", "6 %"]
 
 
+def test_labels_of_keys_are_whole_and_beside_their_lines(
+    browser: Any, fresh_tab: Any, serve: Any, tmp_path: Path
+) -> None:
+    for at, kind in enumerate(("sinusoidal", "learned")):
+        browser_store.write(tmp_path, kind, sweep="own", base=None, bleu=70.0 + at, positions__kind=kind)
+    url = serve(tmp_path)
+    for wide in (390, 1366):
+        context = browser.new_context(viewport={"width": wide, "height": 844})
+        tab = fresh_tab(context)
+        tab.open(url, view="keys")
+        assert tab.page.locator("#pointed").inner_text() == "Both rows: test BLEU 70.00 to 71.00."
+        assert tab.page.locator("h2").inner_text() == "One key differs between the rows"
+        outside = """() => [...document.querySelectorAll('svg.parallel text')].filter((text) => {
+            const box = text.getBBox();
+            return box.x < 0 || box.x + box.width > text.ownerSVGElement.viewBox.baseVal.width;
+        }).map((text) => text.textContent)"""
+        assert tab.page.evaluate(outside) == []
+        starts = tab.page.locator("svg.parallel .line").evaluate_all(
+            "lines => lines.map((line) => Number(/^M[\\d.]+,([\\d.]+)/.exec(line.getAttribute('d'))[1]))"
+        )
+        ticks = tab.page.locator("svg.parallel .axis:not(.score) .tick").evaluate_all(
+            "texts => texts.map((text) => Number(text.getAttribute('y')))"
+        )
+        assert sorted(starts) == pytest.approx(sorted(ticks))
+        context.close()
+        assert tab.faults == []
+
+
+def test_labels_of_different_values_remain_different(tab: Any, url: str) -> None:
+    tab.open(url, view="table")
+    names = ["sukhbaatar2015", "sukhbaatar2015_linear", "sukhbaatar2015_joint"]
+    assert tab.page.evaluate("names => V.labels(names, 116)", names) == [
+        ["sukhbaatar2015"],
+        ["sukhbaatar2015_", "linear"],
+        ["sukhbaatar2015_", "joint"],
+    ]
+    alike = [f"{'x' * 40}{letter}{'y' * 40}" for letter in "abc"]
+    for high in (True, False):
+        found = [
+            "".join(lines) for lines in tab.page.evaluate("([names, high]) => V.labels(names, 80, high)", [alike, high])
+        ]
+        assert len({*found}) == 3 and all("…" in text for text in found)
+
+
 def test_keys_are_no_view_where_nothing_differs(tab: Any, serve: Any, tmp_path: Path) -> None:
     browser_store.write(tmp_path, "one", sweep="single", label="One")
     tab.open(serve(tmp_path), view="table")
@@ -415,6 +500,22 @@ def test_every_view_fits_a_phone(browser: Any, fresh_tab: Any, url: str) -> None
         tab.go(view)
         wide = tab.page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, f"{view} is wider than a phone"
+    context.close()
+    assert tab.faults == []
+
+
+def test_a_table_that_goes_on_at_the_right_fades_there(browser: Any, fresh_tab: Any, url: str) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    tab = fresh_tab(context)
+    tab.open(url, view="table")
+    tab.page.locator("h2", has_text="by more than chance").wait_for()  # the table is widened by its intervals
+    part = "[data-scroll=table]"
+    tab.page.wait_for_selector(f"{part}.more-right")
+    assert "gradient" in tab.page.locator(part).evaluate("node => getComputedStyle(node).maskImage")
+    tab.page.locator(part).evaluate("node => { node.scrollLeft = node.scrollWidth; }")
+    tab.page.wait_for_selector(f"{part}:not(.more-right)")
+    tab.page.set_viewport_size({"width": 1366, "height": 768})
+    tab.page.wait_for_selector(f"{part}:not(.more-right)")
     context.close()
     assert tab.faults == []
 

@@ -88,7 +88,7 @@ window.V = window.V || {};
       }
     },
 
-    /** A cividis colour scale from `low` to `high`, with its colour bar at the right of `fig`. */
+    /** A cividis colour scale from `low` to `high`, with its colour bar at the right of `fig`, and `title` above it. */
     colours: (fig, low, high, title) => {
       const ink = V.ink();
       const mapper = new Bokeh.LinearColorMapper({ palette: cividis(64), low, high });
@@ -96,11 +96,6 @@ window.V = window.V || {};
         new Bokeh.ColorBar({
           color_mapper: mapper,
           width: 12,
-          title,
-          title_text_font: FONT,
-          title_text_font_size: "11.5px",
-          title_text_font_style: "normal",
-          title_text_color: ink.ink,
           major_label_text_font: FONT,
           major_label_text_color: ink.ink,
           background_fill_color: null,
@@ -110,6 +105,8 @@ window.V = window.V || {};
         }),
         "right",
       );
+      // The bar's own title would stand upright beside its lower end.
+      fig.add_layout(new Bokeh.Title({ text: title, align: "right", offset: -44, standoff: 4, text_font: FONT, text_font_size: "11.5px", text_font_style: "normal", text_color: ink.ink }), "above");
       return mapper;
     },
 

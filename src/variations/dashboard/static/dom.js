@@ -45,6 +45,15 @@ window.V = window.V || {};
   /** An SVG element. */
   V.svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
+  /** Marks a part of the page that scrolls sideways while something is hidden at its right: without a mark, its cut looks like its end. */
+  const edge = (node) => node.classList.toggle("more-right", node.scrollWidth - node.clientWidth - node.scrollLeft > 3);
+  const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => target.isConnected && edge(target.closest(".scroll"))));
+
+  function watch(node) {
+    node.addEventListener("scroll", () => edge(node), { passive: true });
+    for (const each of [node, ...node.children]) sizes.observe(each);
+  }
+
   /** Replaces the contents of `parent` by `nodes`; focus and scroll positions are kept by `id`. */
   V.replace = (parent, ...nodes) => {
     const focused = parent.contains(document.activeElement) ? document.activeElement : null;
@@ -53,6 +62,7 @@ window.V = window.V || {};
     const scrolled = [...parent.querySelectorAll("[data-scroll]")].map((node) => [node.dataset.scroll, node.scrollTop, node.scrollLeft]);
     const opened = [...parent.querySelectorAll("details[id][open]")].map((node) => node.id);
     parent.replaceChildren(...nodes.flat(Infinity).filter(Boolean));
+    parent.querySelectorAll(".scroll").forEach(watch);
     for (const name of opened) {
       const node = document.getElementById(name);
       if (node) node.open = true;

@@ -85,6 +85,13 @@ window.V = window.V || {};
     );
   };
 
+  /** A marker alone, as scatter charts draw it; `hollow` as that of a row that is not trained. */
+  V.marker = (index, hollow) => {
+    const { colour, marker } = V.look(index);
+    const [tag, attributes] = SHAPES[marker];
+    return V.svg("svg", { class: "swatch alone", viewBox: "7 0 14 12", width: 14, height: 12, "aria-hidden": "true" }, V.svg(tag, { ...attributes, fill: hollow || marker === "plus" ? "none" : colour, stroke: colour, "stroke-width": marker === "plus" && !hollow ? 3 : 1.4 }));
+  };
+
   /** A line alone, for series without markers. */
   V.line = (index) => {
     const { colour, dash } = V.look(index);

@@ -1,10 +1,11 @@
 "use strict";
-/* Scores against their cost, with the Pareto front: the rows that no other row beats at the same or lower cost. */
+/* Scores against their cost, with the Pareto front: the trained rows that no other one beats at the same or lower cost. */
 window.V = window.V || {};
 V.views = V.views || {};
 
 (() => {
   const HEIGHT = 500;
+  const LISTED = 40; // points without a label that are listed at once
   const COSTS = {
     parameters: { name: "parameters", of: (row) => row.parameters },
     flops: { name: "FLOPs", of: (row) => row.cost.flops },
@@ -38,7 +39,7 @@ V.views = V.views || {};
     const ends = ranges(points, factor, chosen);
     const fig = V.chart.figure({ height: HEIGHT, x: xLabel, y: `${measure.label} (mean over seeds)`, xLog: logX, xRange: new Bokeh.Range1d(ends.x), yRange: new Bokeh.Range1d(ends.y) });
     const ink = V.ink();
-    stairs(fig, front, factor, ends, measure, ink, wide);
+    if (front.length) stairs(fig, front, factor, ends, measure, ink, wide);
     const spread = points.filter((point) => V.known(point.sd));
     if (spread.length) fig.segment({ x0: spread.map((p) => p.x / factor), x1: spread.map((p) => p.x / factor), y0: spread.map((p) => p.y - p.sd), y1: spread.map((p) => p.y + p.sd), line_color: ink.soft, line_width: 1.2 });
     const shown = points.map((point) => {
@@ -48,18 +49,17 @@ V.views = V.views || {};
         { field: "x" },
         { field: "y" },
         {
-          source: V.chart.source({ x: [point.x / factor], y: [point.y], name: [point.row.label], score: [V.fixed(point.y, measure.digits)], cost: [V.short(point.x)], sd: [V.known(point.sd) ? `± ${V.fixed(point.sd, measure.digits)}` : ""], front: [best ? "on the Pareto front" : ""] }),
+          source: V.chart.source({ x: [point.x / factor], y: [point.y], name: [point.row.label], score: [V.fixed(point.y, measure.digits)], cost: [V.short(point.x)], sd: [V.known(point.sd) ? `± ${V.fixed(point.sd, measure.digits)}` : ""], front: [best ? "on the Pareto front" : point.row.not_trained ? "not trained" : ""] }),
           marker: look.marker,
           size: (best ? 13 : 10) * (look.marker === "diamond" ? 1.3 : 1),
-          fill_color: look.colour,
+          fill_color: point.row.not_trained ? ink.page : look.colour,
           line_color: best ? ink.ink : look.colour,
-          line_width: best ? 1.5 : 1,
+          line_width: best || point.row.not_trained ? 1.5 : 1,
         },
       );
     });
     V.chart.hover(fig, shown, [["", "@name"], [measure.label, "@score @sd"], [cost.name, "@cost"], ["", "@front"]]);
-    label(fig, points, front, ink, { logX, factor, ends, wide });
-    return fig;
+    return { fig, unlabelled: label(fig, points, front, ink, { logX, factor, ends, wide }) };
   }
 
   /** The Pareto front as a staircase to the right edge, with the area behind it shaded. */
@@ -79,13 +79,14 @@ V.views = V.views || {};
     }));
   }
 
-  /** Names beside the points, those of the front first; none if it would overlap another, or be closer to another point. */
+  /** Names beside the points, those of the front first; none if it would overlap another, or be closer to another point. Returns the points without one. */
   function label(fig, points, front, ink, { logX, factor, ends, wide }) {
     const f = logX ? Math.log : (value) => value;
     const across = (point) => ((f(point.x / factor) - f(ends.x.start)) / (f(ends.x.end) - f(ends.x.start))) * wide;
     const up = (point) => ((point.y - ends.y.start) / (ends.y.end - ends.y.start)) * (HEIGHT - 60);
     const boxes = new Map(points.map((point) => [point, box(across(point), up(point), 16, 16)]));
     const drawn = [];
+    const left = new Set(points);
     for (const point of [...front, ...(wide < 500 ? [] : points.filter((item) => !front.includes(item)))]) {
       const lines = V.wrap(point.row.label, wide < 500 ? 20 : 34);
       const width = 6.6 * Math.max(...lines.map((line) => line.length));
@@ -98,8 +99,19 @@ V.views = V.views || {};
       const free = shifts.find((shift) => near.every((other) => Math.abs(y + shift - other) >= Math.abs(shift)) && others.every((other) => apart(box(x, y + shift, width, height), other)));
       if (free === undefined) continue;
       drawn.push(box(x, y + free, width, height));
+      left.delete(point);
       fig.add_layout(new Bokeh.Label({ x: point.x / factor, y: point.y, x_offset: right ? 11 : -11, y_offset: free, text: lines.join("\n"), text_align: right ? "left" : "right", text_baseline: "middle", text_color: ink.ink, text_font: V.chart.font, text_font_size: "12px" }));
     }
+    return [...left];
+  }
+
+  /** The points that have no room for a label, best first, with their markers. */
+  function legend(unlabelled, measure) {
+    const order = [...unlabelled].sort((a, b) => (V.better(measure, a.y, b.y) ? -1 : 1));
+    const items = V.el("ul", { class: "legend", "aria-label": "Points without a label" }, order.map((point) => V.el("li", {}, V.marker(point.row.look, point.row.not_trained), V.el("span", {}, `${point.row.label} `, V.el("span", { class: "soft", text: V.fixed(point.y, measure.digits) })))));
+    const head = "Without a label in the chart, for lack of room";
+    if (!order.length) return [];
+    return order.length > LISTED ? [V.el("details", { id: "unlabelled-all" }, V.el("summary", { text: `${head} (${order.length})` }), items)] : [V.el("p", { class: "hint", text: `${head}:` }), items];
   }
 
   const box = (x, y, width, height) => ({ left: x - width / 2, right: x + width / 2, low: y - height / 2, high: y + height / 2 });
@@ -116,9 +128,14 @@ V.views = V.views || {};
       V.replace(root, V.empty("Nothing to plot yet", "Each row with a finished run is a point here. No run of this sweep has finished."));
       return;
     }
-    const front = V.pareto(points, measure);
+    const front = V.pareto(points.filter((point) => !point.row.not_trained), measure);
+    const hollow = points.some((point) => point.row.not_trained);
     const title = `${measure.label} against ${chosen.cost.name}: ${V.count(points.length, "row")}`;
     const node = V.el("div", { class: "plot" });
+    const list = V.el("div", { id: "unlabelled" });
+    const told = front.length
+      ? `Pareto front (dashed line, large marks): ${front.map((point) => point.row.label).join(" → ")}. No other ${hollow ? "trained row" : "row"} has a better ${measure.label} at the same or lower cost; in the shaded area some row is at least as good.`
+      : "No row counts as trained, so there is no Pareto front.";
     V.replace(
       root,
       V.el("h2", { text: title }),
@@ -131,9 +148,12 @@ V.views = V.views || {};
         V.check("logx", "log x", chosen.logX, (on) => V.state.set({ logx: on ? 1 : null })),
       ),
       node,
-      V.el("p", { class: "hint", id: "front" }, `Pareto front (dashed line, large marks): ${front.map((point) => point.row.label).join(" → ")}. No other row has a better ${measure.label} at the same or lower cost; in the shaded area some row is at least as good. ${points.some((point) => V.known(point.sd)) ? "Vertical bars: ± one standard deviation over seeds." : ""}`),
+      V.el("p", { class: "hint", id: "front", text: [told, hollow ? "Hollow: not trained." : "", points.some((point) => V.known(point.sd)) ? "Vertical bars: ± one standard deviation over seeds." : ""].filter(Boolean).join(" ") }),
+      list,
     );
-    await V.chart.show(draw(points, front, chosen, node.clientWidth - (window.innerWidth < 640 ? 70 : 130)), node, `${title}. Pareto front: ${front.map((point) => `${point.row.label} ${V.fixed(point.y)} at ${V.short(point.x)}`).join("; ")}`);
+    const { fig, unlabelled } = draw(points, front, chosen, node.clientWidth - (window.innerWidth < 640 ? 70 : 130));
+    list.replaceChildren(...legend(unlabelled, measure));
+    await V.chart.show(fig, node, `${title}. Pareto front: ${front.map((point) => `${point.row.label} ${V.fixed(point.y)} at ${V.short(point.x)}`).join("; ")}`);
   }
 
   V.views.scatter = { title: "Scatter", hint: "Scores against their cost", render };

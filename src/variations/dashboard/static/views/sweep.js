@@ -48,7 +48,14 @@ V.views = V.views || {};
     ];
   }
 
-  function line(run, digits) {
+  /** Scrolls a log that is opened to its end, where the exception is; those in `read` were open already, and stay where they are. */
+  function toEnd(details, read) {
+    const log = details.querySelector("pre.log");
+    if (details.open && !read.has(details.id)) log.scrollTop = log.scrollHeight;
+    if (!details.open) read.delete(details.id);
+  }
+
+  function line(run, digits, read) {
     const log = run.log_tail[0] === run.reason ? run.log_tail.slice(1) : run.log_tail; // the reason is shown above it
     const open = log.length > 0;
     return [
@@ -67,7 +74,7 @@ V.views = V.views || {};
         ? V.el(
             "tr",
             { class: "detail" },
-            V.el("td", { colspan: 7 }, run.reason ? V.el("p", { class: "reason", text: run.reason }) : null, open ? V.el("details", { id: `log-${run.id}`, open: state(run) === "failed" || undefined }, V.el("summary", { text: `Log, last ${V.count(log.length, "line")}` }), V.el("pre", { class: "log", tabindex: 0, text: log.join("\n") })) : null),
+            V.el("td", { colspan: 7 }, run.reason ? V.el("p", { class: "reason", text: run.reason }) : null, open ? V.el("details", { id: `log-${run.id}`, open: state(run) === "failed" || undefined, on: { toggle: (event) => toEnd(event.target, read) } }, V.el("summary", { text: `Log, last ${V.count(log.length, "line")}` }), V.el("pre", { class: "log", tabindex: 0, "data-scroll": `log-${run.id}`, text: log.join("\n") })) : null),
           )
         : null,
     ];
@@ -78,7 +85,7 @@ V.views = V.views || {};
     return texts.length ? V.el("section", {}, V.el("h3", { text: "Not started" }), V.el("p", { text: texts.join(", ") })) : null;
   }
 
-  function group(name, runs, sweep) {
+  function group(name, runs, sweep, read) {
     return V.el(
       "section",
       {},
@@ -91,7 +98,7 @@ V.views = V.views || {};
             "table",
             { class: "results runs" },
             V.el("thead", {}, V.el("tr", {}, ["run", "state", "steps", "time left", sweep.primary.label, "training time", "FLOPs"].map((text, at) => V.el("th", { scope: "col", class: at > 2 ? "number" : "", text })))),
-            V.el("tbody", {}, runs.map((run) => line(run, sweep.primary.digits))),
+            V.el("tbody", {}, runs.map((run) => line(run, sweep.primary.digits, read))),
           ),
           "tr.line",
         ),
@@ -103,6 +110,7 @@ V.views = V.views || {};
     title: "Sweep",
     hint: "Rows by state, failures, remaining time",
     render: (root, { sweep }) => {
+      const read = new Set([...root.querySelectorAll("details[id][open]")].map((details) => details.id));
       const groups = ORDER.map((name) => [name, sweep.runs.filter((run) => state(run) === name)]).filter(([, runs]) => runs.length);
       V.replace(
         root,
@@ -111,7 +119,7 @@ V.views = V.views || {};
         tiles(sweep),
         sweep.fault ? V.el("p", { class: "note", text: sweep.fault }) : null,
         sweep.broken.length ? V.el("ul", { class: "lost" }, sweep.broken.map((item) => V.el("li", { text: `${item.path}: ${item.reason}` }))) : null,
-        groups.map(([name, runs]) => group(name, runs, sweep)),
+        groups.map(([name, runs]) => group(name, runs, sweep, read)),
         missing(sweep),
         sweep.runs.length ? null : V.empty("No run has started", "Start the sweep; its rows appear here automatically.", `python src/train.py --multirun sweep=${sweep.name}`),
       );
