@@ -301,12 +301,14 @@ def test_attention_on_references_is_not_called_a_translation(tab: Any, serve: An
     folder = browser_store.write(tmp_path, "transformer", 1, label="Transformer")
     note = "The targets are references: no stored translation of this run is short enough to be drawn."
     stored = browser_store.attention() | {"references": True, "note": note}
+    stored["sentences"][0]["target_tokens"] = ["der", "läu", "·ft", "⟨end⟩"]
     (folder.path / "attention.json").write_text(json.dumps(stored))
     tab.open(serve(tmp_path), view="attention")
     assert tab.texts("dl.sentence dt") == ["source", "reference (no translation was short enough)"]
     places = tab.page.evaluate("() => ['p.note', '.pair'].map((name) => document.querySelector(name).offsetTop)")
     assert places[0] < places[1]
     assert tab.page.locator("p.note").inner_text() == note
+    assert "·ft: the dot marks a sub-word that continues the word before it." in tab.texts(".hint")
 
 
 def test_the_sweep_shows_failures_with_their_log(tab: Any, url: str) -> None:
@@ -329,41 +331,6 @@ def test_a_log_is_opened_at_its_end_and_stays_where_it_was_scrolled(tab: Any, se
     tab.page.locator("tr", has_text="600 / 1,200").first.wait_for()
     tab.page.wait_for_timeout(200)  # the log of the new page has been opened by now
     assert tab.page.evaluate("() => document.querySelector('pre.log').scrollTop") == 40
-
-
-def test_rows_that_are_not_trained_are_hollow_and_on_no_front(browser: Any, fresh_tab: Any, url: str) -> None:
-    context = browser.new_context(viewport={"width": 390, "height": 844}, color_scheme="light")
-    tab = fresh_tab(context)
-
-    def untrain(route: Any) -> None:
-        answer = route.fetch()
-        payload = answer.json()
-        for row in payload["table"]["rows"]:
-            row["not_trained"] = "still improving" if row["row"] == "transformer" else None
-        route.fulfill(response=answer, json=payload)
-
-    tab.page.route(re.compile(r"/api/sweep/quickstart"), untrain)
-    tab.open(url, view="scatter")
-    told = tab.page.locator("#front").inner_text()
-    front, rest = told.removeprefix("Pareto front (dashed line, large marks): ").split(". No other trained row", 1)
-    assert "Weighted Transformer" in front and "Transformer" not in front.split(" → ")
-    assert "Hollow: not trained." in rest
-    listed = tab.page.locator("#unlabelled li")
-    assert {*front.split(" → ")}.isdisjoint(re.sub(r" [\d.]+$", "", text) for text in tab.texts("#unlabelled li"))
-    assert listed.count() + len(front.split(" → ")) == 4  # every row is named, in the chart or below it
-    hollow = tab.page.locator("#unlabelled li:has(svg [fill=none])")
-    assert hollow.count() == 1 and hollow.inner_text().startswith("Transformer ")
-    context.close()
-    assert tab.faults == []
-
-
-def test_the_scatter_names_its_front(tab: Any, url: str) -> None:
-    tab.open(url, view="scatter")
-    front = tab.page.locator("#front").inner_text()
-    assert "Weighted Transformer → Transformer." in front
-    assert tab.page.locator("#zero").is_checked()
-    tab.page.locator("#cost-flops").click()
-    tab.page.locator("h2", has_text="test BLEU against FLOPs: 4 rows").wait_for()
 
 
 def mean(row: str) -> float:
@@ -402,94 +369,6 @@ def test_scores_of_validations_have_the_names_that_figures_use(tab: Any, url: st
         assert tab.page.evaluate("key => V.metricName(key)", key) == named(task).curves[key].label
     assert tab.page.locator("#metric option").first.inner_text() == "dev BLEU (greedy, in training)"
     assert sum("the last" in text for text in tab.texts(".hint")) == 1  # what the list's numbers are is told once
-
-
-def test_keys_are_ranked_and_a_range_of_an_axis_keeps_its_rows(tab: Any, serve: Any, tmp_path: Path) -> None:
-    tab.open(serve(browser_store.grid(tmp_path)), view="keys")
-    assert tab.page.locator("h2").inner_text().startswith("What matters most: recipe.lr, ")
-    assert tab.texts("#importance tbody th")[:2] == ["recipe.lr", "N"]
-    lines = tab.page.locator("svg.parallel .line")
-    assert lines.count() == 9
-    assert tab.page.locator("#pointed").inner_text() == "All 9 rows: test BLEU 61.00 to 75.00."
-    axis = tab.page.locator("svg.parallel .axis .drag").first
-    box = axis.bounding_box()
-    tab.page.mouse.move(box["x"] + 10, box["y"] + 5)
-    tab.page.mouse.down()
-    tab.page.mouse.move(box["x"] + 10, box["y"] + 0.35 * box["height"], steps=3)
-    tab.page.mouse.up()
-    tab.page.locator("#pointed", has_text="3 of 9 rows: test BLEU 71.00 to 75.00.").wait_for()
-    assert tab.page.locator("svg.parallel .line.off").count() == 6
-    assert "range=recipe.lr" in tab.page.url
-    tab.page.locator("#clear").click()
-    tab.page.locator("#pointed", has_text="All 9 rows").wait_for()
-
-
-def test_keys_that_changed_together_are_not_called_unexplained(tab: Any, serve: Any, tmp_path: Path) -> None:
-    """Of three keys, each follows from the other two: SS_full = 150, MS_residual = 1, ω² = (150 - 2) / (156 + 1)."""
-    for at, (lr, n, d_ff) in enumerate([(0.5, 1, 64), (0.5, 2, 128), (1.0, 1, 128)]):
-        for seed in (1, 2, 3):
-            keys = {"recipe__lr": lr, "model__N": n, "model__d_ff": d_ff}
-            browser_store.write(tmp_path, f"row{at}", seed, sweep="along", base=None, bleu=70 + 5 * at + seed, **keys)
-    tab.open(serve(tmp_path), view="keys")
-    assert tab.page.locator("h2").inner_text() == (
-        "Most of the variance (94 %) belongs to keys that changed together; "
-        "these runs cannot say which of them matters."
-    )
-    assert tab.texts("#importance td.share")[:3] == ["cannot be separated from the other keys"] * 3
-    assert tab.texts("#importance .shared > *")[::2] == ["shared: keys that changed together, not separable", "94 %"]
-    assert tab.texts("#importance .rest > *")[::2] == ["not explained: interactions, seeds, chance", "6 %"]
-
-
-def test_labels_of_keys_are_whole_and_beside_their_lines(
-    browser: Any, fresh_tab: Any, serve: Any, tmp_path: Path
-) -> None:
-    for at, kind in enumerate(("sinusoidal", "learned")):
-        browser_store.write(tmp_path, kind, sweep="own", base=None, bleu=70.0 + at, positions__kind=kind)
-    url = serve(tmp_path)
-    for wide in (390, 1366):
-        context = browser.new_context(viewport={"width": wide, "height": 844})
-        tab = fresh_tab(context)
-        tab.open(url, view="keys")
-        assert tab.page.locator("#pointed").inner_text() == "Both rows: test BLEU 70.00 to 71.00."
-        assert tab.page.locator("h2").inner_text() == "One key differs between the rows"
-        outside = """() => [...document.querySelectorAll('svg.parallel text')].filter((text) => {
-            const box = text.getBBox();
-            return box.x < 0 || box.x + box.width > text.ownerSVGElement.viewBox.baseVal.width;
-        }).map((text) => text.textContent)"""
-        assert tab.page.evaluate(outside) == []
-        starts = tab.page.locator("svg.parallel .line").evaluate_all(
-            "lines => lines.map((line) => Number(/^M[\\d.]+,([\\d.]+)/.exec(line.getAttribute('d'))[1]))"
-        )
-        ticks = tab.page.locator("svg.parallel .axis:not(.score) .tick").evaluate_all(
-            "texts => texts.map((text) => Number(text.getAttribute('y')))"
-        )
-        assert sorted(starts) == pytest.approx(sorted(ticks))
-        context.close()
-        assert tab.faults == []
-
-
-def test_labels_of_different_values_remain_different(tab: Any, url: str) -> None:
-    tab.open(url, view="table")
-    names = ["sukhbaatar2015", "sukhbaatar2015_linear", "sukhbaatar2015_joint"]
-    assert tab.page.evaluate("names => V.labels(names, 116)", names) == [
-        ["sukhbaatar2015"],
-        ["sukhbaatar2015_", "linear"],
-        ["sukhbaatar2015_", "joint"],
-    ]
-    alike = [f"{'x' * 40}{letter}{'y' * 40}" for letter in "abc"]
-    for high in (True, False):
-        found = [
-            "".join(lines) for lines in tab.page.evaluate("([names, high]) => V.labels(names, 80, high)", [alike, high])
-        ]
-        assert len({*found}) == 3 and all("…" in text for text in found)
-
-
-def test_keys_are_no_view_where_nothing_differs(tab: Any, serve: Any, tmp_path: Path) -> None:
-    browser_store.write(tmp_path, "one", sweep="single", label="One")
-    tab.open(serve(tmp_path), view="table")
-    assert tab.page.locator("#nav-keys").count() == 0
-    tab.open(tab.page.url.split("#")[0], view="keys")
-    assert "No key differs" in tab.page.locator(".empty").inner_text()
 
 
 def test_every_view_fits_a_phone(browser: Any, fresh_tab: Any, url: str) -> None:

@@ -90,6 +90,7 @@ V.views = V.views || {};
     const tokens = { source: sentence.source_tokens, target: sentence.target_tokens, before: sentence.before_tokens };
     const which = chosen.length === 1 ? `head ${chosen[0] + 1}` : chosen.length === layer.heads ? `mean of all ${layer.heads} heads` : `mean of heads ${chosen.map((head) => head + 1).join(", ")}`;
     const named = words(found);
+    const dotted = [...tokens[layer.queries], ...tokens[layer.keys]].find((token) => /^·./.test(token));
     const node = V.el("div", { class: "plot" });
     V.replace(
       root,
@@ -114,7 +115,7 @@ V.views = V.views || {};
           V.el("h3", { text: "Lines from queries to keys: one colour for each head" }),
           V.el("div", { class: "scroll", "data-scroll": "bipartite" }, V.bipartite(tokens[layer.queries], tokens[layer.keys], layer.weights, chosen, { left: AXES[layer.queries], right: AXES[layer.keys] })),
           V.el("p", { class: "hint", text: "The stronger the line, the larger the weight; weights below 0.05 are not drawn. Point at a sub-word, or move to it with Tab and the arrow keys, to see only its lines." }),
-          V.el("p", { class: "hint", text: "A dot before a sub-word: it continues the word before it." }),
+          dotted ? V.el("p", { class: "hint", text: `${dotted}: the dot marks a sub-word that continues the word before it.` }) : null,
         ),
       ),
     );
