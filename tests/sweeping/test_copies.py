@@ -13,6 +13,7 @@ from variations.planning.rows import launch
 from variations.store import atomic
 from variations.store.atomic import write_json
 from variations.store.checksums import sidecar
+from variations.store.contents import sealed
 from variations.store.identity import changed_keys
 from variations.store.inputs import file_sha256
 from variations.store.lease import read
@@ -76,13 +77,15 @@ def test_a_run_that_another_sweep_has_finished_is_copied(
     control([outcome]).step()
     assert (pool.submitted, outcome.state) == ([], "finished")
     assert (
-        "b, seed 1: finished, BLEU 100.00: copied from other/a/seed1, which is the same run" in capsys.readouterr().err
+        "b, seed 1: finished, test BLEU 100.00: copied from other/a/seed1, which is the same run"
+        in capsys.readouterr().err
     )
     copied = files(outcome.folder)
     for name in ("metrics.jsonl", "hypotheses/test.hyp", "checkpoints/step1.ckpt", "inputs.json"):
         assert copied[name] == before[name]
     assert "log.txt" not in copied
-    assert outcome.folder.result() == {"copied": "other/a/seed1", "schema": 1, "scores": {"test": {"bleu": 100.0}}}
+    result = {"copied": "other/a/seed1", "schema": 1, "scores": {"test": {"bleu": 100.0}}}
+    assert outcome.folder.result() == sealed(result)
     assert outcome.folder.config()["variation"]["row"] == "b"
     assert outcome.folder.finished()
     lease = read(outcome.folder.path)

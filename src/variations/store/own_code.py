@@ -95,5 +95,5 @@ def changed_code(config: Any, folder: RunFolder) -> list[str]:
     return [
         f"{', '.join(str(files[name]) for name in names)} changed after this run was started with the "
         f"former code, which is kept in {folder.path}. force=true starts a new attempt with the present code (in a "
-        "sweep of all chosen rows: rows=[…]); a class of another name is another row."
+        "sweep, of all rows; rows=[…] names some); a class of another name is another row."
     ]
