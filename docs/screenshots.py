@@ -63,7 +63,7 @@ PICTURES = {
     "dashboard-panels": Picture("curves", keys={"panels": "measures", "rows": CELLS[3:]}, height=800),
     "dashboard-branches": Picture("branches", keys={"run": BRANCHED}),
     "dashboard-attention": Picture("attention", keys={"run": BEST}),
-    "dashboard-scatter": Picture("scatter", keys={"cost": "flops"}),
+    "dashboard-scatter": Picture("scatter", READINGS, {"cost": "flops"}),
     "dashboard-keys": Picture("keys", height=900),
 }
 """By the names of their files; that of the running row comes first."""
