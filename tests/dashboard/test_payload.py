@@ -128,7 +128,9 @@ def test_seeds_and_rows_that_only_the_store_has_are_shown(client: Any, run: Make
     sweep = client.json("/api/sweep/q")
     rows = {row["row"]: row for row in sweep["table"]["rows"]}
     assert list(rows) == ["base", "never", "more"]
-    assert rows["never"]["missing"] == ["never, seed 4: missing, and the row has no file"]  # the newest run requested it
+    assert rows["never"]["missing"] == [
+        "never, seed 4: missing, and the row has no file"
+    ]  # the newest run requested it
     assert [entry["id"] for entry in sweep["runs"]] == ["q/base/seed1", "q/more/seed4"]
 
 

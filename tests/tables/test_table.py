@@ -113,28 +113,39 @@ def test_a_row_whose_file_was_edited_after_its_run_is_marked(make_run: Any, stor
 
 
 @pytest.mark.parametrize(
-    ("changes", "note"),
+    ("lines", "typed", "changes", "note"),
     [
+        ([], [], {"recipe__label_smoothing": 0.3}, None),
         (
-            {"recipe__label_smoothing": 0.3, "decode__alpha": 3.0},
-            "it also differs from its base row in what neither row's file changes: recipe.label_smoothing 0.1→0.3, "
-            "decode.alpha 0.6→3.0",
+            ["decode.alpha=3.0"],
+            [],
+            {"decode__alpha": 3.0},
+            "decode.alpha=3.0 stood in the sweep's file for it alone",
         ),
+        ([], ["size=small"], {"model__d_model": 256}, "size=small was typed for it alone"),
         (
+            [],
+            ["trainer.precision=bf16-mixed"],
             {"trainer__precision": "bf16-mixed"},
-            "it also differs from its base row in what neither row's file changes: trainer.precision "
-            "32-true→bf16-mixed",
+            "trainer.precision=bf16-mixed was typed for it alone",
         ),
-        ({"trainer__threads": 7, "trainer__val_every": 3, "branch__M": 2}, None),
+        (["trainer.threads=7"], [], {}, None),
     ],
 )
-def test_a_row_that_differs_in_what_no_file_of_the_two_rows_changes_is_marked(
-    changes: dict[str, Any], note: str | None, make_run: Any, store: Path, configuration: Any
+def test_overrides_of_one_of_two_rows_are_told(
+    lines: list[str],
+    typed: list[str],
+    changes: dict[str, Any],
+    note: str | None,
+    make_run: Any,
+    store: Path,
+    configuration: Any,
 ) -> None:
-    """As after an edit of the sweep's file or of a recipe between the two rows."""
+    """As after an edit of the sweep's file between the two rows, or where something was typed for one of them."""
     row = {"variation__table": "quickstart", "variation__row": "learned_positions", "positions__kind": "learned"}
-    make_run("quickstart", "transformer", 1, 30.0)
-    make_run("quickstart", "learned_positions", 1, 31.0, config=configuration(**row, **changes))
+    make_run("quickstart", "transformer", 1, 30.0, config=configuration(sweep__overrides=[], sweep__typed=[]))
+    own = configuration(**row, **changes, sweep__overrides=lines, sweep__typed=typed)
+    make_run("quickstart", "learned_positions", 1, 31.0, config=own)
     sweep = SweepConfig(name="quickstart", rows=["transformer", "learned_positions"], seeds=[1])
     assert build(define(sweep, store=store), store).lines[1].notes == ((note,) if note else ())
 

@@ -71,6 +71,8 @@ def launch(config: RunConfig) -> Launch:
             return Launch(config.seed, "interrupted", 1.0)
         if state == "finished" and (fault := result_fault(folder.result() or {}, config.task)):
             return Launch(config.seed, "refused", reason=f"{folder.path} is damaged ({fault})")
+        if state not in ("finished", "pruned"):
+            folder.refuse_lost_checkpoints()
     except UserError as error:
         return Launch(config.seed, "refused", reason=str(error).rstrip("."))
     if state == "finished":

@@ -235,27 +235,16 @@ def stated(row: str, table: str, conf: Path = CONF) -> dict[str, Any]:
     return values | {key: value for key, value in flatten(content).items() if not covered(key, ["variation"])}
 
 
-def choices(row: str, table: str, conf: Path = CONF) -> dict[str, str]:
-    """The options that a row's file and the files that it inherits choose, by group: `{"model": "weighted"}`."""
-    found = doors.files(f"variation/{glob.escape(table)}/{glob.escape(row)}.yaml", conf)
-    chosen: dict[str, str] = {}
-    for entry in (_mapping(found[0]).get("defaults") or []) if found else []:
-        if isinstance(entry, str) and entry != "_self_":
-            folder, _, name = entry.removeprefix("/variation/").rpartition("/")
-            chosen |= choices(name, folder or table, conf)
-        elif isinstance(entry, dict):
-            chosen |= {key.removeprefix("override ").lstrip("/"): str(option) for key, option in entry.items()}
-    return chosen
-
-
 def keys_of_option(group: str, option: str, conf: Path = CONF) -> list[str]:
-    """The dotted keys that a file such as `recipe/quick.yaml` sets; empty if there is none."""
+    """The dotted keys that a file such as `recipe/quick.yaml` sets, or one that it includes; empty without a file."""
     files = doors.files(f"{group}/{glob.escape(option)}.yaml", conf)
     if not files:
         return []
+    content = dict(_mapping(files[0]))
+    included = [entry for entry in content.pop("defaults", None) or [] if isinstance(entry, str) and entry != "_self_"]
     package = re.match(r"# @package (\S+)", files[0].read_text(encoding="utf-8"))
     place = {"_global_": ""}.get(package[1], f"{package[1]}.") if package else f"{group}."
-    return [key for key in flatten(_mapping(files[0]), place) if not covered(key, ["defaults"])]
+    return [*flatten(content, place), *(key for name in included for key in keys_of_option(group, name, conf))]
 
 
 def edited(row: str, table: str, config: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

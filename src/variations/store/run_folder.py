@@ -120,7 +120,7 @@ class RunFolder:
         Measurements alone are not: without a checkpoint the run starts anew, and they are dropped.
         """
         result = self.path / "result.json"
-        return result.is_file() or any(self.checkpoints.glob("[!.]*")) or self._trained_to() is not None
+        return result.is_file() or self.has_checkpoint() or self._trained_to() is not None
 
     def has_checkpoint(self) -> bool:
         """Whether a checkpoint of training is left."""

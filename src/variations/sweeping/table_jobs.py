@@ -97,9 +97,15 @@ def table_jobs(given: dict[str, Override], extra_folder: str | None) -> list[Job
     return _base_rows_first(jobs)
 
 
+MEASURING = ("trainer.limit_val_batches", "trainer.limit_test", "trainer.precision")
+"""Keys of the trainer that change what is measured, though not the budget."""
+
+
 def _shapes_the_run(line: str, config: RunConfig) -> bool:
-    """Whether an override may change the result of a run; those of the trainer that do, change its budget."""
+    """Whether an override may change the result of a run; most of the trainer's that do, change its budget."""
     names = typed_keys([line])
+    if any(covered(key, MEASURING) for key in names):
+        return True
     return not any(covered(key, ["trainer", "seed"]) or is_incidental(key, {"task": config.task}) for key in names)
 
 

@@ -1,13 +1,12 @@
 """Whether runs that are compared were made alike: from the same texts, and with the same overrides typed."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from variations.configuration import doors
 from variations.configuration.overrides import typed_keys
 from variations.store.identity import changed_keys, covered, flatten, is_incidental
-from variations.store.rows import changes, choices, keys_of_option, stated
+from variations.store.rows import keys_of_option
 from variations.tables.collect import Row, SeedRun
 
 LISTED = 3
@@ -64,26 +63,30 @@ def _data(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def other_overrides(row: Row, base: Row) -> str | None:
-    """A note if a row differs from its base row in more, or in less, than their files say; None if not.
+    """A note if overrides made only one of a row and its base row differ, or made both the same; None if not.
 
-    Overrides were typed for one of them alone; or a file that both use (the sweep's, a recipe) was edited between the
-    two; or an override of both replaced the row's only change.
+    Overrides are those of the sweep's file, which may have been edited between the two, and those that were typed.
     """
     ours, theirs = (side.config.get("sweep") or {} for side in (row, base))
     flat, usual = flatten(row.config), flatten(base.config)
-    differing = {key for key in flat.keys() | usual.keys() if flat.get(key) != usual.get(key)}
+    differing = [key for key in flat.keys() | usual.keys() if flat.get(key) != usual.get(key)]
     found = []
-    if "typed" in ours and "typed" in theirs:  # not in older runs
+    for name, how in (("overrides", "stood in the sweep's file"), ("typed", "was typed")):
+        if not (name in ours and name in theirs):  # an older run
+            continue
         for side, other, whose in ((ours, theirs, "it"), (theirs, ours, "its base row")):
-            alone = [line for line in side["typed"] or [] if line not in (other["typed"] or [])]
-            if lines := [line for line in alone if any(covered(key, typed_keys([line])) for key in differing)]:
-                found.append(f"{' '.join(lines)} was typed for {whose} alone")
-                differing = {key for key in differing if not covered(key, typed_keys(lines))}
-    if unstated := _unstated(row, base, differing):
-        found.append(f"it also differs from its base row in what neither row's file changes: {unstated}")
-    elif differing and not changed_keys(base.config, row.config):
+            alone = [line for line in side[name] or [] if line not in (other[name] or [])]
+            if lines := [line for line in alone if any(covered(key, _keys(line)) for key in differing)]:
+                found.append(f"{' '.join(lines)} {how} for {whose} alone")
+    if not found and differing and not changed_keys(base.config, row.config):
         found.append("its configuration is that of its base row")
     return "; ".join(found) or None
+
+
+def _keys(line: str) -> list[str]:
+    """The keys that an override sets: its own, or those in the file of the option that it chooses."""
+    group, _, option = line.partition("=")
+    return [*typed_keys([line]), *(keys_of_option(group, option) if "." not in group else ())]
 
 
 def other_validations(row: Row, base: Row) -> str | None:
@@ -92,32 +95,3 @@ def other_validations(row: Row, base: Row) -> str | None:
     keys = [key for key in ("trainer.limit_val_batches", "trainer.val_bleu") if ours.get(key) != theirs.get(key)]
     words = ", ".join(f"{key} {theirs.get(key)}→{ours.get(key)}" for key in keys)
     return f"its validations are not those of its base row ({words}): not compared" if keys else None
-
-
-def _unstated(row: Row, base: Row, differing: Collection[str]) -> str:
-    """Those of the `differing` keys that no file of the two rows explains, with both values; empty if there are none.
-
-    A row without a file, such as one of a grid, explains everything.
-    """
-    sides = [(side.definition.row.partition(",")[0], side.definition.table) for side in (row, base)]
-    if any(table is None for _, table in sides):
-        return ""
-    explained = {key for name, table in sides for key in stated(name, str(table))}
-    ours, theirs = (choices(name, str(table)) for name, table in sides)
-    for group in ours.keys() | theirs.keys():
-        if ours.get(group) != theirs.get(group):
-            explained |= {group, *_of_sizes()}
-            explained |= {key for side in (ours, theirs) for key in keys_of_option(group, side.get(group, ""))}
-    changed = changes(base.config, row.config)
-    words = (
-        f"{key} {base_value}→{value}"
-        for key, (base_value, value) in changed.items()
-        if key in differing and not covered(key, explained)
-    )
-    return ", ".join(words)
-
-
-def _of_sizes() -> list[str]:
-    """The keys that some recipes have other values of for some sizes."""
-    files = doors.files("recipe_size/*.yaml")
-    return [key for file in files for key in keys_of_option("recipe_size", file.stem)]

@@ -29,6 +29,7 @@ from variations.store.atomic import json_text, make_folder, plain, read_json, to
 from variations.store.contents import sealed
 from variations.store.hidden import without_secrets
 from variations.store.identity import changed_keys
+from variations.store.inputs import recorded
 from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.rows import SweepDefinition
 from variations.system.errors import DataError, UserError
@@ -97,7 +98,7 @@ def record(
                 if fault:
                     found.broken[str(folder.path)] = fault
                     continue
-                if refusal := _refusal(home, run.config, replace=replace):
+                if refusal := _refusal(home, run, replace=replace):
                     found.refused[name] = refusal
                     continue
                 written = found.replaced if home.exists() else found.written
@@ -110,8 +111,9 @@ def record(
     return found
 
 
-def _refusal(home: Path, config: Mapping[str, Any], *, replace: bool) -> str | None:
-    """Why a run of `config` must not replace the record in `home`; None if it may, or if there is none to be read."""
+def _refusal(home: Path, run: TestedRun, *, replace: bool) -> str | None:
+    """Why a run must not replace the record in `home`; None if it may, or if there is none to be read."""
+    config = run.config
     try:
         former = RunFolder(home).config()
     except UserError:
@@ -119,8 +121,13 @@ def _refusal(home: Path, config: Mapping[str, Any], *, replace: bool) -> str | N
     trial = (config.get("debug") or {}).get("name")
     if trial is not None and (former.get("debug") or {}).get("name") is None:
         return f"debug={trial} is a trial run, which never replaces an ordinary one"
-    changes = {} if replace else changed_keys(published(former), published(config))  # removed paths do not count
-    return ", ".join(f"{key} {plain(old)} → {plain(new)}" for key, (old, new) in changes.items()) or None
+    if replace:
+        return None
+    changes = changed_keys(published(former), published(config))  # removed paths do not count
+    before, now = recorded(RunFolder(home)), recorded(run.folder)
+    texts = sorted(name for name in before.keys() & now.keys() if before[name] != now[name])
+    words = [*(f"{key} {plain(old)} → {plain(new)}" for key, (old, new) in changes.items())]
+    return ", ".join([*words, *(f"{name} has other contents" for name in texts)]) or None
 
 
 @contextmanager
