@@ -54,7 +54,7 @@ class SweepDefinition:
     further: tuple[int, ...] = ()
     """Those of `seeds` that the sweep does not ask for, but for which some row has a run."""
     of: tuple[RowDefinition, ...] = ()
-    """All rows of the sweep, if only some were chosen."""
+    """All rows of the sweep, chosen or not; empty: the same as `rows`."""
 
     def base_of(self, row: RowDefinition) -> RowDefinition | None:
         """The row that `row` is compared with: the one it names, else the first; None if that is `row` itself.
