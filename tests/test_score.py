@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from variations.configuration.compose import compose_run, to_dict
+from variations.store.ledger import RunFolder
+
 SCRIPT = Path(__file__).resolve().parents[1] / "src" / "score.py"
 
 
@@ -42,6 +45,20 @@ def test_terminal_output_ends_in_the_remarks_and_leaves_no_files(folder):
     assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp" in done.stdout
     assert done.stdout.splitlines()[-1] == "Note: 1 of 2 hypotheses empty (line 2); they are scored as they are."
     assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.slow
+def test_a_run_whose_result_was_edited_is_told(folder):
+    run = RunFolder(folder / "runs" / "single" / "x" / "seed1").create(to_dict(compose_run([])))
+    for ending, name in (("hyp", "out.txt"), ("ref", "test.de")):
+        (run.hypotheses / f"test.{ending}").write_bytes((folder / name).read_bytes())
+    run.write_result({"loss": {"dev_ppl": 4.0}})
+    assert score(folder, f"run={run.path}").stderr == ""
+    stored = (run.path / "result.json").read_text()
+    (run.path / "result.json").write_text(stored.replace("4.0", "3.0"))
+    done = score(folder, f"run={run.path}")
+    assert done.returncode == 0
+    assert done.stderr.startswith(f"warning: {run.path} is damaged (result.json was edited: ")
 
 
 @pytest.mark.slow

@@ -16,6 +16,8 @@ from variations.planning import measuring
 from variations.planning.measuring import Measured, Shape, measured, one_device
 from variations.planning.price import bill
 from variations.planning.rows import launch, plan_rows
+from variations.store.checksums import sidecar
+from variations.store.inputs import file_sha256, remember
 from variations.store.ledger import RunFolder
 from variations.store.naming import run_folder
 from variations.system.errors import ConfigError
@@ -141,10 +143,42 @@ def test_what_will_be_refused_is_neither_left_nor_finished(known: list[str], tmp
     folder.write_result({"schema": 1})
     folder.set_status("finished")
     text = render([*words, "recipe.label_smoothing=0.2"], None, PlanConfig())
-    assert "transformer, seed 1 will be refused: " in text and "recipe.label_smoothing" in text
+    assert "transformer, seed 1 will be refused, and no run of the sweep will start: " in text
+    assert "recipe.label_smoothing" in text
     assert "Left: 1 run, " in text and "1 of 2" in text
     (again,) = plan_rows([*words, "recipe.label_smoothing=0.2", "force=true"])
     assert [run.state for run in again.launches] == ["absent", "absent"]
+
+
+@pytest.mark.slow
+def test_texts_that_were_edited_since_are_told_before_anything_is_trained(
+    known: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / "text"
+    text.mkdir()
+    for name in ("train", "valid", "test"):
+        for side in ("en", "de"):
+            (text / f"{name}.{side}").write_text("a b c\n" * 40)
+    words = ["sweep=quickstart", f"runs={tmp_path}", "rows=[transformer]", "seeds=[1,2,3]", "data=files"]
+    words += [f"data.root={text}", "data.vocabulary=32"]
+    (row,) = plan_rows(words)
+    assert row.config is not None
+    for seed in (1, 2):
+        config = replace(row.config, seed=seed)
+        folder = RunFolder(run_folder(config)).create(to_dict(config))
+        remember(folder, {"train.en": "another"})
+        folder.set_status("interrupted", checkpoint=50)
+        if seed == 1:
+            folder.write_result({"schema": 1})
+            folder.set_status("finished")
+        (folder.checkpoints / "step50.ckpt").write_bytes(b"")
+    capsys.readouterr()
+    told = render([*words, "data=files"], None, PlanConfig())
+    assert (
+        f"seed 2 will be refused: {folder.path} cannot continue: train.en in {text} changed after this run was" in told
+    )
+    assert "Left: 1 run (1 finished)" in told
+    assert "warning: transformer, seed 1: train.en" in capsys.readouterr().err
 
 
 def test_a_run_that_has_come_halfway_needs_the_other_half(tmp_path: Path) -> None:
@@ -152,13 +186,18 @@ def test_a_run_that_has_come_halfway_needs_the_other_half(tmp_path: Path) -> Non
     assert launch(config).state == "absent"
     folder = RunFolder(run_folder(config)).create(to_dict(config))
     folder.set_status("interrupted")
-    (folder.checkpoints / "step50.ckpt").write_bytes(b"")
-    (folder.checkpoints / "step100.ckpt").write_bytes(b"")
+    for name in ("step50.ckpt", "step100.ckpt"):
+        (folder.checkpoints / name).write_bytes(b"")
+        sidecar(folder.checkpoints / name).write_text(file_sha256(folder.checkpoints / name))
     assert (launch(config).state, launch(config).done) == ("interrupted", 0.5)
     assert launch(replace(config, seed=2)).state == "absent"
     other = replace(config, decode=replace(config.decode, beam=7))
     assert launch(other).state == "refused"
     assert [launch(replace(each, force=True)).state for each in (config, other)] == ["interrupted", "absent"]
+    (folder.checkpoints / "step100.ckpt").write_bytes(b"damaged")
+    assert launch(replace(config, force=True)).state == "interrupted"  # from the one before it
+    (folder.checkpoints / "step50.ckpt").write_bytes(b"damaged")
+    assert launch(replace(config, force=True)).state == "absent"
 
 
 @pytest.mark.slow

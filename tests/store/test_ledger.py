@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from variations.store.checksums import sidecar
 from variations.store.lease import Lease, hold, read
 from variations.store.ledger import (
     RunFolder,
@@ -401,6 +402,7 @@ def test_a_forced_run_continues_an_unfinished_attempt_only_if_that_can_take_its_
         if begun:
             second.append_metrics({"step": 10})
             (second.checkpoints / "step10.ckpt").touch()
+            sidecar(second.checkpoints / "step10.ckpt").write_text(hashlib.sha256().hexdigest())
     place = workplace(folder.path, config)
     assert place.name == name
     RunFolder(place).create(asdict(config))

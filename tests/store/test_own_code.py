@@ -84,8 +84,8 @@ def test_an_edited_class_is_noticed(
 
     result = folder.result() or {}
     folder.write_result({**result, "scores": 5})
-    run.execute(config)  # damaged: no score is printed, and nothing else happens
-    assert "test BLEU" not in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"seed1 is damaged .*: restore result\.json, or delete it to test"):
+        run.execute(config)
     folder.set_status("interrupted")
     (folder.path / "result.json").unlink()
     with pytest.raises(UserError, match=r"cannot continue: .*their_attention\.py changed after this run was started"):

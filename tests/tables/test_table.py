@@ -112,6 +112,31 @@ def test_a_row_whose_file_was_edited_after_its_run_is_marked(make_run: Any, stor
     assert notes["swapped"] == ("its configuration is that of its base row", f"finished with {told}")
 
 
+def test_a_row_file_that_was_copied_to_another_table_is_looked_up_where_it_is(
+    make_run: Any, store: Path, configuration: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of `positions` of another table, which still names that table, and has other values."""
+    conf = tmp_path / "conf"
+    for table, kind in (("theirs", "learned"), ("mine", "none")):
+        folder = conf / "variation" / table
+        folder.mkdir(parents=True)
+        words = "variation: {table: theirs, row: positions, label: Positions}\n"
+        (folder / "positions.yaml").write_text(f"{words}positions: {{kind: {kind}}}\n")
+    monkeypatch.setattr("variations.configuration.doors._typed", [conf])
+    words = {"variation__table": "theirs", "variation__row": "positions"}
+    make_run("mine", "positions", 1, 31.0, config=configuration(**words, positions__kind="none"))
+    (line,) = build(define(SweepConfig(name="mine", rows=["positions"], seeds=[1]), store=store), store).lines
+    assert line.notes == ()
+
+
+def test_rows_of_a_grid_over_one_row_of_a_table_are_told_apart(make_run: Any, store: Path, configuration: Any) -> None:
+    for alpha in (0.2, 0.6):
+        words = {"variation__label": "Uniform", "variation__row": "uniform", "name": f"decode.alpha={alpha}"}
+        make_run("grid", f"decode.alpha={alpha}", 1, 30.0, config=configuration(**words, decode__alpha=alpha))
+    lines = build(define(SweepConfig(name="grid"), store=store), store).lines
+    assert [line.label for line in lines] == ["Uniform (decode.alpha=0.2)", "Uniform (decode.alpha=0.6)"]
+
+
 @pytest.mark.parametrize(
     ("lines", "typed", "changes", "note"),
     [
@@ -301,10 +326,13 @@ def test_missing_partial_and_failed_cells_are_named(
     assert [cell.text for cell in lay_out(table).rows[1] if "missing" in cell.text] == ["missing"]
 
 
-def test_an_empty_store_gives_a_table_of_missing_cells(read: Callable[..., Table]) -> None:
-    table = read()
-    assert len(table.gaps) == 2 and all(": missing" in gap for gap in table.gaps)
-    assert "base, seeds 1, 2, 3: missing, and the row has no file" in table.gaps
+def test_an_empty_store_gives_a_table_of_missing_cells(conf: Path, store: Path) -> None:
+    sweep = SweepConfig(name="papers", rows=["base", "A_h16", "former"], seeds=[1, 2])
+    table = build(define(sweep, conf=conf), store)
+    assert table.gaps == [
+        "base, seeds 1, 2; h=16 & <more_heads>, seeds 1, 2: missing",
+        "former, seeds 1, 2: missing, and the row has no file",
+    ]
     for name in FORMATS:
         assert "missing" in render(table, name)
 

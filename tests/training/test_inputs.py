@@ -10,7 +10,7 @@ from variations.commands import run
 from variations.configuration.schema import RunConfig
 from variations.store import inputs
 from variations.store.ledger import RunFolder, workplace
-from variations.system.errors import UserError
+from variations.system.errors import RunFailedError, UserError
 from variations.training.step import Step
 from variations.training.weights import load_network
 
@@ -79,6 +79,21 @@ def test_with_an_edited_text_force_starts_a_new_attempt_and_continues_it(
     assert place == folder.path.with_name("seed1-attempt2")
     assert RunFolder(run.execute(config)).path == place
     assert RunFolder(place).finished() and not folder.finished()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damaged", ["checkpoints/step*.ckpt", "subwords.model", "metrics.jsonl"])
+def test_force_starts_a_new_attempt_where_files_of_an_unfinished_run_are_damaged(
+    stopped: tuple[RunConfig, RunFolder], damaged: str
+) -> None:
+    config, folder = stopped
+    files = sorted(folder.path.glob(damaged))
+    for path in files:
+        path.write_bytes(b"damaged\n" + path.read_bytes()[8:])
+    with pytest.raises((UserError, RunFailedError), match=r"force=true|delete that line"):
+        run.execute(config)
+    config.force = True
+    assert files and workplace(folder.path, config) == folder.path.with_name("seed1-attempt2")
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from variations.configuration.places import spelled
 from variations.configuration.schema import RunConfig, raised
 from variations.store import checksums, fence, ledger, naming, own_code
 from variations.store.atomic import disk_refusals_told
-from variations.store.contents import score
+from variations.store.contents import refuse_damaged, score
 from variations.store.lease import hold
 from variations.store.ledger import RunFolder
 from variations.store.process_identity import Process
@@ -45,6 +45,7 @@ def execute(config: RunConfig) -> Path:
     new = not folder.path.exists()
     folder.create(to_dict(config))  # refuses if the folder holds another configuration
     if folder.finished():
+        refuse_damaged(folder.path, folder.result() or {}, config.task)
         print("This run is finished already; force=true makes a new attempt beside it.")
         for warning in own_code.changed_inputs(config, folder):
             print(f"warning: {warning}", file=sys.stderr)
@@ -131,9 +132,7 @@ def _without_trace(folder: RunFolder) -> Iterator[None]:
 def _refuse_what_has_changed(config: RunConfig, folder: RunFolder, *, told: bool) -> None:
     """Check that a run continues with its own inputs and checkpoints; writes nothing, unless a sweep is `told`."""
     try:
-        if folder.has_trained() and (changed := own_code.changed_inputs(config, folder)):
-            raise UserError(f"{folder.path} cannot continue: {' '.join(changed)}")
-        folder.refuse_lost_checkpoints()
+        own_code.refuse_to_continue(config, folder)
     except UserError as error:
         if told:
             _set_failed(folder, error)

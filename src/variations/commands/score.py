@@ -1,11 +1,15 @@
 """What `score.py` does: have a task score files or what a run has stored, and print it."""
 
 import json
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 from variations.commands.cli import command
 from variations.configuration.schema import choice
 from variations.configuration.tasks import DEFAULT, named
+from variations.store.contents import result_fault
+from variations.store.ledger import RunFolder
 from variations.tasks.scored import ToScore, of_run
 
 
@@ -24,7 +28,16 @@ def score(config: ScoreConfig) -> None:
     own perplexity. Text is detokenised, one sentence per line. Faulty keys or files are named, with exit code 2.
     With task=parsing: EVALB's report on bracketed trees, one per line.
     """
-    found = named(config.kind or of_run(config, "task") or DEFAULT).score(config)
+    task = config.kind or of_run(config, "task") or DEFAULT
+    found = named(task).score(config)
+    if config.run is not None and (
+        fault := result_fault(RunFolder(Path(config.run).expanduser()).result() or {}, task)
+    ):
+        print(
+            f"warning: {config.run} is damaged ({fault}): what is read from result.json, such as the perplexity, may "
+            "be wrong; the other scores are computed from the stored texts.",
+            file=sys.stderr,
+        )
     if config.format == "json":
         print(json.dumps(found.document, ensure_ascii=False, indent=2))
     else:

@@ -14,14 +14,14 @@ from hydra._internal.utils import create_config_search_path, get_args_parser
 from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.utils import setup_globals
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from variations.configuration.schema import INSTALL
 from variations.system.errors import ConfigError
 
 VERSION_BASE = "1.3"
 
-__all__ = ["VERSION_BASE", "Loader", "compose", "flags", "instantiate", "keys_of", "loader_of"]
+__all__ = ["VERSION_BASE", "Loader", "compose", "flags", "instantiate", "loader_of"]
 
 
 def loader_of(conf: Path, extra_folder: str | None = None) -> Loader:
@@ -41,22 +41,6 @@ def loader_of(conf: Path, extra_folder: str | None = None) -> Loader:
 def compose(loader: Loader, config_name: str, overrides: list[str]) -> DictConfig:
     """The composed tree, with Hydra's own part under `hydra`. Raises the errors of Hydra and OmegaConf."""
     return loader.load_configuration(config_name, overrides, RunMode.RUN, from_shell=False)
-
-
-def keys_of(loader: Loader, group: str, option: str) -> set[str]:
-    """The keys that the file of an option sets, such as `trainer.max_steps`; empty if there is no such file."""
-    found = loader.repository.load_config(f"{group}/{option}")
-    if found is None or not isinstance(found.config, DictConfig):
-        return set()
-    keys: set[str] = set()
-    pending: list[tuple[str, Any]] = [("", OmegaConf.to_container(found.config, resolve=False))]
-    while pending:
-        prefix, node = pending.pop()
-        if isinstance(node, dict):
-            pending += [(f"{prefix}.{name}" if prefix else str(name), inner) for name, inner in node.items()]
-        else:
-            keys.add(prefix)
-    return keys
 
 
 def instantiate(settings: Any, where: str) -> Any:

@@ -215,7 +215,8 @@ def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:
         return []
     runs, left = sum(len(line.row.launches) for line in lines), sum(len(line.row.left) for line in lines)
     refused = [
-        f"{line.row.definition.row}, seed {run.seed} will be refused: {run.reason}."
+        f"{line.row.definition.row}, seed {run.seed} will be refused"
+        f"{', and no run of the sweep will start' * run.blocks}: {run.reason}."
         for line in lines
         for run in line.row.launches
         if run.state == "refused"

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -15,12 +16,14 @@ from variations.configuration.overrides import is_axis
 from variations.configuration.places import CONF, SWEEPS
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import options
-from variations.store.contents import result_fault
+from variations.store.contents import refuse_damaged
 from variations.store.ledger import RunFolder, workplace
 from variations.store.naming import run_folder
+from variations.store.own_code import refuse_to_continue
 from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition
 from variations.sweeping.copies import name_of, same_run
 from variations.sweeping.jobs import composed_jobs, row_faults
+from variations.sweeping.outcomes import Outcome, other_inputs
 from variations.sweeping.table_rows import table_rows
 from variations.system.errors import ConfigError, UserError
 
@@ -49,6 +52,8 @@ class Launch:
     """The finished run `sweep/row` that will be copied (`sweep.shares`)."""
     reason: str = ""
     """Why it will be refused."""
+    blocks: bool = False
+    """Whether its sweep then starts no run at all."""
 
     @property
     def left(self) -> bool:
@@ -64,17 +69,19 @@ def launch(config: RunConfig) -> Launch:
         if source is None:
             return Launch(config.seed, "absent")
         return Launch(config.seed, "finished", 1.0, name_of(source).rpartition("/")[0])
+    blocks = config.sweep.name is not None
     try:
         state = folder.state()
         folder.refuse_change(to_dict(config), certain=False)
+        blocks = False
         if state == "finished" and not folder.finished():  # without a result it is tested again
             return Launch(config.seed, "interrupted", 1.0)
-        if state == "finished" and (fault := result_fault(folder.result() or {}, config.task)):
-            return Launch(config.seed, "refused", reason=f"{folder.path} is damaged ({fault})")
-        if state not in ("finished", "pruned"):
-            folder.refuse_lost_checkpoints()
+        if state == "finished":
+            refuse_damaged(folder.path, folder.result() or {}, config.task)
+        elif state != "pruned":
+            refuse_to_continue(config, folder)
     except UserError as error:
-        return Launch(config.seed, "refused", reason=str(error).rstrip("."))
+        return Launch(config.seed, "refused", reason=str(error).rstrip("."), blocks=blocks)
     if state == "finished":
         return Launch(config.seed, state, 1.0)
     found = (re.fullmatch(r"step(\d+)\.ckpt", path.name) for path in folder.checkpoints.glob("step*.ckpt"))
@@ -201,6 +208,8 @@ def _multirun(overrides: Sequence[str], plain: Sequence[str], extra_folder: str 
             planned = _planned(jobs[name].config, configs, jobs[name].overrides, extra_folder)
             launches = tuple(launch(job.config) for job in every if job.row == name)
             found.append(replace(planned, launches=launches, at_once=at_once))
+    for warning in other_inputs(map(Outcome.of, every)):
+        print(f"warning: {warning}", file=sys.stderr)
     return _compared_with_the_first(found) if swept else found
 
 

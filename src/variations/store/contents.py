@@ -7,6 +7,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from variations.configuration.overrides import leaf_keys
@@ -54,6 +55,16 @@ def result_fault(result: Mapping[str, Any], task: str | None = None) -> str | No
     if SEAL in result and result[SEAL] != sealed(result)[SEAL]:
         return f"result.json was edited: its {SEAL} is not that of its other entries"
     return None
+
+
+def refuse_damaged(path: Path, result: Mapping[str, Any], task: str | None) -> None:
+    """Check that the result of the run in the folder `path` can be used.
+
+    Raises:
+        UserError: It is damaged or was edited.
+    """
+    if fault := result_fault(result, task):
+        raise UserError(f"{path} is damaged ({fault}): restore result.json, or delete it to test the run again.")
 
 
 def score(config: Any, result: Mapping[str, Any]) -> tuple[Any, float] | None:

@@ -121,7 +121,7 @@ def kept(folder: RunFolder, name: str) -> Path:
     if known is not None and file_sha256(path) != known:
         raise UserError(
             f"{path} is not the file that the run was trained with (its SHA-256 differs): restore that one, or train "
-            "the run again."
+            "the run again as a new attempt (force=true)."
         )
     return path
 

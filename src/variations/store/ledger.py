@@ -11,8 +11,10 @@ from variations.configuration.compose import to_dict
 from variations.configuration.foreign import filled
 from variations.configuration.schema import RunConfig
 from variations.store import lease
+from variations.store.checksums import is_sound
 from variations.store.identity import config_hash
-from variations.store.own_code import changed_inputs
+from variations.store.inputs import kept, remembered
+from variations.store.own_code import refuse_to_continue
 from variations.store.run_folder import RunFolder
 from variations.store.status import Status
 from variations.system.errors import UserError
@@ -81,13 +83,18 @@ def workplace(path: Path | str, config: RunConfig | None = None) -> Path:
 
 
 def _continues(folder: RunFolder, config: RunConfig) -> bool:
-    """Whether an attempt is unfinished and `config` can continue it: with its keys, its inputs and its checkpoints."""
+    """Whether an attempt is unfinished and `config` can continue it: with its keys, inputs, checkpoints and files."""
     try:
         folder.refuse_change(filled(to_dict(config)), certain=lease.read(folder.path) is None)
-        folder.refuse_lost_checkpoints()
-        return not folder.finished() and not (folder.has_trained() and changed_inputs(config, folder))
+        refuse_to_continue(config, folder)
+        folder.read_metrics()
+        for name in remembered(folder):
+            if (folder.path / name).is_file():
+                kept(folder, name)
     except UserError:  # each says that force=true starts a new attempt
         return False
+    checkpoints = [*folder.checkpoints.glob("step*.ckpt")]
+    return not folder.finished() and (not checkpoints or any(map(is_sound, checkpoints)))
 
 
 def latest(path: Path | str) -> RunFolder | None:

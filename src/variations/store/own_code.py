@@ -11,6 +11,7 @@ from variations.configuration.tasks import BUILT_IN, DEFAULT, named
 from variations.store import inputs
 from variations.store.identity import flatten
 from variations.store.run_folder import RunFolder
+from variations.system.errors import UserError
 
 _NAMED = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):[A-Za-z_]\w*")
 _INSTALLED = ("variations", "torch", "lightning", "pytorch_lightning", "lightning_fabric")
@@ -84,6 +85,17 @@ def edited(config: Mapping[str, Any], made_from: Mapping[str, str]) -> list[str]
 def changed_inputs(config: Any, folder: RunFolder) -> list[str]:
     """Return a sentence for whatever has changed since a run was started: its texts, or the code of its own classes."""
     return [*named(config.task).changed_inputs(config, folder), *changed_code(config, folder)]
+
+
+def refuse_to_continue(config: Any, folder: RunFolder) -> None:
+    """Check that a run can continue: its inputs have not changed since it was started, and it has its checkpoints.
+
+    Raises:
+        UserError: It cannot, or its files cannot be read.
+    """
+    if folder.has_trained() and (changed := changed_inputs(config, folder)):
+        raise UserError(f"{folder.path} cannot continue: {' '.join(changed)}")
+    folder.refuse_lost_checkpoints()
 
 
 def changed_code(config: Any, folder: RunFolder) -> list[str]:

@@ -30,6 +30,7 @@ class RowDefinition:
     row: str
     label: str
     table: str | None = None
+    """Folder of conf/variation that has its file, whatever `variation.table` says in a copy of another table's file."""
     id: str | None = None
     group: str | None = None
     base: str | None = None
@@ -235,16 +236,16 @@ def stated(row: str, table: str, conf: Path = CONF) -> dict[str, Any]:
     return values | {key: value for key, value in flatten(content).items() if not covered(key, ["variation"])}
 
 
-def keys_of_option(group: str, option: str, conf: Path = CONF) -> list[str]:
+def keys_of_option(group: str, option: str, extra_folder: str | None = None) -> list[str]:
     """The dotted keys that a file such as `recipe/quick.yaml` sets, or one that it includes; empty without a file."""
-    files = doors.files(f"{group}/{glob.escape(option)}.yaml", conf)
-    if not files:
+    file = doors.file_of(f"{group}/{option}", extra_folder)
+    if file is None:
         return []
-    content = dict(_mapping(files[0]))
+    content = dict(_mapping(file))
     included = [entry for entry in content.pop("defaults", None) or [] if isinstance(entry, str) and entry != "_self_"]
-    package = re.match(r"# @package (\S+)", files[0].read_text(encoding="utf-8"))
+    package = re.match(r"# @package (\S+)", file.read_text(encoding="utf-8"))
     place = {"_global_": ""}.get(package[1], f"{package[1]}.") if package else f"{group}."
-    return [*flatten(content, place), *(key for name in included for key in keys_of_option(group, name, conf))]
+    return [*flatten(content, place), *(key for name in included for key in keys_of_option(group, name, extra_folder))]
 
 
 def edited(row: str, table: str, config: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -292,7 +293,7 @@ def load_row(reference: str, table: str, *, conf: Path = CONF) -> RowDefinition:
     table = head or table
     found = doors.files(f"variation/{glob.escape(table)}/{glob.escape(row)}.yaml", conf)
     content = _mapping(found[0]).get("variation") or {} if found else {}
-    return row_definition(row, content)
+    return row_definition(row, {**content, "table": table} if found else {})
 
 
 def row_definition(row: str, variation: Mapping[str, Any]) -> RowDefinition:

@@ -10,7 +10,7 @@ from typing import Self
 from variations.configuration.compose import to_dict
 from variations.configuration.suggestions import shortened
 from variations.configuration.tasks import named
-from variations.store.contents import result_fault, score
+from variations.store.contents import refuse_damaged, score
 from variations.store.identity import changed_keys
 from variations.store.lease import Lease
 from variations.store.ledger import RunFolder, Status, workplace
@@ -62,15 +62,10 @@ class Outcome:
                 outcome.state, outcome.reason = "pruned", (status.reason if status is not None else None) or ""
             elif done:
                 result = outcome.folder.result() or {}
-                if fault := result_fault(result, job.config.task):
-                    outcome.state, outcome.refused = "failed", True
-                    outcome.reason = (
-                        f"{outcome.folder.path} is damaged ({fault}): restore result.json, or delete it to test the "
-                        "run again."
-                    )
-                else:
-                    outcome.state, outcome.reason = "skipped", "finished before"
-                    outcome.seconds = result.get("seconds")
+                outcome.state, outcome.refused = "failed", True  # unless its result can be used
+                refuse_damaged(outcome.folder.path, result, job.config.task)
+                outcome.state, outcome.refused, outcome.reason = "skipped", False, "finished before"
+                outcome.seconds = result.get("seconds")
         except UserError as error:
             outcome.reason = str(error)
         return outcome

@@ -9,7 +9,6 @@ from hydra.core.override_parser.types import Override
 
 from variations.configuration.compose import compose_run, loader
 from variations.configuration.doors import file_of, shown, shown_option
-from variations.configuration.hydra_door import keys_of
 from variations.configuration.overrides import quoted, screen, typed_keys
 from variations.configuration.schema import RunConfig, VariationConfig
 from variations.configuration.suggestions import listed_rows
@@ -17,7 +16,7 @@ from variations.configuration.sweep_file import mended
 from variations.configuration.tasks import named, schema_for
 from variations.store.identity import covered, is_incidental
 from variations.store.naming import run_folder
-from variations.store.rows import crossed_label, crossed_name, load_row
+from variations.store.rows import crossed_label, crossed_name, keys_of_option, load_row
 from variations.sweeping.grid_jobs import AT_POINTS, combinations, grid_row, name_faults, shared_folders, text_of
 from variations.sweeping.job import Job, make_job
 from variations.sweeping.table_rows import circle_faults, misnamed, rows_and_faults, share_faults
@@ -42,8 +41,9 @@ def table_jobs(given: dict[str, Override], extra_folder: str | None) -> list[Job
     seeds = head.seeds if head.seeds is not None else [head.seed] if "seed" in given else head.sweep.seeds
     own = _without(head.sweep.overrides, [*shared, *(points[0] if points else ())])
     if "debug" in given and "debug" not in axes:  # the sweep's file must not lift the limits of a trial run
-        found, kind = loader(extra_folder), str(given["debug"].value())
-        limits = keys_of(found, "debug", kind) | keys_of(found, "debug_of", f"{kind}_{head.task}")
+        kind = str(given["debug"].value())
+        files = ("debug", kind), ("debug_of", f"{kind}_{head.task}")
+        limits = {key for group, option in files for key in keys_of_option(group, option, extra_folder)}
         own = [line for line in own if line.partition("=")[0] not in limits]
     jobs: list[Job] = []
     problems = [*name_faults(given), *faults_of_file]

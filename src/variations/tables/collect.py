@@ -12,7 +12,7 @@ from variations.store.atomic import read_stored, stored_path
 from variations.store.contents import config_fault, result_fault
 from variations.store.inputs import recorded
 from variations.store.ledger import RunFolder, latest, run_home
-from variations.store.rows import RowDefinition, SweepDefinition, row_definition
+from variations.store.rows import RowDefinition, SweepDefinition, row_definition, told_apart
 from variations.store.run_folder import SEED_FOLDER
 from variations.system.errors import UserError
 from variations.tasks.base import CurveReader, Measure, TestedRun
@@ -205,7 +205,10 @@ DISK = Reader()
 
 def collect(sweep: SweepDefinition, store: Path, reader: Reader = DISK) -> list[Row]:
     """Every row of `sweep` with one SeedRun for each wanted seed. A run that `reader` refuses is named in its cell."""
-    return [_row(definition, sweep, store, reader) for definition in sweep.rows]
+    rows = [_row(definition, sweep, store, reader) for definition in sweep.rows]
+    for row, definition in zip(rows, told_apart([row.definition for row in rows]), strict=True):
+        row.definition = definition  # several rows of a grid may be one row of a table
+    return rows
 
 
 def strangers(sweep: SweepDefinition, store: Path) -> list[str]:

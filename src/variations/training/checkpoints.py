@@ -119,7 +119,7 @@ def newest(folder: Path) -> Path | None:
     if found:
         raise RunFailedError(
             f"all checkpoints in {folder} are damaged (their checksums do not match), so the run cannot be continued: "
-            "restore one of them, or move the run's folder away to train it again from the start."
+            "restore one of them, or train it again as a new attempt (force=true)."
         )
     return None
 
