@@ -41,7 +41,8 @@ from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import did_you_mean, switched_off
 from variations.configuration.tasks import named
 from variations.system import streams
-from variations.system.errors import ConfigError, UserError
+from variations.system.errors import ConfigError, ExitCode, UserError
+from variations.system.exceptions import short_traceback
 from variations.tasks.base import Verb
 
 
@@ -195,6 +196,9 @@ def _run(task: Callable[[Any], Any], schema: type[Any], config_name: str) -> Non
             return task(config)
         except UserError as error:
             fail(error)
+        except Exception as error:  # noqa: BLE001 - a fault of this program, or of a class of another package
+            sys.stderr.write(short_traceback(error))
+            sys.exit(ExitCode.FAILED)
 
     register_schema(schema, config_name)  # it may have been replaced by another verb's meanwhile
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # whole tracebacks, for our own errors

@@ -10,7 +10,6 @@ import shutil
 import signal
 import socket
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
@@ -20,7 +19,7 @@ from typing import Any
 from variations.configuration import surroundings
 from variations.configuration.compose import load, to_dict
 from variations.configuration.places import spelled
-from variations.configuration.schema import RunConfig, raised
+from variations.configuration.schema import RunConfig
 from variations.store import checksums, fence, ledger, naming, own_code
 from variations.store.atomic import disk_refusals_told
 from variations.store.contents import refuse_damaged, score
@@ -29,6 +28,7 @@ from variations.store.ledger import RunFolder
 from variations.store.process_identity import Process
 from variations.system import processes, streams
 from variations.system.errors import ConfigError, ExitCode, Interrupted, Pruned, TakenOverError, UserError
+from variations.system.exceptions import raised, short_traceback
 
 
 def execute(config: RunConfig) -> Path:
@@ -258,7 +258,7 @@ def main() -> int:
         return error.exit_code
     except Exception as error:  # noqa: BLE001 - whatever it is, the other ranks must be told
         processes.write_reason(path, f"{type(error).__name__}: {error}")
-        traceback.print_exc()
+        print(short_traceback(error), file=sys.stderr)
         return ExitCode.FAILED
     return ExitCode.OK
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from variations.configuration.foreign import option_faults
+from variations.configuration.own_classes import class_named
 from variations.configuration.rules import Fault, Rules, value_fault
-from variations.configuration.schema import LARGEST_SEED, RunConfig, class_named
+from variations.configuration.schema import LARGEST_SEED, RunConfig
 from variations.configuration.suggestions import did_you_mean
 from variations.configuration.tasks import named
 from variations.configuration.transformer import TransformerConfig

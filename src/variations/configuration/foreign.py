@@ -11,8 +11,8 @@ from typing import Any
 
 from variations.configuration.compose import from_dict
 from variations.configuration.overrides import leaf_keys, type_fault
+from variations.configuration.own_classes import class_named
 from variations.configuration.rules import value_fault
-from variations.configuration.schema import class_named
 from variations.configuration.suggestions import did_you_mean
 from variations.system.errors import ConfigError
 

@@ -16,7 +16,7 @@ from hydra.core.utils import setup_globals
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
-from variations.configuration.schema import INSTALL
+from variations.configuration.own_classes import INSTALL
 from variations.system.errors import ConfigError
 
 VERSION_BASE = "1.3"

@@ -5,17 +5,10 @@ ranges, which types cannot express, are in the field's metadata, and `faults.py`
 module imports no torch, so that `--help` and error messages stay quick.
 """
 
-import importlib
 import os
-import pkgutil
-import sys
-import traceback
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from variations.system.errors import ConfigError
 
 
 def choice(default: str | None, *choices: str, remark: str = "") -> Any:
@@ -26,59 +19,6 @@ def choice(default: str | None, *choices: str, remark: str = "") -> Any:
 def choice_or_class(default: str, *choices: str) -> Any:
     """Field with a set of values, or `package.module:Class` of another package."""
     return field(default=default, metadata={"choices": choices, "classes": True})
-
-
-INSTALL = "Install its package (pip install -e FOLDER), or name the folder that it is in: export PYTHONPATH=FOLDER."
-
-
-def class_named(key: str, name: str) -> type:
-    """Import the class `package.module:Class` of another package.
-
-    Args:
-        key: The configuration's key, for messages.
-        name: The key's value.
-
-    Raises:
-        ConfigError: There is no such module or class, or the module cannot be imported.
-    """
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute, None)
-    except ImportError as error:
-        package, _, last = module.rpartition(".")
-        text = f"{key}={name}: cannot import {module} ({error}). {INSTALL}"
-        if package in sys.modules and error.name == module:
-            names = [found.name for found in pkgutil.iter_modules(getattr(sys.modules[package], "__path__", []))]
-            text = f"{key}={name}: {package} has no module {last}. Valid: {', '.join(names)}."
-        raise ConfigError([text]) from error
-    except Exception as error:
-        raise ConfigError([f"{key}={name}: {raised(error)}."]) from error
-    if not isinstance(found, type):
-        raise ConfigError([f"{key}={name}: {module} has no class {attribute}: check the name after the colon."])
-    return found
-
-
-def raised(error: BaseException, files: Collection[str] = ()) -> str:
-    """An unexpected exception, with its place: `KeyError in FILE, line 3: 'd_f'`.
-
-    Args:
-        error: The exception, which has been caught.
-        files: Somebody's own modules: the last line of theirs in the traceback is named, if there is one; otherwise the
-            last line of all.
-    """
-    frames = traceback.extract_tb(error.__traceback__)
-    last = ([frame for frame in frames if frame.filename in files] or frames)[-1]
-    file, line, said = last.filename, last.lineno, str(error)
-    if isinstance(error, SyntaxError):
-        file, line, said = str(error.filename), error.lineno, error.msg
-    said = said.strip().rstrip(".")
-    return f"{type(error).__name__} in {file}, line {line}" + (f": {said}" if said else "")
-
-
-def module_files(names: Iterable[str]) -> list[str]:
-    """The files of imported modules, by `package.module:Class`."""
-    found = (sys.modules.get(name.partition(":")[0]) for name in names)
-    return [module.__file__ for module in found if module is not None and module.__file__]
 
 
 def number(

@@ -5,8 +5,9 @@ from typing import TypeVar
 
 from torch import nn
 
-from variations.configuration.schema import class_named, module_files, raised
+from variations.configuration.own_classes import class_named, module_files
 from variations.system.errors import UserError
+from variations.system.exceptions import raised
 
 T = TypeVar("T")
 

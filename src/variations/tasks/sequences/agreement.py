@@ -7,10 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from variations.configuration.schema import module_files, raised
+from variations.configuration.own_classes import module_files
 from variations.configuration.transformer import TransformerConfig
 from variations.models.network import SequenceToSequence
 from variations.system.errors import UserError
+from variations.system.exceptions import raised
 
 TOLERANCE = 1e-3
 """Largest difference of two logits, relative to the largest logit; rounding in float32 stays far below it."""
