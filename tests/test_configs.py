@@ -1,12 +1,13 @@
 """Every shipped configuration composes without faults, and composition works as described."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
 
-from variations.configuration.compose import compose_run, from_dict, load, to_dict
+from variations.configuration.compose import compose_node, compose_run, from_dict, load, loader, to_dict
 from variations.configuration.faults import faults
 from variations.configuration.places import CONF
 from variations.configuration.tasks import DEFAULT, names
@@ -66,6 +67,22 @@ def test_every_row_composes(row: str) -> None:
         assert found
     else:
         assert found == []
+
+
+def test_files_that_were_parsed_before_are_composed_as_anew_and_again_when_edited(tmp_path: Path) -> None:
+    lines = ["model=weighted", "branch=topk_input", "recipe=quick", "size=tiny"]
+    loader.cache_clear()
+    first, _ = compose_node(lines)
+    compose_node(["model=weighted", "branch=random", "branch.M=7", "model.h=2"])
+    compose_node(["variation=weighted_table2/N8_weighted", "data.root=x"])
+    again, _ = compose_node(lines)
+    assert again == first and first.branch.gate.kind == "topk_input"
+    (tmp_path / "size").mkdir()
+    for width in (48, 80):
+        text = f"# @package _global_\nmodel: {{d_model: {width}}}\n"
+        (tmp_path / "size" / "mine.yaml").write_text(text)
+        os.utime(tmp_path / "size" / "mine.yaml", ns=(width, width))
+        assert compose_run(["size=mine"], extra_folder=str(tmp_path)).model.d_model == width
 
 
 def test_default_run() -> None:

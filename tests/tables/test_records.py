@@ -255,9 +255,9 @@ def test_the_command_counts_what_it_replaces_and_fails_where_it_refuses(
     with pytest.raises(UserError) as told:
         show(config)
     assert str(told.value) == (
-        "1 run is not recorded, because the record in its place is of another configuration:\n"
+        "1 run is not recorded, because it must not replace the record there:\n"
         f"  - {home}: decode.beam 4 → 7\n"
-        "Record other configurations elsewhere (records=FOLDER), or replace these records (replace=true)."
+        "Record them elsewhere (records=FOLDER), or replace these records (replace=true), except by trial runs."
     )
     assert capsys.readouterr().out.endswith("1 recorded, 0 replaced, 0 unchanged, 0 not finished\n")
 

@@ -120,12 +120,12 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
     for row in collected:
         base = sweep.base_of(row.definition)
         other = known[base.row] if base else None
-        uncompared, unlike = None, list[str]()
+        uncompared = unlike = None
         if other is not None and row.config and other.config:
             uncompared = incomparable(task, row, other, task.primary(sweep.metric)) or other_validations(row, other)
-            unlike = list(filter(None, [other_overrides(row, other)]))
+            unlike = other_overrides(row, other)
         why = why_untrained(task, row, "test")
-        told = (*caveats(row), *unlike, *([f"{NOT_TRAINED}: {why}"] if why else ()))
+        told = (*caveats(row), *filter(None, [unlike]), *([f"{NOT_TRAINED}: {why}"] if why else ()))
         read = {run.seed: _measurements(RunFolder(run.folder)) for run in row.runs if run.folder is not None}
         metrics = {seed: [with_tokens(line) for line in lines] for seed, lines in read.items() if lines}
         results = {run.seed: run.result for run in row.finished}

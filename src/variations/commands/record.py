@@ -19,7 +19,8 @@ class RecordConfig(SweepKeys):
     texts: bool = False
     """true: also the source and reference sentences of a corpus that is yours to publish."""
     replace: bool = False
-    """true: also replace records of another configuration; a trial run (debug=…) never replaces an ordinary one."""
+    """true: also replace records of another configuration or of other texts; a trial run (debug=…) never replaces an
+    ordinary one."""
 
 
 def show(config: RecordConfig) -> None:
@@ -54,10 +55,10 @@ def show(config: RecordConfig) -> None:
     if done.refused:
         several = len(done.refused) > 1
         raise UserError(
-            f"{len(done.refused)} {'runs are' if several else 'run is'} not recorded, because the record in "
-            f"{'their' if several else 'its'} place is of another configuration:\n"
+            f"{len(done.refused)} {'runs are' if several else 'run is'} not recorded, because "
+            f"{'they' if several else 'it'} must not replace the record{'s' * several} there:\n"
             + "".join(f"  - {records / name}: {why}\n" for name, why in done.refused.items())
-            + "Record other configurations elsewhere (records=FOLDER), or replace these records (replace=true)."
+            + "Record them elsewhere (records=FOLDER), or replace these records (replace=true), except by trial runs."
         )
 
 

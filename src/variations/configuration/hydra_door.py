@@ -3,6 +3,7 @@
 Tested with hydra-core 1.3.8; pyproject.toml requires a version below 1.4.
 """
 
+import copy
 from argparse import ArgumentParser
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,9 +11,13 @@ from typing import Any
 
 from hydra import version as hydra_version
 from hydra._internal.config_loader_impl import ConfigLoaderImpl as Loader
+from hydra._internal.config_repository import ConfigRepository
+from hydra._internal.core_plugins.structured_config_source import StructuredConfigSource
 from hydra._internal.utils import create_config_search_path, get_args_parser
-from hydra.core.config_search_path import SearchPathQuery
+from hydra.core.config_search_path import ConfigSearchPath, SearchPathQuery
+from hydra.core.object_type import ObjectType
 from hydra.core.utils import setup_globals
+from hydra.plugins.config_source import ConfigResult
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
@@ -22,6 +27,33 @@ from variations.system.errors import ConfigError
 VERSION_BASE = "1.3"
 
 __all__ = ["VERSION_BASE", "Loader", "compose", "flags", "instantiate", "loader_of"]
+
+
+class _Repository(ConfigRepository):
+    """Hydra's own, which parses a file once as long as it is not edited: rows of a table have the same."""
+
+    def __init__(self, config_search_path: ConfigSearchPath) -> None:
+        super().__init__(config_search_path)
+        self._parsed: dict[Any, ConfigResult] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_Repository":
+        """For each composition, which only replaces the list of sources."""
+        return copy.copy(self)
+
+    def load_config(self, config_path: str) -> ConfigResult | None:
+        """As Hydra's."""
+        source = self._find_object_source(config_path, ObjectType.CONFIG)
+        if source is None or isinstance(source, StructuredConfigSource):  # a verb may replace a schema
+            return super().load_config(config_path)
+        file = Path(source.path, source._normalize_file_name(config_path))
+        version = file.stat() if file.is_file() else None
+        key = (source.path, config_path, version and (version.st_mtime_ns, version.st_size))
+        if key not in self._parsed:
+            found = super().load_config(config_path)
+            if found is None:
+                return None
+            self._parsed[key] = found
+        return copy.deepcopy(self._parsed[key])  # a composition changes it
 
 
 def loader_of(conf: Path, extra_folder: str | None = None) -> Loader:
@@ -35,7 +67,9 @@ def loader_of(conf: Path, extra_folder: str | None = None) -> Loader:
     if extra_folder is not None:
         path = f"file://{Path(extra_folder).resolve()}"
         search_path.prepend("command-line", path, anchor=SearchPathQuery(provider="schema"))
-    return Loader(config_search_path=search_path)
+    loader = Loader(config_search_path=search_path)
+    loader.repository = _Repository(search_path)
+    return loader
 
 
 def compose(loader: Loader, config_name: str, overrides: list[str]) -> DictConfig:

@@ -1,0 +1,241 @@
+"""Rows that were not made like their base row, or as their file says, are marked or not compared."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from variations.configuration.schema import SweepConfig
+from variations.store.rows import define
+from variations.tables.formats import render
+from variations.tables.grid import lay_out
+from variations.tables.table import Table, build
+
+Configure = Callable[..., dict[str, Any]]
+WMT = {"data__name": "wmt14_en_de", "data__kind": "wmt14"}
+
+
+def test_a_row_whose_file_was_edited_after_its_run_is_marked(make_run: Any, store: Path, configuration: Any) -> None:
+    """The run has sinusoidal positions; its row's file specifies learned ones."""
+    row = {"variation__table": "quickstart", "variation__row": "learned_positions"}
+    make_run("quickstart", "transformer", 1, 30.0)
+    sweep = SweepConfig(name="quickstart", rows=["transformer", "learned_positions"], seeds=[1])
+    notes = {}
+    for kind in ("learned", "sinusoidal"):
+        make_run("quickstart", "learned_positions", 1, 31.0, config=configuration(**row, positions__kind=kind))
+        notes[kind] = build(define(sweep, store=store), store).lines[1].notes
+        shutil.rmtree(store / "quickstart" / "learned_positions")
+    swapped = configuration(variation__table="quickstart", variation__row="transformer")
+    make_run("quickstart", "learned_positions", 1, 31.0, config=swapped)
+    notes["swapped"] = build(define(sweep, store=store), store).lines[1].notes
+    told = "another configuration than its file has now: positions.kind sinusoidal there, learned in the file"
+    assert notes["learned"] == ()
+    assert notes["sinusoidal"] == ("its configuration is that of its base row", f"finished with {told}")
+    assert notes["swapped"] == ("its configuration is that of its base row", f"finished with {told}")
+
+
+def test_a_row_file_that_was_copied_to_another_table_is_looked_up_where_it_is(
+    make_run: Any, store: Path, configuration: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of `positions` of another table, which still names that table, and has other values."""
+    conf = tmp_path / "conf"
+    for table, kind in (("theirs", "learned"), ("mine", "none")):
+        folder = conf / "variation" / table
+        folder.mkdir(parents=True)
+        words = "variation: {table: theirs, row: positions, label: Positions}\n"
+        (folder / "positions.yaml").write_text(f"{words}positions: {{kind: {kind}}}\n")
+    monkeypatch.setattr("variations.configuration.doors._typed", [conf])
+    words = {"variation__table": "theirs", "variation__row": "positions"}
+    make_run("mine", "positions", 1, 31.0, config=configuration(**words, positions__kind="none"))
+    (line,) = build(define(SweepConfig(name="mine", rows=["positions"], seeds=[1]), store=store), store).lines
+    assert line.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("lines", "typed", "changes", "note"),
+    [
+        ([], [], {"recipe__label_smoothing": 0.3}, None),
+        (
+            ["decode.alpha=3.0"],
+            [],
+            {"decode__alpha": 3.0},
+            "decode.alpha=3.0 stood in the sweep's file for it alone",
+        ),
+        ([], ["size=small"], {"model__d_model": 256}, "size=small was typed for it alone"),
+        (
+            [],
+            ["trainer.precision=bf16-mixed"],
+            {"trainer__precision": "bf16-mixed"},
+            "trainer.precision=bf16-mixed was typed for it alone",
+        ),
+        (["trainer.threads=7"], [], {}, None),
+    ],
+)
+def test_overrides_of_one_of_two_rows_are_told(
+    lines: list[str],
+    typed: list[str],
+    changes: dict[str, Any],
+    note: str | None,
+    make_run: Any,
+    store: Path,
+    configuration: Any,
+) -> None:
+    """As after an edit of the sweep's file between the two rows, or where something was typed for one of them."""
+    row = {"variation__table": "quickstart", "variation__row": "learned_positions", "positions__kind": "learned"}
+    make_run("quickstart", "transformer", 1, 30.0, config=configuration(sweep__overrides=[], sweep__typed=[]))
+    own = configuration(**row, **changes, sweep__overrides=lines, sweep__typed=typed)
+    make_run("quickstart", "learned_positions", 1, 31.0, config=own)
+    sweep = SweepConfig(name="quickstart", rows=["transformer", "learned_positions"], seeds=[1])
+    assert build(define(sweep, store=store), store).lines[1].notes == ((note,) if note else ())
+
+
+def test_losses_of_different_numbers_of_dev_batches_are_not_compared(
+    make_run: Any, store: Path, configuration: Any
+) -> None:
+    row = {"variation__table": "quickstart", "variation__row": "learned_positions", "positions__kind": "learned"}
+    make_run("quickstart", "transformer", 1, 30.0)
+    limited = configuration(**row, trainer__limit_val_batches=1)
+    make_run("quickstart", "learned_positions", 1, 31.0, config=limited)
+    sweep = SweepConfig(name="quickstart", rows=["transformer", "learned_positions"], seeds=[1])
+    delta = build(define(sweep, store=store), store).lines[1].delta
+    assert "test.bleu" in delta and "dev_ppl" not in delta
+    sweep.metric = "dev_ppl"
+    line = build(define(sweep, store=store), store).lines[1]
+    assert line.delta == {}
+    assert line.notes[0] == (
+        "its dev PPL depends on the number of dev batches (trainer.limit_val_batches), which its base row does not "
+        "share: not compared"
+    )
+    text = render(build(define(sweep, store=store), store), "markdown")
+    assert "the dev loss over 1 batch only (trainer.limit_val_batches)" in text
+
+
+def test_a_row_that_tests_the_weights_of_a_former_attempt_is_named(
+    make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    from variations.store.ledger import RunFolder
+
+    first = make_run("papers", "base", 1, 30.0)
+    retested = configuration(variation__reuse="base")
+    make_run("papers", "A_h16", 1, 28.0, config=retested, reused="../../base/seed1")
+    assert not any("seed 1:" in text for text in read(seeds=[1]).remarks)
+    make_run("papers", "base", 2, 30.0)
+    make_run("papers", "A_h16", 2, 28.0, config=retested)
+    own = "h=16 & <more_heads>, seed 2: trained a network of its own, and does not test base."
+    assert own in read(seeds=[2]).remarks
+    second = RunFolder(first.path.with_name("seed1-attempt2")).create(configuration())
+    second.write_result({"scores": {"test": {"bleu": {"value": 40.0}}}})
+    second.set_status("finished")
+    assert (
+        "h=16 & <more_heads>, seed 1: tests the weights of attempt 1 of base, but the table has attempt 2 of that row; "
+        "force=true 'rows=[A_h16]' tests its weights."
+    ) in read(seeds=[1]).remarks
+
+
+def test_rows_of_another_budget_or_other_data_are_marked(
+    make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    make_run("papers", "base", 1, 30.0)
+    make_run("papers", "A_h16", 1, 31.0, steps=600)
+    assert read(seeds=[1]).lines[1].notes == ("not the budget of its base row: steps 600 v. 1,200",)
+    make_run("papers", "base", 2, 30.0)
+    make_run("papers", "A_h16", 2, 31.0, config=configuration(**WMT))
+    line = read(seeds=[2]).lines[1]
+    assert line.delta == {}
+    assert line.notes == ("measured on wmt14_en_de en-de, its base row on toy en-de: not compared",)
+
+
+def test_rows_trained_on_other_texts_are_not_compared(
+    make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    texts = {"train.de": "1", "train.en": "2", "mine.py": "3"}
+    for row, seed, changed in [("base", 1, {}), ("A_h16", 1, {"mine.py": "4"}), ("base", 2, {"train.de": "5"})]:
+        make_run("papers", row, seed, 30.0 + seed).write_environment({"data": texts | changed})
+    alone = read(seeds=[1])
+    assert alone.lines[1].notes == () and alone.lines[1].delta
+    assert f"{alone.lines[1].label}: trained with another version of mine.py than its base row." in alone.remarks
+    assert read().lines[0].notes == ("its seeds were not trained alike: other inputs (train.de) from seed 1 to 2",)
+    make_run("papers", "A_h16", 2, 31.0).write_environment({"data": texts})
+    line = read().lines[1]
+    assert line.notes == (
+        "its inputs differ from its base row's (train.de; seed 2): not compared",
+        "its seeds were not trained alike: other inputs (mine.py) from seed 1 to 2",
+    )
+    assert line.delta == {} and line.test is None
+    other = configuration(data__vocabulary=500)
+    make_run("papers", "A_h16", 3, 31.0, config=other).write_environment({"data": texts | {"subwords.model": "6"}})
+    make_run("papers", "base", 3, 31.0).write_environment({"data": texts | {"subwords.model": "7"}})
+    assert not any("inputs" in note for note in read(seeds=[3]).lines[1].notes)  # another vocabulary was configured
+
+
+def test_overrides_that_were_typed_for_one_row_alone_are_named(
+    make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    def typed(*lines: str, **changes: Any) -> dict[str, Any]:
+        config = configuration(**changes)
+        return config | {"sweep": config["sweep"] | {"typed": list(lines)}}
+
+    same = ("recipe.batch_tokens=512", "data.cache=elsewhere")
+    make_run("papers", "base", 1, 30.0, config=typed(*same))
+    make_run("papers", "A_h16", 1, 31.0, config=typed(*same[::-1], model__h=16))
+    assert read(seeds=[1]).lines[1].notes == ()
+    make_run("papers", "base", 2, 30.0, config=typed())
+    make_run("papers", "A_h16", 2, 31.0, config=typed("recipe.lr=0.5", "model.h=8", recipe__lr=0.5))
+    assert read(seeds=[2]).lines[1].notes == ("recipe.lr=0.5 was typed for it alone",)
+    make_run("papers", "base", 3, 30.0, config=typed("recipe.lr=0.5", recipe__lr=0.5))
+    make_run("papers", "A_h16", 3, 31.0, config=typed())
+    assert read(seeds=[3]).lines[1].notes == ("recipe.lr=0.5 was typed for its base row alone",)
+
+
+def test_losses_per_sub_word_of_other_vocabularies_are_not_compared(make_run: Any, conf: Path, store: Path) -> None:
+    make_run("papers", "base", 1, 30.0, vocabulary=3000)
+    make_run("papers", "A_h16", 1, 31.0, vocabulary=4000)
+    sweep = SweepConfig(name="papers", rows=["base", "A_h16"], seeds=[1], metric="dev_ppl")
+    line = build(define(sweep, conf=conf, store=store), store).lines[1]
+    assert line.notes == ("its dev PPL depends on the vocabulary, which its base row does not share: not compared",)
+    assert line.delta == {}
+    sweep = SweepConfig(name="papers", rows=["base", "A_h16"], seeds=[1])
+    assert {"test.bleu"} <= build(define(sweep, conf=conf, store=store), store).lines[1].delta.keys() - {"dev_ppl"}
+
+
+def test_seeds_of_a_row_that_were_not_trained_alike_are_marked(
+    make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    make_run("papers", "base", 1, 30.0)
+    make_run("papers", "base", 2, 34.0, config=configuration(trainer__max_steps=600, trainer__threads=1))
+    make_run("papers", "base", 3, 32.0, config=configuration(trainer__threads=2))
+    assert read().lines[0].notes == ("its seeds were not trained alike: steps 100000→600 from seed 1 to 2",)
+
+
+def test_training_that_ended_early_or_was_changed_is_marked(
+    make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    config = configuration(trainer__max_steps=1200)
+    make_run("papers", "base", 1, 30.0, config=config, steps=310, stopped="max_minutes")
+    make_run("papers", "base", 2, 30.0, config=config, steps=1200, stopped=None)
+    for seed in (1, 2):
+        changed = ["trainer.max_steps 600 → 1200 at step 60"]
+        make_run("papers", "A_h16", seed, 31.0, config=config, stopped="callback", changed=changed)
+    base, row = read(seeds=[1, 2]).lines
+    assert "training was ended at step 310 of 1,200 by trainer.max_minutes (seed 1)" in base.notes
+    assert "training was ended at step 1,200 of 1,200 by a callback" in row.notes
+    changed_note = "not the result of one configuration (resume.allow): trainer.max_steps 600 → 1200 at step 60"
+    assert changed_note in row.notes
+    grid = lay_out(read(seeds=[1, 2]))
+    assert {changed_note} <= {text for _, text in grid.notes}
+
+
+def test_quick_looks_are_marked(make_run: Any, configuration: Configure, read: Callable[..., Table]) -> None:
+    make_run("papers", "base", 1, 30.0, config=configuration(debug__name="limit"))
+    assert read(seeds=[1]).lines[0].notes == ("debug=limit: a trial run, not a result",)
+
+
+def test_what_lightning_is_given_besides_the_recipe_is_marked(
+    make_run: Any, configuration: Configure, read: Callable[..., Table]
+) -> None:
+    given = configuration(trainer__extra={"detect_anomaly": True}, callbacks={"early_stopping": {"patience": 3}})
+    make_run("papers", "base", 1, 30.0, config=given)
+    (note,) = read(seeds=[1]).lines[0].notes
+    assert note == "departs from its recipe: Lightning was given detect_anomaly=True, callbacks=early_stopping"
