@@ -11,7 +11,7 @@ import pytest
 
 from variations.dashboard.importance import PERMUTATIONS, analysis, grouped
 from variations.dashboard.payload.sweeps import Importance
-from variations.store.rows import varied
+from variations.store.differences import varied
 
 from .test_payload import fits
 

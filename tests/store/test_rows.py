@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from variations.configuration.schema import SweepConfig
-from variations.store.rows import RowDefinition, changes, define, differences, load_row, told_apart
+from variations.store.rows import RowDefinition, define, load_row, told_apart
 from variations.system.errors import UserError
 
 Configure = Callable[..., dict[str, Any]]
@@ -106,35 +106,6 @@ def test_a_broken_row_file_is_named(conf: Path) -> None:
     (conf / "variation" / "papers" / "bad.yaml").write_text("variation: {label: [")
     with pytest.raises(UserError, match=r"bad\.yaml is not valid YAML: line \d+, column \d+: "):
         load_row("bad", "papers", conf=conf)
-
-
-def test_heads_that_share_the_width_are_told_with_their_widths(configuration: Configure) -> None:
-    base, row = configuration(), configuration(model__h=16)
-    assert differences(base, row, (65_000_000, 65_000_000)) == "heads 8→16, d_k 64→32; parameters +0"
-
-
-def test_an_explicit_default_is_no_difference(configuration: Configure) -> None:
-    base, row = configuration(), configuration(model__d_k=64, model__d_v=64)
-    assert differences(base, row) == "same configuration"
-
-
-def test_parameters_lost_are_counted_with_a_minus(configuration: Configure) -> None:
-    base, row = configuration(), configuration(model__d_k=32)
-    assert differences(base, row, (65_126_400, 60_400_128)) == "d_k 64→32; parameters −4,726,272"
-
-
-def test_branch_settings_count_only_where_the_model_has_branches(configuration: Configure) -> None:
-    base = configuration(branch__M=4)
-    assert differences(base, configuration(branch__kappa=False)) == "same configuration"
-    weighted = configuration(model__kind="weighted", branch__kappa=False)
-    assert differences(configuration(), weighted) == "model transformer→weighted, M 8, κ learned on→off"
-    both = configuration(model__kind="weighted")
-    assert differences(both, weighted) == "κ learned on→off"
-
-
-def test_seeds_places_and_names_are_no_difference(configuration: Configure) -> None:
-    row = configuration(seed=3, runs="/x", name="n", logger__kind="none", trainer__threads=2, variation__label="x")
-    assert changes(configuration(), row) == {}
 
 
 def test_no_two_rows_of_a_table_have_one_label() -> None:

@@ -4,8 +4,8 @@ from dataclasses import asdict
 from typing import Any
 
 from variations.dashboard.payload import sweeps as payload
+from variations.store.differences import symbol, varied
 from variations.store.hidden import clean, without_secrets
-from variations.store.rows import symbol, varied
 from variations.tables.footnotes import convention
 from variations.tables.grid import lay_out
 from variations.tables.line import Agreement, Line, Table

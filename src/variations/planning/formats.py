@@ -11,7 +11,7 @@ from variations.planning.measuring import telling
 from variations.planning.price import Bill, Price
 from variations.planning.rows import PAPERS, Planned
 from variations.store.atomic import json_text
-from variations.store.rows import changes, differences
+from variations.store.differences import changes, differences
 from variations.system.errors import UserError
 from variations.tables import text
 from variations.tables.collect import hours_name

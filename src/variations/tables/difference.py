@@ -8,7 +8,8 @@ from typing import Any
 
 from variations.configuration.schema import SweepConfig
 from variations.store.atomic import json_text
-from variations.store.rows import changes, define, differences
+from variations.store.differences import changes, differences
+from variations.store.rows import define
 from variations.system.errors import ConfigError, UserError
 from variations.tables.chance import SignificanceConfig, p_text
 from variations.tables.collect import decimal

@@ -10,7 +10,8 @@ from typing import Any
 
 from variations.configuration.tasks import task_of
 from variations.store.atomic import is_number
-from variations.store.rows import SweepDefinition, changes, edited, in_words
+from variations.store.differences import changes, in_words
+from variations.store.rows import SweepDefinition, edited
 from variations.tables.alike import differing, listed, other_code, other_inputs, other_overrides, unversioned
 from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
 from variations.tables.collect import DISK, Reader, Row, collect, paired, row_hours, summary, table_task

@@ -8,9 +8,9 @@ from typing import Any
 from variations.configuration.compose import to_dict
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
+from variations.store.differences import changes
 from variations.store.identity import flatten
 from variations.store.ledger import RunFolder
-from variations.store.rows import changes
 from variations.tasks.base import Samples
 from variations.training.tracking.final import Final, numbers
 

@@ -1,0 +1,111 @@
+"""What a row's configuration changes in that of its base row, in the papers' symbols."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from variations.configuration.tasks import task_of
+from variations.store.identity import covered, defaults, flatten, is_incidental
+
+_SYMBOLS = {
+    "recipe.name": "recipe",
+    "trainer.max_steps": "steps",
+}
+_SILENT = (
+    "seed",
+    "variation",
+    "trainer.threads",
+    "trainer.log_every",
+    "trainer.val_every",
+    "trainer.checkpoint_every",
+    "trainer.checkpoint_minutes",
+)
+
+
+def changes(base: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Keys in which a row's experiment differs from that of its base row: `{"model.h": (8, 16), …}`, in schema order.
+
+    Derived defaults are compared by their values. Keys without effect do not count; the task names them.
+    """
+    order, task = defaults(config), task_of(config)
+    before, after = task.effective(flatten(base)), task.effective(flatten(config))
+    silent = (*_SILENT, *task.silent, *task.without_effect(after))
+    found = {}
+    for key in [*order, *sorted((before.keys() | after.keys()) - order.keys())]:
+        old, new = before.get(key, order.get(key)), after.get(key, order.get(key))
+        if old != new and not is_incidental(key, config) and not covered(key, silent):
+            found[key] = (old, new)
+    return found
+
+
+def varied(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Keys that have several values among `configs`: `{"model.h": [8, 16, None], …}`, a value for each of them.
+
+    As in `changes`; None where a configuration is empty or a key has no effect. Defaults that are derived from other
+    keys are not filled in: `model.d_k` is among the keys only if some configuration sets it.
+    """
+    flats = [{**defaults(config), **flatten(config)} if config else {} for config in configs]
+    stated = [flat for flat in flats if flat]
+    keys = dict.fromkeys(key for flat in stated for key in flat)
+    columns: dict[str, list[Any]] = {
+        key: [] for key in keys if any(flat.get(key) != stated[0].get(key) for flat in stated)
+    }
+    for config, flat in zip(configs, flats, strict=True):
+        task = task_of(config)
+        values = task.effective(flat)
+        silent = (*_SILENT, *task.silent, *task.without_effect(values))
+        for key, column in columns.items():
+            counts = not covered(key, silent) and not is_incidental(key, config)
+            column.append(values.get(key) if counts else None)
+    return {key: found for key, found in columns.items() if len({str(each) for each in found if each is not None}) > 1}
+
+
+def differences(
+    base: Mapping[str, Any], config: Mapping[str, Any], parameters: tuple[int | None, int | None] = (None, None)
+) -> str:
+    """What `config` changes, in the papers' symbols: "h 8→16, d_k 64→32; parameters +0".
+
+    Args:
+        base: Configuration of the base row.
+        config: Configuration of the row.
+        parameters: Trainable parameters of both, None if unknown.
+    """
+    return in_words(changes(base, config), config, parameters)
+
+
+def in_words(
+    changed: Mapping[str, tuple[Any, Any]],
+    config: Mapping[str, Any],
+    parameters: tuple[int | None, int | None] = (None, None),
+) -> str:
+    """What `changes` found in `config`, in the form that `differences` returns."""
+    found = dict(changed)
+    if found.get("model.d_v") == found.get("model.d_k"):
+        found.pop("model.d_v", None)  # d_k stands for both, as in the papers' tables
+    words = [_change(symbol(key, config), old, new) for key, (old, new) in found.items()]
+    text = ", ".join(words) or "same configuration"
+    old_size, new_size = parameters
+    return text if old_size is None or new_size is None else f"{text}; parameters {signed(new_size - old_size)}"
+
+
+def symbol(key: str, config: Mapping[str, Any]) -> str:
+    """The papers' symbol of a key: `model.d_k` is d_k."""
+    return _SYMBOLS.get(key) or task_of(config).symbols.get(key) or key.removeprefix("model.")
+
+
+def signed(number: int) -> str:
+    """`+0`, `+1,024`, `−16`."""
+    return f"{'−' if number < 0 else '+'}{abs(number):,}"
+
+
+def _change(name: str, old: Any, new: Any) -> str:
+    if old is None:  # the base row does not set it
+        return f"{name} {_word(new)}"
+    return f"{name} {_word(old)}→{_word(new)}"
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "on", False: "off", None: "none"}[value]
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
