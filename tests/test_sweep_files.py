@@ -107,7 +107,8 @@ def test_a_sweep_file_with_a_list_says_what_it_must_contain(tmp_path: Path) -> N
             "# @package _global_\nsize: huge",
             "{folder}/variation/mine/row.yaml: `size` is a group: write `defaults: [{override /size: OPTION}]`. "
             "'huge' is no option of it. Valid choices for size: base, base_scaled, big, multi30k, small, tiny. "
-            "One of your own needs its package installed, or --config-dir=FOLDER.",
+            "One of your own: write conf/size/huge.yaml, install its package, or name its folder with "
+            "--config-dir=FOLDER.",
         ),
         (
             "# @package _global_\ndefaults: [{/model: weighted}]",
@@ -122,6 +123,30 @@ def test_a_sweep_file_with_a_list_says_what_it_must_contain(tmp_path: Path) -> N
         (
             "# @package _global_\nmodel:\n\th: 1",
             "{folder}/variation/mine/row.yaml is not valid YAML: line 3, column 1: a tab; indent with spaces",
+        ),
+        (
+            "# @package _global_\nmodel:\n  h: 1\n   N: 2",
+            "{folder}/variation/mine/row.yaml is not valid YAML: line 4, column 5: mapping values are not allowed "
+            "here: check the indentation of this line, and quote text that contains a colon and a space",
+        ),
+        (
+            "# @package _global_\nmodel:\ndecode: {}",
+            "{folder}/variation/mine/row.yaml: `model:` has nothing below it: indent its keys by two spaces more than "
+            "`model:`, or leave it out.",
+        ),
+        (
+            "# @package _global_\nmodel:\n  h:1",
+            "{folder}/variation/mine/row.yaml: below `model:` is the text 'h:1': write `h: 1`, with a space after the "
+            "colon.",
+        ),
+        (
+            "# @package _global_\nmodel: {kind: 'mine:Model', width: 1, h: 2}",
+            "{folder}/variation/mine/row.yaml: `model` has no key width: keys of a class of your own belong below "
+            "`options:`.",
+        ),
+        (
+            "# @package _global_\nd_ff: 1",
+            "{folder}/variation/mine/row.yaml: unknown key 'd_ff'. Did you mean `model: {d_ff: …}`?",
         ),
     ],
 )

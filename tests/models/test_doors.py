@@ -219,7 +219,10 @@ def test_an_exception_of_a_class_of_another_package_is_told_with_its_line(
             "variations.models.network:SequenceToSequence.",
         ),
         ({"attention": "additiv"}, "model.attention=additiv: valid choices are dot_product, additive, restricted, or"),
-        ({"attention": "elsewhere.nets:NoPositions"}, "members of variations.models.transformer.attention:Heads, or"),
+        (
+            {"attention": "elsewhere.nets:NoPositions"},
+            "derive it from variations.models.transformer.attention:Heads, as in `class NoPositions(Heads)`.",
+        ),
         ({"positions": "elsewhere.nets:"}, "positions.kind=elsewhere.nets:: valid choices are sinusoidal, learned, or"),
     ],
 )

@@ -1,8 +1,10 @@
-"""Fixture: an example measurement of a shape."""
+"""Fixtures: an example measurement of a shape, and a quiet machine."""
 
 from typing import Any
 
 import pytest
+
+from variations.planning import measuring
 
 VALUES: dict[str, Any] = {
     "invented": False,
@@ -18,6 +20,15 @@ VALUES: dict[str, Any] = {
     "room_bytes": None,
     "prepare_seconds": 5.0,
 }
+
+
+@pytest.fixture(autouse=True)
+def load(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The load of the machine, which a test may change; other tests run at the same time."""
+    loads = [0.0, 0.0, 0.0]
+    monkeypatch.setattr("os.getloadavg", lambda: tuple(loads))
+    measuring._warn_of_load.cache_clear()
+    return loads
 
 
 @pytest.fixture

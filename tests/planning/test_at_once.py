@@ -123,6 +123,16 @@ def test_the_choice_is_told_in_one_line_and_not_measured_again(
     assert capsys.readouterr().err == "at_once: 1 (of 1 run, on 2 cores)\n"
 
 
+def test_a_busy_machine_is_told_of_once(
+    timed: Any, config: TranslationConfig, load: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    load[0] = 4.9
+    timed({1: 0.1, 2: 0.12})
+    fastest(config, 4)
+    told = capsys.readouterr().err
+    assert told.count("this machine was busy in the last minute (load 4.9 on ") == 1
+
+
 def test_what_cannot_be_measured_runs_one_at_a_time(
     timed: Any, config: TranslationConfig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -210,6 +210,9 @@ def composition_fault(error: BaseException) -> str:
             return _of_other_tasks(key, in_file and in_file[1], owners)
         else:
             near = did_you_mean(key, known)
+            if inside := [name for name in known if name.endswith(f".{key}")]:
+                forms = (f"`{name.removesuffix(f'.{key}').replace('.', ': {')}: {{{key}: …}}`" for name in inside[:3])
+                near = f" Did you mean {' or '.join(forms)}?"
             text = f"unknown key '{key}'." + near if near else f"unknown key '{key}'"
             if in_file is not None and in_file[1].startswith(("model/", "positions/")):
                 text = f"{text.rstrip('.')}. Keys of a class of your own belong below `options:`"

@@ -133,7 +133,10 @@ def _sweep(config: RunConfig) -> list[Fault]:
     row, table = f"{config.variation.table}/{config.variation.row}", config.sweep.table
     known = [*config.sweep.rows, *(config.rows or [])]
     if table is not None and config.variation.table not in (None, table) and row not in known:
-        text = f"variation={row} is not a row of sweep={config.sweep.name} (table {table}): leave one of the two out."
+        text = (
+            f"variation={row} is not a row of sweep={config.sweep.name} (table {table}): leave one of the two out, or "
+            f"write `table: {table}` in the row's file."
+        )
         found.append(Fault(("variation", "sweep"), text))
     if config.rows is not None and len(set(config.rows)) < len(config.rows):
         found.append(Fault(("rows",), f"rows={config.rows} names a row twice: leave the second out."))

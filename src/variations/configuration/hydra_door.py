@@ -12,7 +12,6 @@ from typing import Any
 from hydra import version as hydra_version
 from hydra._internal.config_loader_impl import ConfigLoaderImpl as Loader
 from hydra._internal.config_repository import ConfigRepository
-from hydra._internal.core_plugins.structured_config_source import StructuredConfigSource
 from hydra._internal.utils import create_config_search_path, get_args_parser
 from hydra.core.config_search_path import ConfigSearchPath, SearchPathQuery
 from hydra.core.object_type import ObjectType
@@ -43,7 +42,7 @@ class _Repository(ConfigRepository):
     def load_config(self, config_path: str) -> ConfigResult | None:
         """As Hydra's."""
         source = self._find_object_source(config_path, ObjectType.CONFIG)
-        if source is None or isinstance(source, StructuredConfigSource):  # a verb may replace a schema
+        if source is None or source.scheme() == "structured":  # a schema, which a verb may replace
             return super().load_config(config_path)
         file = Path(source.path, source._normalize_file_name(config_path))
         version = file.stat() if file.is_file() else None

@@ -9,7 +9,9 @@ import yaml
 
 from variations.configuration.doors import file_of, shown
 from variations.configuration.hydra_door import Loader
+from variations.configuration.overrides import leaf_keys
 from variations.configuration.suggestions import HIDDEN, OPEN, options, options_text, walk_groups
+from variations.configuration.tasks import schema_of
 
 NO_PARTS = ("task", "sweep", "variation", "hydra", *HIDDEN)
 """Groups that are not written as `GROUP: OPTION` by mistake, or also keys."""
@@ -56,9 +58,19 @@ def _entries(content: Mapping[Any, Any]) -> list[Any]:
 
 def _part_faults(content: Mapping[Any, Any], groups: Sequence[str], loader: Loader) -> Iterator[str]:
     """Keys with dots, and groups that are written like keys."""
+    known = [name.partition(".") for name in leaf_keys(schema_of(None)) if "." in name]
+    parts = {part for part, _, _ in known}
     for key, value in content.items():
         group = str(key).removeprefix("override ").strip().lstrip("/")
-        if group in groups and group not in NO_PARTS and isinstance(value, str):
+        if group in parts and value is None:
+            yield f"`{key}:` has nothing below it: indent its keys by two spaces more than `{key}:`, or leave it out."
+        elif isinstance(value, str) and (match := re.fullmatch(r"(\w+):(\S+)", value)) and group in parts:
+            yield f"below `{key}:` is the text '{value}': write `{match[1]}: {match[2]}`, with a space after the colon."
+        elif group == "model" and isinstance(value, Mapping) and ":" in str(value.get("kind")):
+            ours = {name.partition(".")[0] for part, _, name in known if part == group}
+            if own := [str(name) for name in value if name not in ours]:
+                yield f"`{group}` has no key {', '.join(own)}: keys of a class of your own belong below `options:`."
+        elif group in groups and group not in NO_PARTS and isinstance(value, str):
             valid = options(loader, group)
             option = value if value in valid else "OPTION"
             more = "" if value in valid else f" '{value}' is no option of it.{options_text(group, value, valid)}"

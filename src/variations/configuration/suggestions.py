@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from hydra.core.object_type import ObjectType
 
 from variations.configuration.hydra_door import Loader
-from variations.configuration.places import spelled
+from variations.configuration.places import IN_CHECKOUT, spelled
 
 OTHER_NAMES = {
     "heads": "model.h",
@@ -146,10 +146,16 @@ def options_text(group: str, choice: str, valid: list[str]) -> str:
         if tables and len(shown) > MANY:
             shown, of = list(tables), f"Type {group}=TABLE/ROW; tables"
     said = f" Did you mean {' or '.join(map(repr, near[:3]))}?" if near else ""
-    own = "" if near or rows else " One of your own needs its package installed, or --config-dir=FOLDER."
+    own = "" if near or rows else f" One of your own: {own_option(group, choice)}."
     if len(shown) <= MANY:
         return f"{said} {of}: {', '.join(shown)}.{own}"
     return f"{said} There are {len(shown)}; {listing()}.{own}"
+
+
+def own_option(group: str, choice: str) -> str:
+    """Where a file of one's own may be that was not found."""
+    here = f"write conf/{group}/{choice}.yaml, " if IN_CHECKOUT and group != "sweep" else ""
+    return f"{here}install its package, or name its folder with --config-dir=FOLDER"
 
 
 def listing() -> str:

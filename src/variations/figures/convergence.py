@@ -118,7 +118,10 @@ def _level(value: float) -> str:
 def notes(found: Sequence[Convergence]) -> list[str]:
     """How to read the table."""
     bases = ", ".join(dict.fromkeys(item.base for item in found))
-    claim = "The paper's claim is 15 to 40 % fewer iterations, that is −15 % to −40 % in the column of steps."
+    claim = (
+        "For the Weighted Transformer, Ahmed et al. 2017 claim 15 to 40 % fewer iterations, that is −15 % to −40 % in "
+        "the column of steps."
+    )
     return [
         f"Base row: {bases}. For each seed, its best dev score is the target; the cost is that of the row's first "
         "measurement that is at least as good, and the percentage is relative to the base row's cost when it first "

@@ -138,6 +138,8 @@ def measured(shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False) 
     known = {key: None if fresh else _read(_place(shape, key)) for key, shape in distinct.items()}
     found = {key: Measured(values) for key, values in known.items() if values is not None}
     todo = [key for key in distinct if key not in found]
+    if todo:
+        _warn_of_load()
     console = Console(stderr=True)
     hidden = not (todo and console.is_terminal)
     for key in track(todo, "Measuring", console=console, transient=True, disable=hidden):
@@ -147,6 +149,17 @@ def measured(shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False) 
             with told_if_cache_unwritable(path):
                 write_json(path, dict(answer.values))
     return found
+
+
+@cache
+def _warn_of_load() -> None:
+    """Say if the machine was busy; once, because what is measured is load as well."""
+    if (load := os.getloadavg()[0]) >= 1:
+        print(
+            f"warning: this machine was busy in the last minute (load {load:.1f} on {cores()} cores), so times "
+            "measured now may be wrong by a factor of two and more: fresh=true repeats them when it is quiet.",
+            file=sys.stderr,
+        )
 
 
 def _place(shape: Shape, key: str) -> Path:

@@ -98,4 +98,8 @@ def yaml_fault(error: Exception) -> str:
         return " ".join(str(error).split())
     if "\\t" in problem:
         problem = "a tab; indent with spaces"
+    elif "cannot start any token" in problem:
+        problem = "a tab or another character with which no text may start: indent with spaces, and quote such text"
+    elif "mapping values are not allowed" in problem:
+        problem += ": check the indentation of this line, and quote text that contains a colon and a space"
     return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"

@@ -107,9 +107,11 @@ def _spread(table: Table) -> list[str]:
         return [
             "± is the standard deviation over seeds; Δ base is the mean difference from the base row over common seeds."
         ]
-    return (
-        ["One seed per row: the chance between seeds is unknown, so any difference may be chance."] if summaries else []
-    )
+    if not summaries:
+        return []
+    if any(line.test.counts_restarts for line in table.lines if line.test):
+        return ["One seed per row: chance in training is estimated from the spread of its restarts."]
+    return ["One seed per row: the chance between seeds is unknown, so any difference may be chance."]
 
 
 def _tests(table: Table, refusal: str | None) -> list[str]:

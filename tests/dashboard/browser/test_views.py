@@ -97,6 +97,8 @@ def test_one_seed_is_told_of_in_a_sentence(tab: Any, serve: Any, tmp_path: Path)
     heading = tab.page.locator(".effects h3")
     heading.wait_for()
     assert heading.inner_text().endswith("95 % intervals. One seed, so the chance between seeds is not covered")
+    headline = tab.page.locator("h2").first.inner_text()
+    assert headline.endswith("One seed a row: intervals cover only chance in the test set.")
 
 
 @pytest.mark.parametrize(

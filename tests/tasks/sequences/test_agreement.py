@@ -12,6 +12,7 @@ from variations.models.transformer.attention import Heads
 from variations.models.transformer.positions import Positions, sinusoids
 from variations.system.errors import UserError
 from variations.tasks.sequences.agreement import check, foreign
+from variations.tasks.sequences.counting import activation_bytes
 from variations.tasks.translation.config import TranslationConfig
 
 
@@ -155,6 +156,45 @@ class Blind(Heads):
         if self.ignored == "mask":
             return super().attend(q, seen, None, causal=causal)
         return super().attend(q, seen, mask, causal=False)
+
+
+class Narrow(Heads):
+    """Attention whose heads are narrower than they should be."""
+
+    def attend(self, q: Tensor, seen: Any, mask: Any, *, causal: bool) -> Tensor:
+        return super().attend(q, seen, mask, causal=causal)[..., :-1]
+
+
+class Unlike(Heads):
+    """Attention that does not take what it is given."""
+
+    def attend(self, q: Tensor, seen: Any, mask: Any) -> Tensor:  # type: ignore[override]
+        return q
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "Narrow",
+            r"^Narrow\.attend must return heads of shape \(B, h, T, d_v\), here \(2, 2, 5, 4\), but returned \(2, 2",
+        ),
+        (
+            "Unlike",
+            r"Unlike: cannot process a batch, in encoder\.0\.self_heads: TypeError in .* unexpected keyword argument",
+        ),
+    ],
+)
+def test_a_fault_of_a_class_of_another_package_is_told_when_its_memory_is_counted(
+    name: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "test_agreement", sys.modules[__name__])
+    config = TranslationConfig()
+    config.model.N, config.model.d_model, config.model.h = 1, 8, 2
+    config.model.attention = f"test_agreement:{name}"
+    with pytest.raises(UserError, match=said):
+        activation_bytes(config, 13, 4, 5, 6)
 
 
 class Codes(Positions):

@@ -15,6 +15,7 @@ from variations.configuration.transformer import ModelConfig
 from variations.models.doors import construct, resolve
 from variations.models.kernels import Reference
 from variations.models.kernels.segments import Mask, Packed, near
+from variations.system.errors import UserError
 
 
 @dataclass
@@ -97,7 +98,7 @@ class Heads(nn.Module):
         """
         q, k, v = (self._split(part) for part in self.inputs(x).split(self.widths, dim=-1))  # (B, h, T, d_k or d_v)
         seen = past.append(k, v) if past is not None else KeyValue(k, v)
-        return self.attend(q, seen, mask, causal=causal), seen
+        return self._attended(q, seen, mask, causal=causal), seen
 
     def cross_attend(self, x: Tensor, memory: KeyValue, mask: Mask) -> Tensor:
         """Heads (R, h, T, d_v) of attention from `x` (R, T, d) to projected `memory` of B sentences, R a multiple of B.
@@ -108,9 +109,21 @@ class Heads(nn.Module):
         R, B, T = q.size(0), memory.k.size(0), q.size(2)
         if R != B:
             q = q.unflatten(0, (B, R // B)).transpose(1, 2).flatten(2, 3)  # (B, h, R/B·T, d_k)
-        attended = self.attend(q, memory, mask, causal=False)  # (B, h, R/B·T, d_v)
+        attended = self._attended(q, memory, mask, causal=False)  # (B, h, R/B·T, d_v)
         if R != B:
             attended = attended.unflatten(2, (R // B, T)).transpose(1, 2).flatten(0, 1)  # (R, h, T, d_v)
+        return attended
+
+    def _attended(self, q: Tensor, seen: KeyValue, mask: Mask, *, causal: bool) -> Tensor:
+        """What `attend` returns, which a class of another package may have in another shape."""
+        attended = self.attend(q, seen, mask, causal=causal)
+        wanted, found = (*q.shape[:3], seen.v.shape[-1]), getattr(attended, "shape", None)
+        if found != wanted:
+            said = type(attended).__name__ if found is None else tuple(found)
+            raise UserError(
+                f"{type(self).__name__}.attend must return heads of shape (B, h, T, d_v), here {wanted}, but returned "
+                f"{said}."
+            )
         return attended
 
     def attend(self, q: Tensor, seen: KeyValue, mask: Mask, *, causal: bool) -> Tensor:

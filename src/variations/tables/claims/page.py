@@ -41,19 +41,25 @@ anything concluded from a row that has a caveat in its table: quick checks (`deb
 way or ended early, seeds that were not trained alike, lost measurements, a file that was edited since. Two rows are not
 compared if their texts differ, or if overrides were typed for one of them alone.
 The published size of a difference is not judged, only its sign and whether it reaches the margin, because most runs
-here are not on the paper's corpus.
+here are not on the paper's corpus. The built-in corpus is artificial: a small grammar makes its sentences, and good
+models reach 90 to 99 BLEU. Differences near the top are small there, so a claim of no difference is easily supported,
+and verdicts on this corpus alone say little about natural text.
 The rule in code: [rule.py](../src/variations/tables/claims/rule.py).
 
 **How to read a comparison.** "`a` v. `b`, claimed worse, test BLEU 31.20 v. 30.00: +1.20 [+0.40, +2.00]" compares row
-`a` with row `b` of the table behind the link: the values of both, and the advantage of `a`, which is positive if `a`
-is better, whether the measure should be high or low. Where the claim is that `a` is worse, the rule takes the
+`a` with row `b` of the table behind the link: the values of both, and the advantage of `a`, which is positive if `a` is
+better, whether the measure should be high or low. Where the claim is that `a` is worse, the rule takes the
 disadvantage: +0.62 [−0.30, +1.54] means that `a` is at most 0.30 worse, which is less than the margin of 0.5, and so
-contradicts the claim. The comparison says nothing of how near either row is to its published
-figure; the table does. "detectable" is the smallest true difference that this many seeds would have shown with
-probability {POWER:g}. An interval is not cut at the largest possible difference. "none seen, at most" stands before the
-saving of a row that never reaches the dev loss at which its base row ended: the row counts with its whole length, and
-cannot support the claim. "recalled" marks a published figure that is quoted from memory, and was not checked against
-the publication. "1 and 3 seeds" are those of the row and of its base row.
+contradicts the claim. The comparison says nothing of how near either row is to its published figure; the table does.
+"detectable" is the smallest true difference that this many seeds would have shown with probability {POWER:g}. An
+interval is not cut at the largest possible difference. "none seen, at most" stands before the saving of a row that
+never reaches the dev loss at which its base row ended: the row counts with its whole length, and cannot support the
+claim. That dev loss is the mean over the base row's seeds, measured at the end of training, and the base row's budget
+ends where each seed first reached it, which may be long before its last step. Other dev losses are of the tested
+weights, so the two may differ. Differences are computed before rounding. An interval over restarts is that of arbitrary
+restarts, not of the best ones, which the errors are of, and so tends to be too wide. "recalled" marks a published
+figure that is quoted from memory, and was not checked against the publication. "1 and 3 seeds" are those of the row and
+of its base row.
 """
 
 FOLDED = 4

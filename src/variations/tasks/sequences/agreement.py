@@ -65,11 +65,15 @@ def check(network: SequenceToSequence, keys: str) -> None:
         except UserError:
             raise
         except Exception as error:
-            files = module_files(re.findall(r"=([\w.]+):", keys))
-            where = _module(network, error)
-            raise UserError(f"{keys}: cannot process two tiny pairs{where}: {raised(error, files)}.") from error
+            raise fault(network, keys, "two tiny pairs", error) from error
         finally:
             network.train(training)
+
+
+def fault(network: nn.Module, keys: str, what: str, error: Exception) -> UserError:
+    """The fault of a class of another package, whose code has raised `error` while the network processed `what`."""
+    files = module_files(re.findall(r"=([\w.]+):", keys))
+    return UserError(f"{keys}: cannot process {what}{_module(network, error)}: {raised(error, files)}.")
 
 
 def _module(network: nn.Module, error: BaseException) -> str:

@@ -5,6 +5,7 @@ network on torch's fake tensors, which have shapes but no contents, with hooks t
 tensors the same hooks give the same number of bytes.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,8 +25,10 @@ from variations.models import build, count_parameters
 from variations.models.flops import Tokens, training_flops
 from variations.models.loss import chunk_elements
 from variations.models.network import BRANCH_WEIGHTS
+from variations.system.errors import UserError
 from variations.tasks.base import Size
 from variations.tasks.counting import kept_bytes
+from variations.tasks.sequences import agreement
 
 T2T_ROWS, T2T_TASK_VECTORS = 40_960, 32
 """Embedding rows and task vectors of the code behind Vaswani et al. 2017 (tensor2tensor of June 2017)."""
@@ -100,6 +103,8 @@ def _parameters(config: Config, vocabulary: int) -> tuple[int, int]:
     return count_parameters(network), sum(p.numel() for p in weights)
 
 
+UNCOUNTABLE = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException)
+"""Raised by operations that need tensors with contents."""
 SMALL = (2, 3)
 """Numbers of pairs from which larger batches are extrapolated; kernels split large batches into many parts."""
 
@@ -123,7 +128,11 @@ def activation_bytes(config: Config, vocabulary: int, pairs: int, source: int, t
         config: A complete configuration.
         vocabulary: Sub-words.
         pairs: B; each pair has `source` and `target` sub-words.
+
+    Raises:
+        UserError: A class of another package cannot process the batch.
     """
+    logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)  # the exception is enough
     bf16, double = (config.trainer.precision == name for name in ("bf16-mixed", "64-true"))
     usual = torch.get_default_dtype()
     with FakeTensorMode(), _Answers(), torch.autocast("cpu", torch.bfloat16, enabled=bf16):
@@ -131,20 +140,27 @@ def activation_bytes(config: Config, vocabulary: int, pairs: int, source: int, t
         try:
             network = build(config, vocabulary, "cpu" if config.trainer.accelerator == "cpu" else "cuda").train()
             if pairs <= max(SMALL):
-                kept = _kept(network, pairs, source, target)
+                kept = _kept(network, config, pairs, source, target)
             else:
-                few, more = (_kept(network, number, source, target) for number in SMALL)
+                few, more = (_kept(network, config, number, source, target) for number in SMALL)
                 kept = few + (pairs - SMALL[0]) * (more - few) // (SMALL[1] - SMALL[0])
-        except (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException):
+        except UNCOUNTABLE:
             return None
         finally:
             torch.set_default_dtype(usual)
     return kept + _loss_bytes(config, vocabulary, pairs * target)
 
 
-def _kept(network: nn.Module, pairs: int, source: int, target: int) -> int:
+def _kept(network: nn.Module, config: Config, pairs: int, source: int, target: int) -> int:
     batch = (torch.ones(pairs, length, dtype=torch.int64) for length in (source, target))
-    return kept_bytes(network, lambda: network(*batch))
+    try:
+        return kept_bytes(network, lambda: network(*batch))
+    except (*UNCOUNTABLE, UserError):
+        raise
+    except Exception as error:
+        if keys := agreement.foreign(config):
+            raise agreement.fault(network, keys, "a batch", error) from error
+        raise
 
 
 def _loss_bytes(config: Config, vocabulary: int, tokens: int) -> int:
