@@ -38,7 +38,7 @@ STEPS = 60
 STEPS_DONE = list(range(1, STEPS + 1))
 MOST_UPDATES, SECONDS, WRITE_SECONDS = 6, 0.5, 0.01
 """Maximum delay between the start of a process or a write and the kill."""
-TIMED = ("seconds", "decoding_seconds", "flops_paper_rule", "sha256")
+TIMED = ("seconds", "decoding_seconds", "flops_paper_rule", "sha256", "metrics_sha256")
 
 
 @dataclass
@@ -186,6 +186,7 @@ def contents(folder: RunFolder) -> dict[str, Any]:
     last = found[files[0][1].name]
     del last["loops"]  # Lightning's counters; some depend on the number of starts
     del last["variations"]["budget"]["seconds"]
+    del last["callbacks"]["Loop"]["measured"]  # of lines that contain seconds
     lines = [{key: value for key, value in line.items() if key != "seconds"} for line in folder.read_metrics()]
     result = folder.result() or {}
     hypotheses = {path.name: path.read_text() for path in sorted(folder.hypotheses.glob("[!.]*"))}

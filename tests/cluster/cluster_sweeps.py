@@ -22,7 +22,7 @@ TINY = (
     "trainer.log_every=1 trainer.progress=false trainer.threads=1 trainer.limit_test=3 decode.beam=1 logger=none"
 ).split()
 SECONDS = 150.0
-TIMED = ("seconds", "decoding_seconds", "speed", "flops_paper_rule", "hardware", "sha256")
+TIMED = ("seconds", "decoding_seconds", "speed", "flops_paper_rule", "hardware", "sha256", "metrics_sha256")
 """Keys of metrics and results that depend on the clock or the machine."""
 
 

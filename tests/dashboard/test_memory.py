@@ -185,8 +185,9 @@ def test_runs_that_are_gone_are_forgotten(runs: Path, cache: Path) -> None:
 
 def test_what_json_would_change_is_read_again(run: Run, root: Path, cache: Path) -> None:
     folder = run("q", "base", 1)
+    (folder / "result.json").unlink()  # by which the change would be noticed
     for line in ("day: 2026-01-01", "1: one"):
-        (folder / "config.yaml").write_text(f"{line}\nsweep: {{name: q, rows: [base]}}\n")
+        (folder / "config.yaml").write_text(f"{line}\nsweep: {{name: q, rows: [base]}}\ntrainer: {{devices: 1}}\n")
         store = Store(root, cache)
         (found,) = store.sweep("q")
         read = store.summary(found).config

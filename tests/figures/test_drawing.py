@@ -227,6 +227,7 @@ def test_parts_have_a_panel_a_row_and_marks_of_what_was_published(tmp_path):
         run.mkdir(parents=True)
         data = {"kind": "babi", "name": "babi", "questions": "1k", "tasks": [1, 2]}
         config = {"task": "question_answering", "data": data, "model": {"restarts": 10}, "recipe": {"name": "x"}}
+        config["trainer"] = {"devices": 1}
         (run / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
         (run / "status.json").write_text(json.dumps({"state": "finished", "step": 1}), encoding="utf-8")
         (run / "metrics.jsonl").write_text('{"step": 1, "dev/loss": 0.5}\n', encoding="utf-8")

@@ -6,17 +6,21 @@ import optuna
 import pytest
 
 from variations.configuration.compose import loader
+from variations.configuration.overrides import leaf_keys
+from variations.configuration.tasks import schema_of
 from variations.searching.space import Dimension, read_space
+
+KEYS = leaf_keys(schema_of(None))
 
 
 def one(key: str, value: Any) -> Dimension:
-    dimensions, faults = read_space({key: value}, loader())
+    dimensions, faults = read_space({key: value}, KEYS, loader())
     assert faults == []
     return dimensions[0]
 
 
 def fault(key: str, value: Any) -> str:
-    dimensions, faults = read_space({key: value}, loader())
+    dimensions, faults = read_space({key: value}, KEYS, loader())
     assert dimensions == []
     return "\n".join(faults)
 
@@ -84,7 +88,7 @@ def test_faults_name_the_key_and_what_is_valid(key: str, value: Any, words: str)
 
 
 def test_all_faults_are_told_at_once() -> None:
-    _, faults = read_space({"model.N": "range(2,1)", "model.dropout": 3, "model.h": [2, 4]}, loader())
+    _, faults = read_space({"model.N": "range(2,1)", "model.dropout": 3, "model.h": [2, 4]}, KEYS, loader())
     assert [line.split(":")[1].strip().split(" ")[0] for line in faults] == ["model.N", "model.dropout"]
 
 
@@ -107,8 +111,16 @@ def test_a_value_is_written_as_hydra_reads_it() -> None:
 
 def test_optuna_draws_within_the_space() -> None:
     space = {"model.N": "range(1,7,2)", "recipe.lr": "tag(log,interval(0.1,2))", "size": "tiny,small"}
-    dimensions, _ = read_space(space, loader())
+    dimensions, _ = read_space(space, KEYS, loader())
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=3))
     for _ in range(20):
         trial = study.ask()
         assert all(dimension.holds(dimension.suggest(trial)) for dimension in dimensions)
+
+
+def test_keys_are_those_of_the_trials_task() -> None:
+    keys = leaf_keys(schema_of("question_answering"))
+    dimensions, faults = read_space({"model.hops": [1, 3]}, keys, loader())
+    assert faults == [] and dimensions[0].choices == (1, 3)
+    _, faults = read_space({"model.hops": [1, 3]}, KEYS, loader())
+    assert "model.hops" in faults[0]

@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from variations.configuration.schema import SweepConfig
 from variations.dashboard.api import Api
 from variations.dashboard.store import Store
 from variations.store.atomic import json_text
-from variations.store.contents import config_fault, result_fault, sealed
+from variations.store.contents import config_fault, exchanged, intact_measurements, result_fault, sealed
 from variations.store.rows import define
 from variations.tables.formats import render
 from variations.tables.table import build
@@ -73,8 +74,28 @@ def test_a_result_may_have_another_layout_or_no_hash(make_run: Callable[..., Any
     assert result_fault(json.loads(json.dumps(result, indent=7))) is None
     del result["sha256"]  # as older versions wrote it
     assert result_fault(result) is None
-    assert sealed(result)["sha256"] == hashlib.sha256(json_text(result, indent=None).encode()).hexdigest()
     assert "was edited" in str(result_fault({**result, "sha256": None}))
+
+
+def test_a_result_knows_its_configuration_and_its_measurements() -> None:
+    config = {"model": {"h": 8}, "seed": 1, "name": "a", "variation": {"row": "a"}}
+    result = sealed({"scores": {}, "sha256": "former"}, config, b'{"step": 1}\n')
+    hashed = {name: hashlib.sha256(text).hexdigest() for name, text in (("metrics", b'{"step": 1}\n'), ("none", b""))}
+    assert result["metrics_sha256"] == hashed["metrics"]
+    assert result["config_sha256"] == hashlib.sha256(b'{"model": {"h": 8}, "seed": 1}').hexdigest()
+    rest = json_text({key: value for key, value in result.items() if key != "sha256"}, indent=None)
+    assert result["sha256"] == hashlib.sha256(rest.encode()).hexdigest()
+    assert exchanged({**config, "name": "b", "variation": {}}, result) is None  # as after a row was renamed
+    for changed in ({**config, "seed": 2}, {**config, "model": {"h": 16}}):
+        assert "config.yaml is not the configuration of result.json" in str(exchanged(changed, result))
+    assert exchanged(config, {"scores": {}}) is None  # of an older version
+    assert (
+        exchanged({"day": date(2026, 1, 1)}, result)
+        == "config.yaml: Cannot store a date in a run folder: datetime.date(2026, 1, 1)"
+    )
+    assert intact_measurements(b'{"step": 1}\n', result)
+    assert not intact_measurements(b'{"step": 2}\n', result)
+    assert intact_measurements(b'{"step": 2}\n', {}) and not intact_measurements(b"\0\0", {})
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from variations.store.checksums import sidecar
+from variations.store.contents import sealed
 from variations.store.lease import Lease, hold, read
 from variations.store.ledger import (
     RunFolder,
@@ -333,10 +334,9 @@ def test_truncation_keeps_lines_up_to_the_step(folder: RunFolder) -> None:
 
 def test_result_has_a_stable_layout_and_leaves_no_temporary_file(folder: RunFolder) -> None:
     folder.write_result({"b": 1, "a": {"d": float("inf"), "c": 2}})
-    seal = hashlib.sha256(b'{"a": {"c": 2, "d": null}, "b": 1}').hexdigest()
-    layout = '{\n  "a": {\n    "c": 2,\n    "d": null\n  },\n  "b": 1,\n  "sha256": "%s"\n}\n'
-    assert (folder.path / "result.json").read_text() == layout % seal
-    assert folder.result() == {"a": {"c": 2, "d": None}, "b": 1, "sha256": seal}
+    written = (folder.path / "result.json").read_text()
+    assert written.startswith('{\n  "a": {\n    "c": 2,\n    "d": null\n  },\n  "b": 1,\n  "config_sha256": "')
+    assert folder.result() == sealed({"a": {"c": 2, "d": None}, "b": 1}, folder.config(), None)
     assert not list(folder.path.glob(".*.tmp"))
 
 
@@ -363,11 +363,15 @@ def test_attempts_stand_beside_the_first_and_the_last_finished_is_read(
     assert [item.path.name for item in attempts(home)] == ["seed1", "seed1-attempt2"]
     assert latest(home) is not None
     assert latest(home).path == home  # type: ignore[union-attr]
-    second.set_status("finished")
-    assert latest(home).path == home  # type: ignore[union-attr]
     assert workplace(home, TranslationConfig(force=True)) == second.path
+    second.set_status("finished")
     second.write_result({"steps": 100000})
     assert latest(home).path == second.path  # type: ignore[union-attr]
+    for lost in ("result.json", "status.json"):
+        kept = (second.path / lost).read_text()
+        (second.path / lost).write_text("{")
+        assert latest(home).path == second.path  # type: ignore[union-attr]
+        (second.path / lost).write_text(kept)
     assert workplace(home, TranslationConfig(force=True)).name == "seed1-attempt3"
     assert latest(home.with_name("seed7")) is None
 

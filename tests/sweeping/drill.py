@@ -54,7 +54,7 @@ SHARED = {
     "decode": {"beam": 1},
 }
 GOOD = tuple(row for row in ROWS if row != "broken")
-TIMED = ("seconds", "decoding_seconds", "speed", "flops_paper_rule", "hardware", "sha256")
+TIMED = ("seconds", "decoding_seconds", "speed", "flops_paper_rule", "hardware", "sha256", "metrics_sha256")
 """Parts of a result that depend on the clock or the machine."""
 WAIT = 600.0
 ALONE = """

@@ -85,7 +85,7 @@ def test_a_run_that_another_sweep_has_finished_is_copied(
         assert copied[name] == before[name]
     assert "log.txt" not in copied
     result = {"copied": "other/a/seed1", "schema": 1, "scores": {"test": {"bleu": 100.0}}}
-    assert outcome.folder.result() == sealed(result)
+    assert outcome.folder.result() == sealed(result, outcome.folder.config(), copied["metrics.jsonl"])
     assert outcome.folder.config()["variation"]["row"] == "b"
     assert outcome.folder.finished()
     lease = read(outcome.folder.path)

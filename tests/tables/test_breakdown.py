@@ -24,7 +24,13 @@ def table(tmp_path: Path) -> Table:
     run = tmp_path / "papers" / "pe" / "seed1"
     run.mkdir(parents=True)
     data = {"kind": "babi", "name": "babi", "questions": "1k", "tasks": list(range(1, 21))}
-    config = {"task": "question_answering", "data": data, "model": {"restarts": 10}, "recipe": {"name": "x"}}
+    config = {
+        "task": "question_answering",
+        "data": data,
+        "model": {"restarts": 10},
+        "recipe": {"name": "x"},
+        "trainer": {"devices": 1},
+    }
     write_yaml(run / "config.yaml", config)
     write_json(run / "status.json", {"state": "finished", "step": 1})
     scores = {name: {"value": value} for name, value in MEASURED.items()}

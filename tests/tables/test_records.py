@@ -196,6 +196,8 @@ def test_what_a_record_leaves_out_makes_no_other_configuration(
     put("base", 1, 5, data__kind="folder")
     config = store / "papers/base/seed1/config.yaml"
     config.write_text(config.read_text().replace("/home/somebody", "/home/another"))
+    moved = RunFolder(config.parent)
+    moved.write_result(moved.result() or {})
     found = record(sweep, store, records)
     assert (list(found.replaced), found.refused) == (["papers/base/seed1"], {})
 

@@ -108,7 +108,13 @@ def store(tmp_path: Path) -> Path:
         losses[4] = 0.1
         networks = {str(task): {"train_error": errors, "train_loss": losses, "chosen": 4} for task in TASKS}
         data = {"kind": "babi", "name": "babi", "questions": "1k", "tasks": TASKS}
-        config = {"task": "question_answering", "data": data, "model": {"restarts": 10}, "recipe": {"name": "x"}}
+        config = {
+            "task": "question_answering",
+            "data": data,
+            "model": {"restarts": 10},
+            "recipe": {"name": "x"},
+            "trainer": {"devices": 1},
+        }
         write_yaml(path / "config.yaml", config)
         write_json(path / "status.json", {"state": "finished", "step": 1})
         scores = measures.scores(wrong, dict.fromkeys(TASKS, 4))

@@ -277,9 +277,49 @@ def test_a_folder_of_another_row_is_refused(
     make_run("papers", "A_h16", 1, 31.0, config=other)
     table = read(seeds=[1])
     assert [len(line.row.finished) for line in table.lines] == [0, 1]
-    assert "config.yaml has row 'A_h16', so this folder is a copy of another row's or was renamed" in table.gaps[0]
+    assert "config.yaml has variation.row='A_h16', so this folder is a copy of another one or was ren" in table.gaps[0]
     known = Store(store)
     assert {run.row for run in known.sweep("papers") if known.summary(run).fault} == {"base"}
+
+
+def test_a_copy_of_a_row_of_a_grid_is_refused(make_run: Any, store: Path, configuration: Configure) -> None:
+    folder = make_run("grid", "decode.alpha=0.2", 1, 30.0, config=configuration(name="decode.alpha=0.2")).path
+    shutil.copytree(folder.parent, folder.parent.with_name("decode.alpha=0.6"))
+    table = build(define(SweepConfig(name="grid"), store=store), store)
+    assert [len(line.row.finished) for line in table.lines] == [1, 0]
+    assert "config.yaml has name='decode.alpha=0.2', so this folder is a copy of another one" in table.gaps[0]
+
+
+def test_a_result_beside_another_configuration_does_not_count(
+    make_run: Any, read: Callable[..., Table], configuration: Configure
+) -> None:
+    base, row = (
+        make_run("papers", "base", 1, 30.0),
+        make_run("papers", "A_h16", 1, 31.0, config=configuration(model__h=16)),
+    )
+    assert [len(line.row.finished) for line in read(seeds=[1]).lines] == [1, 1]
+    shutil.copy(base.path / "result.json", row.path)  # restored into the wrong folder
+    table = read(seeds=[1])
+    assert [len(line.row.finished) for line in table.lines] == [1, 0]
+    assert "config.yaml is not the configuration of result.json: one of them was edited" in table.gaps[0]
+
+
+@pytest.mark.parametrize("damage", ["cut", "zeros", "edited"])
+def test_damaged_measurements_are_marked(damage: str, make_run: Any, read: Callable[..., Table], store: Path) -> None:
+    folder = make_run("papers", "base", 1, 30.0)
+    make_run("papers", "A_h16", 1, 31.0)
+    for step in (1, 2):
+        folder.append_metrics({"step": step, "dev/nll": 1.0})
+    folder.write_result(folder.result() or {})
+    assert read(seeds=[1]).lines[0].notes == ()
+    data = folder.metrics.read_bytes()
+    changed = {"cut": data[:30], "zeros": b"\0" * len(data), "edited": data.replace(b"1.0", b"2.0")}
+    folder.metrics.write_bytes(changed[damage])
+    told = "its measurements (metrics.jsonl) are lost or damaged"
+    assert any(told in note for note in read(seeds=[1]).lines[0].notes)
+    known = Store(store)
+    (found,) = (run for run in known.sweep("papers") if run.row == "base")
+    assert known.stored(found).measured is False
 
 
 @pytest.mark.slow

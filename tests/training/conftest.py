@@ -123,6 +123,7 @@ def same_run() -> Callable[[RunFolder, RunFolder], None]:
         loaded = checkpoints.load(path)
         if "loops" in loaded:
             assert loaded["variations"]["budget"].pop("seconds") > 0
+            assert loaded["callbacks"]["Loop"].pop("measured")[0] > 0  # of lines that contain seconds
             loaded.pop("loops")  # Lightning's counters; some depend on the number of starts
         return loaded
 

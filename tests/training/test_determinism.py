@@ -23,7 +23,7 @@ def test_the_same_result_twice(small: Any, same_run: Any) -> None:
     same_run(*folders)
     one, other = (folder.result() for folder in folders)
     assert one is not None and other is not None
-    timed = ("seconds", "decoding_seconds", "flops_paper_rule", "sha256")
+    timed = ("seconds", "decoding_seconds", "flops_paper_rule", "sha256", "metrics_sha256")
     assert {key: value for key, value in one.items() if key not in timed} == {
         key: value for key, value in other.items() if key not in timed
     }

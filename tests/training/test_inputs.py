@@ -147,7 +147,7 @@ def test_a_run_that_remembers_nothing_goes_on(stopped: tuple[RunConfig, RunFolde
 def test_another_vocabulary_than_the_runs_own_is_refused(stopped: tuple[RunConfig, RunFolder], text: Path) -> None:
     """As after a forgotten edit: the ids of the new text mean other pieces."""
     config, folder = stopped
-    for name in ("inputs.json", "data_card.json"):
+    for name in ("inputs.json", "environment.json", "data_card.json"):
         (folder.path / name).unlink()
     replace_word(text / "train.en")
     before = (folder.path / "subwords.model").read_bytes()

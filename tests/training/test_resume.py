@@ -1,5 +1,6 @@
 """Exact resume: a stopped and resumed run is bit-identical to an uninterrupted one."""
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -316,7 +317,8 @@ def test_a_run_shortened_to_where_it_was_interrupted_is_complete(small: Any, mad
     folder = made(small(), "run")
     with pytest.raises(Interrupted):
         fit(small(), folder, stopped_at(5))
-    trained = fit(small("trainer.max_steps=5"), folder, Interrupt())
+    allowed = "resume.allow=[trainer.max_steps,branch.freeze_last]"
+    trained = fit(small("trainer.max_steps=5", allowed), folder, Interrupt())
     assert (trained.steps, trained.stopped) == (5, None)
 
 
@@ -327,11 +329,53 @@ def test_other_batches_cannot_be_continued(small: Any, made: Any, stopped_at: An
         fit(small(), folder, stopped_at(5))
     written = r"written with 1 device\(s\), 1 batch\(es\) per device and update, 7 per device and epoch, now there are"
     with pytest.raises(UserError, match=rf"{written} .* 4 batch"):
-        fit(small("trainer.tokens_per_batch=128"), folder, Interrupt())
+        fit(small("trainer.tokens_per_batch=128", "resume.allow=[trainer]"), folder, Interrupt())
     with pytest.raises(UserError, match=rf"{written} .* 4 per device and epoch"):
-        fit(small("recipe.batch_tokens=1024"), folder, Interrupt())
+        fit(small("recipe.batch_tokens=1024", "resume.allow=[recipe]"), folder, Interrupt())
     with pytest.raises(UserError, match=r"does not fit the network of the changed configuration"):
-        fit(small("model.d_ff=64"), folder, Interrupt())
+        fit(small("model.d_ff=64", "resume.allow=[model]"), folder, Interrupt())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            "model.dropout=0.3",
+            r"step\d+\.ckpt is the checkpoint of another run \(model\.dropout 0\.3 there, 0\.0 here\)",
+        ),
+        ("seed=2", r"step\d+\.ckpt is the checkpoint of another run \(seed 2 there, 1 here\): restore this run's own"),
+    ],
+)
+def test_checkpoints_of_another_run_are_not_continued(
+    changes: str, said: str, small: Any, made: Any, stopped_at: Any
+) -> None:
+    folder, other = made(small(), "run"), made(small(changes), "other")
+    for config, each in ((small(), folder), (small(changes), other)):
+        with pytest.raises(Interrupted):
+            fit(config, each, stopped_at(5))
+    for path in other.checkpoints.iterdir():
+        shutil.copy(path, folder.checkpoints)
+    with pytest.raises(UserError, match=said):
+        fit(small(), folder, Interrupt())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", ["missing", "cut", "zeros", "another run's"])
+def test_a_run_does_not_go_on_over_lost_measurements(lost: str, small: Any, made: Any, stopped_at: Any) -> None:
+    folder = made(small(), "run")
+    with pytest.raises(Interrupted):
+        fit(small(), folder, stopped_at(5))
+    data = folder.metrics.read_bytes()
+    changed = {"cut": data[: len(data) // 2], "zeros": b"\0" * len(data), "another run's": data.replace(b"1", b"2")}
+    folder.metrics.unlink()
+    if lost != "missing":
+        folder.metrics.write_bytes(changed[lost])
+    with pytest.raises(UserError, match=r"metrics\.jsonl(, line 1:| lacks measurements that this run had at its last)"):
+        fit(small(), folder, Interrupt())
+    folder.metrics.write_bytes(data)
+    fit(small(), folder, Interrupt())
+    assert [line["step"] for line in folder.read_metrics()] == sorted({line["step"] for line in folder.read_metrics()})
 
 
 @pytest.mark.slow

@@ -8,8 +8,10 @@ from pathlib import Path
 from variations.commands.cli import command
 from variations.configuration.schema import choice
 from variations.configuration.tasks import DEFAULT, named
-from variations.store.contents import result_fault
 from variations.store.ledger import RunFolder
+from variations.tables.collect import misfit
+from variations.tasks.base import TestedRun
+from variations.tasks.intact import damage
 from variations.tasks.scored import ToScore, of_run
 
 
@@ -30,18 +32,24 @@ def score(config: ScoreConfig) -> None:
     """
     task = config.kind or of_run(config, "task") or DEFAULT
     found = named(task).score(config)
-    if config.run is not None and (
-        fault := result_fault(RunFolder(Path(config.run).expanduser()).result() or {}, task)
-    ):
+    if config.run is not None and (fault := _fault(RunFolder(Path(config.run).expanduser()))):
         print(
-            f"warning: {config.run} is damaged ({fault}): what is read from result.json, such as the perplexity, may "
-            "be wrong; the other scores are computed from the stored texts.",
+            f"warning: {config.run} is damaged ({fault}): what is read from result.json, such as the perplexity, or "
+            "the stored texts, from which the other scores are computed, may be wrong.",
             file=sys.stderr,
         )
     if config.format == "json":
         print(json.dumps(found.document, ensure_ascii=False, indent=2))
     else:
         found.show()
+
+
+def _fault(folder: RunFolder) -> str | None:
+    """Why the files of a tested run do not fit together; None if they do, or if it is no run or not tested yet."""
+    if not folder.exists() or not (result := folder.result()):
+        return None
+    config = folder.config()
+    return misfit(folder, config, result) or damage(TestedRun(folder, config, result))
 
 
 main = command(

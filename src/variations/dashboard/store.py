@@ -53,18 +53,21 @@ class Facts:
     """By metric: the steps at which it was measured, and its values."""
     inputs: dict[str, str] | None = None
     """As `inputs.recorded` gives them."""
+    measured: bool | None = None
+    """Whether its measurements are those of its result."""
     new: bool = True
     """Whether there is more than `memory` has."""
 
     @classmethod
     def of(cls, kept: Any) -> "Facts":
         """What `plain` gave."""
-        summary, seen, curves, made_from = kept
-        return cls(summary and Summary(**summary), seen and Glance(**seen), curves, made_from, new=False)
+        summary, seen, curves, made_from, measured = kept
+        return cls(summary and Summary(**summary), seen and Glance(**seen), curves, made_from, measured, new=False)
 
     def plain(self) -> Any:
         """As plain data."""
-        return [self.summary and vars(self.summary), self.glance and vars(self.glance), self.curves, self.inputs]
+        seen = self.summary and vars(self.summary), self.glance and vars(self.glance)
+        return [*seen, self.curves, self.inputs, self.measured]
 
 
 @dataclass(frozen=True)
@@ -179,7 +182,11 @@ class Store:
             raise UserError(known.fault)
         reason, step = known.status.get("reason"), known.status.get("step")
         curve, made_from = partial(self.curve, run), self.inputs(run)
-        measured = run.measured and has_measurements(run.folder)
+        with self._lock:
+            facts = self._of(run)
+            if facts.measured is None:
+                facts.measured, facts.new = run.measured and has_measurements(run.folder, known.result), True
+            measured = facts.measured
         return Stored(run.state, known.config, known.result, reason, step, curve, made_from, measured)
 
     def inputs(self, run: Found) -> dict[str, str]:

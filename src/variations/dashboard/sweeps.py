@@ -184,8 +184,7 @@ def _reader(store: Store, name: str) -> Reader:
         known = [store.summary(run) for run in family]
         if not family or str(home.parent) in odd or any(one.fault not in (None, NO_RESULT) for one in known):
             return latest(home)
-        done = [run.state == "finished" and bool(one.result) for run, one in zip(family, known, strict=True)]
-        found = to_read(family, done)
+        found = to_read(family, [run.state == "finished" for run in family])
         return found.folder if found else None
 
     def read(folder: RunFolder) -> Stored:

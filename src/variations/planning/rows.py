@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +22,7 @@ from variations.store.naming import run_folder
 from variations.store.own_code import refuse_to_continue
 from variations.store.rows import RowDefinition, crossed_name, load_row, row_definition
 from variations.sweeping.copies import name_of, same_run
+from variations.sweeping.job import Job, make_job
 from variations.sweeping.jobs import composed_jobs, row_faults
 from variations.sweeping.outcomes import Outcome, other_inputs
 from variations.sweeping.table_rows import table_rows
@@ -152,6 +153,7 @@ def plan_rows(overrides: Sequence[str], extra_folder: str | None = None) -> list
     if overrides:
         config = compose_run(overrides, extra_folder=extra_folder)
         _refuse(faults(config))
+        _warn_of_other_inputs([make_job(config.name or "run", overrides, config, config.seed)])
         return [replace(_planned(config, {}, overrides, extra_folder), launches=(launch(config),))]
     return _papers()
 
@@ -208,9 +210,14 @@ def _multirun(overrides: Sequence[str], plain: Sequence[str], extra_folder: str 
             planned = _planned(jobs[name].config, configs, jobs[name].overrides, extra_folder)
             launches = tuple(launch(job.config) for job in every if job.row == name)
             found.append(replace(planned, launches=launches, at_once=at_once))
-    for warning in other_inputs(map(Outcome.of, every)):
-        print(f"warning: {warning}", file=sys.stderr)
+    _warn_of_other_inputs(every)
     return _compared_with_the_first(found) if swept else found
+
+
+def _warn_of_other_inputs(jobs: Iterable[Job]) -> None:
+    """Say which finished runs were made from other texts or classes than the present ones."""
+    for warning in other_inputs(map(Outcome.of, jobs)):
+        print(f"warning: {warning}", file=sys.stderr)
 
 
 def _compared_with_the_first(rows: list[Planned]) -> list[Planned]:

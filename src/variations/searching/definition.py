@@ -21,7 +21,7 @@ from variations.configuration.places import spelled
 from variations.configuration.schema import RunConfig, SearchConfig, TrialConfig, VariationConfig
 from variations.configuration.suggestions import did_you_mean, options
 from variations.configuration.sweep_file import mended
-from variations.configuration.tasks import named
+from variations.configuration.tasks import named, schema_of
 from variations.searching.objectives import Objective, objective_faults, unmeasured_faults
 from variations.searching.space import Dimension, from_override, read_space, takes_whole_numbers, value_faults
 from variations.store.identity import identity
@@ -145,9 +145,10 @@ def define(arguments: tuple[str, ...], extra_folder: str | None = None) -> Defin
     head = compose_run(shared, extra_folder=extra_folder)
     problems = [*_line_faults(given, head)]
     space = {key: value for key, value in head.sweep.search.space.items() if key not in given}
-    dimensions, wrong = read_space(space, found)
+    task = task_of_trials(head)
+    keys = leaf_keys(schema_of(task.name))
+    dimensions, wrong = read_space(space, keys, found)
     problems += wrong
-    keys = leaf_keys(type(head))
     for key, override in given.items():
         if override.is_sweep_override() and key not in ("seed", "sweep", "variation"):
             item, unreadable = keys.get(key), list[str]()
@@ -156,7 +157,6 @@ def define(arguments: tuple[str, ...], extra_folder: str | None = None) -> Defin
                 dimensions.append(dimension)
             problems += unreadable
     settings = head.sweep.search
-    task = task_of_trials(head)
     objectives, wrong = objective_faults(settings, task)
     problems += wrong
     if unknown := task.unknown_metric(head.sweep.metric):  # which the table of the trials will have

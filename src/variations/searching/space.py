@@ -14,10 +14,9 @@ from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Overrid
 from hydra.errors import HydraException
 
 from variations.configuration.hydra_door import Loader
-from variations.configuration.overrides import Key, leaf_keys, type_fault
+from variations.configuration.overrides import Key, type_fault
 from variations.configuration.rules import value_fault
 from variations.configuration.suggestions import options, options_text, unknown_key, walk_groups
-from variations.configuration.tasks import schema_of
 from variations.store.identity import is_incidental
 
 FORMS = "interval(0,0.3), tag(log,interval(0.1,2)), choice(2,4), range(1,5) or [2,4]"
@@ -105,9 +104,8 @@ def word(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def read_space(space: Mapping[str, Any], found: Loader) -> tuple[list[Dimension], list[str]]:
-    """The valid dimensions, and every fault of the others, with valid choices."""
-    keys = leaf_keys(schema_of(None))
+def read_space(space: Mapping[str, Any], keys: Mapping[str, Key], found: Loader) -> tuple[list[Dimension], list[str]]:
+    """The valid dimensions, and every fault of the others, with valid choices; `keys` are those of the trials' task."""
     groups = list(walk_groups(found))
     dimensions: list[Dimension] = []
     faults: list[str] = []

@@ -27,10 +27,32 @@ SEAL = "sha256"
 """The entry of result.json that has the hash of the others."""
 
 
-def sealed(result: Mapping[str, Any]) -> dict[str, Any]:
-    """The contents of result.json with their hash, however the file is laid out: edited numbers are noticed."""
-    rest = {key: value for key, value in result.items() if key != SEAL}
-    return {**rest, SEAL: hashlib.sha256(json_text(rest, indent=None).encode()).hexdigest()}
+MEASURED, CONFIGURED = "metrics_sha256", "config_sha256"
+"""The entries that have the hash of the run's measurements and of its configuration."""
+_NAMES = ("runs", "logger", "force", "resume", "rows", "seeds", "sweep", "search", "name", "hydra", "variation")
+"""Parts of a configuration that may be edited in a finished run, for example when a row is renamed."""
+
+
+def sealed(result: Mapping[str, Any], config: Mapping[str, Any], metrics: bytes | None) -> dict[str, Any]:
+    """The contents of result.json, with hashes by which it is noticed if a part of the run is edited or exchanged.
+
+    Args:
+        result: Scores and costs.
+        config: The run's configuration, as stored.
+        metrics: The contents of metrics.jsonl; None: the run has none.
+    """
+    measured = None if metrics is None else hashlib.sha256(metrics).hexdigest()
+    known = {**result, CONFIGURED: fingerprint(config), MEASURED: measured}
+    return {**known, SEAL: _hash({key: value for key, value in known.items() if key != SEAL})}
+
+
+def fingerprint(config: Mapping[str, Any]) -> str:
+    """The hash of a configuration without names, labels and places."""
+    return _hash({key: value for key, value in config.items() if key not in _NAMES})
+
+
+def _hash(values: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json_text(values, indent=None).encode()).hexdigest()
 
 
 def result_fault(result: Mapping[str, Any], task: str | None = None) -> str | None:
@@ -52,7 +74,7 @@ def result_fault(result: Mapping[str, Any], task: str | None = None) -> str | No
             if not low - ROUNDING <= value <= high + ROUNDING:
                 most = f"between {low:g} and {high:g}" if high < math.inf else f"at least {low:g}"
                 return f"result.json: {key} is {str(value)[:20]}, but can only be {most}"
-    if SEAL in result and result[SEAL] != sealed(result)[SEAL]:
+    if SEAL in result and result[SEAL] != _hash({key: value for key, value in result.items() if key != SEAL}):
         return f"result.json was edited: its {SEAL} is not that of its other entries"
     return None
 
@@ -65,6 +87,28 @@ def refuse_damaged(path: Path, result: Mapping[str, Any], task: str | None) -> N
     """
     if fault := result_fault(result, task):
         raise UserError(f"{path} is damaged ({fault}): restore result.json, or delete it to test the run again.")
+
+
+def exchanged(config: Mapping[str, Any], result: Mapping[str, Any]) -> str | None:
+    """Why a configuration is not that of a result, by its hash; None if it is, or if the result has no hash of it."""
+    if result.get(CONFIGURED) is None:
+        return None
+    try:
+        if result[CONFIGURED] == fingerprint(config):
+            return None
+    except TypeError as error:  # such as a date, which no run writes
+        return f"config.yaml: {str(error).rstrip('.')}"
+    return (
+        "config.yaml is not the configuration of result.json: one of them was edited, or is another run's. Restore the "
+        "one that belongs here"
+    )
+
+
+def intact_measurements(measured: bytes, result: Mapping[str, Any]) -> bool:
+    """Whether the contents of metrics.jsonl are those that a result was stored with, as far as that is known."""
+    if result.get(MEASURED) is None:
+        return bool(measured.strip(b"\0"))
+    return bool(hashlib.sha256(measured).hexdigest() == result[MEASURED])
 
 
 def score(config: Any, result: Mapping[str, Any]) -> tuple[Any, float] | None:

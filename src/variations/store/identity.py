@@ -51,6 +51,13 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def identifying(config: Mapping[str, Any]) -> dict[str, Any]:
+    """All flat keys that identify the run, with defaults, so that two of them can be compared."""
+    task, own_text = _kind(config)
+    flat = flatten(plain(filled(config)))
+    return {key: value for key, value in sorted(flat.items()) if not _left_out(key, task, own_text)}
+
+
 def identity(config: Mapping[str, Any], without: Container[str] = ()) -> dict[str, Any]:
     """Flat keys that identify the run, except those with the schema's default value, and those of the groups `without`.
 

@@ -19,7 +19,7 @@ FILE = "inputs.json"
 def remembered(folder: RunFolder) -> dict[str, str]:
     """Name and SHA-256 of each input of the run; empty if none was stored.
 
-    For a run older than inputs.json, those of its unpacked texts in its data card.
+    Without inputs.json, those in environment.json, or else those of its unpacked texts in its data card.
 
     Raises:
         UserError: the file is damaged.
@@ -28,7 +28,7 @@ def remembered(folder: RunFolder) -> dict[str, str]:
     try:
         stored = read_json(path)
     except (FileNotFoundError, NotADirectoryError):
-        return _by_card(folder)
+        return recorded(folder) or _by_card(folder)
     except (OSError, ValueError) as error:
         raise UserError(f"Cannot read {path}: {read_fault(error, path)}.") from error
     if not isinstance(stored, dict):

@@ -98,19 +98,23 @@ def _continues(folder: RunFolder, config: RunConfig) -> bool:
 
 
 def latest(path: Path | str) -> RunFolder | None:
-    """The attempt to read: the last finished one, else the last one; None if the run never started."""
+    """The attempt to read: the last finished one, else the last one; None if the run never started.
+
+    A finished attempt whose files are damaged does not give way to an older one.
+    """
     family = attempts(path)
     return to_read(family, list(map(_finished, family)))
 
 
 def to_read(family: Sequence[T], finished: Sequence[bool]) -> T | None:
-    """The attempt to read of all, oldest first; `finished`: whether each is, and its result can be read."""
+    """The attempt to read of all, oldest first; `finished`: whether each is."""
     newest = list(compress(family, finished)) or family
     return newest[-1] if newest else None
 
 
 def _finished(folder: RunFolder) -> bool:
+    """Whether an attempt has ended, even if its result was lost or its status cannot be read: it is tested again."""
     try:
-        return folder.finished()
+        return folder.state() == "finished"
     except UserError:
-        return False
+        return True

@@ -213,10 +213,14 @@ def _crossed(row: RowDefinition, home: Path, first: str) -> list[RowDefinition]:
     return found if found and not (home / row.row).is_dir() else [row, *found]
 
 
+_INCLUDED = ("branch", "positions")
+"""Groups whose options count as part of a row's file that chooses them: no other group changes their keys."""
+
+
 def stated(row: str, table: str, conf: Path = CONF) -> dict[str, Any]:
     """The keys that a row's file and the files that it inherits set, as flat keys with unresolved values.
 
-    Of the groups, only `branch` and `positions` are included, whose keys no other group changes.
+    Of the groups that they choose, only `_INCLUDED` are included.
     """
     found = doors.files(f"variation/{glob.escape(table)}/{glob.escape(row)}.yaml", conf)
     if not found:
@@ -229,7 +233,7 @@ def stated(row: str, table: str, conf: Path = CONF) -> dict[str, Any]:
             values |= stated(name, folder or table, conf)
         for key, option in entry.items() if isinstance(entry, dict) else ():
             group = key.removeprefix("override ").lstrip("/")
-            if group in ("branch", "positions"):
+            if group in _INCLUDED:
                 files = doors.files(f"{group}/{glob.escape(str(option))}.yaml", conf)
                 values = {key: value for key, value in values.items() if not covered(key, [group])}
                 values |= flatten(_mapping(files[0]), f"{group}.") if files else {}
@@ -254,7 +258,8 @@ def edited(row: str, table: str, config: Mapping[str, Any]) -> dict[str, tuple[A
     Interpolated values, keys that the sweep sets, and the trainer's keys, which are often typed, do not count.
     """
     sweep, flat, usual = config.get("sweep") or {}, flatten(config), defaults(config)
-    typed = typed_keys(sweep.get("overrides") or [])
+    # The choice of a group, such as recipe=quick, does not replace what the row's file itself says.
+    typed = [key for key in typed_keys(sweep.get("overrides") or []) if "." in key or key in (*usual, *_INCLUDED)]
     found = {}
     for key, written in stated(row, table).items():
         now = _resolved(written, config)

@@ -17,6 +17,7 @@ A record (`record.py`) is the same folder without log, leases and checkpoints, w
 Every file except metrics.jsonl and log.txt is replaced as a whole. This module imports no torch.
 """
 
+import hashlib
 import os
 import re
 import shutil
@@ -372,6 +373,28 @@ class RunFolder:
         points = [(line.get("step"), line.get(key)) for line in measured if isinstance(line, dict)]
         return [(x, y) for x, y in points if isinstance(x, int | float) and isinstance(y, int | float)]
 
+    def measurements(self) -> list[Any]:
+        """Number of bytes of metrics.jsonl, and their SHA-256, which a checkpoint has."""
+        data = self.metrics.read_bytes() if self.metrics.is_file() else b""
+        return [len(data), hashlib.sha256(data).hexdigest()]
+
+    def refuse_lost_measurements(self, size: int, sha256: str) -> None:
+        """Check that metrics.jsonl begins with what it contained when a checkpoint was written.
+
+        Args:
+            size: Number of bytes, as `measurements` returned it.
+            sha256: Their hash.
+
+        Raises:
+            UserError: It does not; the run would continue with a gap in its measurements.
+        """
+        data = self.metrics.read_bytes() if self.metrics.is_file() else b""
+        if hashlib.sha256(data[:size]).hexdigest() != sha256:
+            raise UserError(
+                f"{self.metrics} lacks measurements that this run had at its last checkpoint, or they were changed: "
+                "restore the file, or train the run again as a new attempt (force=true)."
+            )
+
     def truncate_metrics(self, step: int) -> None:
         """Replace metrics.jsonl by a copy of its lines up to and including `step`, to which this process appends.
 
@@ -401,8 +424,9 @@ class RunFolder:
                 os.dup2(log.fileno(), number)
 
     def write_result(self, result: Mapping[str, Any]) -> None:
-        """Replace result.json by `result` and its hash."""
-        write_json(self.path / "result.json", sealed(result))
+        """Replace result.json by `result` and the hashes of what belongs to it."""
+        measured = self.metrics.read_bytes() if self.metrics.is_file() else None
+        write_json(self.path / "result.json", sealed(result, self.config(), measured))
 
     def result(self) -> dict[str, Any] | None:
         """Scores and costs; None if there are none yet. Raises UserError if the file is broken."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from variations.configuration.tasks import DEFAULT, named, names, task_of
 from variations.store.atomic import read_stored, stored_path
-from variations.store.contents import config_fault, result_fault
+from variations.store.contents import config_fault, exchanged, intact_measurements, result_fault
 from variations.store.inputs import recorded
 from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.rows import RowDefinition, SweepDefinition, row_definition, told_apart
@@ -176,16 +176,16 @@ def stored(folder: RunFolder) -> Stored:
         raise UserError(fault)
     reason, step = (status.reason, status.step) if status else (None, None)
     state, made_from = folder.state(), recorded(folder)
-    return Stored(state, config, result or {}, reason, step, inputs=made_from, measured=has_measurements(folder))
+    measured = has_measurements(folder, result or {})
+    return Stored(state, config, result or {}, reason, step, inputs=made_from, measured=measured)
 
 
-def has_measurements(folder: RunFolder) -> bool:
-    """Whether metrics.jsonl, or its compressed form in a record, can be read and is not empty."""
-    found = stored_path(folder.metrics)
-    if found is None or found.suffix != ".gz":
-        return found is not None and found.stat().st_size > 0
+def has_measurements(folder: RunFolder, result: Mapping[str, Any]) -> bool:
+    """Whether metrics.jsonl, or its compressed form in a record, is the file that belongs to a result."""
+    if stored_path(folder.metrics) is None:
+        return False
     try:
-        return bool(read_stored(folder.metrics))
+        return intact_measurements(read_stored(folder.metrics), result)
     except OSError:  # a part is missing
         return False
 
@@ -225,22 +225,27 @@ def misfit(folder: RunFolder, config: Mapping[str, Any], result: Mapping[str, An
             f"config.yaml has seed {config['seed']}, so this folder is a copy of another run or was renamed: train the "
             "missing seed"
         )
-    if (row := own_row(config)) not in (None, folder.row) and SEED_FOLDER.fullmatch(folder.path.name):
+    if (own := own_folder(config)) not in (None, folder.row) and SEED_FOLDER.fullmatch(folder.path.name):
+        key = "name" if config.get("name") is not None else "variation.row"
         return (
-            f"config.yaml has row {row!r}, so this folder is a copy of another row's or was renamed: train the missing "
-            "row, or if the row has been renamed, put its new name into variation.row of that file"
+            f"config.yaml has {key}={own!r}, so this folder is a copy of another one or was renamed: train the missing "
+            f"run, or if it was renamed, put the new name into {key} of that file"
         )
+    if not config.get("trainer"):
+        return "config.yaml is not complete: it has no trainer"
     for key in GROUPS:
         if not isinstance(config.get(key) or {}, Mapping):
             return f"config.yaml: {key} does not contain keys and values"
-    return config_fault(config) or result_fault(result or {}, config.get("task"))
+    return config_fault(config) or result_fault(result or {}, config.get("task")) or exchanged(config, result or {})
 
 
-def own_row(config: Mapping[str, Any]) -> str | None:
-    """The row of a table in whose folder a run was made; None if its folder has another name."""
+def own_folder(config: Mapping[str, Any]) -> str | None:
+    """The name of the folder in which a run was made; None if it was made of the whole configuration."""
     sweep, variation = config.get("sweep") or {}, config.get("variation") or {}
-    named_otherwise = config.get("name") is not None or not (isinstance(sweep, Mapping) and sweep.get("name"))
-    return None if named_otherwise or not isinstance(variation, Mapping) else variation.get("row")
+    if config.get("name") is not None:
+        return str(config["name"])
+    in_a_table = isinstance(sweep, Mapping) and sweep.get("name") and isinstance(variation, Mapping)
+    return variation.get("row") if in_a_table else None
 
 
 def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path, reader: Reader) -> Row:

@@ -188,7 +188,7 @@ def _files(run: TestedRun, *, texts: bool) -> dict[str, bytes | Any]:
     files: dict[str, Any] = {
         "config.yaml": published(run.config),
         "status.json": published(status),
-        "result.json": sealed(published(run.result)),
+        "result.json": sealed(published(run.result), published(run.config), metrics.encode() or None),
         "environment.json": published(folder.environment() or {}),
         "metrics.jsonl.gz": gzip.compress(metrics.encode(), 9, mtime=0),
     }

@@ -3,6 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from variations.configuration.tasks import task_of
+from variations.store.atomic import read_stored
+from variations.store.contents import intact_measurements
 from variations.system.errors import DataError, UserError
 from variations.tasks.base import Measure, TestedRun
 from variations.tasks.task import Task
@@ -21,6 +23,8 @@ def damage(run: TestedRun) -> str | None:
     try:
         if not run.result.get("reused") and not run.folder.read_metrics():
             return "metrics.jsonl is empty"
+        if not run.result.get("reused") and not intact_measurements(read_stored(run.folder.metrics), run.result):
+            return "metrics.jsonl is not the file that its result was stored with"
         task = task_of(run.config)
         primary = task.primary((run.config.get("sweep") or {}).get("metric"))
         measures = {measure.key: measure for measure in (primary, *task.columns(primary))}.values()

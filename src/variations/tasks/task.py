@@ -158,6 +158,8 @@ class Task(Configured, Protocol):
     def measure(self, key: str) -> Measure:
         """The measure of a key. Raises UserError if there is none; by default always."""
         valid = [*self.scores, *self.metrics]
+        if key in self.scores:
+            raise UserError(f"{key} is a score of each tested set: write test.{key} or dev.{key}.")
         raise UserError(f"There is no measure '{key}'.{did_you_mean(key, valid)} Valid: {', '.join(valid)}.")
 
     def unknown_metric(self, name: str, others: Sequence[str] | None = None) -> str | None:

@@ -11,7 +11,7 @@ written only once: a run that goes back to an older checkpoint first deletes new
 
 import logging
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,10 @@ from pytorch_lightning.plugins.io import CheckpointIO
 from torch import Tensor
 
 from variations.store import fence
-from variations.store.atomic import flush, replaced, write_text
+from variations.store.atomic import flush, plain, replaced, write_text
 from variations.store.checksums import is_sound, sidecar, sweep
+from variations.store.conflicts import history
+from variations.store.identity import covered, identifying
 from variations.store.inputs import file_sha256
 from variations.system.errors import RunFailedError, UserError
 
@@ -90,6 +92,31 @@ def load(path: Path) -> Any:
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
+def refuse_foreign(path: Path, written: Mapping[str, Any] | None, config: Mapping[str, Any]) -> None:
+    """Check that a checkpoint was written by a run of this configuration.
+
+    Args:
+        path: The file, for the message.
+        written: `identifying` keys of the run that wrote it; None: not known, as in files of older versions.
+        config: The configuration of the run, whose `resume.changed` names the keys that were changed on the way.
+
+    Raises:
+        UserError: It was written by another run.
+    """
+    now, allowed = identifying(config), [entry.split(" ")[0] for entry in history(config)]
+    allowed += (config.get("resume") or {}).get("allow") or []
+    differing = [
+        f"{key} {plain(written[key])} there, {plain(now[key])} here"
+        for key in (written or {}).keys() & now.keys()
+        if written is not None and written[key] != now[key] and not covered(key, allowed)
+    ]
+    if differing:
+        raise UserError(
+            f"{path} is the checkpoint of another run ({'; '.join(sorted(differing))}): restore this run's own, or "
+            "train it again as a new attempt (force=true)."
+        )
+
+
 def full(folder: Path) -> list[tuple[int, Path]]:
     """Full checkpoints, by step, oldest first."""
     return _numbered(folder, FULL, ".ckpt")
@@ -147,12 +174,18 @@ def drop_after(folder: Path, step: int) -> None:
             _remove(path)
 
 
-def average(paths: Iterable[Path]) -> dict[str, Tensor]:
-    """Arithmetic mean of the weights in several files, computed in float64 (Vaswani et al. 2017, section 6.1)."""
+def average(paths: Iterable[Path], config: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Arithmetic mean of the weights in several files, computed in float64 (Vaswani et al. 2017, section 6.1).
+
+    Raises:
+        UserError: A file is missing or damaged, or was written by a run of another configuration than `config`.
+    """
     total: dict[str, Tensor] = {}
     count, first = 0, dict[str, Tensor]()
     for path in paths:
-        state: dict[str, Tensor] = load(path)["model"]
+        content = load(path)
+        refuse_foreign(path, content.get("config"), config)
+        state: dict[str, Tensor] = content["model"]
         first = first or state
         count += 1
         for name, value in state.items():

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytorch_lightning as pl
 
+from variations.configuration.compose import to_dict
 from variations.configuration.schema import RunConfig
+from variations.store.identity import identifying
 from variations.store.ledger import RunFolder
 from variations.system.errors import RunFailedError
 from variations.training import checkpoints
@@ -52,6 +54,8 @@ class Loop(pl.Callback):
         """Why training ended before max_steps: `interrupted`, `max_minutes`, PRUNED or CALLBACK."""
         self.validated: tuple[int, Metrics] = (-1, {})
         """Step and metrics of the latest validation."""
+        self._measured: list[Any] | None = None
+        """Of the checkpoint from which training continues: size and hash of the measurements before it."""
         self._last_step = self._saved_step = -1
         self._due = False
         self._last_save = 0.0
@@ -67,6 +71,8 @@ class Loop(pl.Callback):
         task.budget.start_clock()
         if trainer.is_global_zero:
             self.folder.set_status("running", step=step, epoch=trainer.current_epoch)
+            if self._measured is not None and self.config.variation.source is None:
+                self.folder.refuse_lost_measurements(*self._measured)
             self.folder.truncate_metrics(step)
             checkpoints.drop_after(self.folder.checkpoints, step)
             self.progress.start(step, self.config.trainer.max_steps)
@@ -166,14 +172,16 @@ class Loop(pl.Callback):
     def _save_weights(self, trainer: pl.Trainer, task: Any, stem: str, step: int) -> None:
         if trainer.is_global_zero:
             path = self.folder.checkpoints / f"{stem}{step}.pt"
-            checkpoints.save(path, {"model": task.model.state_dict(), "step": step})
+            whose = identifying(to_dict(self.config))
+            checkpoints.save(path, {"model": task.model.state_dict(), "step": step, "config": whose})
 
     def state_dict(self) -> dict[str, Any]:
-        """The best dev loss so far, and why the run stopped here, if it did."""
-        return {"best": self.best, "stopped": self.stopped}
+        """The best dev loss so far, why the run stopped here, if it did, and what it has measured."""
+        return {"best": self.best, "stopped": self.stopped, "measured": self.folder.measurements()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state from a checkpoint; a run that was interrupted there goes on."""
         self.best, self.stopped = state_dict["best"], state_dict["stopped"]
+        self._measured = state_dict.get("measured")
         if self.stopped == "interrupted":
             self.stopped = None

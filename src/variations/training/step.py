@@ -5,17 +5,20 @@ summed over all items, divided by the number of units (target tokens, questions,
 """
 
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytorch_lightning as pl
 import torch
 
+from variations.configuration.compose import to_dict
 from variations.configuration.schema import RunConfig
+from variations.store.identity import identifying
 from variations.system.errors import UserError
 from variations.tasks.base import Experiment
 from variations.tasks.task import Task
-from variations.training import memory, schedule
+from variations.training import checkpoints, memory, schedule
 from variations.training.budget import Budget
 from variations.training.ema import MovingAverage
 from variations.training.finite import Guard, Seen
@@ -174,15 +177,19 @@ class Step(pl.LightningModule):
             "window": self.window.state(),
             "average": None if self.average is None else self.average.state(),
             "shares": self._shares(),
+            "config": identifying(to_dict(self.config)),
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Restore the totals.
 
         Raises:
-            UserError: the run had other batches or other devices.
+            UserError: the run had other batches or other devices, or the checkpoint is another run's.
         """
         state = checkpoint["variations"]
+        if self.config.variation.source is None:
+            place = Path(self.trainer.ckpt_path or "")
+            checkpoints.refuse_foreign(place, state.get("config"), to_dict(self.config))
         if state["shares"] != self._shares():
             raise UserError(
                 f"the checkpoint was written with {_words(state['shares'])}, now there are {_words(self._shares())}: "

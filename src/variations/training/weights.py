@@ -85,16 +85,13 @@ def _chosen(
                 )
             log.warning("The weights of %s in %s are missing or damaged; the average omits them.", steps, folder.path)
         if sound:
-            return checkpoints.average(sound.values()), list(sound)
+            return checkpoints.average(sound.values(), folder.config()), list(sound)
     newest = checkpoints.newest(folder.checkpoints)
     if newest is None:
         raise UserError(f"{folder.path} has no readable checkpoint: train the run first.")
     state = checkpoints.load(newest)
-    if (step := int(state["global_step"])) > config.trainer.max_steps:
-        raise UserError(
-            f"{newest} is of step {step:,}, but its run ends at step {config.trainer.max_steps:,}: it is another "
-            "run's. Move the checkpoints of that run away."
-        )
+    checkpoints.refuse_foreign(newest, state["variations"].get("config"), folder.config())
+    step = int(state["global_step"])
     moving = state["variations"].get("average")
     if config.recipe.ema and moving is not None:
         return moving["weights"], [step]
