@@ -67,7 +67,10 @@ def table(line: Line, tmp_path: Path) -> Table:
             folder = tmp_path / "lines" / row / f"seed{seed}"
             folder.mkdir(parents=True)
             errors = squared_errors(slope, seed)
-            write_yaml(folder / "config.yaml", {"task": "line", "seed": seed, "data": {"name": "a line"}})
+            write_yaml(
+                folder / "config.yaml",
+                {"task": "line", "seed": seed, "data": {"name": "a line"}, "trainer": {"devices": 1}},
+            )
             write_json(folder / "result.json", {"scores": {"test": {"mse": {"value": float(errors.mean())}}}})
             write_json(folder / "status.json", {"state": "finished"})
             np.save(folder / "errors.npy", errors)

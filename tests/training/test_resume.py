@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from variations.store.ledger import workplace
+from variations.store.own_code import refuse_to_continue
 from variations.system.errors import Interrupted, UserError
 from variations.training import checkpoints
 from variations.training.fit import fit
@@ -373,6 +375,9 @@ def test_a_run_does_not_go_on_over_lost_measurements(lost: str, small: Any, made
         folder.metrics.write_bytes(changed[lost])
     with pytest.raises(UserError, match=r"metrics\.jsonl(, line 1:| lacks measurements that this run had at its last)"):
         fit(small(), folder, Interrupt())
+    with pytest.raises(UserError, match=r"metrics\.jsonl lacks measurements .* as a new attempt \(force=true\)"):
+        refuse_to_continue(small(), folder)
+    assert workplace(folder.path, small("force=true")).name == "seed1-attempt2"
     folder.metrics.write_bytes(data)
     fit(small(), folder, Interrupt())
     assert [line["step"] for line in folder.read_metrics()] == sorted({line["step"] for line in folder.read_metrics()})

@@ -88,7 +88,7 @@ def changed_inputs(config: Any, folder: RunFolder) -> list[str]:
 
 
 def refuse_to_continue(config: Any, folder: RunFolder) -> None:
-    """Check that a run can continue: its inputs have not changed since it was started, and it has its checkpoints.
+    """Check that a run can continue: with its inputs, which have not changed since, its checkpoints and measurements.
 
     Raises:
         UserError: It cannot, or its files cannot be read.
@@ -96,6 +96,7 @@ def refuse_to_continue(config: Any, folder: RunFolder) -> None:
     if folder.has_trained() and (changed := changed_inputs(config, folder)):
         raise UserError(f"{folder.path} cannot continue: {' '.join(changed)}")
     folder.refuse_lost_checkpoints()
+    folder.refuse_lost_measurements()
 
 
 def changed_code(config: Any, folder: RunFolder) -> list[str]:

@@ -378,22 +378,23 @@ class RunFolder:
         data = self.metrics.read_bytes() if self.metrics.is_file() else b""
         return [len(data), hashlib.sha256(data).hexdigest()]
 
-    def refuse_lost_measurements(self, size: int, sha256: str) -> None:
+    def refuse_lost_measurements(self, measured: Any = None) -> None:
         """Check that metrics.jsonl begins with what it contained when a checkpoint was written.
 
         Args:
-            size: Number of bytes, as `measurements` returned it.
-            sha256: Their hash.
+            measured: `measurements` at that time; None: at the latest checkpoint, by status.json, if it says so.
 
         Raises:
             UserError: It does not; the run would continue with a gap in its measurements.
         """
-        data = self.metrics.read_bytes() if self.metrics.is_file() else b""
-        if hashlib.sha256(data[:size]).hexdigest() != sha256:
-            raise UserError(
-                f"{self.metrics} lacks measurements that this run had at its last checkpoint, or they were changed: "
-                "restore the file, or train the run again as a new attempt (force=true)."
-            )
+        match measured or (self._read_json("status.json", tolerant=True) or {}).get("measured"):
+            case [int(size), str(sha256)]:
+                data = self.metrics.read_bytes() if self.metrics.is_file() else b""
+                if hashlib.sha256(data[:size]).hexdigest() != sha256:
+                    raise UserError(
+                        f"{self.metrics} lacks measurements that this run had at its last checkpoint, or they were "
+                        "changed: restore the file, or train the run again as a new attempt (force=true)."
+                    )
 
     def truncate_metrics(self, step: int) -> None:
         """Replace metrics.jsonl by a copy of its lines up to and including `step`, to which this process appends.

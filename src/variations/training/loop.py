@@ -70,9 +70,10 @@ class Loop(pl.Callback):
         self._last_save = time.monotonic()
         task.budget.start_clock()
         if trainer.is_global_zero:
-            self.folder.set_status("running", step=step, epoch=trainer.current_epoch)
-            if self._measured is not None and self.config.variation.source is None:
-                self.folder.refuse_lost_measurements(*self._measured)
+            measured = self._measured if self.config.variation.source is None else None  # not the source's
+            if measured is not None:
+                self.folder.refuse_lost_measurements(measured)
+            self.folder.set_status("running", step=step, epoch=trainer.current_epoch, measured=measured)
             self.folder.truncate_metrics(step)
             checkpoints.drop_after(self.folder.checkpoints, step)
             self.progress.start(step, self.config.trainer.max_steps)
@@ -166,7 +167,8 @@ class Loop(pl.Callback):
         trainer.save_checkpoint(self.folder.checkpoints / f"{checkpoints.FULL}{step}.ckpt", weights_only=False)
         if trainer.is_global_zero:
             checkpoints.prune(self.folder.checkpoints, planned=self.average_steps)
-            self.folder.set_status("running", step=step, epoch=trainer.current_epoch, checkpoint=step)
+            facts: dict[str, Any] = {"checkpoint": step, "measured": self.folder.measurements()}
+            self.folder.set_status("running", step=step, epoch=trainer.current_epoch, **facts)
         self._last_save = time.monotonic()
 
     def _save_weights(self, trainer: pl.Trainer, task: Any, stem: str, step: int) -> None:
