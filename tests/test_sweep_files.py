@@ -13,6 +13,7 @@ from variations.commands.record import RecordConfig
 from variations.commands.table import TableConfig
 from variations.configuration.compose import register_schema
 from variations.configuration.sweep_file import compose_sweep
+from variations.planning.rows import plan_rows
 from variations.system.errors import ConfigError
 from variations.tasks.translation.config import TranslationConfig
 
@@ -65,6 +66,16 @@ def test_files_that_a_folder_lacks_are_told_before_any_row_starts(tmp_path: Path
     (fault,) = faults_of(*lines, multirun=True)
     assert fault.startswith(f"{tmp_path} lacks test.de (data.test=test, data.target=de), plain or with .gz.")
     assert faults_of(*lines, "data.test=valid", multirun=True) == []
+
+
+@pytest.mark.slow
+def test_a_single_run_has_a_measure_of_its_task() -> None:
+    (fault,) = faults_of("sweep.metric=nonsense")
+    assert fault.startswith("sweep.metric: there is no 'nonsense'. Valid: ")
+    assert faults_of("sweep.metric=chrf") == faults_of() == []
+    assert faults_of("task=question_answering", "model=memn2n", "data=babi_toy") == []
+    with pytest.raises(ConfigError, match=r"sweep\.name=x names several runs: add sweep=NAME"):
+        plan_rows(["sweep.name=x"])
 
 
 @pytest.mark.slow

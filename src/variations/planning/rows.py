@@ -153,6 +153,13 @@ def plan_rows(overrides: Sequence[str], extra_folder: str | None = None) -> list
     if overrides:
         config = compose_run(overrides, extra_folder=extra_folder)
         _refuse(faults(config))
+        if config.sweep.name is not None and config.name is None and config.variation.row is None:
+            _refuse(
+                [
+                    f"sweep.name={config.sweep.name} names several runs: add sweep=NAME, or several values of a key, "
+                    "or name one row with variation=TABLE/ROW."
+                ]
+            )
         _warn_of_other_inputs([make_job(config.name or "run", overrides, config, config.seed)])
         return [replace(_planned(config, {}, overrides, extra_folder), launches=(launch(config),))]
     return _papers()

@@ -142,11 +142,13 @@ def newest(folder: Path) -> Path | None:
     for _, path in reversed(found):
         if is_sound(path):
             return path
-        log.warning("The checkpoint %s is damaged (its checksum does not match); the one before it is used.", path)
+        log.warning(
+            "The checkpoint %s is damaged (its checksum does not match or is missing); the one before it is used.", path
+        )
     if found:
         raise RunFailedError(
-            f"all checkpoints in {folder} are damaged (their checksums do not match), so the run cannot be continued: "
-            "restore one of them, or train it again as a new attempt (force=true)."
+            f"all checkpoints in {folder} are damaged (their checksums do not match or are missing), so the run cannot "
+            "be continued: restore one of them, or train it again as a new attempt (force=true)."
         )
     return None
 
