@@ -372,6 +372,15 @@ def test_attempts_stand_beside_the_first_and_the_last_finished_is_read(
         (second.path / lost).write_text("{")
         assert latest(home).path == second.path  # type: ignore[union-attr]
         (second.path / lost).write_text(kept)
+    result = second.path / "result.json"
+    result.rename(second.path / "kept")
+    for state in ("interrupted", "running", "failed"):  # while it is tested again, and if that is stopped
+        second.set_status(state, "x")
+        assert latest(home).path == second.path  # type: ignore[union-attr]
+    (second.path / "kept").rename(result)
+    (second.path / "status.json").unlink()  # as is advised if it is damaged
+    assert latest(home).path == second.path  # type: ignore[union-attr]
+    second.set_status("finished")
     assert workplace(home, TranslationConfig(force=True)).name == "seed1-attempt3"
     assert latest(home.with_name("seed7")) is None
 

@@ -11,7 +11,7 @@ import pytest
 from variations.configuration.compose import compose_run, to_dict
 from variations.planning.rows import launch
 from variations.store import atomic
-from variations.store.atomic import write_json
+from variations.store.atomic import write_json, write_yaml
 from variations.store.checksums import sidecar
 from variations.store.contents import sealed
 from variations.store.identity import changed_keys
@@ -263,3 +263,14 @@ def test_the_rows_that_papers_share_are_the_same_runs() -> None:
 def test_a_sweep_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"sweep\.shares: there is no sweep 'atention_table3'\. Did you mean"):
         composed_jobs(("sweep=quickstart", "sweep.shares=[atention_table3]"))
+
+
+def test_a_run_with_the_result_of_another_configuration_is_not_copied(
+    row: Row, source: RunFolder, control: Any
+) -> None:
+    config = source.config()
+    config["model"]["h"] = 1
+    write_yaml(source.path / "config.yaml", config)
+    outcome = row("mine", "b")
+    outcome.job.config.model.h = 1
+    assert copies.same_run(outcome.job.config) is None

@@ -45,7 +45,7 @@ def execute(config: RunConfig) -> Path:
     new = not folder.path.exists()
     folder.create(to_dict(config))  # refuses if the folder holds another configuration
     if folder.finished():
-        refuse_damaged(folder.path, folder.result() or {}, config.task)
+        refuse_damaged(folder.path, folder.result() or {}, config.task, folder.config())
         print("This run is finished already; force=true makes a new attempt beside it.")
         for warning in own_code.changed_inputs(config, folder):
             print(f"warning: {warning}", file=sys.stderr)

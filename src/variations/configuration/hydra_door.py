@@ -46,7 +46,7 @@ class _Repository(ConfigRepository):
             return super().load_config(config_path)
         file = Path(source.path, source._normalize_file_name(config_path))
         version = file.stat() if file.is_file() else None
-        key = (source.path, config_path, version and (version.st_mtime_ns, version.st_size))
+        key = (source.path, config_path, version and (version.st_ino, version.st_ctime_ns, version.st_size))
         if key not in self._parsed:
             found = super().load_config(config_path)
             if found is None:

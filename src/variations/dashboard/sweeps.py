@@ -184,7 +184,10 @@ def _reader(store: Store, name: str) -> Reader:
         known = [store.summary(run) for run in family]
         if not family or str(home.parent) in odd or any(one.fault not in (None, NO_RESULT) for one in known):
             return latest(home)
-        found = to_read(family, [run.state == "finished" for run in family])
+        ended = [
+            run.state == "finished" or bool(one.status.get("ended")) for run, one in zip(family, known, strict=True)
+        ]
+        found = to_read(family, ended)
         return found.folder if found else None
 
     def read(folder: RunFolder) -> Stored:

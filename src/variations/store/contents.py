@@ -79,16 +79,6 @@ def result_fault(result: Mapping[str, Any], task: str | None = None) -> str | No
     return None
 
 
-def refuse_damaged(path: Path, result: Mapping[str, Any], task: str | None) -> None:
-    """Check that the result of the run in the folder `path` can be used.
-
-    Raises:
-        UserError: It is damaged or was edited.
-    """
-    if fault := result_fault(result, task):
-        raise UserError(f"{path} is damaged ({fault}): restore result.json, or delete it to test the run again.")
-
-
 def exchanged(config: Mapping[str, Any], result: Mapping[str, Any]) -> str | None:
     """Why a configuration is not that of a result, by its hash; None if it is, or if the result has no hash of it."""
     if result.get(CONFIGURED) is None:
@@ -102,6 +92,18 @@ def exchanged(config: Mapping[str, Any], result: Mapping[str, Any]) -> str | Non
         "config.yaml is not the configuration of result.json: one of them was edited, or is another run's. Restore the "
         "one that belongs here"
     )
+
+
+def refuse_damaged(
+    path: Path, result: Mapping[str, Any], task: str | None, config: Mapping[str, Any] | None = None
+) -> None:
+    """Check that the result of the run in the folder `path` can be used, and fits the configuration, if that is given.
+
+    Raises:
+        UserError: It is damaged, was edited, or is another run's.
+    """
+    if fault := result_fault(result, task) or (exchanged(config, result) if config is not None else None):
+        raise UserError(f"{path} is damaged ({fault}): restore result.json, or delete it to test the run again.")
 
 
 def intact_measurements(measured: bytes, result: Mapping[str, Any]) -> bool:

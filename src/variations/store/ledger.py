@@ -113,8 +113,11 @@ def to_read(family: Sequence[T], finished: Sequence[bool]) -> T | None:
 
 
 def _finished(folder: RunFolder) -> bool:
-    """Whether an attempt has ended, even if its result was lost or its status cannot be read: it is tested again."""
+    """Whether an attempt has ever been finished, even if its result or its status is lost: it is tested again."""
     try:
-        return folder.state() == "finished"
+        status = folder.status()
     except UserError:
         return True
+    if status is None:
+        return (folder.path / "result.json").is_file()
+    return status.state == "finished" or bool(status.extra.get("ended"))

@@ -288,6 +288,8 @@ class RunFolder:
         fresh["process"] = Process.of().key
         base = {key: value for key, value in asdict(Status(state)).items() if key != "extra"}
         base |= {"started": now, "attempt": self.attempt}
+        if state == "finished":
+            fresh["ended"] = True  # which stays if it must be tested again
         # Another process that notices the same failure does not count it again.
         if state == "failed" and old.get("state") != "failed":
             fresh["failures"] = int(old.get("failures") or 0) + 1

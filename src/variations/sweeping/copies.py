@@ -11,7 +11,7 @@ from variations.configuration.schema import RunConfig
 from variations.store import checksums, conflicts
 from variations.store.atomic import make_folder, replaced
 from variations.store.checksums import is_sound
-from variations.store.contents import result_fault
+from variations.store.contents import exchanged, result_fault
 from variations.store.identity import changed_keys
 from variations.store.inputs import file_sha256, remembered
 from variations.store.ledger import RunFolder, latest
@@ -50,7 +50,9 @@ def _usable(folder: RunFolder, config: Mapping[str, Any]) -> bool:
     if changed_keys(stored, config) or conflicts.history(stored) or not folder.finished():
         return False
     result = folder.result() or {}
-    if result.get("reused") or result_fault(result, stored.get("task")) or damage(TestedRun(folder, stored, result)):
+    if result.get("reused") or result_fault(result, stored.get("task")) or exchanged(stored, result):
+        return False
+    if damage(TestedRun(folder, stored, result)):
         return False
     inputs = remembered(folder)
     own = ((folder.path / name, sha256) for name, sha256 in inputs.items())
