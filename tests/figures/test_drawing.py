@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+from stored_runs import babi_configuration
 
 from variations.commands.figures import FiguresConfig, draw
 from variations.configuration.schema import SweepConfig
@@ -225,10 +226,7 @@ def test_parts_have_a_panel_a_row_and_marks_of_what_was_published(tmp_path):
     for row, error in (("pe", 12.5), ("pe_ls", 8.0)):
         run = tmp_path / "babi_memn2n_1k" / row / "seed1"
         run.mkdir(parents=True)
-        data = {"kind": "babi", "name": "babi", "questions": "1k", "tasks": [1, 2]}
-        config = {"task": "question_answering", "data": data, "model": {"restarts": 10}, "recipe": {"name": "x"}}
-        config["trainer"] = {"devices": 1}
-        (run / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
+        (run / "config.yaml").write_text(json.dumps(babi_configuration([1, 2])), encoding="utf-8")
         (run / "status.json").write_text(json.dumps({"state": "finished", "step": 1}), encoding="utf-8")
         (run / "metrics.jsonl").write_text('{"step": 1, "dev/loss": 0.5}\n', encoding="utf-8")
         scores = {"error": {"value": error}, "task_1": {"value": 0.5}, "task_2": {"value": 24.5}}

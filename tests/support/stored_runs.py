@@ -2,7 +2,7 @@
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,17 @@ def _curve(bleu: float, *, branches: int = 0, points: int = 12, steps: int = 120
                 line[f"branch/{name}.{letter}"] = weights
         lines.append(line)
     return lines
+
+
+def babi_configuration(tasks: Iterable[int]) -> dict[str, Any]:
+    """What a table reads of the configuration of a memory network on bAbI, with ten restarts."""
+    return {
+        "task": "question_answering",
+        "data": {"kind": "babi", "name": "babi", "questions": "1k", "tasks": [*tasks]},
+        "model": {"restarts": 10},
+        "recipe": {"name": "x"},
+        "trainer": {"devices": 1},
+    }
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from stored_runs import babi_configuration
 
 from variations.configuration.schema import SweepConfig
 from variations.store.atomic import write_json, write_yaml
@@ -23,15 +24,7 @@ def table(tmp_path: Path) -> Table:
     """Five rows of the paper and one by other authors; only the first has a run."""
     run = tmp_path / "papers" / "pe" / "seed1"
     run.mkdir(parents=True)
-    data = {"kind": "babi", "name": "babi", "questions": "1k", "tasks": list(range(1, 21))}
-    config = {
-        "task": "question_answering",
-        "data": data,
-        "model": {"restarts": 10},
-        "recipe": {"name": "x"},
-        "trainer": {"devices": 1},
-    }
-    write_yaml(run / "config.yaml", config)
+    write_yaml(run / "config.yaml", babi_configuration(range(1, 21)))
     write_json(run / "status.json", {"state": "finished", "step": 1})
     scores = {name: {"value": value} for name, value in MEASURED.items()}
     write_json(run / "result.json", {"scores": {"test": scores}, "loss": {}, "parameters": 7520})

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from stored_runs import babi_configuration
 
 from variations.configuration.schema import SweepConfig
 from variations.store.atomic import write_json, write_yaml
@@ -107,15 +108,7 @@ def store(tmp_path: Path) -> Path:
         errors, losses = [1.0] * 10, [0.5] * 10
         losses[4] = 0.1
         networks = {str(task): {"train_error": errors, "train_loss": losses, "chosen": 4} for task in TASKS}
-        data = {"kind": "babi", "name": "babi", "questions": "1k", "tasks": TASKS}
-        config = {
-            "task": "question_answering",
-            "data": data,
-            "model": {"restarts": 10},
-            "recipe": {"name": "x"},
-            "trainer": {"devices": 1},
-        }
-        write_yaml(path / "config.yaml", config)
+        write_yaml(path / "config.yaml", babi_configuration(TASKS))
         write_json(path / "status.json", {"state": "finished", "step": 1})
         scores = measures.scores(wrong, dict.fromkeys(TASKS, 4))
         write_json(path / "result.json", {"scores": {"test": scores}, "loss": {}, "networks": networks})

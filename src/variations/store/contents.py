@@ -43,12 +43,17 @@ def sealed(result: Mapping[str, Any], config: Mapping[str, Any], metrics: bytes 
     """
     measured = None if metrics is None else hashlib.sha256(metrics).hexdigest()
     known = {**result, CONFIGURED: fingerprint(config), MEASURED: measured}
-    return {**known, SEAL: _hash({key: value for key, value in known.items() if key != SEAL})}
+    return {**known, SEAL: _seal(known)}
 
 
 def fingerprint(config: Mapping[str, Any]) -> str:
     """The hash of a configuration without names, labels and places."""
     return _hash({key: value for key, value in config.items() if key not in _NAMES})
+
+
+def _seal(result: Mapping[str, Any]) -> str:
+    """The hash of all entries but the hash itself."""
+    return _hash({key: value for key, value in result.items() if key != SEAL})
 
 
 def _hash(values: Mapping[str, Any]) -> str:
@@ -74,7 +79,7 @@ def result_fault(result: Mapping[str, Any], task: str | None = None) -> str | No
             if not low - ROUNDING <= value <= high + ROUNDING:
                 most = f"between {low:g} and {high:g}" if high < math.inf else f"at least {low:g}"
                 return f"result.json: {key} is {str(value)[:20]}, but can only be {most}"
-    if SEAL in result and result[SEAL] != _hash({key: value for key, value in result.items() if key != SEAL}):
+    if SEAL in result and result[SEAL] != _seal(result):
         return f"result.json was edited: its {SEAL} is not that of its other entries"
     return None
 

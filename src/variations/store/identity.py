@@ -51,26 +51,24 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def identifying(config: Mapping[str, Any]) -> dict[str, Any]:
-    """All flat keys that identify the run, with defaults, so that two of them can be compared."""
+def identifying(config: Mapping[str, Any], without: Container[str] = ()) -> dict[str, Any]:
+    """All flat keys that identify the run, with defaults, so that two of them can be compared.
+
+    Those of the groups `without` are left out.
+    """
     task, own_text = _kind(config)
-    flat = flatten(plain(filled(config)))
-    return {key: value for key, value in sorted(flat.items()) if not _left_out(key, task, own_text)}
+    rest = {key: value for key, value in filled(config).items() if key not in without}
+    return {key: value for key, value in sorted(flatten(plain(rest)).items()) if not _left_out(key, task, own_text)}
 
 
 def identity(config: Mapping[str, Any], without: Container[str] = ()) -> dict[str, Any]:
-    """Flat keys that identify the run, except those with the schema's default value, and those of the groups `without`.
+    """Those of the `identifying` keys that have not the schema's default value.
 
     Since defaults are left out, an old run keeps its identity when the schema gains a key.
     """
-    task, own_text = _kind(config)
     usual = defaults(config)
-    rest = {key: value for key, value in filled(config).items() if key not in without}
-    return {
-        key: value
-        for key, value in sorted(flatten(plain(rest)).items())
-        if not _left_out(key, task, own_text) and not (key in usual and usual[key] == value)
-    }
+    found = identifying(config, without)
+    return {key: value for key, value in found.items() if not (key in usual and usual[key] == value)}
 
 
 def _kind(config: Mapping[str, Any]) -> tuple[str, bool]:

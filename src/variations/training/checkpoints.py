@@ -103,12 +103,14 @@ def refuse_foreign(path: Path, written: Mapping[str, Any] | None, config: Mappin
     Raises:
         UserError: It was written by another run.
     """
+    if written is None:
+        return
     now, allowed = identifying(config), [entry.split(" ")[0] for entry in history(config)]
     allowed += (config.get("resume") or {}).get("allow") or []
     differing = [
         f"{key} {plain(written[key])} there, {plain(now[key])} here"
-        for key in (written or {}).keys() & now.keys()
-        if written is not None and written[key] != now[key] and not covered(key, allowed)
+        for key in written.keys() & now.keys()
+        if written[key] != now[key] and not covered(key, allowed)
     ]
     if differing:
         raise UserError(
