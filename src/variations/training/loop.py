@@ -55,7 +55,7 @@ class Loop(pl.Callback):
         self.validated: tuple[int, Metrics] = (-1, {})
         """Step and metrics of the latest validation."""
         self._measured: list[Any] | None = None
-        """Of the checkpoint from which training continues: size and hash of the measurements before it."""
+        """Of the latest checkpoint: size and hash of the measurements before it."""
         self._last_step = self._saved_step = -1
         self._due = False
         self._last_save = 0.0
@@ -164,10 +164,11 @@ class Loop(pl.Callback):
 
     def _save_full(self, trainer: pl.Trainer, step: int) -> None:
         self.folder.sync_metrics()  # after a power cut, no checkpoint may lack its earlier lines
+        self._measured = self.folder.measurements()
         trainer.save_checkpoint(self.folder.checkpoints / f"{checkpoints.FULL}{step}.ckpt", weights_only=False)
         if trainer.is_global_zero:
             checkpoints.prune(self.folder.checkpoints, planned=self.average_steps)
-            facts: dict[str, Any] = {"checkpoint": step, "measured": self.folder.measurements()}
+            facts: dict[str, Any] = {"checkpoint": step, "measured": self._measured}
             self.folder.set_status("running", step=step, epoch=trainer.current_epoch, **facts)
         self._last_save = time.monotonic()
 
@@ -179,7 +180,7 @@ class Loop(pl.Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """The best dev loss so far, why the run stopped here, if it did, and what it has measured."""
-        return {"best": self.best, "stopped": self.stopped, "measured": self.folder.measurements()}
+        return {"best": self.best, "stopped": self.stopped, "measured": self._measured}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore the state from a checkpoint; a run that was interrupted there goes on."""
