@@ -58,7 +58,9 @@ def test_keys_are_ranked_and_a_range_of_an_axis_keeps_its_rows(tab: Any, serve: 
     box = axis.bounding_box()
     tab.page.mouse.move(box["x"] + 10, box["y"] + 5)
     tab.page.mouse.down()
+    tab.page.evaluate("V.app.render()")  # new data during the drag
     tab.page.mouse.move(box["x"] + 10, box["y"] + 0.35 * box["height"], steps=3)
+    tab.page.evaluate("V.app.render()")
     tab.page.mouse.up()
     tab.page.locator("#pointed", has_text="3 of 9 rows: test BLEU 71.00 to 75.00.").wait_for()
     assert tab.page.locator("svg.parallel .line.off").count() == 6

@@ -14,6 +14,7 @@ window.V = window.V || {};
   let drawn = 0;
   let answering = true;
   let noted = "";
+  let held = false; // whether the pointer drags a part of the drawing
 
   function header(sweep) {
     const names = index.sweeps.map((item) => [item.name, item.name === "single" ? "single runs" : item.title && item.title !== item.name ? `${item.name} – ${item.title}` : item.name]);
@@ -65,6 +66,7 @@ window.V = window.V || {};
   }
 
   async function render() {
+    if (held) return; // it is drawn when the pointer is released
     const mine = ++turn;
     const current = () => mine === turn;
     const view = V.views[V.state.get("view")] ? V.state.get("view") : "table";
@@ -156,6 +158,11 @@ window.V = window.V || {};
   V.app = {
     ORDER,
     render,
+    /** Draw nothing until the pointer that was captured is released: a new drawing would remove what is dragged. */
+    hold: () => {
+      held = true;
+      turn += 1; // the drawing that still waits for its data is dropped
+    },
     /** Another sweep, in the same view. */
     open: (name) => {
       const view = V.state.get("view");
@@ -165,6 +172,10 @@ window.V = window.V || {};
     },
   };
 
+  document.addEventListener("lostpointercapture", () => {
+    held = false;
+    render();
+  });
   window.addEventListener("statechange", render);
   window.addEventListener("popstate", render);
   window.addEventListener("themechange", render);

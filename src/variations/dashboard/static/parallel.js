@@ -164,6 +164,7 @@ window.V = window.V || {};
         pointerdown: (event) => {
           from = inside(event);
           event.target.setPointerCapture(event.pointerId);
+          V.app.hold();
         },
         pointermove: (event) => from !== null && place([Math.min(from, inside(event)), Math.max(from, inside(event))]),
         pointerup: (event) => {
