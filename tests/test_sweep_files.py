@@ -362,6 +362,35 @@ def test_a_row_has_the_name_of_its_file_and_a_base_row_that_exists(names: str, f
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["my row", "straße", "a,b"])
+def test_a_rows_file_has_a_name_that_can_be_typed(name: str, tmp_path: Path) -> None:
+    found = faults_of_a_row_called(name, tmp_path)
+    assert found == [
+        f"row '{name}': the name of a row's file has only the letters a to z and A to Z, digits, and _ . + -: "
+        f"rename {tmp_path}/variation/mine/{name}.yaml."
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["007", "1e5", "null", "true", "off", "0x1F", "1_000"])
+def test_a_rows_file_has_a_name_that_yaml_reads_as_text(name: str, tmp_path: Path) -> None:
+    found = faults_of_a_row_called(name, tmp_path)
+    file = f"{tmp_path}/variation/mine/{name}.yaml"
+    assert found == [f"row '{name}': YAML does not read {name} as text: rename {file}."]
+
+
+def faults_of_a_row_called(name: str, conf: Path) -> list[str]:
+    for path, text in {
+        "sweep/mine.yaml": "{name: mine, table: mine}",
+        "variation/mine/own.yaml": "# @package _global_\nvariation: {table: mine, row: own, label: own}\n",
+        f"variation/mine/{name}.yaml": f"# @package _global_\nvariation: {{table: mine, row: '{name}', label: x}}\n",
+    }.items():
+        (conf / path).parent.mkdir(parents=True, exist_ok=True)
+        (conf / path).write_text(text)
+    return preflight(["sweep=mine"], TranslationConfig, "train", multirun=True, extra_folder=str(conf))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "fault"),
     [

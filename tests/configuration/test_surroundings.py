@@ -85,3 +85,12 @@ def test_a_mode_that_wandb_does_not_have_is_told_before_any_work(monkeypatch: py
     assert fault.startswith("WANDB_MODE=garbage: must be one of online, offline, shared, disabled")
     for words in (["logger=none"], ["logger.mode=offline"]):
         assert surroundings.faults(compose_run(words)) == []
+
+
+def test_processes_on_a_cpu_are_not_many_more_than_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surroundings, "cores", lambda: 2)
+    ddp = ["trainer=ddp", "trainer.accelerator=cpu", "logger=none"]
+    assert surroundings.faults(compose_run([*ddp, "trainer.devices=4"])) == []
+    assert surroundings.faults(compose_run([*ddp, "trainer.devices=200"])) == [
+        "trainer.devices=200: without a GPU, each device is a process, and this machine has 2 CPU cores; use at most 4."
+    ]

@@ -125,6 +125,14 @@ def test_a_study_keeps_its_space_its_metric_and_the_rest_of_its_trials(
 
 
 @pytest.mark.slow
+def test_a_study_of_a_group_keeps_the_rest_of_its_trials_too(defined: Make) -> None:
+    Study(defined(positions="sinusoidal,learned"))
+    Study(defined("logger=none", "sweep.search.trials=9", positions="sinusoidal,learned"))  # as documented
+    with pytest.raises(ConfigError, match=r"other settings of its trials \(model\.d_ff: .* → 99\)"):
+        Study(defined(positions="sinusoidal,learned", model__d_ff=99))
+
+
+@pytest.mark.slow
 def test_a_study_does_not_continue_with_other_texts(defined: Make, tmp_path: Path) -> None:
     (tmp_path / "corpus").mkdir()
     for stem in ("train", "valid", "test"):

@@ -84,15 +84,29 @@ def test_a_crossed_table_shows_its_rows_under_each_point(conf: Path, tmp_path: P
         (tmp_path / "runs" / "mine" / place).mkdir(parents=True)
     sweep = SweepConfig(name="mine", table="papers", rows=["base", "A_h16"])
     found = define(sweep, conf=conf, store=tmp_path / "runs")
-    assert [row.row for row in found.rows] == ["base,x=1", "base,x=2", "A_h16", "A_h16,x=1"]  # plain base never ran
+    assert [row.row for row in found.rows] == ["base,x=1", "base,x=2", "A_h16", "A_h16,x=1", "base"]  # absent
     by_name = {row.row: row for row in found.rows}
     crossed = by_name["A_h16,x=1"]
     assert (crossed.label, crossed.published, crossed.group) == ("h=16, x=1", {}, "A")
     assert found.base_of(crossed) is by_name["base,x=1"]
     assert found.base_of(by_name["base,x=2"]) is None
+    assert found.base_of(by_name["A_h16"]) is by_name["base"]
     named = define(sweep, rows=["A_h16"], conf=conf, store=tmp_path / "runs")
     assert [row.row for row in named.rows] == ["A_h16", "A_h16,x=1"]
     assert [row.row for row in define(sweep, conf=conf, store=tmp_path / "nowhere").rows] == ["base", "A_h16"]
+
+
+def test_a_base_row_outside_the_sweep_is_not_replaced_by_the_first_row(conf: Path, tmp_path: Path) -> None:
+    (conf / "variation" / "papers" / "first.yaml").write_text("variation: {label: First}\n")
+    (conf / "variation" / "papers" / "typo.yaml").write_text("variation: {label: Typo, base: bsae}\n")
+    found = define(SweepConfig(name="mine", table="papers", rows=["first", "A_h16", "typo"]), conf=conf)
+    assert [row.row for row in found.rows] == ["first", "A_h16", "typo", "base", "bsae"]
+    assert [found.base_of(row).row for row in found.rows[1:3]] == ["base", "bsae"]  # type: ignore[union-attr]
+    alone = define(SweepConfig(name="mine", table="papers", rows=["first", "A_h16"]), rows=["A_h16"], conf=conf)
+    assert [row.row for row in alone.rows] == ["A_h16"]
+    assert [row.row for row in alone.with_bases().rows] == ["first", "A_h16", "base"]  # base's own base row is the first
+    other = define(SweepConfig(name="mine", table="other", rows=["papers/first", "papers/A_h16"]), conf=conf)
+    assert other.base_of(other.rows[1]) is other.rows[0]  # its base row belongs to another table
 
 
 def test_an_unknown_row_is_told_with_the_known_ones(conf: Path, tmp_path: Path) -> None:

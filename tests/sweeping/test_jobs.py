@@ -190,6 +190,11 @@ def test_grids_take_ranges_and_quoted_values() -> None:
     jobs = expand(["model.N=range(1,4)", "recipe.name='my, recipe'"])
     assert [job.config.model.N for job in jobs] == [1, 2, 3]
     assert {job.config.recipe.name for job in jobs} == {"my, recipe"}
+    assert [job.config.model.N for job in expand(["variation='quickstart/uniform'", "model.N=1,2"])] == [1, 2]
+    assert {job.row for job in expand(["variation='quickstart/uniform','quickstart/transformer'"])} == {
+        "variation=_quickstart_uniform",
+        "variation=_quickstart_transformer",
+    }
 
 
 @pytest.mark.slow

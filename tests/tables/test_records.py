@@ -224,14 +224,42 @@ def test_a_trial_run_never_replaces_the_record_of_an_ordinary_one(
 
 
 @pytest.mark.slow
-def test_a_record_whose_configuration_cannot_be_read_is_replaced(
-    put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
+@pytest.mark.parametrize("text", ["<<<<<<< HEAD\ntask: translation\n", None])
+def test_a_record_whose_configuration_cannot_be_read_is_replaced_only_if_that_is_asked(
+    text: str | None, put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
 ) -> None:
-    records = tmp_path / "records"
+    records, name = tmp_path / "records", "papers/base/seed1"
     put("base", 1, 3)
     record(sweep, store, records)
-    (records / "papers/base/seed1/config.yaml").write_text("[")
-    assert list(record(sweep, store, records).replaced) == ["papers/base/seed1"]
+    config, result = records / name / "config.yaml", (records / name / "result.json").read_bytes()
+    config.unlink() if text is None else config.write_text(text)
+    shutil.rmtree(store / name)
+    put("base", 1, 5, debug__name="limit")
+    for replace in (False, True):
+        found = record(sweep, store, records, replace=replace)
+        assert found.refused == {name: "debug=limit is a trial run, which never replaces an ordinary one"}
+    shutil.rmtree(store / name)
+    put("base", 1, 5)
+    refused = record(sweep, store, records).refused
+    assert refused[name].startswith("it cannot be read (") and (records / name / "result.json").read_bytes() == result
+    assert list(record(sweep, store, records, replace=True).replaced) == [name]
+
+
+@pytest.mark.slow
+def test_a_run_of_changed_configurations_does_not_replace_the_record_of_one(
+    put: Put, sweep: SweepDefinition, store: Path, tmp_path: Path
+) -> None:
+    records, name = tmp_path / "records", "papers/base/seed1"
+    put("base", 1, 3)
+    record(sweep, store, records)
+    shutil.rmtree(store / name)
+    folder = put("base", 1, 5)
+    changed = ["trainer.max_steps 400 → 1000 at step 13"]
+    folder.write_result({**(folder.result() or {}), "changed": changed})
+    told = f"not the result of one configuration (resume.allow): {changed[0]}"
+    assert record(sweep, store, records).refused == {name: told}
+    assert list(record(sweep, store, records, replace=True).replaced) == [name]
+    assert record(sweep, store, records).unchanged == [name]
 
 
 @pytest.mark.slow
@@ -401,3 +429,7 @@ def test_texts_of_ones_own_are_recorded_if_that_is_asked(
     for side, lines in (("ref", REFERENCES), ("src", SOURCES)):
         assert gzip.decompress((texts / f"test.{side}.gz").read_bytes()).decode().splitlines() == lines
     assert table(sweep, tmp_path / "records") == before
+    record(sweep, tmp_path / "records", tmp_path / "without")  # of the records
+    without = [path.name for path in (tmp_path / "without").rglob("test.*.gz")]
+    assert "test.hyp.gz" in without and not {"test.src.gz", "test.ref.gz"} & set(without)
+    assert table(sweep, tmp_path / "without") == before

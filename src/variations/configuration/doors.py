@@ -23,6 +23,8 @@ from variations.system.errors import ConfigError
 GROUPS = ("variations.models", "variations.tasks")
 SEARCHPATH = "hydra.searchpath="
 
+_first: list[Path] = []
+"""The folder of `--config-dir`."""
 _typed: list[Path] = []
 
 
@@ -31,8 +33,8 @@ def folders(extra_folder: str | None = None) -> list[Path]:
 
     First that of `--config-dir`, then ours, then those named on the command line, then those installed.
     """
-    found = list(dict.fromkeys([CONF, *_typed, *_installed()]))
-    return found if extra_folder is None else [Path(extra_folder), *found]
+    first = _first if extra_folder is None else [Path(extra_folder)]
+    return list(dict.fromkeys([*first, CONF, *_typed, *_installed()]))
 
 
 def file_of(option: str, extra_folder: str | None) -> Path | None:
@@ -86,6 +88,11 @@ def package_folder(name: str) -> Path | None:
     return Path(next(iter(spec.submodule_search_locations))).joinpath(*parts[1:])
 
 
+def open_first(folder: str | None) -> None:
+    """Register the folder of `--config-dir`; None: there is none."""
+    _first[:] = [] if folder is None else [Path(folder)]
+
+
 def open_typed(lines: Iterable[str]) -> list[str]:
     """Register the folders of `hydra.searchpath=[…]`, and return the other overrides.
 
@@ -117,7 +124,7 @@ def typed_again() -> list[str]:
 
 
 def files(pattern: str, conf: Path = CONF) -> list[Path]:
-    """Matching files in `conf`, and if `conf` is ours in all other folders too; the first of each name counts."""
+    """Matching files in `conf`, or if `conf` is ours in all folders; the first of each name counts."""
     found: dict[str, Path] = {}
     for folder in folders() if conf == CONF else [conf]:
         for path in sorted(folder.glob(pattern)):

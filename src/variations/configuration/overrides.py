@@ -153,7 +153,8 @@ def values_of(override: Override) -> list[Any]:
     if isinstance(value, Glob):
         return matching(value, options(cast(Loader, override.config_loader), override.key_or_group))
     if override.is_sweep_override():
-        return list(override.sweep_iterator()) if override.is_discrete_sweep() else []
+        found = list(override.sweep_iterator()) if override.is_discrete_sweep() else []
+        return [value.text if isinstance(value, QuotedString) else value for value in found]
     return [override.value()]
 
 

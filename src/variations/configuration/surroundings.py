@@ -9,6 +9,7 @@ import os
 from variations.configuration.extras import EXTRAS, lacking
 from variations.configuration.schema import RunConfig
 from variations.configuration.tasks import named
+from variations.system.processes import cores
 
 
 def faults(config: RunConfig) -> list[str]:
@@ -28,17 +29,25 @@ def _logger(config: RunConfig) -> list[str]:
     return lacking(kind, f"logger={kind}") if kind in EXTRAS and config.logger.mode != "disabled" else []
 
 
-def _devices(config: RunConfig) -> list[str]:
-    if config.trainer.accelerator != "gpu":
-        return []
-    import torch
+FEW = 4
+"""Processes that may share one CPU core, as in a trial of data-parallel training on a small machine."""
 
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if count == 0:
+
+def _devices(config: RunConfig) -> list[str]:
+    trainer = config.trainer
+    count = 0
+    if trainer.accelerator != "cpu":
+        import torch
+
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if trainer.accelerator == "gpu" and count == 0:
         return [
             "trainer.accelerator=gpu: torch finds no GPU on this machine. Use trainer=cpu, or with trainer=ddp add "
             "trainer.accelerator=cpu."
         ]
-    if config.trainer.devices > count:
-        return [f"trainer.devices={config.trainer.devices}: torch finds only {count} on this machine."]
-    return []
+    if count:
+        few = f"torch finds only {count} on this machine"
+    else:
+        count = max(FEW, cores())
+        few = f"without a GPU, each device is a process, and this machine has {cores()} CPU cores"
+    return [f"trainer.devices={trainer.devices}: {few}; use at most {count}."] if trainer.devices > count else []

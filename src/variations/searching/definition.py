@@ -24,8 +24,8 @@ from variations.configuration.sweep_file import mended
 from variations.configuration.tasks import named, schema_of
 from variations.searching.objectives import Objective, objective_faults, unmeasured_faults
 from variations.searching.space import Dimension, from_override, read_space, takes_whole_numbers, value_faults
-from variations.store.identity import identity
-from variations.store.rows import load_row
+from variations.store.identity import covered, identity
+from variations.store.rows import keys_of_option, load_row
 from variations.system.errors import ConfigError
 
 PLUGIN = "hydra/sweeper=optuna"
@@ -96,13 +96,12 @@ class Definition:
 
     def fixed(self) -> dict[str, Any]:
         """The settings that all trials share, which must not change during a study."""
-        searched = {dimension.key for dimension in self.dimensions}
-        # The keys that a searched group sets differ between trials, and are left out.
-        if any(options(loader(self.extra_folder), key) for key in searched):
-            kept = [line for line in self.overrides if line.partition("=")[0] not in searched]
-            shared: dict[str, Any] = {"overrides": sorted(kept)}
-        else:
-            shared = {key: v for key, v in identity(to_dict(self.base)).items() if key not in searched | {"seed"}}
+        searched = {"seed"}
+        for dimension in self.dimensions:
+            searched.add(dimension.key)
+            for option in options(loader(self.extra_folder), dimension.key):  # a group: its options set other keys
+                searched.update(keys_of_option(dimension.key, option, self.extra_folder))
+        shared = {key: v for key, v in identity(to_dict(self.base)).items() if not covered(key, searched)}
         return shared | {"seeds": list(self.seeds)}
 
 

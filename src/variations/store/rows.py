@@ -124,7 +124,10 @@ def define(
     if unknown := [row for row in rows or () if row not in names]:
         near = did_you_mean(unknown[0], names)
         raise UserError(f"Sweep {name!r} has no row {', '.join(map(repr, unknown))}; valid: {', '.join(names)}.{near}")
-    loaded = [load_row(reference, sweep.table or name, conf=conf) for reference in references]
+    home_table = sweep.table or name
+    loaded = [load_row(reference, home_table, conf=conf) for reference in references]
+    # A row of another table names a base row of that table, which this one need not have.
+    loaded = [replace(row, base=None) if row.table != home_table and row.base not in names else row for row in loaded]
     if grid and store is not None:
         loaded = [_with_values(row, store / name) for row in loaded]
     definitions = told_apart(loaded)
@@ -135,6 +138,10 @@ def define(
         crossed = {row.row: _crossed(row, store / name, first) for row in definitions}
         everything = [found for group in crossed.values() for found in group]
         chosen = [found.row for name in chosen for found in crossed[name]]
+    for row in everything if not grid else ():
+        if row.base is not None and row.base not in {other.row for other in everything}:
+            everything.append(load_row(row.base, home_table, conf=conf))  # by its name, if it has no file
+            chosen += [row.base] if rows is None else []
     if not sweep.rows:
         everything.sort(key=lambda row: row.base is not None)
     definitions = tuple(row for row in everything if row.row in chosen)

@@ -1,6 +1,9 @@
 """The rows of a table that a sweep's configuration picks, and the faults of its names."""
 
+import re
 from collections.abc import Sequence
+
+from omegaconf import OmegaConf
 
 from variations.configuration.compose import loader
 from variations.configuration.doors import rows_folder, shown_option
@@ -55,6 +58,9 @@ def rows_and_faults(config: RunConfig, extra_folder: str | None) -> tuple[list[t
             valid = f" Its rows are {', '.join(known)}." if known else ""
             there = rows_folder(folder, sweep.name, extra_folder)
             problems.append(f"sweep.rows: there is no row '{name}' in {there}/.{did_you_mean(name, known)}{valid}")
+        elif fault := _name_fault(name):
+            absent.add(row)
+            problems.append(f"row '{name}': {fault}: rename {shown_option(f'variation/{folder}/{name}', extra_folder)}.")
         if f"{folder}/{name}" not in references.values():
             references[row] = f"{folder}/{name}"
     chosen = set(references) if config.rows is None else set[str]()
@@ -71,6 +77,15 @@ def rows_and_faults(config: RunConfig, extra_folder: str | None) -> tuple[list[t
             )
     picked = {row: reference for row, reference in references.items() if row in chosen - absent}
     return [(reference.rpartition("/")[2], reference) for reference in picked.values()], problems
+
+
+def _name_fault(name: str) -> str | None:
+    """Why neither a command line nor a row's file could name this row."""
+    if not re.fullmatch(r"[\w.+-]+", name, re.ASCII):
+        return "the name of a row's file has only the letters a to z and A to Z, digits, and _ . + -"
+    if not isinstance(OmegaConf.create(f"name: {name}").name, str):
+        return f"YAML does not read {name} as text"
+    return None
 
 
 def circle_faults(sweep: SweepConfig) -> list[str]:

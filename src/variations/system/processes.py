@@ -60,7 +60,7 @@ def run_ranks(folder: Path, devices: int, nodes: int, lease: int = 0) -> int:
 
 def _watch(processes: list[subprocess.Popen[bytes]]) -> int:
     first_failure, deadline = 0, float("inf")
-    while any(process.poll() is None for process in processes) and time.monotonic() < deadline:
+    while None in [process.poll() for process in processes] and time.monotonic() < deadline:  # all are asked
         failed = [process.returncode for process in processes if process.returncode]
         if failed and not first_failure:
             first_failure, deadline = failed[0], time.monotonic() + GRACE_SECONDS
@@ -141,7 +141,7 @@ def die_with_parent() -> None:
 
 def is_rank() -> bool:
     """Whether this process was started by `run_ranks`, as one of several of a run."""
-    return PARENT in os.environ and "WORLD_SIZE" in os.environ
+    return PARENT in os.environ and LEASE in os.environ  # Lightning removes WORLD_SIZE when a training ends
 
 
 def global_rank() -> int:

@@ -255,7 +255,7 @@ def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path, reader:
     runs = [run for run in runs if run.state != "absent" or run.seed not in sweep.further]  # nothing is missing there
     row = Row(definition, runs)
     without_file = definition.table is None and definition.label == definition.row
-    if without_file and row.config.get("variation", {}).get("label"):
+    if without_file and row.config.get("variation"):
         found = row_definition(definition.row, row.config["variation"])
         row.definition = replace(found, base=definition.base or found.base)
     return row

@@ -34,6 +34,7 @@ from variations.store.ledger import RunFolder, latest, run_home
 from variations.store.rows import SweepDefinition
 from variations.system.errors import DataError, UserError
 from variations.tables.collect import misfit
+from variations.tables.departures import of_run
 from variations.tasks.base import TestedRun
 from variations.tasks.intact import damage
 
@@ -112,22 +113,27 @@ def record(
 
 
 def _refusal(home: Path, run: TestedRun, *, replace: bool) -> str | None:
-    """Why a run must not replace the record in `home`; None if it may, or if there is none to be read."""
-    config = run.config
-    try:
-        former = RunFolder(home).config()
-    except UserError:
+    """Why a run must not replace the record in `home`; None if it may, or if there is none."""
+    if not home.exists():
         return None
+    config, there = run.config, RunFolder(home)
+    try:
+        former, result = there.config(), there.result() or {}
+    except UserError as error:
+        former, result, damaged = {}, {}, str(error).rstrip(".")
+    else:
+        damaged = None
     trial = (config.get("debug") or {}).get("name")
     if trial is not None and (former.get("debug") or {}).get("name") is None:
         return f"debug={trial} is a trial run, which never replaces an ordinary one"
-    if replace:
-        return None
+    if replace or damaged:
+        return None if replace else f"it cannot be read ({damaged})"
     changes = changed_keys(published(former), published(config))  # removed paths do not count
-    before, now = recorded(RunFolder(home)), recorded(run.folder)
+    before, now = recorded(there), recorded(run.folder)
     texts = sorted(name for name in before.keys() & now.keys() if before[name] != now[name])
+    flaws = [text for text in of_run(config, run.result) if text not in of_run(former, result)]
     words = [*(f"{key} {plain(old)} → {plain(new)}" for key, (old, new) in changes.items())]
-    return ", ".join([*words, *(f"{name} has other contents" for name in texts)]) or None
+    return ", ".join([*words, *(f"{name} has other contents" for name in texts), *flaws]) or None
 
 
 @contextmanager
@@ -178,11 +184,13 @@ def _without_places(value: Any) -> Any:
 
 
 def _files(run: TestedRun, *, texts: bool) -> dict[str, bytes | Any]:
-    """Contents of a record by name: bytes, or plain data. A record that was copied into a run store stays as it is."""
+    """Contents of a record by name: bytes, or plain data. A record that was copied into a run store stays as it is,
+    except for sentences that may not be published."""
     folder = run.folder
     if (folder.path / "metrics.jsonl.gz").is_file():
         found = (path for path in folder.path.rglob("*") if path.is_file() and not path.name.startswith("."))
-        return {path.relative_to(folder.path).as_posix(): path.read_bytes() for path in found}
+        kept = (path for path in found if texts or not _may_not_be_published(path))
+        return {path.relative_to(folder.path).as_posix(): path.read_bytes() for path in kept}
     status = read_json(folder.path / "status.json")
     metrics = "".join(f"{json_text(_short(line), indent=None)}\n" for line in folder.read_metrics())
     files: dict[str, Any] = {
@@ -198,6 +206,12 @@ def _files(run: TestedRun, *, texts: bool) -> dict[str, bytes | Any]:
         if path.suffix in (".ref", ".src"):
             files[f"hypotheses/{path.name}.gz"] = gzip.compress(path.read_bytes(), 9, mtime=0)
     return files
+
+
+def _may_not_be_published(path: Path) -> bool:
+    """Whether a record's file has sentences of a corpus of which records have the hash of the references instead."""
+    name, _, kind = path.name.partition(".")
+    return kind in ("src.gz", "ref.gz") and path.with_name(f"{name}.ref.sha256").is_file()
 
 
 def _short(line: Mapping[str, Any]) -> dict[str, Any]:
