@@ -152,7 +152,7 @@ def test_a_measure_that_some_draws_leave_undefined_is_not_tested(table: Table, m
     wrong = build(table.sweep, table.store, SignificanceConfig(n=200)).lines[1]
     assert wrong.test is None
     assert wrong.untested == (
-        "not tested: test MSE is not a number for some of the drawn points, so chance in them cannot be estimated"
+        "not tested: chance in the points cannot be estimated: the measure is not a number for some of the draws"
     )
 
 

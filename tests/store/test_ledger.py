@@ -99,6 +99,30 @@ def test_what_changed_after_a_checkpoint_is_listed_for_good(folder: RunFolder, c
     assert folder.config()["resume"]["changed"] == changed
 
 
+def test_a_change_that_is_taken_back_before_the_next_checkpoint_leaves_no_mark(
+    folder: RunFolder, configuration: Configure
+) -> None:
+    (folder.checkpoints / "step40.ckpt").write_text("")
+    folder.set_status("interrupted", checkpoint=40)
+    allow = ["model.d_ff", "recipe.lr"]
+    folder.create(configuration(model__d_ff=99, recipe__lr=3.0, resume__allow=allow))
+    folder.create(configuration(recipe__lr=3.0))  # the network did not fit: back, without leave
+    assert folder.config()["resume"]["changed"] == ["recipe.lr 1.0 → 3.0 at step 40"]
+    with pytest.raises(UserError, match=r"recipe\.lr: 3\.0 → 2\.0"):
+        folder.create(configuration(recipe__lr=2.0))
+    folder.create(configuration())
+    assert folder.config() == configuration()
+
+
+def test_the_number_of_devices_cannot_change_in_mid_training(folder: RunFolder, configuration: Configure) -> None:
+    changes = {"trainer__devices": 4, "recipe__lr": 2.0}
+    with pytest.raises(UserError) as caught:
+        folder.create(configuration(**changes, resume__allow=["trainer", "recipe.lr"]))
+    message = str(caught.value)
+    assert "trainer.devices: 1 → 4" in message and "trainer.devices cannot change in mid-training." in message
+    assert "resume.allow" not in message and folder.config() == configuration()
+
+
 def test_a_run_cannot_be_made_shorter_than_it_is(folder: RunFolder, configuration: Configure) -> None:
     (folder.checkpoints / "step40.ckpt").write_text("")
     folder.set_status("interrupted", checkpoint=40)

@@ -36,7 +36,6 @@ from variations.configuration.foreign import filled
 from variations.store import conflicts, fence, lease, lines
 from variations.store.atomic import (
     make_folder,
-    plain,
     read_json,
     read_object,
     read_yaml,
@@ -213,7 +212,8 @@ class RunFolder:
             return
         if self.state() == "finished":
             raise UserError(conflicts.finished_otherwise(self.path, changes))
-        forbidden = conflicts.forbidden(config, changes)
+        back = conflicts.undone(changes, conflicts.history(self.config()), self._trained_to())
+        forbidden = {k: values for k, values in conflicts.forbidden(config, changes).items() if k not in back}
         if forbidden and (certain or self.begun()):
             raise UserError(conflicts.other_configuration(self.path, config, forbidden))
         trained, steps = self._trained_to() or 0, (config.get("trainer") or {}).get("max_steps")
@@ -243,10 +243,10 @@ class RunFolder:
         """`resume.changed` after `changes`: without a checkpoint, the run has trained nothing that it will keep."""
         if not self.has_checkpoint():
             return []
-        step = self._trained_to()
-        at = "in mid-training" if step is None else f"at step {step:,}"
-        new = [f"{key} {plain(former)} → {plain(value)} {at}" for key, (former, value) in changes.items()]
-        return [*conflicts.history(self.config()), *new]
+        step, history = self._trained_to(), conflicts.history(self.config())
+        back = conflicts.undone(changes, history, step)
+        new = [conflicts.entry(key, *values, step) for key, values in changes.items() if key not in back]
+        return [*(line for line in history if line not in back.values()), *new]
 
     def config(self) -> dict[str, Any]:
         """The frozen configuration. Raises UserError if the file is missing or broken."""

@@ -60,7 +60,8 @@ def rows_and_faults(config: RunConfig, extra_folder: str | None) -> tuple[list[t
             problems.append(f"sweep.rows: there is no row '{name}' in {there}/.{did_you_mean(name, known)}{valid}")
         elif fault := _name_fault(name):
             absent.add(row)
-            problems.append(f"row '{name}': {fault}: rename {shown_option(f'variation/{folder}/{name}', extra_folder)}.")
+            file = shown_option(f"variation/{folder}/{name}", extra_folder)
+            problems.append(f"row '{name}': {fault}: rename {file}.")
         if f"{folder}/{name}" not in references.values():
             references[row] = f"{folder}/{name}"
     chosen = set(references) if config.rows is None else set[str]()

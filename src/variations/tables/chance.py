@@ -160,11 +160,8 @@ class Tester:
             tested = self._test(found, *pairs[next(iter(found))])
         except DataError as error:
             return f"not tested: {str(error).rstrip('.')}"
-        except UndefinedError:
-            return (
-                f"not tested: {self.measure.label} is not a number for some of the drawn {self.measure.items}, so "
-                "chance in them cannot be estimated"
-            )
+        except UndefinedError as error:
+            return f"not tested: chance in the {self.measure.items} cannot be estimated: {error}"
         return replace(tested, notes=(*notes, *wrong), contradictions=tuple(wrong))
 
     def contradictions(self, row: Row, measures: Sequence[Measure]) -> list[str]:

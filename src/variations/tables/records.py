@@ -117,12 +117,11 @@ def _refusal(home: Path, run: TestedRun, *, replace: bool) -> str | None:
     if not home.exists():
         return None
     config, there = run.config, RunFolder(home)
+    damaged: str | None = None
     try:
         former, result = there.config(), there.result() or {}
     except UserError as error:
         former, result, damaged = {}, {}, str(error).rstrip(".")
-    else:
-        damaged = None
     trial = (config.get("debug") or {}).get("name")
     if trial is not None and (former.get("debug") or {}).get("name") is None:
         return f"debug={trial} is a trial run, which never replaces an ordinary one"

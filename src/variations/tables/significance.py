@@ -70,9 +70,11 @@ class Comparison:
 
 
 def _check(*systems: Items) -> int:
-    """The common number of items S. Raises ValueError if it differs between systems."""
+    """The common number of items S. Raises ValueError if it differs between systems, UndefinedError if it is one."""
     if len({len(items) for items in systems}) != 1:
         raise ValueError("the systems were not scored on the same items")
+    if len(systems[0]) == 1:
+        raise UndefinedError("a single one has no spread")
     return len(systems[0])
 
 
@@ -105,12 +107,12 @@ def _kept(draw: Draw, items: int, n: int, seed: int) -> tuple[Floats, ...]:
 
 
 class UndefinedError(ValueError):
-    """The measure is not a number for some of the drawn items, such as 0/0."""
+    """Chance in the items cannot be estimated; the message says why: a single item, or 0/0 for some that are drawn."""
 
 
 def _finite(draws: Floats) -> Floats:
     if not np.isfinite(draws).all():
-        raise UndefinedError("the measure is not a number for some of the drawn items")
+        raise UndefinedError("the measure is not a number for some of the draws")
     return draws
 
 
@@ -119,9 +121,18 @@ def _share(extreme: NDArray[np.bool_]) -> float:
     return float((extreme.sum() + 1) / (len(extreme) + 1))
 
 
-def _interval(draws: Floats, level: float) -> tuple[float, float]:
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+def _interval(difference: float, draws: Floats, level: float) -> tuple[float, float]:
+    """The symmetric interval (Hall 1988) of a difference whose `draws` are centred on zero.
+
+    It leaves out zero exactly if `_share` of as large draws is below 1 - level, so it agrees with p and the mark.
+    """
+    shares = (np.arange(len(draws)) + 1) / (len(draws) + 1)  # p if 0, 1, … draws are as large as the difference
+    fewer = int(np.count_nonzero(shares < 1 - level)) - 1
+    largest = np.sort(np.abs(draws))[::-1]
+    half = float(largest[max(fewer, 0)])
+    if half >= abs(difference) - TIE:  # a tie with the difference counts against it
+        half = max(half, abs(difference))
+    return difference - half, difference + half
 
 
 class Resampled:
@@ -180,8 +191,9 @@ def paired_bootstrap(
 ) -> Comparison:
     """Paired bootstrap resampling (Koehn 2004): n test sets drawn with replacement, the same ones for both systems.
 
-    `system`, `base`: (S, k), of the same items. The interval holds percentiles of the resampled
-    differences; `p` asks how often a difference, centred on zero, is as large as the observed one.
+    `system`, `base`: (S, k), of the same items. `p` asks how often a resampled difference, centred
+    on zero, is as large as the observed one. The interval is symmetric, and leaves out zero if and only if p is below
+    1 - level.
     """
     return _bootstrap(system, base, Resampled(aggregate, n, seed), n, level)
 
@@ -190,9 +202,10 @@ def _bootstrap(system: Items, base: Items, resampled: Resampled, n: int, level: 
     _check(system, base)
     ours, theirs = resampled.of([system, base], n)
     draws, difference = ours - theirs, _difference(system, base, resampled.aggregate)
-    p = _share(np.abs(draws - draws.mean()) >= abs(difference) - TIE)
     as_sacrebleu = _share(np.abs(draws) - np.abs(draws).mean() > abs(difference))
-    interval = _interval(draws, level)
+    draws = draws - draws.mean()
+    p = _share(np.abs(draws) >= abs(difference) - TIE)
+    interval = _interval(difference, draws, level)
     return Comparison(difference, *interval, p, "bootstrap", n, resampled.seed, level, as_sacrebleu)
 
 
@@ -262,7 +275,7 @@ def across_seeds(
     are taken as unrelated. `resampled` is as for `paired_tests`.
 
     Raises ValueError when a side has no run or the numbers of items differ; its subclass UndefinedError, as all tests
-    do, if the measure is not a number for some draws.
+    do, if there is a single item or the measure is not a number for some draws.
     """
     if not system or not base:
         raise ValueError("a comparison across seeds needs at least one run on each side")
@@ -278,7 +291,7 @@ def across_seeds(
     if degrees:
         draws = _with_seeds(draws, [_observed(system, aggregate), _observed(base, aggregate)], sides, items - 1, rng)
 
-    low, high = _interval(difference + draws, level)
+    low, high = _interval(difference, draws, level)
     p = _share(np.abs(draws) >= abs(difference) - TIE)
     sources = ("items", "seeds") if degrees else ("items",)
     return Comparison(difference, low, high, p, "seeds", n, seed, level, None, runs, sources)
@@ -311,7 +324,7 @@ def across_restarts(
     if uncertain > 0:
         freedom = (known + added) ** 2 / uncertain  # Satterthwaite 1946
         draws = _widened(draws, difference, added, freedom, rng)
-    low, high = _interval(difference + draws, level)
+    low, high = _interval(difference, draws, level)
     p = _share(np.abs(draws) >= abs(difference) - TIE)
     counts = (len(system.items), len(base.items))
     return Comparison(difference, low, high, p, "restarts", n, seed, level, None, counts, ("items", "restarts"))

@@ -124,6 +124,42 @@ def test_a_system_does_not_differ_from_itself():
         assert not found.significant
 
 
+@settings(deadline=None, max_examples=200)
+@given(
+    values=st.lists(st.tuples(*[st.integers(0, 3)] * 4), min_size=2, max_size=12),
+    n=st.sampled_from([19, 20, 99, 1000]),
+    level=st.sampled_from([0.5, 0.9, 0.95]),
+)
+def test_an_interval_leaves_out_zero_exactly_if_the_difference_is_significant(values, n, level):
+    runs = [np.array([[line[k], 1] for line in values]) for k in range(4)]
+    mean = lambda sums: sums[..., 0] / sums[..., 1]  # noqa: E731
+    for found in (
+        significance.paired_bootstrap(runs[0], runs[1], mean, n=n, level=level),
+        significance.across_seeds(runs[:2], runs[2:], mean, n=n, level=level),
+    ):
+        assert found.significant == (not found.low <= 0 <= found.high)
+        assert found.high - found.difference == pytest.approx(found.difference - found.low)
+
+
+def test_the_interval_of_independent_values_is_that_of_a_normal():
+    """Differences of standard normal values: the mean of 400 has a standard error of 1/20."""
+    values = np.random.default_rng(3).normal(0.03, 1, 400)
+    values = (values - values.mean()) / values.std() + 0.03
+    system, base = (np.column_stack([column, np.ones(400)]) for column in (values, np.zeros(400)))
+    found = significance.paired_bootstrap(system, base, lambda sums: sums[..., 0] / sums[..., 1], n=4000)
+    exact = (0.03 - 1.96 / 20, 0.03 + 1.96 / 20)
+    assert (found.low, found.high) == pytest.approx(exact, abs=0.006)  # four standard errors of the quantile
+
+
+def test_a_single_item_has_no_spread():
+    one = np.array([[5, 5, 4, 3, 2, 1, 5, 4, 3, 2]])
+    for test in (paired_bootstrap, paired_randomisation):
+        with pytest.raises(significance.UndefinedError, match="a single one has no spread"):
+            test(one, one)
+    with pytest.raises(significance.UndefinedError, match="a single one has no spread"):
+        across_seeds([one, one], [one])
+
+
 def test_a_big_difference_is_found_by_every_test():
     rng = np.random.default_rng(2)
     references, ease = simulated_references(rng, 300)
