@@ -61,6 +61,7 @@ LATER = (
     *("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE"),
     *("TORCHINDUCTOR_CACHE_DIR", "PYTORCH_NVML_BASED_CUDA_CHECK", "CUDA_DEVICE_ORDER"),  # torch and Lightning set them
     "PYTHONBREAKPOINT",  # Ray sets it
+    *("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK"),  # scikit-learn sets them, for Intel's OpenMP
 )
 """Exceptions: variables that the forked process obeys, or that make no difference."""
 
@@ -69,6 +70,15 @@ def pytest_sessionstart() -> None:
     """Make `subprocess` fork our commands from now on."""
     if sys.platform.startswith("linux") and CLONE and os.environ.get("VARIATIONS_TEST_FORK") != "0":
         _patch(None)
+
+
+def pytest_collection_finish() -> None:
+    """Check that no test file, or what it imports, has set a variable that keeps commands from being forked."""
+    from pytest import UsageError  # not needed by the process that forks
+
+    changed = sorted(dict(_at_the_start(dict(os.environ)).items() ^ AT_START.items()))
+    if changed:
+        raise UsageError(f"collecting the tests set or removed {', '.join(changed)}: see LATER in {__file__}")
 
 
 def _patch(server: socket.socket | None) -> None:

@@ -45,6 +45,20 @@ def test_rows_that_another_table_has_trained_are_mentioned(
     run.write_result({**(run.result() or {}), "copied": "theirs/plain/seed1"})
     assert "base: copied from theirs/plain, which is the same run." in read().remarks
     assert sum("copied" in text for text in read().remarks) == 1
+    run.write_result({**(run.result() or {}), "remarks": ["3 of 4 pairs are also training pairs."]})
+    assert "base: 3 of 4 pairs are also training pairs." in read().remarks
+
+
+def test_a_base_row_that_is_not_in_a_grid_is_mentioned(
+    make_run: Any, configuration: Callable[..., dict[str, Any]], store: Path
+) -> None:
+    rows = {"A_h4": "base", "A_h16": "base", "M16": "A_h4"}
+    for row, base in rows.items():
+        variation = {"table": "papers", "row": row, "label": row, "base": base}
+        make_run("grid", f"variation=papers_{row}", 1, 30.0, config=configuration(variation=variation))
+    found = build(define(SweepConfig(name="grid", seeds=[1]), store=store), store).remarks
+    absent = [text for text in found if text.startswith("Not in this table")]
+    assert absent == ["Not in this table is the base row of A_h4; M16, A_h4: compared with A_h16."]
 
 
 def test_other_rows_in_the_folder_are_mentioned_and_figures_are_not(make_run: Any, conf: Path, store: Path) -> None:

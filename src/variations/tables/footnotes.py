@@ -98,7 +98,12 @@ def _bases(table: Table) -> list[str]:
     for line in table.lines:
         if line.base not in (None, table.lines[0].row.definition.row):
             groups.setdefault(str(line.base), []).append(line.label)
-    return [f"Base row of {'; '.join(rows)}: {labels[base]}." for base, rows in groups.items()]
+    absent: dict[str, list[str]] = {}  # in a grid only: a table shows them as missing
+    for line in table.lines:
+        if line.row.definition.base not in (None, *labels) and line.base in labels:
+            absent.setdefault(f"{line.row.definition.base}: compared with {labels[line.base]}", []).append(line.label)
+    found = [f"Base row of {'; '.join(rows)}: {labels[base]}." for base, rows in groups.items()]
+    return found + [f"Not in this table is the base row of {'; '.join(rows)}, {text}." for text, rows in absent.items()]
 
 
 def _spread(table: Table) -> list[str]:
@@ -166,7 +171,7 @@ def _costs(table: Table) -> dict[str, set[str]]:
 def of_lines(table: Table) -> dict[str, list[str]]:
     """What else is to be known about some lines, with their labels: `: copied from …`, `, seed 2: tests …`."""
     found: dict[str, dict[str, None]] = {}
-    for texts in (_copied(table), _former_weights(table), _former_code(table)):
+    for texts in (_copied(table), _former_weights(table), _former_code(table), _told_by_runs(table)):
         for line, text in texts:
             found.setdefault(text, {})[line.label] = None
     return {text: list(labels) for text, labels in found.items()}
@@ -214,6 +219,14 @@ def _former_code(table: Table) -> Iterator[tuple[Line, str]]:
             if any(name.endswith(".py") for name in run.inputs):
                 for name in own_code.edited(run.config, run.inputs):
                     yield line, f": trained with a former version of {name}, which the run's folder keeps."
+
+
+def _told_by_runs(table: Table) -> Iterator[tuple[Line, str]]:
+    """What a row's task says of its test, by `remarks` of `result.json`."""
+    for line in table.lines:
+        for run in line.row.finished:
+            for text in run.result.get("remarks") or ():
+                yield line, f": {text}"
 
 
 def convention(table: Table, measure: Measure) -> str | None:

@@ -124,7 +124,10 @@ class Experiment(Protocol):
         return []
 
     def test(self, folder: RunFolder, place: Place) -> dict[str, Any]:
-        """Test the current weights: `scores` and `loss` of result.json, and further entries."""
+        """Test the current weights: `scores` and `loss` of result.json, and further entries.
+
+        Tables print the sentences of the entry `remarks` (a list) below, with the row.
+        """
         ...
 
 

@@ -182,14 +182,19 @@ def _stamp(path: Path) -> list[Any]:
     return [str(path.absolute()), status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
+def seen_in_training(corpus: Corpus) -> dict[str, str]:
+    """By name of a set: a sentence about its pairs that are also training pairs, if there are any."""
+    return {
+        name: f"{count:,} of {corpus.surveys[name].pairs:,} pairs of {corpus.sets()[name].source.name} also occur in "
+        "the training text word for word; scores on it are too high."
+        for name, count in corpus.surveys["train"].overlap.items()
+        if count
+    }
+
+
 def _warnings(corpus: Corpus) -> Iterator[str]:
-    for name, count in corpus.surveys["train"].overlap.items():
-        if count:
-            yield (
-                f"{corpus.name}: {count:,} of {corpus.surveys[name].pairs:,} pairs of "
-                f"{corpus.sets()[name].source.name} also occur in the training text "
-                "word for word; scores on it are too high."
-            )
+    for text in seen_in_training(corpus).values():
+        yield f"{corpus.name}: {text}"
     for name, found in corpus.surveys.items():
         if found.blank:
             one, pair = found.blank == 1, corpus.sets()[name]
