@@ -73,6 +73,18 @@ def test_a_source_outside_the_sweep_is_found_in_the_store(table: list[Outcome]) 
 
 
 @pytest.mark.slow
+def test_a_source_that_tests_another_rows_weights_leads_to_that_row(table: list[Outcome]) -> None:
+    first, second, third = (one(table, row, 1) for row in ("learned", "random", "uniform"))
+    third.job.config.variation.reuse = "random"
+    finish(first)
+    finish(second)
+    second.folder.write_result({"schema": 1, "reused": "../../learned/seed1"})
+    assert source([third], "uniform", 1) == "../../learned/seed1"
+    first.folder.set_status("failed")
+    assert source([third], "uniform", 1) is None
+
+
+@pytest.mark.slow
 def test_a_row_that_has_trained_by_itself_goes_on_so(table: list[Outcome]) -> None:
     finish(one(table, "learned", 1))
     row = one(table, "uniform", 1)

@@ -27,6 +27,22 @@ def test_the_command_prints_json_and_nothing_else(make_run: Any, store: Path) ->
 
 
 @pytest.mark.slow
+def test_a_table_uses_the_rows_files_of_the_folder_that_is_named(make_run: Any, store: Path, tmp_path: Path) -> None:
+    for path, text in {
+        "sweep/mine.yaml": "name: mine\ntable: mine\nrows: [plain, changed]\nseeds: [1]\n",
+        "variation/mine/plain.yaml": "# @package _global_\nvariation: {table: mine, row: plain, label: Plain}\n",
+        "variation/mine/changed.yaml": "# @package _global_\nvariation: {table: mine, row: changed, label: Changed}\n",
+    }.items():
+        (tmp_path / "own" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "own" / path).write_text(text)
+    make_run("mine", "plain", 1, 85.0)
+    make_run("mine", "changed", 1, 86.0)
+    done = command("sweep=mine", f"runs={store}", "format=json", "--config-dir", str(tmp_path / "own"))
+    assert done.returncode == 0, done.stderr
+    assert [row["label"] for row in json.loads(done.stdout)["rows"]] == ["Plain", "Changed"]
+
+
+@pytest.mark.slow
 def test_the_command_writes_the_report_and_names_it(make_run: Any, store: Path, tmp_path: Path) -> None:
     make_run("quickstart", "transformer", 1, 85.0)
     done = command("sweep=quickstart", f"runs={store}", "format=html")

@@ -49,16 +49,18 @@ def test_rows_that_another_table_has_trained_are_mentioned(
     assert "base: 3 of 4 pairs are also training pairs." in read().remarks
 
 
-def test_a_base_row_that_is_not_in_a_grid_is_mentioned(
+def test_the_rows_of_a_grid_are_compared_with_their_base_rows_and_absent_ones_are_mentioned(
     make_run: Any, configuration: Callable[..., dict[str, Any]], store: Path
 ) -> None:
-    rows = {"A_h4": "base", "A_h16": "base", "M16": "A_h4"}
-    for row, base in rows.items():
+    for row, base in {"A_h4": "base", "A_h16": "base", "M16": "A_h16"}.items():
         variation = {"table": "papers", "row": row, "label": row, "base": base}
         make_run("grid", f"variation=papers_{row}", 1, 30.0, config=configuration(variation=variation))
-    found = build(define(SweepConfig(name="grid", seeds=[1]), store=store), store).remarks
-    absent = [text for text in found if text.startswith("Not in this table")]
-    assert absent == ["Not in this table is the base row of A_h4; M16, A_h4: compared with A_h16."]
+    table = build(define(SweepConfig(name="grid", seeds=[1]), store=store), store)
+    bases = {line.label: line.base and line.base.rpartition("_")[2] for line in table.lines}
+    assert bases == {"A_h4": None, "A_h16": "h4", "M16": "h16"}  # the first row has none
+    absent = [text for text in table.remarks if text.startswith("Not in this table")]
+    assert absent == ["Not in this table is the base row of A_h16, base: compared with A_h4."]
+    assert "Base row of M16: A_h16." in table.remarks
 
 
 def test_other_rows_in_the_folder_are_mentioned_and_figures_are_not(make_run: Any, conf: Path, store: Path) -> None:

@@ -5,6 +5,7 @@ nothing but the folder, so that any launcher can do it on any machine that sees 
 `python -m variations.commands.run FOLDER`.
 """
 
+import logging
 import os
 import shutil
 import signal
@@ -144,6 +145,7 @@ def _work(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
 
     if processes.global_rank() > 0:
         config.trainer.progress = False
+        logging.getLogger("variations").setLevel(logging.ERROR)  # rank 0 warns
         with Interrupt() as interrupt, suppress(Pruned):  # rank 0 reports it
             _train(config, folder, interrupt)
         return {}

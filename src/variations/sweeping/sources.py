@@ -74,4 +74,8 @@ class Sources:
         folder = RunFolder(workplace(home)) if in_sweep is None else in_sweep.folder
         if not folder.exists() or folder.state() != "finished":
             return None
+        if trained := (folder.result() or {}).get("reused"):  # the source tests another row's weights itself
+            folder = RunFolder(Path(folder.path, trained).resolve())
+            if not folder.exists() or folder.state() != "finished":
+                return None
         return None if hindrances(to_dict(outcome.job.config), folder.config()) else folder

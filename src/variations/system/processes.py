@@ -171,12 +171,13 @@ def write_reason(folder: Path, reason: str) -> None:
 
 
 def reason_of(folder: Path, code: int) -> str:
-    """Why the processes of a run failed."""
+    """Why the processes of a run failed, the first of them with `code`."""
+    if code < 0:  # the others only lost their connection to it
+        return f"one of its processes was ended by {signal.Signals(-code).name}"
     try:
         return (folder / ".failure").read_text(encoding="utf-8")
     except OSError:
-        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with code {code}"
-        return f"one of its processes ended {how}"
+        return f"one of its processes ended with code {code}"
 
 
 def failure(folder: Path, code: int) -> RunFailedError:
