@@ -10,6 +10,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from variations.configuration.schema import RunConfig
+
 log = logging.getLogger(__name__)
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # <malloc.h>
@@ -24,13 +26,14 @@ FP32_TOLERANCE = 1e-5
 """Largest relative error of a product that still counts as float32 (bfloat16 would give about 1e-2)."""
 
 
-def apply(profile: str, device: str, threads: int | None, further: Mapping[str, str]) -> dict[str, Any]:
-    """Set up the process and return the choices.
+def apply(config: RunConfig, device: str, further: Mapping[str, str]) -> dict[str, Any]:
+    """Set up the process as `profile` and `trainer.threads` say, and return the choices.
+
+    `profile=experimental` differs from `auto` only in kernels for GPUs.
 
     Args:
-        profile: `auto`, `reference` or `experimental`, which differs from `auto` only in kernels for GPUs.
+        config: The run's configuration.
         device: `cpu` or `cuda`.
-        threads: CPU threads; None leaves torch's choice.
         further: The task's choices for this device (`Task.profile`), unless the profile is `reference`.
 
     Returns:
@@ -38,6 +41,7 @@ def apply(profile: str, device: str, threads: int | None, further: Mapping[str, 
     """
     import torch
 
+    profile, threads = config.profile, config.trainer.threads
     if threads is not None:
         torch.set_num_threads(threads)
     chosen: dict[str, Any] = {"profile": profile, "device": device, "threads": torch.get_num_threads()}
@@ -45,6 +49,8 @@ def apply(profile: str, device: str, threads: int | None, further: Mapping[str, 
         os.environ.setdefault(PRIMITIVES, str(KEPT_PRIMITIVES))  # read when the first product is made
         chosen |= {"kept_primitives": os.environ[PRIMITIVES]}
         chosen |= {"matmul_precision": matmul_precision(), **_memory()}
+        if config.trainer.precision == "bf16-mixed":
+            chosen |= {"bf16_products": _bf16_products()}
         chosen |= {**further, "adam": "fused"}
     elif profile != "reference":
         torch.set_float32_matmul_precision("high")
@@ -84,6 +90,16 @@ def matmul_precision() -> str:
         torch.set_float32_matmul_precision("highest")
         return "highest"
     return "medium"
+
+
+def _bf16_products() -> str:
+    """Where products of bfloat16 matrices are computed: by oneDNN, or in float32 if the CPU has no instructions."""
+    from variations.training import bf16
+
+    if bf16.has_instructions():
+        return "oneDNN"
+    bf16.multiply_in_float32()
+    return "in float32, rounded"
 
 
 def _memory() -> dict[str, Any]:

@@ -1,0 +1,67 @@
+"""Products of bfloat16 matrices in float32: the same numbers as those of torch, in and out of a training."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+
+from variations.training import bf16, performance
+
+COMPARED = """
+import torch
+from variations.training import bf16
+
+def products():
+    torch.manual_seed(0)
+    a, b = torch.randn(6, 33, 20).bfloat16(), torch.randn(6, 20, 17).bfloat16()
+    layer, x = torch.nn.Linear(20, 17), torch.randn(4, 9, 20, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16):
+        y = layer(x)
+    y.float().square().sum().backward()
+    total, out = (a[0] @ b[0]).clone(), torch.empty(33, 17, dtype=torch.bfloat16)
+    total.addmm_(a[1], b[1])
+    torch.addmm(total, a[2], b[2], out=out)
+    found = [total, out, a[0] @ b[0], a @ b, torch.baddbmm(a @ b, a, b, beta=0.5, alpha=2.0), y, layer.weight.grad, x.grad]
+    return [*found, a[0].float() @ b[0].float()]
+
+before = products()
+bf16.multiply_in_float32()
+bf16.multiply_in_float32()
+after = products()
+torch.manual_seed(0)
+a, b = torch.randn(6, 33, 20).bfloat16(), torch.randn(6, 20, 17).bfloat16()
+assert torch.equal(after[2], (a[0].float() @ b[0].float()).bfloat16())
+assert torch.equal(after[-1], before[-1])
+for old, new in zip(before, after):
+    assert old.dtype == new.dtype
+    torch.testing.assert_close(new.float(), old.float(), rtol=1 / 64, atol=1 / 64)  # bfloat16 keeps 8 bits
+print("equal")
+"""
+
+
+@pytest.mark.slow
+def test_the_products_are_those_of_torch() -> None:
+    done = subprocess.run([sys.executable, "-W", "error", "-c", COMPARED], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("equal\n", "")
+
+
+@pytest.mark.parametrize(("has", "where"), [(True, "oneDNN"), (False, "in float32, rounded")])
+def test_they_are_computed_in_float32_only_where_the_processor_has_no_instructions(
+    has: bool, where: str, small: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaced: list[None] = []
+    monkeypatch.setattr(bf16, "has_instructions", lambda: has)
+    monkeypatch.setattr(bf16, "multiply_in_float32", lambda: replaced.append(None))
+    before = torch.get_float32_matmul_precision()
+    try:
+        assert performance.apply(small("trainer.precision=bf16-mixed"), "cpu", {})["bf16_products"] == where
+        assert len(replaced) == (not has)
+        assert "bf16_products" not in performance.apply(small(), "cpu", {})
+        assert "bf16_products" not in performance.apply(
+            small("trainer.precision=bf16-mixed", "profile=reference"), "cpu", {}
+        )
+        assert len(replaced) == (not has)
+    finally:
+        torch.set_float32_matmul_precision(before)
