@@ -1,4 +1,4 @@
-"""Products of bfloat16 matrices on processors that have no instructions for them.
+"""Products of bfloat16 matrices on processors where oneDNN has none, such as x86 without AVX-512.
 
 There, torch multiplies element by element, some forty times slower than in float32. Computing the product in float32
 and rounding it gives the same numbers, up to the order of the sum: bf16 hardware, too, adds in float32 and rounds once.
