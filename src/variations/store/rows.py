@@ -138,10 +138,10 @@ def define(
         crossed = {row.row: _crossed(row, store / name, first) for row in definitions}
         everything = [found for group in crossed.values() for found in group]
         chosen = [found.row for name in chosen for found in crossed[name]]
-    for row in everything if not grid else ():
-        if row.base is not None and row.base not in {other.row for other in everything}:
-            everything.append(load_row(row.base, home_table, conf=conf))  # by its name, if it has no file
-            chosen += [row.base] if rows is None else []
+    if not grid:
+        absent = _absent_bases(everything, home_table, conf)
+        everything += absent
+        chosen += [row.row for row in absent] if rows is None else []
     if not sweep.rows:
         everything.sort(key=lambda row: row.base is not None)
     definitions = tuple(row for row in everything if row.row in chosen)
@@ -153,6 +153,15 @@ def define(
     return SweepDefinition(
         name, definitions, wanted or (1,), sweep.table, sweep.metric, sweep.note, further, (*everything,)
     )
+
+
+def _absent_bases(rows: Sequence[RowDefinition], table: str, conf: Path) -> list[RowDefinition]:
+    """Base rows that are not among `rows`, and theirs; a row without a file has only a name."""
+    found = list(rows)
+    for row in found:  # which grows
+        if row.base is not None and row.base not in {other.row for other in found}:
+            found.append(load_row(row.base, table, conf=conf))
+    return found[len(rows) :]
 
 
 def _natural(name: str) -> tuple[tuple[int, str], ...]:
