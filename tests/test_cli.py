@@ -357,7 +357,7 @@ def test_misused_flags_are_told_without_traceback(tmp_path: Path, arguments: tup
 def test_other_verbs_do_not_sweep(verb: Path, tmp_path: Path) -> None:
     done = run(verb, "--multirun", cwd=tmp_path)
     assert done.returncode == 2
-    assert "--multirun is for python src/train.py; this command cannot use it." in done.stderr
+    assert "--multirun is for python src/train.py; leave it out here." in done.stderr
 
 
 @pytest.mark.slow

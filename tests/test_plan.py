@@ -278,6 +278,7 @@ def test_a_narrow_terminal_leaves_out_columns_and_cuts_no_number(width: int) -> 
     [
         (["measure=true", "data=files", "data.root=/no/such"], "data.root=/no/such: there is no such folder"),
         (["sweep=attention_tabel3"], "attention_table3"),
+        (["sweep.search.trials=9", "model.dropout=interval(0,0.3)"], "a search has no rows"),
         (["format=latex", "vocabulary=2"], "valid choices are terminal, markdown, csv, json"),
     ],
 )
@@ -290,7 +291,7 @@ def test_a_plan_that_cannot_be_made_says_why(arguments: list[str], message: str)
 
 @pytest.mark.slow
 def test_a_plan_needs_no_multirun_and_says_only_that() -> None:
-    told = "--multirun is for python src/train.py; this command cannot use it."
+    told = "--multirun is for python src/train.py; leave it out here."
     done = plan("--multirun", "sweep=quickstart", "measure=false")
     assert (done.returncode, done.stderr) == (2, f"error: 1 fault in the configuration:\n  - {told}\n")
 

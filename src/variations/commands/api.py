@@ -23,9 +23,9 @@ class TrainedRun:
 
     path: Path
     """The run's folder."""
-    config: "RunConfig"
+    config: "RunConfig" = field(repr=False)
     """The configuration that it was trained with."""
-    result: dict[str, Any]
+    result: dict[str, Any] = field(repr=False)
     """The contents of its `result.json`."""
     _answering: dict[Any, Callable[[Sequence[str]], list[str]]] = field(default_factory=dict, repr=False)
 

@@ -94,7 +94,7 @@ def command(
         several = args.multirun or "hydra.mode=MULTIRUN" in args.overrides
         if not (args.hydra_help or args.shell_completion or args.experimental_rerun):
             if several and not multirun and not (args.cfg or args.info):
-                fail(ConfigError([f"--multirun is for {spelled('train')}; this command cannot use it."]))
+                fail(ConfigError([f"--multirun is for {spelled('train')}; leave it out here."]))
             found = preflight(
                 args.overrides,
                 schema,

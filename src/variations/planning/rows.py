@@ -13,7 +13,7 @@ import yaml
 from variations.configuration.compose import compose_run, loader, to_dict
 from variations.configuration.faults import faults
 from variations.configuration.overrides import is_axis
-from variations.configuration.places import CONF, SWEEPS
+from variations.configuration.places import CONF, SWEEPS, spelled
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import options
 from variations.store.contents import refuse_damaged
@@ -147,6 +147,13 @@ def plan_rows(overrides: Sequence[str], extra_folder: str | None = None) -> list
     Raises:
         ConfigError: The faults of all rows at once.
     """
+    if any(line.lstrip("+").startswith("sweep.search.") for line in overrides):
+        _refuse(
+            [
+                "a search has no rows, because its trials are chosen one after the other: start it with "
+                f"{spelled('train')} --multirun, or plan one row with variation=TABLE/ROW."
+            ]
+        )
     axes = [line for line in overrides if is_axis(line, loader(extra_folder))]
     if axes or any(line.startswith("sweep=") for line in overrides):
         return _multirun(overrides, [line for line in overrides if line not in axes], extra_folder)

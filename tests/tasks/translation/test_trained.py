@@ -28,6 +28,11 @@ def test_a_rise_is_below_zero():
     assert last_fall([(80, 1.0), (100, 1.1)]) < 0
 
 
+def test_a_single_bad_validation_does_not_count():
+    assert last_fall([(60, 0.12), (80, 0.9), (100, 0.12)]) == 0
+    assert last_fall([(60, 0.5), (80, 0.12), (90, 0.12), (100, 0.9)]) == 0
+
+
 @pytest.mark.parametrize("curve", [[], [(100, 1.0)], [(90, 1.0), (100, 0.5)]])
 def test_nothing_is_said_of_a_curve_that_does_not_reach_back(curve):
     assert last_fall(curve) is None

@@ -44,7 +44,7 @@ compared if their texts differ, or if overrides were typed for one of them alone
 The published size of a difference is not judged, only its sign and whether it reaches the margin, because most runs
 here are not on the paper's corpus. The built-in corpus is artificial: a small grammar makes its sentences, and good
 models reach 90 to 99 BLEU. Differences near the top are small there, so a claim of no difference is easily supported,
-and verdicts on this corpus alone say little about natural text.
+a claim of a difference easily contradicted, and verdicts on this corpus alone say little about natural text.
 The rule in code: [rule.py](../src/variations/tables/claims/rule.py).
 
 **How to read a comparison.** "`a` v. `b`, claimed worse, test BLEU 31.20 v. 30.00: +1.20 [+0.40, +2.00]" compares row
@@ -57,8 +57,9 @@ interval is not cut at the largest possible difference. "none seen, at most" sta
 never reaches the dev loss at which its base row ended: the row counts with its whole length, and cannot support the
 claim. That dev loss is the mean over the base row's seeds, measured at the end of training, and the base row's budget
 ends where each seed first reached it, which may be long before its last step. Other dev losses are of the tested
-weights, so the two may differ. Differences are computed before rounding. An interval over restarts is that of arbitrary
-restarts, not of the best ones, which the errors are of, and so tends to be too wide. "recalled" marks a published
+weights, so the two may differ. Differences are computed before rounding; a dev loss is the logarithm of the table's
+dev PPL, which `format=json` prints unrounded. An interval over restarts is that of arbitrary restarts, not of the
+best ones, which the errors are of, and so tends to be too wide. "recalled" marks a published
 figure that is quoted from memory, and was not checked against the publication. "1 and 3 seeds" are those of the row and
 of its base row.
 """

@@ -2,7 +2,7 @@
 
 It was not trained if it scores no better than a baseline that needs no training (a copy of the source, a word-by-word
 dictionary), or if its dev perplexity was still falling steeply when it ended: by more than STEEP between four fifths of
-its steps and the last one, on average over its seeds. Such a row shows how far training got, not what the model can do.
+its steps and the end, on average over its seeds. Such a row shows how far training got, not what the model can do.
 """
 
 import gzip
@@ -89,17 +89,17 @@ Curve = Sequence[tuple[float, float]]
 def last_fall(curve: Curve) -> float | None:
     """The relative fall of the dev perplexity in the last fifth of the steps; negative if it rose.
 
-    Between validations the loss is interpolated linearly. None if the curve does not reach back to four fifths of
-    its last step.
+    It is that of the lowest dev loss, so that a single bad validation does not count. Between validations the loss is
+    interpolated linearly. None if the curve does not reach back to four fifths of its last step.
     """
     if len(curve) < 2:
         return None
-    end, final = curve[-1]
-    at = (1 - LAST) * end
+    at = (1 - LAST) * curve[-1][0]
     for (step, loss), (later, next_loss) in pairwise(curve):
         if step <= at <= later:
-            before = loss + (next_loss - loss) * (at - step) / (later - step)
-            return -expm1(final - before)
+            there = loss + (next_loss - loss) * (at - step) / (later - step)
+            before = min([there, *(nll for place, nll in curve if place <= at)])
+            return -expm1(min(nll for place, nll in curve if place > at) - before)
     return None
 
 
