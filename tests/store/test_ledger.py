@@ -114,6 +114,24 @@ def test_a_change_that_is_taken_back_before_the_next_checkpoint_leaves_no_mark(
     assert folder.config() == configuration()
 
 
+def test_a_change_counts_from_the_newest_checkpoint_that_is_there(folder: RunFolder, configuration: Configure) -> None:
+    allow = ["recipe.lr"]
+    (folder.checkpoints / "step40.ckpt").write_text("")
+    folder.set_status("interrupted", checkpoint=40)
+    for rate in (3.0, 2.0, 1.0):  # nothing is trained in between
+        folder.create(configuration(recipe__lr=rate, resume__allow=allow))
+    assert folder.config()["resume"]["changed"] == []
+    folder.create(configuration(recipe__lr=3.0, resume__allow=allow))
+    (folder.checkpoints / "step50.ckpt").write_text("")  # and killed before status.json has it
+    with pytest.raises(UserError, match=r"recipe\.lr: 3\.0 → 1\.0"):
+        folder.create(configuration())
+    for path in folder.checkpoints.glob("*"):
+        path.rename(path.with_suffix(".away"))
+    folder.create(configuration(recipe__lr=1.0, resume__allow=allow))  # the caller refuses: its checkpoints are lost
+    changed = ["recipe.lr 1.0 → 3.0 at step 40", "recipe.lr 3.0 → 1.0 in mid-training"]
+    assert folder.config()["resume"]["changed"] == changed
+
+
 def test_the_number_of_devices_cannot_change_in_mid_training(folder: RunFolder, configuration: Configure) -> None:
     changes = {"trainer__devices": 4, "recipe__lr": 2.0}
     with pytest.raises(UserError) as caught:

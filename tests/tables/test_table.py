@@ -52,15 +52,25 @@ def test_rows_that_another_table_has_trained_are_mentioned(
 def test_the_rows_of_a_grid_are_compared_with_their_base_rows_and_absent_ones_are_mentioned(
     make_run: Any, configuration: Callable[..., dict[str, Any]], store: Path
 ) -> None:
-    for row, base in {"A_h4": "base", "A_h16": "base", "M16": "A_h16"}.items():
-        variation = {"table": "papers", "row": row, "label": row, "base": base}
-        make_run("grid", f"variation=papers_{row}", 1, 30.0, config=configuration(variation=variation))
+    bases = {"M16": "weighted", "topk": "weighted", "weighted": "transformer", "attention_dropout": "transformer"}
+    for row, base in bases.items():
+        variation = {"table": "weighted_claims", "row": row, "label": row, "base": base}
+        make_run("grid", f"variation=weighted_claims_{row}", 1, 30.0, config=configuration(variation=variation))
+        make_run("lost", row, 1, 30.0, config=configuration(variation=variation))  # whose sweep has no file here
     table = build(define(SweepConfig(name="grid", seeds=[1]), store=store), store)
-    bases = {line.label: line.base and line.base.rpartition("_")[2] for line in table.lines}
-    assert bases == {"A_h4": None, "A_h16": "h4", "M16": "h16"}  # the first row has none
+    weighted = "variation=weighted_claims_weighted"
+    found = {line.label: line.base for line in table.lines}
+    first = "variation=weighted_claims_attention_dropout"
+    assert found == {"M16": weighted, "topk": weighted, "weighted": first, "attention_dropout": None}
     absent = [text for text in table.remarks if text.startswith("Not in this table")]
-    assert absent == ["Not in this table is the base row of A_h16, base: compared with A_h4."]
-    assert "Base row of M16: A_h16." in table.remarks
+    assert absent == ["Not in this table is the base row of weighted, transformer: compared with attention_dropout."]
+    chosen = define(SweepConfig(name="grid"), rows=["variation=weighted_claims_topk"], store=store).with_bases()
+    assert {row.row for row in chosen.rows} == {first, weighted, "variation=weighted_claims_topk"}
+    lost = build(define(SweepConfig(name="lost", seeds=[1]), store=store), store)
+    assert {line.label: line.base for line in lost.lines if line.label in ("M16", "topk")} == {
+        "M16": "weighted",
+        "topk": "weighted",
+    }
 
 
 def test_other_rows_in_the_folder_are_mentioned_and_figures_are_not(make_run: Any, conf: Path, store: Path) -> None:

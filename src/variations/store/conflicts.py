@@ -35,15 +35,26 @@ def forbidden(config: Mapping[str, Any], changes: Changes) -> Changes:
     return {key: values for key, values in changes.items() if key in FIXED or not covered(key, allowed(config))}
 
 
-def entry(key: str, former: Any, value: Any, step: int | None) -> str:
-    """One of the lines of `resume.changed`; `step`: of the latest checkpoint."""
-    return f"{key} {plain(former)} → {plain(value)} {'in mid-training' if step is None else f'at step {step:,}'}"
+def amended(changed: Sequence[str], changes: Changes, step: int | None) -> tuple[list[str], set[str]]:
+    """`resume.changed` after further changes, and the keys that have their values of the latest checkpoint again.
 
-
-def undone(changes: Changes, changed: Sequence[str], step: int | None) -> dict[str, str]:
-    """By key, the lines of `changed` that `changes` take back, because no checkpoint was written since then."""
-    reverse = {key: entry(key, value, former, step) for key, (former, value) in changes.items()}
-    return {key: line for key, line in reverse.items() if line in changed}
+    Args:
+        changed: What has changed so far. Changes since the latest checkpoint have trained nothing that is kept, so
+            they are replaced.
+        changes: What changes now.
+        step: That of the latest checkpoint; None if it is not known.
+    """
+    at = "in mid-training" if step is None else f"at step {step:,}"
+    lines, back = [*changed], set()
+    for key, (former, value) in changes.items():
+        since = [line for line in lines if step is not None and line.startswith(f"{key} ") and line.endswith(f" {at}")]
+        first = since[0].removeprefix(f"{key} ").partition(" → ")[0] if since else f"{plain(former)}"
+        lines = [line for line in lines if line not in since]
+        if since and first == f"{plain(value)}":
+            back.add(key)
+        else:
+            lines.append(f"{key} {first} → {plain(value)} {at}")
+    return lines, back
 
 
 def _listed(changes: Changes) -> str:

@@ -126,10 +126,9 @@ def define(
         raise UserError(f"Sweep {name!r} has no row {', '.join(map(repr, unknown))}; valid: {', '.join(names)}.{near}")
     home_table = sweep.table or name
     loaded = [load_row(reference, home_table, conf=conf) for reference in references]
-    # A row of another table names a base row of that table, which this one need not have.
-    loaded = [replace(row, base=None) if row.table != home_table and row.base not in names else row for row in loaded]
     if grid and store is not None:
         loaded = [_with_values(row, store / name) for row in loaded]
+        loaded = [replace(row, base=row.base or _base_in_grid(row.row, names, conf)) for row in loaded]
     definitions = told_apart(loaded)
     first = definitions[0].row
     chosen = [name for name in names if rows is None or name in rows]
@@ -156,12 +155,28 @@ def define(
 
 
 def _absent_bases(rows: Sequence[RowDefinition], table: str, conf: Path) -> list[RowDefinition]:
-    """Base rows that are not among `rows`, and theirs; a row without a file has only a name."""
+    """Base rows that are not among `rows`, and theirs; a row without a file has only a name.
+
+    A row of another table names a base row of that table, which this one need not have.
+    """
     found = list(rows)
     for row in found:  # which grows
-        if row.base is not None and row.base not in {other.row for other in found}:
+        if row.table == table and row.base is not None and row.base not in {other.row for other in found}:
             found.append(load_row(row.base, table, conf=conf))
     return found[len(rows) :]
+
+
+def _base_in_grid(name: str, names: Sequence[str], conf: Path) -> str | None:
+    """The base row of a grid's row `variation=TABLE_ROW,…`, by its name in the grid; None if the grid has it not."""
+    found = re.search(r"(?:^|,)variation=([^,]+)", name)
+    chosen = found[1] if found else ""
+    for at in (place.start() for place in re.finditer("_", chosen)):  # a table's name may have some, too
+        table, row = chosen[:at], chosen[at + 1 :]
+        if doors.files(f"variation/{glob.escape(table)}/{glob.escape(row)}.yaml", conf):
+            base = load_row(f"{table}/{row}", table, conf=conf).base
+            there = name.replace(f"variation={chosen}", f"variation={table}_{base}")
+            return there if there in names and there != name else None
+    return None
 
 
 def _natural(name: str) -> tuple[tuple[int, str], ...]:

@@ -212,8 +212,7 @@ class RunFolder:
             return
         if self.state() == "finished":
             raise UserError(conflicts.finished_otherwise(self.path, changes))
-        back = conflicts.undone(changes, conflicts.history(self.config()), self._trained_to())
-        forbidden = {k: values for k, values in conflicts.forbidden(config, changes).items() if k not in back}
+        forbidden = self._forbidden(config, changes)
         if forbidden and (certain or self.begun()):
             raise UserError(conflicts.other_configuration(self.path, config, forbidden))
         trained, steps = self._trained_to() or 0, (config.get("trainer") or {}).get("max_steps")
@@ -235,18 +234,25 @@ class RunFolder:
                 write_yaml(self.path / "config.yaml", conflicts.with_history(config, self._changed(changes)))
                 if any(covered(key, ["data"]) for key in changes):  # as the user has allowed
                     (self.path / "inputs.json").unlink(missing_ok=True)
-                if conflicts.forbidden(config, changes):
+                if self._forbidden(config, changes):
                     # The new configuration may have another vocabulary.
                     (self.path / "subwords.model").unlink(missing_ok=True)
 
     def _changed(self, changes: Mapping[str, tuple[Any, Any]]) -> list[str]:
-        """`resume.changed` after `changes`: without a checkpoint, the run has trained nothing that it will keep."""
-        if not self.has_checkpoint():
+        """`resume.changed` after `changes`: before its first checkpoint, a run has trained nothing that is kept."""
+        if not self.has_checkpoint() and self._trained_to() is None:
             return []
-        step, history = self._trained_to(), conflicts.history(self.config())
-        back = conflicts.undone(changes, history, step)
-        new = [conflicts.entry(key, *values, step) for key, values in changes.items() if key not in back]
-        return [*(line for line in history if line not in back.values()), *new]
+        return conflicts.amended(conflicts.history(self.config()), changes, self._newest_checkpoint())[0]
+
+    def _forbidden(self, config: Mapping[str, Any], changes: Mapping[str, tuple[Any, Any]]) -> conflicts.Changes:
+        """Those of the `changes` that are not allowed. To take a change back needs no permission."""
+        _, back = conflicts.amended(conflicts.history(self.config()), changes, self._newest_checkpoint())
+        return {key: values for key, values in conflicts.forbidden(config, changes).items() if key not in back}
+
+    def _newest_checkpoint(self) -> int | None:
+        """Step of the newest checkpoint that is there; a kill may have kept it out of status.json."""
+        steps = [path.stem.removeprefix("step") for path in self.checkpoints.glob("step*.ckpt")]
+        return max((int(step) for step in steps if step.isdigit()), default=None)
 
     def config(self) -> dict[str, Any]:
         """The frozen configuration. Raises UserError if the file is missing or broken."""

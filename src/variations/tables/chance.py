@@ -18,7 +18,6 @@ from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
 from variations.tables.collect import Row, SeedRun
 from variations.tables.significance import (
-    FOR_INTERVAL,
     SEED,
     Comparison,
     Items,
@@ -120,7 +119,7 @@ class Tester:
     @cached_property
     def _resampled(self) -> Resampled:
         """The scores of all runs on the same resampled test sets."""
-        return Resampled(self._aggregate, max(self.settings.n, FOR_INTERVAL), self.settings.seed)
+        return Resampled(self._aggregate, self.settings.n, self.settings.seed)
 
     @property
     def refusal(self) -> str | None:

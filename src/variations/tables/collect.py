@@ -257,15 +257,8 @@ def _row(definition: RowDefinition, sweep: SweepDefinition, store: Path, reader:
     without_file = definition.table is None and definition.label == definition.row
     if without_file and row.config.get("variation"):
         found = row_definition(definition.row, row.config["variation"])
-        row.definition = replace(found, base=definition.base or _base_in_grid(found, row.config["variation"], sweep))
+        row.definition = replace(found, base=definition.base or found.base)
     return row
-
-
-def _base_in_grid(definition: RowDefinition, variation: Mapping[str, Any], sweep: SweepDefinition) -> str | None:
-    """The base row of a grid's row: where the grid has it, its name there, `variation=TABLE_BASE,…`."""
-    own, base = (f"{variation.get('table')}_{variation.get(key)}" for key in ("row", "base"))
-    name = definition.row.replace(own, base)
-    return name if definition.base and name in {row.row for row in sweep.of or sweep.rows} else definition.base
 
 
 def _seed_run(home: Path, seed: int, reader: Reader) -> SeedRun:

@@ -34,8 +34,6 @@ KEPT = 4_000_000
 """Numbers of items times resamples that are drawn once for a whole table (32 MB); more are drawn anew for each use."""
 TOGETHER = 64
 """Runs whose sums are resampled in one product of matrices."""
-FOR_INTERVAL = 1000
-"""Resamples from which approximate randomisation takes its interval, which it has none of."""
 TIE = 1e-9
 """Two differences count as equal, up to rounding, if they differ by less than this."""
 
@@ -116,6 +114,13 @@ def _finite(draws: Floats) -> Floats:
     return draws
 
 
+def _spread(difference: float, draws: Floats) -> Floats:
+    """The draws around zero. Raises UndefinedError if they are all alike, though the systems differ."""
+    if abs(difference) > TIE and np.abs(draws).max() < TIE:
+        raise UndefinedError("all of them differ alike, which shows no spread")
+    return draws
+
+
 def _share(extreme: NDArray[np.bool_]) -> float:
     """(c + 1) / (n + 1), a p-value that is valid for any n (Edgington 1986)."""
     return float((extreme.sum() + 1) / (len(extreme) + 1))
@@ -130,7 +135,7 @@ def _interval(difference: float, draws: Floats, level: float) -> tuple[float, fl
     fewer = int(np.count_nonzero(shares < 1 - level)) - 1
     largest = np.sort(np.abs(draws))[::-1]
     half = float(largest[max(fewer, 0)])
-    if half >= abs(difference) - TIE:  # a tie with the difference counts against it
+    if fewer < 0 or half >= abs(difference) - TIE:  # too few draws for any to be significant; a tie counts against it
         half = max(half, abs(difference))
     return difference - half, difference + half
 
@@ -175,13 +180,16 @@ def paired_tests(
 ) -> list[tuple[Comparison, Comparison]]:
     """`paired_bootstrap` and `paired_randomisation` of each system against its base, for all of them together.
 
-    `resampled`: the scores of some of them, of at least n and FOR_INTERVAL draws.
+    `resampled`: the scores of some of them, of at least n draws.
     """
-    resampled = resampled or Resampled(aggregate, max(n, FOR_INTERVAL), seed)
+    resampled = resampled or Resampled(aggregate, n, seed)
     resampled.of([*systems, *bases], 0)
     swapped = _swapped(systems, bases, aggregate, n, seed)
     return [
-        (_bootstrap(system, base, resampled, n, level), _randomisation(system, base, draws, resampled, level))
+        (
+            _bootstrap(system, base, resampled, n, level),
+            _randomisation(_difference(system, base, aggregate), draws, seed, level),
+        )
         for system, base, draws in zip(systems, bases, swapped, strict=True)
     ]
 
@@ -203,7 +211,7 @@ def _bootstrap(system: Items, base: Items, resampled: Resampled, n: int, level: 
     ours, theirs = resampled.of([system, base], n)
     draws, difference = ours - theirs, _difference(system, base, resampled.aggregate)
     as_sacrebleu = _share(np.abs(draws) - np.abs(draws).mean() > abs(difference))
-    draws = draws - draws.mean()
+    draws = _spread(difference, draws - draws.mean())
     p = _share(np.abs(draws) >= abs(difference) - TIE)
     interval = _interval(difference, draws, level)
     return Comparison(difference, *interval, p, "bootstrap", n, resampled.seed, level, as_sacrebleu)
@@ -218,10 +226,10 @@ def paired_randomisation(
 ) -> Comparison:
     """Paired approximate randomisation (Riezler and Maxwell 2005): outputs swapped item by item at random.
 
-    The p-value comes from n random swaps. This test gives no interval; it comes from 1,000 bootstrap resamples.
+    n random swaps show what chance does if the systems do not differ; the interval has the width of that.
     """
     (draws,) = _swapped([system], [base], aggregate, n, seed)
-    return _randomisation(system, base, draws, Resampled(aggregate, FOR_INTERVAL, seed), level)
+    return _randomisation(_difference(system, base, aggregate), draws, seed, level)
 
 
 def _swapped(systems: Sequence[Items], bases: Sequence[Items], aggregate: Aggregate, n: int, seed: int) -> Floats:
@@ -241,12 +249,10 @@ def _swapped(systems: Sequence[Items], bases: Sequence[Items], aggregate: Aggreg
     return np.concatenate(found)
 
 
-def _randomisation(system: Items, base: Items, draws: Floats, resampled: Resampled, level: float) -> Comparison:
-    difference = _difference(system, base, resampled.aggregate)
+def _randomisation(difference: float, draws: Floats, seed: int, level: float) -> Comparison:
     p, as_sacrebleu = _share(draws >= abs(difference) - TIE), _share(draws > abs(difference))
-    interval = _bootstrap(system, base, resampled, FOR_INTERVAL, level)
-    ends = (interval.low, interval.high)
-    return Comparison(difference, *ends, p, "randomisation", len(draws), resampled.seed, level, as_sacrebleu)
+    interval = _interval(difference, draws, level)
+    return Comparison(difference, *interval, p, "randomisation", len(draws), seed, level, as_sacrebleu)
 
 
 def across_seeds(
@@ -291,7 +297,7 @@ def across_seeds(
     if degrees:
         draws = _with_seeds(draws, [_observed(system, aggregate), _observed(base, aggregate)], sides, items - 1, rng)
 
-    low, high = _interval(difference, draws, level)
+    low, high = _interval(difference, _spread(difference, draws), level)
     p = _share(np.abs(draws) >= abs(difference) - TIE)
     sources = ("items", "seeds") if degrees else ("items",)
     return Comparison(difference, low, high, p, "seeds", n, seed, level, None, runs, sources)
@@ -324,7 +330,7 @@ def across_restarts(
     if uncertain > 0:
         freedom = (known + added) ** 2 / uncertain  # Satterthwaite 1946
         draws = _widened(draws, difference, added, freedom, rng)
-    low, high = _interval(difference, draws, level)
+    low, high = _interval(difference, _spread(difference, draws), level)
     p = _share(np.abs(draws) >= abs(difference) - TIE)
     counts = (len(system.items), len(base.items))
     return Comparison(difference, low, high, p, "restarts", n, seed, level, None, counts, ("items", "restarts"))

@@ -128,15 +128,21 @@ def test_a_system_does_not_differ_from_itself():
 @given(
     values=st.lists(st.tuples(*[st.integers(0, 3)] * 4), min_size=2, max_size=12),
     n=st.sampled_from([19, 20, 99, 1000]),
-    level=st.sampled_from([0.5, 0.9, 0.95]),
+    level=st.sampled_from([0.5, 0.9, 0.95, 0.9999]),
 )
 def test_an_interval_leaves_out_zero_exactly_if_the_difference_is_significant(values, n, level):
     runs = [np.array([[line[k], 1] for line in values]) for k in range(4)]
     mean = lambda sums: sums[..., 0] / sums[..., 1]  # noqa: E731
-    for found in (
-        significance.paired_bootstrap(runs[0], runs[1], mean, n=n, level=level),
-        significance.across_seeds(runs[:2], runs[2:], mean, n=n, level=level),
+    for test in (
+        lambda: significance.paired_bootstrap(runs[0], runs[1], mean, n=n, level=level),
+        lambda: significance.paired_randomisation(runs[0], runs[1], mean, n=n, level=level),
+        lambda: significance.across_seeds(runs[:2], runs[2:], mean, n=n, level=level),
     ):
+        try:
+            found = test()
+        except significance.UndefinedError as error:
+            assert "no spread" in str(error)
+            continue
         assert found.significant == (not found.low <= 0 <= found.high)
         assert found.high - found.difference == pytest.approx(found.difference - found.low)
 
@@ -149,6 +155,16 @@ def test_the_interval_of_independent_values_is_that_of_a_normal():
     found = significance.paired_bootstrap(system, base, lambda sums: sums[..., 0] / sums[..., 1], n=4000)
     exact = (0.03 - 1.96 / 20, 0.03 + 1.96 / 20)
     assert (found.low, found.high) == pytest.approx(exact, abs=0.006)  # four standard errors of the quantile
+
+
+def test_items_that_all_differ_alike_have_no_spread():
+    """Two sentences, one system always right and the other always wrong: chance cannot be told from two of a kind."""
+    right, wrong = np.array([[1, 1], [1, 1]]), np.array([[0, 1], [0, 1]])
+    mean = lambda sums: sums[..., 0] / sums[..., 1]  # noqa: E731
+    with pytest.raises(significance.UndefinedError, match="all of them differ alike"):
+        significance.paired_bootstrap(right, wrong, mean)
+    with pytest.raises(significance.UndefinedError, match="all of them differ alike"):
+        significance.across_seeds([right, right], [wrong, wrong], mean)
 
 
 def test_a_single_item_has_no_spread():
