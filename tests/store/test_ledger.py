@@ -106,7 +106,9 @@ def test_a_change_that_is_taken_back_before_the_next_checkpoint_leaves_no_mark(
     folder.set_status("interrupted", checkpoint=40)
     allow = ["model.d_ff", "recipe.lr"]
     folder.create(configuration(model__d_ff=99, recipe__lr=3.0, resume__allow=allow))
+    (folder.path / "subwords.model").write_text("")
     folder.create(configuration(recipe__lr=3.0))  # the network did not fit: back, without leave
+    assert (folder.path / "subwords.model").exists()
     assert folder.config()["resume"]["changed"] == ["recipe.lr 1.0 → 3.0 at step 40"]
     with pytest.raises(UserError, match=r"recipe\.lr: 3\.0 → 2\.0"):
         folder.create(configuration(recipe__lr=2.0))

@@ -229,12 +229,13 @@ class RunFolder:
         with lease.alone(self.path):
             self.refuse_change(config, certain=False)
             former = self.path / f"config-{1 + len(list(self.path.glob('config-*.yaml')))}.yaml"
+            forbidden = self._forbidden(config, changes)  # a run that has not begun may change all the same
             with lease.writing(self.path):
                 write_yaml(former, self.config())
                 write_yaml(self.path / "config.yaml", conflicts.with_history(config, self._changed(changes)))
                 if any(covered(key, ["data"]) for key in changes):  # as the user has allowed
                     (self.path / "inputs.json").unlink(missing_ok=True)
-                if self._forbidden(config, changes):
+                if forbidden:
                     # The new configuration may have another vocabulary.
                     (self.path / "subwords.model").unlink(missing_ok=True)
 
