@@ -1,5 +1,7 @@
 """Unexpected exceptions in words."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -31,5 +33,15 @@ def test_where_a_library_raised_it_stays_to_be_seen() -> None:
     with pytest.raises(RuntimeError) as caught:
         nn.Sequential(Theirs())(torch.zeros(1, 4))
     frames = [line for line in short_traceback(caught.value).splitlines() if line.startswith("  File ")]
-    assert len(frames) == 3  # this test, their class, and where torch raised it
+    assert len(frames) == 3  # this test, their class, and where torch raised it, also after `multiply_in_float32`
     assert frames[-1].endswith("in forward") and "modules/linear.py" in frames[-1]
+
+
+def test_products_in_the_place_of_torchs_are_left_out() -> None:
+    product: dict[str, Any] = {}
+    text = "def product(): raise RuntimeError('shapes')"
+    exec(compile(text, "/place/variations/training/bf16.py", "exec"), product)
+    with pytest.raises(RuntimeError) as caught:
+        product["product"]()
+    assert "bf16.py" not in short_traceback(caught.value)
+    assert raised(caught.value).startswith(f"RuntimeError in {__file__}, line ")

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 import torch
@@ -50,19 +49,17 @@ def test_the_products_are_those_of_torch() -> None:
 
 @pytest.mark.parametrize(("has", "where"), [(True, "oneDNN"), (False, "in float32, rounded")])
 def test_they_are_computed_in_float32_only_where_the_processor_has_no_instructions(
-    has: bool, where: str, small: Any, monkeypatch: pytest.MonkeyPatch
+    has: bool, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replaced: list[None] = []
     monkeypatch.setattr(bf16, "has_instructions", lambda: has)
     monkeypatch.setattr(bf16, "multiply_in_float32", lambda: replaced.append(None))
     before = torch.get_float32_matmul_precision()
     try:
-        assert performance.apply(small("trainer.precision=bf16-mixed"), "cpu", {})["bf16_products"] == where
+        assert performance.apply("auto", "cpu", None, {}, "bf16-mixed")["bf16_products"] == where
         assert len(replaced) == (not has)
-        assert "bf16_products" not in performance.apply(small(), "cpu", {})
-        assert "bf16_products" not in performance.apply(
-            small("trainer.precision=bf16-mixed", "profile=reference"), "cpu", {}
-        )
+        assert "bf16_products" not in performance.apply("auto", "cpu", None, {}, "32-true")
+        assert "bf16_products" not in performance.apply("reference", "cpu", None, {}, "bf16-mixed")
         assert len(replaced) == (not has)
     finally:
         torch.set_float32_matmul_precision(before)

@@ -129,7 +129,8 @@ class Probe:
     def __init__(self, config: RunConfig, folder: RunFolder, limit: float, fits: int | None) -> None:
         self.config, self.folder, self.limit, self.fits = config, folder, limit, fits
         self.task, self.device = named(config.task), device_type(config)
-        performance.apply(config, self.device, self.task.profile(config, self.device))
+        further = self.task.profile(config, self.device)
+        performance.apply(config.profile, self.device, config.trainer.threads, further, config.trainer.precision)
         began = time.monotonic()
         rehearsal = self.task.rehearsal(config)
         self.data = rehearsal.data

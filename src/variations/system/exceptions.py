@@ -7,6 +7,9 @@ from collections.abc import Collection
 _LIBRARIES = ("hydra", "omegaconf", "pytorch_lightning", "lightning_fabric", "torch")
 _OF_A_LIBRARY = re.compile(rf"[/\\]site-packages[/\\]({'|'.join(_LIBRARIES)})[/\\]")
 
+_INSTEAD_OF_TORCH = re.compile(r"[/\\]variations[/\\]training[/\\]bf16\.py$")
+"""Products that take the place of torch's: whoever asked for them is at fault."""
+
 
 def raised(error: BaseException, files: Collection[str] = ()) -> str:
     """An unexpected exception, with its place: `KeyError in FILE, line 3: 'd_f'`.
@@ -16,13 +19,17 @@ def raised(error: BaseException, files: Collection[str] = ()) -> str:
         files: Somebody's own modules: the last line of theirs in the traceback is named, if there is one; otherwise the
             last line of all.
     """
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = _frames(traceback.extract_tb(error.__traceback__))
     last = ([frame for frame in frames if frame.filename in files] or frames)[-1]
     file, line, said = last.filename, last.lineno, str(error)
     if isinstance(error, SyntaxError):
         file, line, said = str(error.filename), error.lineno, error.msg
     said = said.strip().rstrip(".")
     return f"{type(error).__name__} in {file}, line {line}" + (f": {said}" if said else "")
+
+
+def _frames(stack: traceback.StackSummary) -> list[traceback.FrameSummary]:
+    return [frame for frame in stack if not _INSTEAD_OF_TORCH.search(frame.filename)]
 
 
 def short_traceback(error: BaseException) -> str:
@@ -32,8 +39,8 @@ def short_traceback(error: BaseException) -> str:
     while pending:
         each = pending.pop()
         if each is not None:
-            last = len(each.stack) - 1
-            kept = [f for n, f in enumerate(each.stack) if n == last or not _OF_A_LIBRARY.search(f.filename)]
+            frames = _frames(each.stack)
+            kept = [f for n, f in enumerate(frames, 1) if n == len(frames) or not _OF_A_LIBRARY.search(f.filename)]
             each.stack = traceback.StackSummary.from_list(kept)
             pending += [each.__cause__, each.__context__]
     return "".join(found.format())

@@ -53,7 +53,9 @@ def fit(
 ) -> Trained:
     """Train from the newest checkpoint of the folder, or from the start, up to `trainer.max_steps`."""
     device, task = device_type(config), named(config.task)
-    chosen = performance.apply(config, device, task.profile(config, device))
+    chosen = performance.apply(
+        config.profile, device, config.trainer.threads, task.profile(config, device), config.trainer.precision
+    )
     if processes.global_rank() == 0 and config.trainer.progress:
         print(performance.told(chosen), file=sys.stderr, flush=True)
     data = task.data(config)

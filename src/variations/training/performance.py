@@ -10,8 +10,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from variations.configuration.schema import RunConfig
-
 log = logging.getLogger(__name__)
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # <malloc.h>
@@ -26,22 +24,23 @@ FP32_TOLERANCE = 1e-5
 """Largest relative error of a product that still counts as float32 (bfloat16 would give about 1e-2)."""
 
 
-def apply(config: RunConfig, device: str, further: Mapping[str, str]) -> dict[str, Any]:
-    """Set up the process as `profile` and `trainer.threads` say, and return the choices.
-
-    `profile=experimental` differs from `auto` only in kernels for GPUs.
+def apply(
+    profile: str, device: str, threads: int | None, further: Mapping[str, str], precision: str = "32-true"
+) -> dict[str, Any]:
+    """Set up the process and return the choices.
 
     Args:
-        config: The run's configuration.
+        profile: `auto`, `reference` or `experimental`, which differs from `auto` only in kernels for GPUs.
         device: `cpu` or `cuda`.
+        threads: CPU threads; None leaves torch's choice.
         further: The task's choices for this device (`Task.profile`), unless the profile is `reference`.
+        precision: `trainer.precision`.
 
     Returns:
         Names and values of the effective settings.
     """
     import torch
 
-    profile, threads = config.profile, config.trainer.threads
     if threads is not None:
         torch.set_num_threads(threads)
     chosen: dict[str, Any] = {"profile": profile, "device": device, "threads": torch.get_num_threads()}
@@ -49,7 +48,7 @@ def apply(config: RunConfig, device: str, further: Mapping[str, str]) -> dict[st
         os.environ.setdefault(PRIMITIVES, str(KEPT_PRIMITIVES))  # read when the first product is made
         chosen |= {"kept_primitives": os.environ[PRIMITIVES]}
         chosen |= {"matmul_precision": matmul_precision(), **_memory()}
-        if config.trainer.precision == "bf16-mixed":
+        if precision == "bf16-mixed":
             chosen |= {"bf16_products": _bf16_products()}
         chosen |= {**further, "adam": "fused"}
     elif profile != "reference":
