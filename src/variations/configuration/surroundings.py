@@ -36,8 +36,8 @@ FEW = 4
 def _devices(config: RunConfig) -> list[str]:
     trainer = config.trainer
     count = 0
-    if trainer.accelerator != "cpu":
-        import torch
+    if trainer.accelerator == "gpu" or (trainer.accelerator != "cpu" and trainer.devices > 1):
+        import torch  # which takes seconds
 
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if trainer.accelerator == "gpu" and count == 0:

@@ -1,7 +1,6 @@
 """The rows of a plan (a sweep's, one run, or all rows of both papers), composed and checked, with their state."""
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -13,7 +12,7 @@ import yaml
 from variations.configuration.compose import compose_run, loader, to_dict
 from variations.configuration.faults import faults
 from variations.configuration.overrides import is_axis
-from variations.configuration.places import CONF, SWEEPS, spelled
+from variations.configuration.places import CONF, SWEEPS
 from variations.configuration.schema import RunConfig
 from variations.configuration.suggestions import options
 from variations.store.contents import refuse_damaged
@@ -25,7 +24,7 @@ from variations.sweeping.copies import name_of, same_run
 from variations.sweeping.job import Job, make_job
 from variations.sweeping.jobs import composed_jobs, row_faults
 from variations.sweeping.outcomes import Outcome, other_inputs
-from variations.sweeping.table_rows import table_rows
+from variations.sweeping.table_rows import table_rows, without_rows
 from variations.system.errors import ConfigError, UserError
 
 PAPERS = {
@@ -85,8 +84,7 @@ def launch(config: RunConfig) -> Launch:
         return Launch(config.seed, "refused", reason=str(error).rstrip("."), blocks=blocks)
     if state == "finished":
         return Launch(config.seed, state, 1.0)
-    found = (re.fullmatch(r"step(\d+)\.ckpt", path.name) for path in folder.checkpoints.glob("step*.ckpt"))
-    newest = max((int(match[1]) for match in found if match), default=0)
+    newest = folder.newest_checkpoint() or 0
     return Launch(config.seed, state, min(1.0, newest / config.trainer.max_steps))
 
 
@@ -148,12 +146,7 @@ def plan_rows(overrides: Sequence[str], extra_folder: str | None = None) -> list
         ConfigError: The faults of all rows at once.
     """
     if any(line.lstrip("+").startswith("sweep.search.") for line in overrides):
-        _refuse(
-            [
-                "a search has no rows, because its trials are chosen one after the other: start it with "
-                f"{spelled('train')} --multirun, or plan one row with variation=TABLE/ROW."
-            ]
-        )
+        _refuse([without_rows("a search")])
     axes = [line for line in overrides if is_axis(line, loader(extra_folder))]
     if axes or any(line.startswith("sweep=") for line in overrides):
         return _multirun(overrides, [line for line in overrides if line not in axes], extra_folder)

@@ -243,15 +243,15 @@ class RunFolder:
         """`resume.changed` after `changes`: before its first checkpoint, a run has trained nothing that is kept."""
         if not self.has_checkpoint() and self._trained_to() is None:
             return []
-        return conflicts.amended(conflicts.history(self.config()), changes, self._newest_checkpoint())[0]
+        return conflicts.amended(conflicts.history(self.config()), changes, self.newest_checkpoint())[0]
 
     def _forbidden(self, config: Mapping[str, Any], changes: Mapping[str, tuple[Any, Any]]) -> conflicts.Changes:
         """Those of the `changes` that are not allowed. To take a change back needs no permission."""
-        _, back = conflicts.amended(conflicts.history(self.config()), changes, self._newest_checkpoint())
+        _, back = conflicts.amended(conflicts.history(self.config()), changes, self.newest_checkpoint())
         return {key: values for key, values in conflicts.forbidden(config, changes).items() if key not in back}
 
-    def _newest_checkpoint(self) -> int | None:
-        """Step of the newest checkpoint that is there; a kill may have kept it out of status.json."""
+    def newest_checkpoint(self) -> int | None:
+        """Step of the newest checkpoint of training that is there; a kill may have kept it out of status.json."""
         steps = [path.stem.removeprefix("step") for path in self.checkpoints.glob("step*.ckpt")]
         return max((int(step) for step in steps if step.isdigit()), default=None)
 

@@ -50,7 +50,7 @@ def work(order: Order) -> None:
         reason = f"job {job_id()} started too late: the run was submitted again meanwhile"
         write_json(note, {"code": ExitCode.HELD, "reason": reason, "job": job_id()})
         sys.exit(ExitCode.HELD)
-    before = _newest(folder)
+    before = folder.newest_checkpoint()
     code = supervise.run(
         folder.path, meeting_place(nodes), key=order.key, give_up=lambda: _other_failed(note, nodes) is not None
     )
@@ -136,22 +136,16 @@ def _with_others(folder: RunFolder, key: str, code: int, other: Path | None) -> 
     return int(told.get("code") or ExitCode.FAILED), reason
 
 
-def _newest(folder: RunFolder) -> str:
-    """Return the name of the newest checkpoint."""
-    names = [path.name for path in folder.checkpoints.glob("step*.ckpt")]
-    return max(names, key=lambda name: (len(name), name), default="")  # step9 is before step10
-
-
 def _declare_failed(folder: RunFolder, key: str, reason: str) -> None:
     """Record that the run has failed, unless another process holds it."""
     if keep_lease(folder.path, key):
         folder.declare_failed(reason, lease.read(folder.path))
 
 
-def _again(folder: RunFolder, key: str, note: Path, before: str) -> tuple[int, str]:
+def _again(folder: RunFolder, key: str, note: Path, before: int | None) -> tuple[int, str]:
     """Ask Slurm to requeue the job. Returns only if the run cannot continue in this job."""
     counter = note.with_name(f"{note.stem}.fruitless.json")
-    fruitless = (read_object(counter) or {}).get("times", 0) + 1 if _newest(folder) == before else 0
+    fruitless = (read_object(counter) or {}).get("times", 0) + 1 if folder.newest_checkpoint() == before else 0
     write_json(counter, {"times": fruitless})
     if fruitless >= FRUITLESS:
         reason = (

@@ -27,6 +27,14 @@ def table_rows(config: RunConfig, extra_folder: str | None = None) -> list[tuple
     return rows
 
 
+def without_rows(search: str) -> str:
+    """What to do instead of asking for the rows of a search; `search`: the subject of the sentence."""
+    return (
+        f"{search} has no rows: its trials are chosen one after the other. Start it with {spelled('train')} "
+        "--multirun, or plan its baseline row with variation=TABLE/ROW."
+    )
+
+
 def rows_and_faults(config: RunConfig, extra_folder: str | None) -> tuple[list[tuple[str, str]], list[str]]:
     """As `table_rows`, with the faults of rows that cannot be found; ConfigError if the sweep has no table at all."""
     sweep, found = config.sweep, loader(extra_folder)
@@ -35,12 +43,7 @@ def rows_and_faults(config: RunConfig, extra_folder: str | None) -> tuple[list[t
             ["sweep.name is not set: the sweep's file must set it, because it names the folder of the runs."]
         )
     if sweep.search.space or sweep.search.trials is not None:
-        raise ConfigError(
-            [
-                f"sweep={sweep.name} is a search and has no rows: its trials are chosen one after the other. Start it "
-                f"with {spelled('train')} --multirun, or plan its baseline row with variation=TABLE/ROW."
-            ]
-        )
+        raise ConfigError([without_rows(f"sweep={sweep.name} is a search and")])
     table = sweep.table or sweep.name
     in_table = options(found, f"variation/{table}")
     if not in_table and not any("/" in row for row in sweep.rows):

@@ -140,6 +140,11 @@ def _interval(difference: float, draws: Floats, level: float) -> tuple[float, fl
     return difference - half, difference + half
 
 
+def _judged(difference: float, draws: Floats, level: float) -> tuple[float, float, float]:
+    """The ends of the interval of a difference, and its p; `draws` are centred on zero."""
+    return *_interval(difference, draws, level), _share(np.abs(draws) >= abs(difference) - TIE)
+
+
 class Resampled:
     """Scores of runs on test sets drawn with replacement, the same ones for all runs. Each run is scored once."""
 
@@ -212,9 +217,8 @@ def _bootstrap(system: Items, base: Items, resampled: Resampled, n: int, level: 
     draws, difference = ours - theirs, _difference(system, base, resampled.aggregate)
     as_sacrebleu = _share(np.abs(draws) - np.abs(draws).mean() > abs(difference))
     draws = _spread(difference, draws - draws.mean())
-    p = _share(np.abs(draws) >= abs(difference) - TIE)
-    interval = _interval(difference, draws, level)
-    return Comparison(difference, *interval, p, "bootstrap", n, resampled.seed, level, as_sacrebleu)
+    judged = _judged(difference, draws, level)
+    return Comparison(difference, *judged, "bootstrap", n, resampled.seed, level, as_sacrebleu)
 
 
 def _difference(system: Items, base: Items, aggregate: Aggregate) -> float:
@@ -250,9 +254,8 @@ def _swapped(systems: Sequence[Items], bases: Sequence[Items], aggregate: Aggreg
 
 
 def _randomisation(difference: float, draws: Floats, seed: int, level: float) -> Comparison:
-    p, as_sacrebleu = _share(draws >= abs(difference) - TIE), _share(draws > abs(difference))
-    interval = _interval(difference, draws, level)
-    return Comparison(difference, *interval, p, "randomisation", len(draws), seed, level, as_sacrebleu)
+    judged, as_sacrebleu = _judged(difference, draws, level), _share(draws > abs(difference))
+    return Comparison(difference, *judged, "randomisation", len(draws), seed, level, as_sacrebleu)
 
 
 def across_seeds(
@@ -297,10 +300,9 @@ def across_seeds(
     if degrees:
         draws = _with_seeds(draws, [_observed(system, aggregate), _observed(base, aggregate)], sides, items - 1, rng)
 
-    low, high = _interval(difference, _spread(difference, draws), level)
-    p = _share(np.abs(draws) >= abs(difference) - TIE)
+    judged = _judged(difference, _spread(difference, draws), level)
     sources = ("items", "seeds") if degrees else ("items",)
-    return Comparison(difference, low, high, p, "seeds", n, seed, level, None, runs, sources)
+    return Comparison(difference, *judged, "seeds", n, seed, level, None, runs, sources)
 
 
 def across_restarts(
@@ -330,10 +332,9 @@ def across_restarts(
     if uncertain > 0:
         freedom = (known + added) ** 2 / uncertain  # Satterthwaite 1946
         draws = _widened(draws, difference, added, freedom, rng)
-    low, high = _interval(difference, _spread(difference, draws), level)
-    p = _share(np.abs(draws) >= abs(difference) - TIE)
+    judged = _judged(difference, _spread(difference, draws), level)
     counts = (len(system.items), len(base.items))
-    return Comparison(difference, low, high, p, "restarts", n, seed, level, None, counts, ("items", "restarts"))
+    return Comparison(difference, *judged, "restarts", n, seed, level, None, counts, ("items", "restarts"))
 
 
 def _of_chosen(side: Restarts, chosen: NDArray[Any]) -> Items:

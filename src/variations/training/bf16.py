@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-PRODUCTS = ("mm", "addmm", "bmm", "baddbmm")
+PRODUCTS = ("mm", "addmm", "addmm_", "addmm.out", "bmm", "baddbmm")
 """Operators of ATen that linear layers, attention, the loss and their gradients end in."""
 
 _replaced: list[torch.library.Library] = []
@@ -31,9 +31,7 @@ def multiply_in_float32() -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="(?s).*Overriding a previously registered kernel")
         for name in PRODUCTS:
-            library.impl(name, _in_float32(_kernel(name)), "CPU", with_keyset=True)
-        library.impl("addmm_", _in_place(_kernel("addmm_"), _kernel("addmm")), "CPU", with_keyset=True)
-        library.impl("addmm.out", _to_out(_kernel("addmm.out"), _kernel("addmm")), "CPU", with_keyset=True)
+            library.impl(name, _in_float32(name), "CPU", with_keyset=True)
     _replaced.append(library)
 
 
@@ -42,34 +40,16 @@ def _kernel(name: str) -> Callable[..., Tensor]:
     return found
 
 
-def _in_float32(kernel: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The operator whose bfloat16 operands are multiplied in float32."""
+def _in_float32(name: str) -> Callable[..., Tensor]:
+    """The operator whose bfloat16 operands are multiplied in float32; `_` at its end: it changes the first of them."""
+    kernel, product = _kernel(name), _kernel(name.removesuffix("_").removesuffix(".out"))
+    in_place = name.endswith("_")
 
-    def product(keyset: Any, *operands: Tensor, **factors: Any) -> Tensor:
+    def multiply(keyset: Any, *operands: Tensor, **keys: Any) -> Tensor:
         if operands[0].dtype != torch.bfloat16:
-            return kernel(keyset, *operands, **factors)
-        return kernel(keyset, *(operand.float() for operand in operands), **factors).bfloat16()
+            return kernel(keyset, *operands, **keys)
+        out = operands[0] if in_place else keys.pop("out", None)
+        found = product(keyset, *(operand.float() for operand in operands), **keys)
+        return found.bfloat16() if out is None else out.copy_(found)
 
-    return product
-
-
-def _in_place(kernel: Callable[..., Tensor], product: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The same for an operator that changes its first operand."""
-
-    def changing(keyset: Any, total: Tensor, *operands: Tensor, **factors: Any) -> Tensor:
-        if total.dtype != torch.bfloat16:
-            return kernel(keyset, total, *operands, **factors)
-        return total.copy_(product(keyset, total.float(), *(operand.float() for operand in operands), **factors))
-
-    return changing
-
-
-def _to_out(kernel: Callable[..., Tensor], product: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The same for an operator that writes to `out`."""
-
-    def writing(keyset: Any, *operands: Tensor, out: Tensor, **factors: Any) -> Tensor:
-        if operands[0].dtype != torch.bfloat16:
-            return kernel(keyset, *operands, out=out, **factors)
-        return out.copy_(product(keyset, *(operand.float() for operand in operands), **factors))
-
-    return writing
+    return multiply
