@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from omegaconf import open_dict
 
 from variations.configuration.compose import compose_node, compose_run, from_dict, load, loader, to_dict
 from variations.configuration.faults import faults
@@ -314,3 +315,27 @@ def test_safe_names() -> None:
     assert safe_name("../../x") == "x"
     assert safe_name("...") == "run"
     assert len(safe_name("x" * 500, "12345678")) == 120
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        ["model=weighted", "model.h=2", "seed=4"],
+        ["variation=weighted_table2/N8_weighted", "recipe=quick", "variation.label='a, b'", "model.N=1"],
+        ["task=question_answering", "model=memn2n", "data.tasks=[1,2]"],
+        ["+callbacks={mine: {_target_: a.B}}", "size=tiny", "trainer.threads=null"],
+        ["resume.allow=[seed]", "~positions", "hydra.job.name=other", "+data.options={a: 1}"],
+    ],
+)
+def test_values_are_set_in_shared_files_as_hydra_sets_them(lines: list[str]) -> None:
+    from hydra.types import RunMode
+
+    expected = loader().load_configuration("train", lines, RunMode.RUN, from_shell=False)
+    choices = dict(expected.hydra.runtime.choices)
+    with open_dict(expected):
+        del expected["hydra"]
+    for _ in range(2):  # the second time, the files are shared
+        assert compose_node(lines) == (expected, choices)
+    compose_node([*lines, "seed=5", "name=other"])
+    assert compose_node(lines)[0] == expected

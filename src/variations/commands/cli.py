@@ -197,6 +197,10 @@ def _run(task: Callable[[Any], Any], schema: type[Any], config_name: str) -> Non
             return task(config)
         except UserError as error:
             fail(error)
+        except PermissionError as error:
+            if error.filename is None:
+                raise
+            fail(UserError(f"{error.filename} cannot be used: {error.strerror}. Change its permissions or its owner."))
         except Exception as error:  # noqa: BLE001 - a fault of this program, or of a class of another package
             sys.stderr.write(short_traceback(error))
             sys.exit(ExitCode.FAILED)

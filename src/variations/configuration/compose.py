@@ -106,7 +106,8 @@ def compose_node(
         with _LOCK:
             if config_name in _SCHEMAS:  # all verbs of a process share Hydra's store
                 register_schema(_SCHEMAS[config_name], config_name)
-            node = hydra_door.compose(found, config_name, [switched_off(line) for line in overrides])
+            version = (_written(doors.folders(extra_folder)), _SCHEMAS.get(config_name), tuple(_STORED.items()))
+            node, choices = hydra_door.compose(found, config_name, [switched_off(line) for line in overrides], version)
     except RecursionError as error:
         raise ConfigError(
             ["the files of the configuration include each other in a circle: check `defaults`."]
@@ -115,9 +116,7 @@ def compose_node(
         if by_ctrl_c(error):
             raise KeyboardInterrupt from error
         raise ConfigError(row_faults(overrides, error, found, extra_folder) or [composition_fault(error)]) from error
-    choices = dict(node.hydra.runtime.choices)
     OmegaConf.set_struct(node, False)
-    del node["hydra"]
     return node, choices
 
 

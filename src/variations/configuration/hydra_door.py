@@ -5,20 +5,22 @@ Tested with hydra-core 1.3.8; pyproject.toml requires a version below 1.4.
 
 import copy
 from argparse import ArgumentParser
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from hydra import version as hydra_version
 from hydra._internal.config_loader_impl import ConfigLoaderImpl as Loader
-from hydra._internal.config_repository import ConfigRepository
+from hydra._internal.config_repository import ConfigRepository, IConfigRepository
 from hydra._internal.utils import create_config_search_path, get_args_parser
 from hydra.core.config_search_path import ConfigSearchPath, SearchPathQuery
 from hydra.core.object_type import ObjectType
+from hydra.core.override_parser.types import Override
 from hydra.core.utils import setup_globals
 from hydra.plugins.config_source import ConfigResult
 from hydra.types import RunMode
-from omegaconf import DictConfig
+from omegaconf import DictConfig, open_dict
 
 from variations.configuration.own_classes import INSTALL
 from variations.system.errors import ConfigError
@@ -71,9 +73,48 @@ def loader_of(conf: Path, extra_folder: str | None = None) -> Loader:
     return loader
 
 
-def compose(loader: Loader, config_name: str, overrides: list[str]) -> DictConfig:
-    """The composed tree, with Hydra's own part under `hydra`. Raises the errors of Hydra and OmegaConf."""
-    return loader.load_configuration(config_name, overrides, RunMode.RUN, from_shell=False)
+def compose(
+    loader: Loader, config_name: str, overrides: list[str], version: Hashable
+) -> tuple[DictConfig, dict[str, str | None]]:
+    """The composed tree without Hydra's own part, and the option chosen in each group.
+
+    Overrides of groups determine which files are merged, which takes most of the time. The merged files are kept, so
+    that rows of a table that differ in values alone share them. As in Hydra, values are set in the merged files.
+
+    Args:
+        loader: From `loader_of`.
+        config_name: The primary configuration.
+        overrides: What a user would type.
+        version: Changes with the files and schemas.
+
+    Raises:
+        HydraException, OmegaConfBaseException: An override, a file or a value is wrong.
+    """
+    parsed, repository = loader._parse_overrides_and_create_caching_repo(config_name, overrides)
+    loader.validate_sweep_overrides_legal(parsed, RunMode.RUN, from_shell=False)
+    values = [item for item in parsed if not item.is_hydra_override() and _sets_value(item, repository)]
+    of_groups = tuple(line for line, item in zip(overrides, parsed, strict=True) if item not in values)
+    tree, choices = _merged(loader, config_name, of_groups, version)
+    tree = copy.deepcopy(tree)
+    loader._apply_overrides_to_config(values, tree)
+    return tree, dict(choices)
+
+
+def _sets_value(override: Override, repository: IConfigRepository) -> bool:
+    """Whether an override sets a key, as opposed to choosing an option of a group."""
+    return isinstance(override.value(), dict) or not repository.group_exists(override.key_or_group)
+
+
+@lru_cache(maxsize=512)
+def _merged(
+    loader: Loader, config_name: str, of_groups: tuple[str, ...], _: Hashable
+) -> tuple[DictConfig, dict[str, str | None]]:
+    """The merged files without Hydra's own part, and the option chosen in each group; callers copy both."""
+    tree = loader.load_configuration(config_name, list(of_groups), RunMode.RUN, from_shell=False)
+    choices = dict(tree.hydra.runtime.choices)
+    with open_dict(tree):
+        del tree["hydra"]
+    return tree, choices
 
 
 def instantiate(settings: Any, where: str) -> Any:

@@ -78,9 +78,10 @@ class Configured(Protocol):
         return [f"data.root={root}: there is no such folder ({Path(root).expanduser().absolute()})."]
 
 
-def names() -> list[str]:
+@cache
+def names() -> tuple[str, ...]:
     """All tasks: ours and those of installed packages."""
-    return sorted({*BUILT_IN, *(point.name for point in metadata.entry_points(group=ENTRY_POINTS))})
+    return tuple(sorted({*BUILT_IN, *(point.name for point in metadata.entry_points(group=ENTRY_POINTS))}))
 
 
 @cache

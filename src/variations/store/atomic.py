@@ -164,11 +164,15 @@ def json_text(value: Any, *, indent: int | None = 2) -> str:
 
 
 def stored_path(path: Path) -> Path | None:
-    """`path`, or `<path>.gz` in its place, as records have it; None if neither exists."""
-    if path.is_file():
-        return path
+    """`path`, or `<path>.gz` in its place, as records have it; None if neither exists.
+
+    If that cannot be known, because the folder may not be read, it is `path`: reading it raises PermissionError.
+    """
     compressed = path.with_name(f"{path.name}.gz")
-    return compressed if compressed.is_file() else None
+    try:
+        return path if path.is_file() else compressed if compressed.is_file() else None
+    except PermissionError:
+        return path
 
 
 def read_stored(path: Path) -> bytes:

@@ -51,12 +51,17 @@ def run_home(
 
 
 def attempts(path: Path | str) -> list[RunFolder]:
-    """The run at `path` (seed<k>) and its further attempts, oldest first."""
+    """The run at `path` (seed<k>) and its further attempts, oldest first.
+
+    If the folder of the row may not be read, the run is assumed to exist, and a reader of it hears the reason.
+    """
     path = Path(path)
     try:
         names = os.listdir(path.parent)  # noqa: PTH208 - a row may have hundreds of seeds, and each is looked for
     except (FileNotFoundError, NotADirectoryError):
         return []
+    except PermissionError:
+        return [RunFolder(path)]
     own = path.name
     family = re.compile(re.escape(own) + r"(-attempt\d+)?")
     found = [RunFolder(path.with_name(name)) for name in names if name.startswith(own) and family.fullmatch(name)]

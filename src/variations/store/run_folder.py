@@ -106,8 +106,11 @@ class RunFolder:
     # Configuration --------------------------------------------------------------------------------------------------
 
     def exists(self) -> bool:
-        """Whether this is the folder of a run."""
-        return (self.path / "config.yaml").is_file()
+        """Whether this is the folder of a run, or may not be read."""
+        try:
+            return (self.path / "config.yaml").is_file()
+        except PermissionError:
+            return True
 
     def begun(self) -> bool:
         """Whether training or a test has left any file."""
@@ -461,7 +464,8 @@ class RunFolder:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
-            raise UserError(f"Cannot read {path}: {read_fault(error, path)}{_advice(name)}.") from error
+            advice = "" if isinstance(error, PermissionError) else _advice(name)
+            raise UserError(f"Cannot read {path}: {read_fault(error, path)}{advice}.") from error
         if isinstance(value, dict):
             return value
         raise UserError(f"Cannot read {path}: it does not contain a JSON object{_advice(name)}.")

@@ -87,11 +87,14 @@ def record(
                 name = home.relative_to(records).as_posix()
                 with _writing(home):
                     _restore(home)
-                if folder is None or not folder.finished():
+                if folder is None:
                     found.missing.append(name)
                     continue
-                run = TestedRun(folder, folder.config(), folder.result() or {})
                 try:
+                    if not folder.finished():
+                        found.missing.append(name)
+                        continue
+                    run = TestedRun(folder, folder.config(), folder.result() or {})
                     fault = misfit(folder, run.config, run.result) or damage(run)
                     files = {} if fault else _files(run, texts=texts)
                 except (OSError, UserError, DataError) as error:

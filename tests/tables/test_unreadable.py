@@ -1,0 +1,54 @@
+"""A folder that another user has closed is told as such, and costs no other run its place."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import ROOT
+
+LIKE_ANYBODY = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+"""Root may read everything without this."""
+
+
+@pytest.fixture
+def closed(make_run: Callable[..., Any], store: Path, configuration: Callable[..., dict[str, Any]]) -> Path:
+    """A store with an open row, a closed one, and one with a closed seed."""
+    if LIKE_ANYBODY and shutil.which(LIKE_ANYBODY[0]) is None:
+        pytest.skip("root may read everything")
+    for row in ("open", "closed", "half"):
+        for seed in (1, 2):
+            texts = (["a b c d"] * 4, ["e f g h"] * 4, ["e f g h"] * 4)
+            run = make_run("rights", row, seed, 100.0, config=configuration(variation__row=row), texts=texts)
+            run.write_environment({"host": "tower"})
+    for folder in (store / "rights" / "closed", store / "rights" / "half" / "seed2"):
+        if os.geteuid() == 0:
+            os.chown(folder, 65534, 65534)
+        folder.chmod(0o700 if os.geteuid() == 0 else 0)
+    return store
+
+
+def command(verb: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    line: Sequence[str] = [*LIKE_ANYBODY, sys.executable, str(ROOT / "src" / f"{verb}.py"), *arguments]
+    return subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_table_names_what_may_not_be_read(closed: Path, tmp_path: Path) -> None:
+    found = command("table", "sweep.name=rights", f"runs={closed}", "format=json", folder=tmp_path)
+    assert (found.returncode, found.stderr) == (0, "")
+    missing = json.loads(found.stdout)["missing"]
+    assert [line.partition(":")[0] for line in missing] == ["closed, seed 1", "closed, seed 2", "half, seed 2"]
+    assert all(line.endswith("status.json: Permission denied.)") for line in missing)
+
+
+def test_records_are_written_of_the_others(closed: Path, tmp_path: Path) -> None:
+    found = command("record", "sweep.name=rights", f"runs={closed}", "records=records", folder=tmp_path)
+    assert "Traceback" not in found.stderr
+    assert found.stderr.count("Permission denied") == 3
+    written = {str(path.parent.relative_to(tmp_path)) for path in tmp_path.glob("records/*/*/*/result.json")}
+    assert written == {f"records/rights/{name}" for name in ("open/seed1", "open/seed2", "half/seed1")}
