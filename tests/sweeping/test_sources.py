@@ -68,8 +68,11 @@ def test_a_source_outside_the_sweep_is_found_in_the_store(table: list[Outcome]) 
     alone = [one(table, "uniform", 1)]
     assert Sources(alone).ready(alone[0])
     assert source(alone, "uniform", 1) is None
+    assert str(Sources(alone).refusal(alone[0])).endswith("that run is missing or not finished.")
+    assert Sources(alone).refusal(one(table, "learned", 1)) is None
     finish(one(table, "learned", 1))
     assert source(alone, "uniform", 1) == "../../learned/seed1"
+    assert Sources(alone).refusal(alone[0]) is None
 
 
 @pytest.mark.slow
@@ -109,6 +112,7 @@ def test_what_was_trained_otherwise_is_not_reused(table: list[Outcome]) -> None:
     row.job = Job(row.job.row, 1, (), longer, row.job.folder)
     assert Sources(table).ready(row)
     assert source(table, "random", 1) is None
+    assert str(Sources(table).refusal(row)).endswith("their trainings differ (trainer.max_steps).")
 
 
 @pytest.fixture

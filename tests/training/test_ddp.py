@@ -148,7 +148,7 @@ def test_a_rank_that_dies_ends_the_others_and_the_run_can_be_continued(
     os.kill(pids[1], signal.SIGKILL)
     _, errors = process.communicate(timeout=150)
     assert process.returncode == 1
-    assert "Traceback" not in errors.rpartition("error: ")[2]
+    assert "Traceback" not in errors
     status = folder.status()
     assert status is not None and status.state == "failed"
     assert str(status.reason).endswith("failed: one of its processes was ended by SIGKILL")

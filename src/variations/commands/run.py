@@ -7,6 +7,7 @@ nothing but the folder, so that any launcher can do it on any machine that sees 
 
 import logging
 import os
+import re
 import shutil
 import signal
 import socket
@@ -260,7 +261,9 @@ def main() -> int:
         return error.exit_code
     except Exception as error:  # noqa: BLE001 - whatever it is, the other ranks must be told
         processes.write_reason(path, f"{type(error).__name__}: {error}")
-        print(short_traceback(error), file=sys.stderr)
+        lost = processes.is_rank() and re.search(r"Connection (closed|reset) by peer", str(error))
+        told = f"rank {processes.global_rank()} lost its connection to another process of the run."
+        print(told if lost else short_traceback(error), file=sys.stderr)
         return ExitCode.FAILED
     return ExitCode.OK
 

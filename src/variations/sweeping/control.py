@@ -130,6 +130,8 @@ class Control:
             self._give_back(outcome)
             self._end(outcome, "finished", f"copied from {copied}, which is the same run")
             return
+        if reason := self.sources.refusal(outcome):
+            self.show.say(f"{outcome.name} {reason}")
         outcome.folder.create(self.sources.configuration(outcome))
         key = self.pool.submit(outcome.pooled())
         outcome.state, outcome.began = "submitted", time.monotonic()

@@ -25,7 +25,7 @@ class Sources:
     def ready(self, outcome: Outcome) -> bool:
         """Return whether the row can start: its source, if in the sweep, is finished or has failed for good."""
         source = self._in_sweep(outcome)
-        return source is None or source.ended
+        return source is None or source.ended or bool(_differing(outcome, to_dict(source.job.config)))
 
     def configuration(self, outcome: Outcome) -> dict[str, Any]:
         """Return the configuration to freeze, with the source's folder; without a source, the row trains a network."""
@@ -58,24 +58,43 @@ class Sources:
         return config.sweep.reuse and config.variation.reuse is not None and not begun
 
     def _in_sweep(self, outcome: Outcome) -> Outcome | None:
+        """The run of the sweep that the row names, if the row wants one."""
         if not self._wanted(outcome):
             return None
         row, seed = outcome.job.config.variation.reuse, outcome.job.seed
-        found = next((other for other in self.outcomes if (other.job.row, other.job.seed) == (row, seed)), None)
-        if found is None or hindrances(to_dict(outcome.job.config), to_dict(found.job.config)):
-            return None
-        return found
+        return next((other for other in self.outcomes if (other.job.row, other.job.seed) == (row, seed)), None)
 
     def _folder(self, outcome: Outcome) -> RunFolder | None:
+        found = self._found(outcome)
+        return found if isinstance(found, RunFolder) else None
+
+    def refusal(self, outcome: Outcome) -> str | None:
+        """Return why a row trains a network although it names one to test; None if it does not, or names none."""
+        found = self._found(outcome)
+        if not isinstance(found, str):
+            return None
+        name = f"{outcome.job.config.variation.reuse}, seed {outcome.job.seed}"
+        return f"trains a network of its own, because it cannot test that of {name} (variation.reuse): {found}"
+
+    def _found(self, outcome: Outcome) -> RunFolder | str | None:
+        """The run whose weights the row can test, or the reason why it cannot; None if it names none."""
         if not self._wanted(outcome):
             return None
         in_sweep = self._in_sweep(outcome)
+        if in_sweep is not None and (fault := _differing(outcome, to_dict(in_sweep.job.config))):
+            return fault
         home = Path(outcome.job.folder).parents[1] / str(outcome.job.config.variation.reuse) / f"seed{outcome.job.seed}"
         folder = RunFolder(workplace(home)) if in_sweep is None else in_sweep.folder
         if not folder.exists() or folder.state() != "finished":
-            return None
+            return "that run is missing or not finished."
         if trained := (folder.result() or {}).get("reused"):  # the source tests another row's weights itself
             folder = RunFolder(Path(folder.path, trained).resolve())
             if not folder.exists() or folder.state() != "finished":
-                return None
-        return None if hindrances(to_dict(outcome.job.config), folder.config()) else folder
+                return f"the run that trained its weights ({folder.path}) is missing or not finished."
+        return _differing(outcome, folder.config()) or folder
+
+
+def _differing(outcome: Outcome, source: dict[str, Any]) -> str | None:
+    """Say in which keys the trainings of a row and of its source differ; None if they do not."""
+    found = hindrances(to_dict(outcome.job.config), source)
+    return f"their trainings differ ({', '.join(found)})." if found else None
