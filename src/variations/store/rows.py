@@ -121,7 +121,11 @@ def define(
         how = f"sweep={name}" if doors.files(f"sweep/{glob.escape(name)}.yaml", conf) else f"sweep.name={name} KEY=A,B"
         raise UserError(f"Sweep {name!r} has no rows yet: run it with `{spelled('train')} --multirun {how}`.")
     names = [reference.rsplit("/", 1)[-1] for reference in references]
-    if unknown := [row for row in rows or () if row not in names]:
+
+    def is_point(row: str) -> bool:
+        return not grid and store is not None and row.partition(",")[0] in names and (store / name / row).is_dir()
+
+    if unknown := [row for row in rows or () if row not in names and not is_point(row)]:
         near = did_you_mean(unknown[0], names)
         raise UserError(f"Sweep {name!r} has no row {', '.join(map(repr, unknown))}; valid: {', '.join(names)}.{near}")
     home_table = sweep.table or name
@@ -136,7 +140,12 @@ def define(
     if store is not None and not grid:
         crossed = {row.row: _crossed(row, store / name, first) for row in definitions}
         everything = [found for group in crossed.values() for found in group]
-        chosen = [found.row for name in chosen for found in crossed[name]]
+        chosen = [
+            found.row
+            for name in names
+            for found in crossed[name]
+            if rows is None or not {name, found.row}.isdisjoint(rows)
+        ]
     if not grid:
         absent = _absent_bases(everything, home_table, conf)
         everything += absent

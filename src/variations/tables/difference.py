@@ -9,7 +9,7 @@ from typing import Any
 from variations.configuration.schema import SweepConfig
 from variations.store.atomic import json_text
 from variations.store.differences import changes, differences
-from variations.store.rows import define
+from variations.store.rows import crossed_name, define
 from variations.system.errors import ConfigError, UserError
 from variations.tables.chance import SignificanceConfig, p_text
 from variations.tables.collect import decimal
@@ -113,6 +113,10 @@ def compare(
     known = define(sweep, seeds=seeds, store=store)
     define(sweep, rows=names, store=store)  # reports unknown names
     by_name = {row.row: row for row in known.rows}
+    for name in names:
+        if name not in by_name:
+            points = " or ".join(f"\"diff=['{row}']\"" for row in by_name if row.startswith(crossed_name(name, "")))
+            raise UserError(f"{name} has been run only together with other keys: name one of those rows, {points}.")
     second = by_name[names[-1]]
     base = known.base_of(second)
     if len(names) == 1 and base is None:
