@@ -423,3 +423,12 @@ def test_a_finished_row_with_a_damaged_result_is_named_and_not_skipped(rows: Any
         assert (outcome.state, outcome.score()) == ("failed", "")
         assert fault in outcome.reason
         assert outcome.reason.endswith("restore result.json, or delete it to test the run again.")
+
+
+@pytest.mark.slow
+def test_a_finished_row_with_the_result_of_another_run_is_named_and_not_skipped(rows: Any, finished: Any) -> None:
+    (other,), (row,) = (map(finished, rows(name, changes=[f"model.h={h}"])) for name, h in (("a", 1), ("b", 2)))
+    row.path.joinpath("result.json").write_bytes(other.path.joinpath("result.json").read_bytes())
+    (outcome,) = rows("b", changes=["model.h=2"])
+    assert outcome.state == "failed"
+    assert "config.yaml is not the configuration of result.json" in outcome.reason

@@ -491,8 +491,8 @@ def test_what_cannot_be_compared_is_refused(store: Path, make_run: Any) -> None:
 
 
 def test_rows_of_a_crossed_table_are_compared_at_a_point(store: Path, make_run: Any) -> None:
-    for row, bleu in (("base,x=1", 30.0), ("good,x=1", 31.0)):
-        make_run("papers", row, 1, bleu)
+    for row, score in (("base,x=1", 30.0), ("good,x=1", 31.0)):
+        make_run("papers", row, 1, score)
     sweep = SweepConfig(name="papers", rows=["base", "good"])
     assert compare(sweep, ["base,x=1", "good,x=1"], store).document()["difference"] == pytest.approx(1)
     with pytest.raises(UserError, match=r"good has been run only together with other keys.*\"diff=\['good,x=1'\]\""):

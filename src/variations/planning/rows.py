@@ -77,7 +77,7 @@ def launch(config: RunConfig) -> Launch:
         if state == "finished" and not folder.finished():  # without a result it is tested again
             return Launch(config.seed, "interrupted", 1.0)
         if state == "finished":
-            refuse_damaged(folder.path, folder.result() or {}, config.task)
+            refuse_damaged(folder.path, folder.result() or {}, config.task, folder.config())
         elif state != "pruned":
             refuse_to_continue(config, folder)
     except UserError as error:

@@ -63,7 +63,7 @@ class Outcome:
             elif done:
                 result = outcome.folder.result() or {}
                 outcome.state, outcome.refused = "failed", True  # unless its result can be used
-                refuse_damaged(outcome.folder.path, result, job.config.task)
+                refuse_damaged(outcome.folder.path, result, job.config.task, outcome.folder.config())
                 outcome.state, outcome.refused, outcome.reason = "skipped", False, "finished before"
                 outcome.seconds = result.get("seconds")
         except UserError as error:
