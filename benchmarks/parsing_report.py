@@ -22,6 +22,7 @@ from variations.configuration.schema import SweepConfig
 from variations.store.rows import define
 from variations.system.errors import DataError
 from variations.tables.collect import Row, collect
+from variations.tables.grid import delta
 from variations.tables.significance import Comparison, Items, across_seeds
 from variations.tasks.parsing import scores, stored
 from variations.tasks.sequences.stored import reference_digest
@@ -155,7 +156,8 @@ def _differences(pcfg: Parser, branching: Parser, trained: Sequence[Parser]) -> 
     rows = [_difference(ours, base) for ours, base in pairs if ours.counts and base.counts]
     text = (
         "Paired bootstrap over the counts of sentences (1,000 resamples), which includes chance in seeds if there "
-        "are several. With a single seed, there is no p, and the interval ignores chance between seeds.\n"
+        "are several. Where a trained parser has a single seed, there is no p, and the interval ignores chance "
+        "between seeds; right-branching and the PCFG have no seed.\n"
     )
     return f"## Differences in F1\n\n{table(['parsers', 'difference', '95 % interval', 'p'], rows)}\n{text}"
 
@@ -164,8 +166,8 @@ def _difference(ours: Parser, base: Parser) -> list[str]:
     aggregate: Callable[[Any], Any] = scores.f1
     test: Comparison = across_seeds(ours.counts, base.counts, aggregate)
     one_seed = any(len(each.seeds) == 1 for each in (ours, base)) and "seeds" not in test.variance
-    interval = f"{test.low:+.2f} to {test.high:+.2f}"
-    return [f"{ours.label} − {base.label}", f"{test.difference:+.2f}", interval, "" if one_seed else f"{test.p:.3f}"]
+    interval = f"{delta(test.low)} to {delta(test.high)}"
+    return [f"{ours.label} − {base.label}", delta(test.difference), interval, "" if one_seed else f"{test.p:.3f}"]
 
 
 if __name__ == "__main__":

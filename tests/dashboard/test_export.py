@@ -31,7 +31,7 @@ class Page(HTMLParser):
         self.scripts: list[str] = []
         self.payloads: dict[str, Any] = {}
         self.addresses: list[str] = []
-        self.policy = ""
+        self.policy = self.title = ""
         self._open: dict[str, str | None] | None = None
         self._text = ""
         self.feed(text)
@@ -39,7 +39,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         found = dict(attrs)
         self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
-        if tag == "script":
+        if tag in ("script", "title"):
             self._open, self._text = found, ""
         if tag == "meta" and found.get("http-equiv") == "Content-Security-Policy":
             self.policy = found["content"] or ""
@@ -48,6 +48,8 @@ class Page(HTMLParser):
         self._text += data
 
     def handle_endtag(self, tag: str) -> None:
+        if tag == "title":
+            self.title = self._text
         if tag == "script" and self._open is not None:
             if self._open.get("type") == "application/json":
                 self.payloads[str(self._open["data-path"])] = json.loads(self._text)
@@ -72,6 +74,7 @@ def test_the_file_holds_every_payload_of_the_sweep_and_no_other(
     wanted = {"/api/index", "/api/sweep/q"} | {f"/api/{kind}/{one}" for kind in ("run", "curves") for one in ids}
     wanted |= {f"/api/{kind}/{one}" for kind in ("branches", "attention") for one in ids[2:]}
     assert set(found.payloads) == wanted | {"/api/importance/q"}
+    assert found.title == "q · Variations"
     assert [entry["name"] for entry in found.payloads["/api/index"]["sweeps"]] == ["q"]
     assert found.payloads["/api/index"]["live"] is False
     assert found.payloads["/api/sweep/q"]["table"]["tested"] is True

@@ -64,7 +64,7 @@ def page(api: Api, names: Sequence[str] | None = None) -> str:
     if not known:
         raise UserError(f"There is nothing to export: {api.store.root} contains no runs.")
     chosen = {name: known[name] for name in (known if names is None else names)}
-    frame, place = _frame()
+    frame, place = _frame(next(iter(chosen)) if len(chosen) == 1 else api.store.root.name)
     room = LIMIT - len(frame.encode())
     tables = _tables(api, chosen)
     scores = _Kept()
@@ -187,8 +187,8 @@ def encoded(identifier: str) -> str:
 # The page around them -------------------------------------------------------------------------------------------------
 
 
-def _frame() -> tuple[str, int]:
-    """The page with its scripts and styles, and the index at which payloads are inserted, before the first script."""
+def _frame(name: str) -> tuple[str, int]:
+    """The page of that name with scripts and styles, and the index before the first script, for the payloads."""
     hashes: list[str] = []
     text = assets.static_file("index.html").read_text(encoding="utf-8")
     text = _STYLE.sub(lambda match: f"<style>{_style(assets.static_file(match[1]).read_text('utf-8'))}</style>", text)
@@ -201,6 +201,7 @@ def _frame() -> tuple[str, int]:
     )
     meta = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(policy)}">'
     text = text.replace("<head>", f"<head>\n{meta}", 1)
+    text = text.replace("<title>Variations</title>", f"<title>{html.escape(name)} · Variations</title>", 1)
     return text, text.index("<script>")
 
 

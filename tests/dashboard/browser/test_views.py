@@ -129,6 +129,10 @@ def test_the_headline_says_whether_the_best_row_may_be_chance(
     ]
     sweep = {"primary": measure, "runs": rows, "tested": tested}
     assert tab.page.evaluate("([sweep, rows]) => V.verdict(sweep, rows)", [sweep, rows]) == sentence
+    if p is not None and not significant:  # a third row has a base row, and no test
+        rows = [rows[0], {**rows[1], "base": "A"}, {**rows[0], "label": "C", "base": "A"}]
+        told = tab.page.evaluate("([sweep, rows]) => V.verdict(sweep, rows)", [sweep, rows])
+        assert told.endswith(" B does not differ from its base row by more than chance.")
 
 
 def test_columns_sort_by_click_and_by_enter_and_the_back_button_undoes_it(tab: Any, url: str) -> None:
