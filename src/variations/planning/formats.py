@@ -277,6 +277,20 @@ def _equal(lines: Sequence[PlanLine]) -> list[str]:
     return [f"{'; '.join(rows)}: these rows make the same changes and train equal networks." for rows in names]
 
 
+def _bases(lines: Sequence[PlanLine]) -> list[str]:
+    """A sentence for each table that has rows which are not compared with its first row."""
+    said = []
+    for _, part in _tables(lines):
+        found: dict[str, list[str]] = {}
+        for line in part:
+            base = line.row.definition.base
+            if line.row.base is not None and base not in (None, part[0].row.definition.row):
+                found.setdefault(str(base), []).append(line.row.definition.row)
+        each = [f"{base} (of {', '.join(rows)})" for base, rows in found.items()]
+        said += [f"Base rows other than {part[0].row.definition.row}: {'; '.join(each)}."] if each else []
+    return said
+
+
 def _remarks(lines: Sequence[PlanLine]) -> list[str]:
     """Conventions."""
     costs = [line.price.cost for line in lines if line.price and line.price.cost]
@@ -312,7 +326,7 @@ def _remarks(lines: Sequence[PlanLine]) -> list[str]:
             "Measured on one device; communication between devices is not included.",
         ),
     ]
-    return [*_equal(lines), *(remark for applies, remark in told if applies)]
+    return [*_bases(lines), *_equal(lines), *(remark for applies, remark in told if applies)]
 
 
 # Formats --------------------------------------------------------------------------------------------------------------

@@ -250,7 +250,7 @@ class Task(Configured, Protocol):
         return None
 
     def unjudged(self, runs: Sequence[TestedRun]) -> str | None:
-        """Why nobody can tell from the measurements whether a row's runs are trained; None if that can be told."""
+        """A note on the training of a row's runs, such as that it cannot be judged; None: nothing to say."""
         return None
 
     def record(self, run: TestedRun) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from variations.tasks.translation.trained import (
     baselines,
     dictionary_baseline,
     last_fall,
+    past_its_best,
     too_few_validations,
     untrained,
 )
@@ -97,3 +98,11 @@ def test_few_validations_leave_it_unknown_whether_a_run_was_still_improving() ->
     assert too_few_validations([whole, []]) is None  # without measurements, something else is told
     for curve in (single, late):
         assert "too few validations" in str(too_few_validations([whole, curve]))
+
+
+def test_a_row_that_was_trained_past_its_best_step_is_told() -> None:
+    falling, rising = [(80.0, 1.0), (100.0, 0.9)], [(50.0, 1.0), (80.0, 0.9), (100.0, 1.05)]
+    assert past_its_best([falling, falling]) is None
+    assert "ended 16.2 % above its lowest" in str(past_its_best([rising]))  # exp(0.15) - 1
+    assert past_its_best([rising, falling, falling, falling]) is None  # 4 % on average
+    assert past_its_best([[]]) is None

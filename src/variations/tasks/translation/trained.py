@@ -128,6 +128,14 @@ def too_few_validations(curves: Sequence[Curve]) -> str | None:
     return None
 
 
+def past_its_best(curves: Sequence[Curve]) -> str | None:
+    """A note if dev perplexity ended clearly above its lowest value, on average over the runs."""
+    rises = [expm1(curve[-1][1] - min(nll for _, nll in curve)) for curve in curves if curve]
+    if not rises or fmean(rises) <= STEEP:
+        return None
+    return f"its dev perplexity ended {100 * fmean(rises):.3g} % above its lowest: it was trained past its best step"
+
+
 def why_untrained(runs: Sequence[TestedRun], part: str) -> str | None:
     """Why a row counts as not trained, by its seeds' measurements and by their BLEU on the set `part`."""
     values = [measure(f"{part}.bleu").value(run.result) for run in runs]
