@@ -478,6 +478,13 @@ def test_a_row_that_was_not_trained_has_one_note(put: Callable[..., list[str]], 
     ]
 
 
+def test_a_row_that_was_trained_past_its_best_step_has_a_note(put: Callable[..., list[str]], store: Path) -> None:
+    put("base", 1, 0.3)
+    put("good", 1, 0.05, metrics=[{"step": 600, "dev/nll": 0.5}, {"step": 1000, "dev/nll": 0.8}])
+    text = compare(SweepConfig(name="papers", rows=["base", "good"]), ["good"], store, significance=SETTINGS).text()
+    assert "Note: its dev perplexity ended 35 % above its lowest: it was trained past its best step.\n" in text
+
+
 def test_what_cannot_be_compared_is_refused(store: Path, make_run: Any) -> None:
     make_run("papers", "base", 1, 30.0)
     sweep = SweepConfig(name="papers", rows=["base", "good"])

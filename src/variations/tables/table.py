@@ -164,6 +164,8 @@ def _line(
         notes += tester.contradictions(row, measures[1:] if isinstance(found, RowTest) else measures)
     if why:
         notes.append(f"{NOT_TRAINED}: {why}")
+    elif row.tested and (past := task.past_its_best(row.tested)):
+        notes.append(past)
     printed = {key: value for key, value in row.definition.published.items() if is_number(value)}
     costs = {key: cost for key in COSTS if (cost := row.cost(key)) is not None}
     return Line(

@@ -250,7 +250,11 @@ class Task(Configured, Protocol):
         return None
 
     def unjudged(self, runs: Sequence[TestedRun]) -> str | None:
-        """A note on the training of a row's runs, such as that it cannot be judged; None: nothing to say."""
+        """Why nobody can tell from the measurements whether a row's runs are trained; None if that can be told."""
+        return None
+
+    def past_its_best(self, runs: Sequence[TestedRun]) -> str | None:
+        """A note if a row's runs were better before their last step; None if not, or if that is unknown."""
         return None
 
     def record(self, run: TestedRun) -> Mapping[str, Any]:

@@ -159,11 +159,16 @@ class Translation(SequenceTask, Measures):
         return why_untrained(runs, part)
 
     def unjudged(self, runs: Sequence[TestedRun]) -> str | None:
-        """Some run has too few validations, or the row was trained past its best step."""
-        from variations.tasks.translation.trained import past_its_best, too_few_validations
+        """Some run has too few validations."""
+        from variations.tasks.translation.trained import too_few_validations
 
-        curves = [run.curve("dev/nll") for run in runs]
-        return too_few_validations(curves) or past_its_best(curves)
+        return too_few_validations([run.curve("dev/nll") for run in runs])
+
+    def past_its_best(self, runs: Sequence[TestedRun]) -> str | None:
+        """By the rise of the dev perplexity above its lowest value."""
+        from variations.tasks.translation.trained import past_its_best
+
+        return past_its_best([run.curve("dev/nll") for run in runs])
 
     def record(self, run: TestedRun) -> Mapping[str, Any]:
         """Texts, or BLEU's counts if the text may not be published, and the BLEU of baselines."""
