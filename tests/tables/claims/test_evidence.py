@@ -203,7 +203,9 @@ def test_the_page_holds_every_claim_and_its_verdict(put: Put, store: Path) -> No
     )
     text = page([paper], Evidence(store, SignificanceConfig(n=200)))
     assert "2 claims and questions: 1 reproduced, 1 untested here." in text
-    rows = "`softmax` v. `weighted`, claimed worse, test BLEU"
+    rows = (
+        r"`softmax` \(softmax instead of projection\) v\. `weighted` \(Weighted Transformer\), claimed worse, test BLEU"
+    )
     where = "[built-in corpus](results/toy_weighted_claims.md)"
     assert re.search(rf"\| no figure \| {re.escape(where)}, {rows} \d\d\.\d\d v\. \d\d\.\d\d: −", text)
     assert "(supports) | **reproduced** |" in text

@@ -45,6 +45,8 @@ class Outcome:
     """The mean of the measure over the compared seeds, of the row and of its base row."""
     at_most: bool = False
     """Whether the finding is an upper bound: a saving of a row that never reaches the target."""
+    labels: tuple[str, str] | None = None
+    """What the table calls the row and its base row; None for a comparison of several rows."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,12 @@ class Evidence:
         row, base = rows.get(test.row or ""), rows.get(test.base or "")
         if row is None or base is None or not row.finished or not base.finished:
             return None
+        labels = row.definition.label, base.definition.label
+        return replace(self._compared(test, scale, row, base), labels=labels)
+
+    def _compared(self, test: Contrast, scale: Scale, row: Row, base: Row) -> Outcome:
         for side in (row, base):
+            name = f"{scale.prefix}{test.table}"
             if why := self._unfit(name, side, trained=test.expect != "sooner" or side is base):
                 return Outcome(test, scale, "open", None, f"{side.definition.row} {why}")
         if why := other_inputs(row, base) or other_overrides(row, base):

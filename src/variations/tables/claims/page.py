@@ -19,7 +19,7 @@ verdict. One convention was changed after them: intervals of scores were percent
 now, so that they agree with p. This changed no verdict.
 
 **How a verdict is reached.** Each comparison is between two rows of a table, with at least {SEEDS} seeds each (for
-memory networks, {SEEDS} restarts), and gives a {100 * LEVEL:g} % interval of the row's advantage over its base row. For
+memory networks, {SEEDS} restarts). Rows have the names of their files, and in parentheses the table's labels. It gives a {100 * LEVEL:g} % interval of the row's advantage over its base row. For
 BLEU the interval covers chance in seeds and in sentences; for errors of memory networks, chance in the restarts of one
 seed, which count as seeds do, and in questions; for other measures it is Student's t interval over seeds. For the
 order of a table's rows it covers chance in the rows that the table happens to have, and restarts do not count as seeds.
@@ -114,7 +114,7 @@ def _measured(item: Judged, task: Task) -> str:
 def _outcome(outcome: Outcome, task: Task) -> str:
     test = outcome.test
     scale = f"[{outcome.scale.name}](results/{outcome.scale.prefix}{test.table}.md)"
-    what = _compared(test, task)
+    what = _compared(outcome, task)
     found, later = outcome.finding, "; chosen later" if test.later else ""
     if found is None:
         return f"{scale}, {what}: {outcome.note} (open{later})"
@@ -135,12 +135,15 @@ def _outcome(outcome: Outcome, task: Task) -> str:
     return f"{text}, {', '.join(extras)} ({outcome.bearing if enough else f'open: fewer than {SEEDS} seeds'}{later})"
 
 
-def _compared(test: Contrast, task: Task) -> str:
+def _compared(outcome: Outcome, task: Task) -> str:
+    test = outcome.test
     if test.expect == "same order":
         published = test.published.replace("_", " ")
         return f"rank correlation of {task.measure(test.measure).label} with the published {published}"
     claimed = "the same" if test.expect == "same" else test.expect
-    rows = f"`{test.row}` v. `{test.base}`, claimed {claimed}"
+    named = zip((str(test.row), str(test.base)), outcome.labels or ("", ""), strict=True)
+    sides = [f"`{name}`" + (f" ({label})" if label not in ("", name) else "") for name, label in named]
+    rows = f"{' v. '.join(sides)}, claimed {claimed}"
     if test.expect == "sooner":
         return f"{rows}, {test.unit.replace('_', ' ')}s saved".replace("secondss", "seconds").replace("flopss", "FLOPs")
     return f"{rows}, {task.measure(test.measure).label}"
