@@ -20,9 +20,10 @@ now, so that they agree with p. This changed no verdict.
 
 **How a verdict is reached.** Each comparison is between two rows of a table, with at least {SEEDS} seeds each (for
 memory networks, {SEEDS} restarts), and gives a {100 * LEVEL:g} % interval of the row's advantage over its base row.
-Rows have the names of their files, and in parentheses the labels of the table. For BLEU the interval covers chance in seeds and in sentences; for errors of memory networks, chance in the restarts of one
-seed, which count as seeds do, and in questions; for other measures it is Student's t interval over seeds. For the
-order of a table's rows it covers chance in the rows that the table happens to have, and restarts do not count as seeds.
+Rows have the names of their files, and in parentheses the labels of the table. For BLEU the interval covers chance in
+seeds and in sentences; for errors of memory networks, chance in the restarts of one seed, which count as seeds do,
+and in questions; for other measures it is Student's t interval over seeds. For the order of a table's rows it covers
+chance in the rows that the table happens to have, and restarts do not count as seeds.
 The margin is the smallest difference that counts: 0.5 points of a score, 0.01 nats of dev loss, 1 % of perplexity, 15 %
 of the training saved, a rank correlation of 0.5.
 
