@@ -62,7 +62,7 @@ def test_a_grid_takes_its_rows_and_seeds_from_the_store(conf: Path, tmp_path: Pa
 def test_trials_of_a_search_are_in_order_and_have_their_values_in_their_labels(
     conf: Path, tmp_path: Path, configuration: Configure
 ) -> None:
-    space = {"model.dropout": "interval(0, 0.3)", "recipe": ["quick", "converged"]}
+    space = {"model.dropout": "interval(0, 0.3)", "recipe": ["quick", "converged"], "positions": ["learned"]}
     for number, dropout in [(9, 0.25), (10, 1 / 3)]:
         config = configuration(model__dropout=dropout, search__trial=number)
         config["sweep"]["search"]["space"] = space
@@ -71,10 +71,10 @@ def test_trials_of_a_search_are_in_order_and_have_their_values_in_their_labels(
         (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     (tmp_path / "runs" / "found" / "trial11" / "seed1").mkdir(parents=True)  # not begun
     sweep = define(SweepConfig(name="found"), conf=conf, store=tmp_path / "runs")
-    recipe = config["recipe"]["name"]
+    groups = f"recipe {config['recipe']['name']}, positions {config['positions']['kind']}"
     assert [(row.row, row.label) for row in sweep.rows] == [
-        ("trial9", f"trial9: P_drop 0.25, recipe {recipe}"),
-        ("trial10", f"trial10: P_drop 0.3333, recipe {recipe}"),
+        ("trial9", f"trial9: P_drop 0.25, {groups}"),
+        ("trial10", f"trial10: P_drop 0.3333, {groups}"),
         ("trial11", "trial11"),
     ]
 

@@ -203,7 +203,8 @@ def _with_values(row: RowDefinition, home: Path) -> RowDefinition:
     if (config.get("search") or {}).get("trial") is None:
         return row
     flat, space = flatten(config), ((config.get("sweep") or {}).get("search") or {}).get("space") or {}
-    chosen = [(key, flat.get(key, flat.get(f"{key}.name"))) for key in space]
+    of_group = {key: flat.get(f"{key}.name", flat.get(f"{key}.kind")) for key in space}
+    chosen = [(key, flat.get(key, of_group[key])) for key in space]
     words = (
         f"{symbol(key, config)} {f'{value:.4g}' if isinstance(value, float) else value}"
         for key, value in chosen
