@@ -71,7 +71,7 @@ def test_trials_of_a_search_are_in_order_and_have_their_values_in_their_labels(
         (folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
     (tmp_path / "runs" / "found" / "trial11" / "seed1").mkdir(parents=True)  # not begun
     sweep = define(SweepConfig(name="found"), conf=conf, store=tmp_path / "runs")
-    groups = f"recipe {config['recipe']['name']}, positions {config['positions']['kind']}"
+    groups = f"positions {config['positions']['kind']}, recipe {config['recipe']['name']}"
     assert [(row.row, row.label) for row in sweep.rows] == [
         ("trial9", f"trial9: P_drop 0.25, {groups}"),
         ("trial10", f"trial10: P_drop 0.3333, {groups}"),
