@@ -8,7 +8,7 @@ import pytest
 import yaml
 from omegaconf import open_dict
 
-from variations.configuration.compose import compose_node, compose_run, from_dict, load, loader, to_dict
+from variations.configuration.compose import _loader, compose_node, compose_run, from_dict, load, loader, to_dict
 from variations.configuration.faults import faults
 from variations.configuration.places import CONF
 from variations.configuration.tasks import DEFAULT, names
@@ -70,9 +70,10 @@ def test_every_row_composes(row: str) -> None:
         assert found == []
 
 
+@pytest.mark.usefixtures("config_dir")
 def test_files_that_were_parsed_before_are_composed_as_anew_and_again_when_edited(tmp_path: Path) -> None:
     lines = ["model=weighted", "branch=topk_input", "recipe=quick", "size=tiny"]
-    loader.cache_clear()
+    _loader.cache_clear()
     first, _ = compose_node(lines)
     compose_node(["model=weighted", "branch=random", "branch.M=7", "model.h=2"])
     compose_node(["variation=weighted_table2/N8_weighted", "data.root=x"])
@@ -83,7 +84,7 @@ def test_files_that_were_parsed_before_are_composed_as_anew_and_again_when_edite
         text = f"# @package _global_\nmodel: {{d_model: {width}}}\n"
         (tmp_path / "size" / "mine.yaml").write_text(text)
         os.utime(tmp_path / "size" / "mine.yaml", ns=(width, width))
-        assert compose_run(["size=mine"], extra_folder=str(tmp_path)).model.d_model == width
+        assert compose_run(["size=mine"]).model.d_model == width
 
 
 def test_default_run() -> None:
@@ -160,6 +161,7 @@ def test_branch_warmup_and_freeze_follow_the_recipe() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("config_dir")
 def test_width_and_steps_are_scaled_by_the_recipe_but_not_what_the_user_types(tmp_path: Path) -> None:
     row = tmp_path / "variation" / "mine" / "row.yaml"
     row.parent.mkdir(parents=True)
@@ -169,7 +171,7 @@ def test_width_and_steps_are_scaled_by_the_recipe_but_not_what_the_user_types(tm
     )
 
     def compose(*more: str) -> TranslationConfig:
-        return compose_run(["variation=mine/row", *more], extra_folder=str(tmp_path))
+        return compose_run(["variation=mine/row", *more])
 
     scaled = compose("recipe.scale.width=0.25", "recipe.scale.depth=0.5", "recipe.scale.steps=0.04")
     assert (scaled.model.N, scaled.model.d_model, scaled.model.d_k, scaled.trainer.max_steps) == (3, 128, 1, 4000)
@@ -226,12 +228,13 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         load(tmp_path / "config.yaml")
 
 
+@pytest.mark.usefixtures("config_dir")
 def test_a_faulty_row_file_is_named(tmp_path: Path) -> None:
     row = tmp_path / "variation" / "mine" / "row.yaml"
     row.parent.mkdir(parents=True)
     row.write_text("# @package _global_\nmodel:\n  heads: 3\n")
     with pytest.raises(ConfigError) as error:
-        compose_run(["variation=mine/row"], extra_folder=str(tmp_path))
+        compose_run(["variation=mine/row"])
     assert "variation/mine/row" in str(error.value)
     assert "unknown key 'model.heads'" in str(error.value)
 
@@ -239,7 +242,7 @@ def test_a_faulty_row_file_is_named(tmp_path: Path) -> None:
     heir = row.with_name("heir.yaml")
     heir.write_text("# @package _global_\ndefaults: [row, _self_]\nrecipe: quick\nmodel: {attention.kind: [a]}\n")
     with pytest.raises(ConfigError) as error:
-        compose_run(["variation=mine/heir"], extra_folder=str(tmp_path))
+        compose_run(["variation=mine/heir"])
     assert error.value.faults == [
         f"{heir}: `recipe` is a group: write `defaults: [{{override /recipe: quick}}]`.",
         f"{heir}: 'attention.kind' is written with a dot; in a file write `model: {{attention: {{kind: [a]}}}}`.",
@@ -247,11 +250,12 @@ def test_a_faulty_row_file_is_named(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.usefixtures("config_dir")
 def test_a_key_with_a_dot_in_the_file_of_a_group_is_no_key_of_another_task(tmp_path: Path) -> None:
     (tmp_path / "size").mkdir()
     (tmp_path / "size" / "mine.yaml").write_text("# @package _global_\nmodel.h: 1\n")
     with pytest.raises(ConfigError, match=r"'model\.h' is written with a dot; in a file write `model: \{h: …\}`$"):
-        compose_run(["size=mine"], extra_folder=str(tmp_path))
+        compose_run(["size=mine"])
 
 
 @pytest.mark.parametrize(

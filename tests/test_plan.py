@@ -44,7 +44,7 @@ def memory_is_not_counted() -> Iterator[None]:
 
 
 def rows(*overrides: str, vocabulary: int | None = None) -> dict[str, dict[str, Any]]:
-    text = render(list(overrides), None, PlanConfig(format="json", vocabulary=vocabulary, measure=False))
+    text = render(list(overrides), PlanConfig(format="json", vocabulary=vocabulary, measure=False))
     return {row["row"]: row for row in json.loads(text)["rows"]}
 
 
@@ -224,6 +224,7 @@ def test_the_tables_on_multi30k_can_be_launched(name: str) -> None:
     assert len({job.config.data.vocabulary for job in jobs}) == 1
 
 
+@pytest.mark.usefixtures("config_dir")
 def test_a_row_that_names_no_base_row_is_compared_with_the_first_as_in_the_table(tmp_path: Path) -> None:
     for name, text in {
         "sweep/mine.yaml": "name: mine\nrows: [quickstart/transformer, mine/other]\nseeds: [1]\n",
@@ -231,7 +232,7 @@ def test_a_row_that_names_no_base_row_is_compared_with_the_first_as_in_the_table
     }.items():
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(text)
-    first, other = plan_rows(["sweep=mine"], str(tmp_path))
+    first, other = plan_rows(["sweep=mine"])
     assert first.base is None
     assert other.base == first.config
 
@@ -255,7 +256,7 @@ def test_one_json_document_on_standard_output() -> None:
 
 @pytest.mark.slow
 def test_comma_separated_values() -> None:
-    text = render(["variation=attention_table3/big"], None, PlanConfig(format="csv", measure=False))
+    text = render(["variation=attention_table3/big"], PlanConfig(format="csv", measure=False))
     (row,) = csv.DictReader(io.StringIO(text))
     assert (row["row"], row["parameters"], row["published_params_millions"]) == ("big", "214245376", "213")
 
@@ -349,7 +350,7 @@ def test_a_grid_is_planned_without_a_table() -> None:
 
 @pytest.mark.slow
 def test_rows_that_differ_in_nothing_are_named() -> None:
-    text = render(["trainer.log_every=10,20", "model.h=2,4"], None, PlanConfig(format="json", measure=False))
+    text = render(["trainer.log_every=10,20", "model.h=2,4"], PlanConfig(format="json", measure=False))
     remarks = [line for line in json.loads(text)["remarks"] if "equal networks" in line]
     assert remarks == [
         f"trainer.log_every=10,model.h={h}; trainer.log_every=20,model.h={h}: these rows make the same changes "

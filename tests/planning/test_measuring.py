@@ -85,19 +85,19 @@ def test_a_shape_is_measured_once_and_kept(known: list[str], values: dict[str, A
 @pytest.mark.slow
 def test_a_fault_is_told_and_the_other_rows_are_measured(known: list[str], tmp_path: Path) -> None:
     words = ["sweep=quickstart", "rows=[transformer,weighted]", "branch.M=3", f"runs={tmp_path}"]
-    found = json.loads(render(words, None, PlanConfig(format="json")))
+    found = json.loads(render(words, PlanConfig(format="json")))
     by_row = {row["row"]: row for row in found["rows"]}
     assert by_row["weighted"]["fault"] == "the cat sat on it" and by_row["weighted"]["seconds"] is None
     assert by_row["transformer"]["seconds"] > 0
     assert found["totals"]["unknown"] == ["quickstart/weighted"]
     assert "weighted: could not be measured: the cat sat on it" in found["remarks"]
     with pytest.raises(ConfigError, match="the cat sat on it"):  # it is that of every row
-        render([word for word in words if not word.startswith("rows")] + ["rows=[weighted]"], None, PlanConfig())
+        render([word for word in words if not word.startswith("rows")] + ["rows=[weighted]"], PlanConfig())
 
 
 @pytest.mark.slow
 def test_rows_that_do_not_fit_are_named(known: list[str], tmp_path: Path) -> None:
-    text = render(["sweep=quickstart", "branch.M=5", f"runs={tmp_path}"], None, PlanConfig())
+    text = render(["sweep=quickstart", "branch.M=5", f"runs={tmp_path}"], PlanConfig())
     assert (
         "weighted: will not fit, memory ran out (it was killed); lower trainer.tokens_per_batch (the update stays"
         in text
@@ -108,7 +108,7 @@ def test_rows_that_do_not_fit_are_named(known: list[str], tmp_path: Path) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["terminal", "markdown", "csv", "json"])
 def test_every_format_has_the_costs(known: list[str], tmp_path: Path, form: str) -> None:
-    text = render(["sweep=quickstart", f"runs={tmp_path}", "seeds=[1,2]"], None, PlanConfig(format=form))
+    text = render(["sweep=quickstart", f"runs={tmp_path}", "seeds=[1,2]"], PlanConfig(format=form))
     assert ("seconds" if form in ("csv", "json") else "2 of 2") in text
 
 
@@ -142,7 +142,7 @@ def test_what_will_be_refused_is_neither_left_nor_finished(known: list[str], tmp
     folder = RunFolder(run_folder(row.config)).create(to_dict(row.config))
     folder.write_result({"schema": 1})
     folder.set_status("finished")
-    text = render([*words, "recipe.label_smoothing=0.2"], None, PlanConfig())
+    text = render([*words, "recipe.label_smoothing=0.2"], PlanConfig())
     assert "transformer, seed 1 will be refused, and no run of the sweep will start: " in text
     assert "recipe.label_smoothing" in text
     assert "Left: 1 run, " in text and "1 of 2" in text
@@ -173,7 +173,7 @@ def test_texts_that_were_edited_since_are_told_before_anything_is_trained(
             folder.set_status("finished")
         (folder.checkpoints / "step50.ckpt").write_bytes(b"")
     capsys.readouterr()
-    told = render([*words, "data=files"], None, PlanConfig())
+    told = render([*words, "data=files"], PlanConfig())
     assert (
         f"seed 2 will be refused: {folder.path} cannot continue: train.en in {text} changed after this run was" in told
     )

@@ -20,6 +20,16 @@ def restored_signals(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture
+def config_dir(tmp_path: Path) -> Iterator[Path]:
+    """An empty folder that is open as that of `--config-dir`."""
+    from variations.configuration.doors import open_first
+
+    open_first(tmp_path)
+    yield tmp_path
+    open_first(None)
+
+
 def run(script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "200"}
     line = [sys.executable, str(script), *arguments]

@@ -28,4 +28,4 @@ class OptunaSweeper(VariationsSweeper):
         """Search; see `variations.searching.verb.search`."""
         from variations.searching.verb import search
 
-        return search(arguments, self.launcher, self.extra_folder)
+        return search(arguments, self.launcher)

@@ -14,6 +14,8 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
+from variations.configuration.doors import open_first
+
 
 @dataclass
 class VariationsSweeperConf:
@@ -32,14 +34,13 @@ class VariationsSweeper(Sweeper):
 
     def __init__(self) -> None:
         self.launcher: Launcher | None = None
-        self.extra_folder: str | None = None
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         """Take the launcher that Hydra was given."""
         from hydra.core.plugins import Plugins
 
         sources = config.hydra.runtime.config_sources
-        self.extra_folder = next((source.path for source in sources if source.provider == "command-line"), None)
+        open_first(next((source.path for source in sources if source.provider == "command-line"), None))
         self.launcher = Plugins.instance().instantiate_launcher(
             hydra_context=hydra_context, task_function=task_function, config=config
         )
@@ -64,9 +65,9 @@ class VariationsSweeper(Sweeper):
 
         if not isinstance(self.launcher, PoolLauncher):
             raise ConfigError(["hydra/launcher: rows are run by local, slurm or ray; leave it out for local."])
-        if is_search(arguments, self.extra_folder):
-            return search(arguments, self.launcher, self.extra_folder)
-        outcomes = [Outcome.of(job) for job in expand(arguments, self.extra_folder)]
+        if is_search(arguments):
+            return search(arguments, self.launcher)
+        outcomes = [Outcome.of(job) for job in expand(arguments)]
         refuse_changed(outcomes)
         for warning in other_inputs(outcomes):
             print(f"warning: {warning}", file=sys.stderr)
@@ -81,7 +82,7 @@ class VariationsSweeper(Sweeper):
             repeat = False
             raise
         finally:
-            summary(outcomes, self.extra_folder, repeat=repeat, typed=arguments)
+            summary(outcomes, repeat=repeat, typed=arguments)
         if not all(outcome.ok for outcome in outcomes):
             raise SystemExit(ExitCode.FAILED)
         return outcomes

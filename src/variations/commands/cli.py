@@ -55,7 +55,7 @@ def command(
     axes: bool = False,
     examples: Mapping[str, str] | None = None,
     aliases: Mapping[str, str] | None = None,
-    reworded: Callable[[list[str], str | None], list[str]] | None = None,
+    reworded: Callable[[list[str]], list[str]] | None = None,
 ) -> Callable[[], None]:
     """Return the `main` of a verb.
 
@@ -68,7 +68,7 @@ def command(
         examples: Arguments, and what they do, shown by `--help`.
         aliases: Other names for keys. A key cannot have the name of a folder of `conf/`, which Hydra would take for a
             group; an alias can.
-        reworded: Returns overrides that stand for those typed; receives these and the folder of `--config-dir`.
+        reworded: Returns overrides that stand for those typed.
     """
 
     @told_when_interrupted()
@@ -84,12 +84,12 @@ def command(
             fail(ConfigError([f"--config-dir {args.config_dir}: there is no such folder."]))
         open_first(args.config_dir)
         if issubclass(schema, RunConfig):
-            more = with_task(args.overrides, args.config_dir)[len(args.overrides) :]
+            more = with_task(args.overrides)[len(args.overrides) :]
             args.overrides += more
             sys.argv += more
         if reworded is not None:
             flags_typed = [word for word in sys.argv[1:] if word not in args.overrides]
-            args.overrides = reworded(args.overrides, args.config_dir)
+            args.overrides = reworded(args.overrides)
             sys.argv[1:] = [*flags_typed, *args.overrides]
         several = args.multirun or "hydra.mode=MULTIRUN" in args.overrides
         if not (args.hydra_help or args.shell_completion or args.experimental_rerun):
@@ -102,16 +102,14 @@ def command(
                 multirun=several,
                 axes=axes,
                 runs_models=multirun and args.cfg is None and args.info is None,
-                extra_folder=args.config_dir,
             )
             if args.multirun and (args.cfg or args.info):
                 found.append("--multirun runs rows, while --cfg and --info only print: use one of them at a time.")
             if found:
                 fail(ConfigError(found))
         _TYPED[:] = args.overrides
-        _FOLDER[:] = [args.config_dir] if args.config_dir else []
         if axes:  # Hydra itself receives none
-            several_values = [line for line in args.overrides if is_axis(line, loader(args.config_dir))]
+            several_values = [line for line in args.overrides if is_axis(line, loader())]
             sys.argv[1:] = [word for word in sys.argv[1:] if word not in several_values]
         _run(task, schema, config_name)
 
@@ -136,13 +134,11 @@ def command_of(task: str, verb: str) -> Callable[[], None]:
 
 
 _TYPED: list[str] = []
-_FOLDER: list[str] = []
 
 
-def typed() -> tuple[list[str], str | None]:
-    """The overrides of this command line as typed, without Hydra's own, and the folder of `--config-dir`."""
-    own = [line for line in _TYPED if not line.lstrip("+~").startswith(("hydra/", "hydra."))]
-    return own, next(iter(_FOLDER), None)
+def typed() -> list[str]:
+    """The overrides of this command line as typed, without Hydra's own."""
+    return [line for line in _TYPED if not line.lstrip("+~").startswith(("hydra/", "hydra."))]
 
 
 @contextlib.contextmanager

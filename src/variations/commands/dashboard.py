@@ -71,13 +71,13 @@ def show(config: DashboardConfig) -> None:
         server.server_close()
 
 
-def by_name(lines: list[str], extra_folder: str | None = None) -> list[str]:
+def by_name(lines: list[str]) -> list[str]:
     """The overrides, with `sweep.name=NAME` for a `sweep=NAME` that has runs in the store but no file."""
     typed = {key: value.strip("'\"") for key, _, value in (line.partition("=") for line in lines)}
     name, root = typed.get("sweep", ""), Path(typed.get("runs", DashboardConfig.runs)).expanduser()
     if not name or "/" in name or name.startswith(".") or not (root / name).is_dir():
         return lines
-    if name in options(loader(extra_folder), "sweep"):
+    if name in options(loader(), "sweep"):
         return lines
     return [f"sweep.name={quoted(name)}" if line.startswith("sweep=") else line for line in lines]
 

@@ -33,15 +33,15 @@ OTHER_NAMES = {
 """What Slurm, submitit and Ray call these keys."""
 
 
-def launcher_faults(overrides: Sequence[Override], config_name: str, extra_folder: str | None) -> list[str]:
+def launcher_faults(overrides: Sequence[Override], config_name: str) -> list[str]:
     """Return the faults of the typed keys of the chosen launcher.
 
     Keys of launchers that are not ours, or do not exist, are not checked.
     """
     if not any(override.key_or_group.startswith(AT) for override in overrides):
         return []
-    name = _chosen(overrides, config_name, extra_folder)
-    schema = _schema(name, extra_folder)
+    name = _chosen(overrides, config_name)
+    schema = _schema(name)
     if schema is None:
         return []
     keys = _keys(schema)
@@ -53,7 +53,7 @@ def launcher_faults(overrides: Sequence[Override], config_name: str, extra_folde
         if key not in keys:
             near = [OTHER_NAMES.get(key), *nearest(key, list(keys))]
             meant = next((word for word in near if word in keys), None)
-            others = [other for other in OURS if key in _keys(_schema(other, extra_folder))]
+            others = [other for other in OURS if key in _keys(_schema(other))]
             if others:
                 hint = f"It is a key of {GROUP}={' and '.join(others)}."
             elif meant:
@@ -74,20 +74,20 @@ def launcher_faults(overrides: Sequence[Override], config_name: str, extra_folde
     return [*found, *_together(schema, good)]
 
 
-def _chosen(overrides: Sequence[Override], config_name: str, extra_folder: str | None) -> str | None:
+def _chosen(overrides: Sequence[Override], config_name: str) -> str | None:
     """The launcher that was typed, or else that of the typed sweep's or row's file, which is usually `local`."""
     typed = [str(override.value()) for override in overrides if override.key_or_group == GROUP]
     if typed:
         return typed[-1]
     lines = [o.input_line or "" for o in overrides if o.key_or_group in ("sweep", "variation")]
     try:
-        return compose_node(lines, config_name=config_name, extra_folder=extra_folder)[1].get(GROUP)
+        return compose_node(lines, config_name=config_name)[1].get(GROUP)
     except ConfigError:
         return None
 
 
-def _schema(name: str | None, extra_folder: str | None) -> type[Any] | None:
-    stored = loader(extra_folder).repository.load_config(f"{GROUP}/{name}")
+def _schema(name: str | None) -> type[Any] | None:
+    stored = loader().repository.load_config(f"{GROUP}/{name}")
     schema = OmegaConf.get_type(stored.config) if stored is not None else None
     return schema if schema is not None and schema.__module__.startswith("hydra_plugins.variations") else None
 

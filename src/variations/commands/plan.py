@@ -45,31 +45,30 @@ def plan(config: PlanConfig) -> None:
     Raises:
         ConfigError: The faults of all rows.
     """
-    sys.stdout.write(render(*typed(), config))
+    sys.stdout.write(render(typed(), config))
 
 
-def render(overrides: list[str], extra_folder: str | None, config: PlanConfig) -> str:
+def render(overrides: list[str], config: PlanConfig) -> str:
     """Return the plan for `overrides` in the chosen format.
 
     Args:
         overrides: As typed; keys may have several values.
-        extra_folder: The folder of `--config-dir`.
         config: The plan's own keys.
 
     Raises:
         ConfigError: The faults of all rows.
     """
     keys = {text: text.partition("=")[0].lstrip("+") for text in overrides}
-    if found := [text for text, key in keys.items() if key in OWN_KEYS and is_axis(text, loader(extra_folder))]:
+    if found := [text for text, key in keys.items() if key in OWN_KEYS and is_axis(text, loader())]:
         raise ConfigError([f"{text}: keys of the plan itself take one value." for text in found])
     wanted = [text for text, key in keys.items() if key not in OWN_KEYS]
     if config.format == "wandb":
         from variations.searching.wandb_sweep import sweep_yaml
 
-        return sweep_yaml(wanted, extra_folder)
+        return sweep_yaml(wanted)
     from variations.planning.rows import plan_rows
 
-    rows = plan_rows(wanted, extra_folder)  # faults are reported before torch is loaded
+    rows = plan_rows(wanted)  # faults are reported before torch is loaded
     bill = _bill(rows, config, named=bool(wanted))
     from variations.planning.formats import FORMATS, line, markdown, terminal
 

@@ -27,7 +27,6 @@ def preflight(
     multirun: bool = False,
     axes: bool = False,
     runs_models: bool = False,
-    extra_folder: str | None = None,
 ) -> list[str]:
     """Return every fault of a command line.
 
@@ -38,27 +37,26 @@ def preflight(
         multirun: Whether several runs are asked for.
         axes: Whether keys may have several values all the same; faults of their combinations are left to the verb.
         runs_models: Whether the verb trains, so that rules about single runs and grids hold.
-        extra_folder: What `--config-dir` names.
     """
-    of_file, sound = mended(lines, extra_folder)
+    of_file, sound = mended(lines)
     if issubclass(schema, RunConfig):
-        schema = schema_for(schema, _task_of(lines, config_name, extra_folder))
-    screened = screen(lines, schema, loader(extra_folder), multirun=multirun or axes)
-    screened.faults += launcher_faults(screened.usable, config_name, extra_folder)
+        schema = schema_for(schema, _task_of(lines, config_name))
+    screened = screen(lines, schema, loader(), multirun=multirun or axes)
+    screened.faults += launcher_faults(screened.usable, config_name)
     screened.usable = [override for override in screened.usable if not override.key_or_group.startswith(AT)]
     usable = [override.input_line or "" for override in screened.usable]
     if sound is None:
         return [*screened.faults, *of_file]
     others = [line for line in usable if line.startswith("hydra/sweeper=") and line != PLUGIN]
     if multirun and not others:
-        later = _multirun_faults(usable, screened, extra_folder)
+        later = _multirun_faults(usable, screened)
     else:
         kept = [o.input_line or "" for o in screened.usable if not o.is_sweep_override()]
-        later = _single_faults(kept, screened, schema, config_name, extra_folder, runs_models and not multirun)
-    return list(dict.fromkeys([*screened.faults, *of_file, *_as_in_the_file(later, lines, extra_folder)]))
+        later = _single_faults(kept, screened, schema, config_name, runs_models and not multirun)
+    return list(dict.fromkeys([*screened.faults, *of_file, *_as_in_the_file(later, lines)]))
 
 
-def with_task(lines: Sequence[str], extra_folder: str | None = None) -> list[str]:
+def with_task(lines: Sequence[str]) -> list[str]:
     """The overrides with the task of a sweep's rows, without which a key that only this task has would be unknown."""
     from variations.sweeping.table_rows import table_rows
 
@@ -66,20 +64,20 @@ def with_task(lines: Sequence[str], extra_folder: str | None = None) -> list[str
     if "sweep" not in typed or typed.keys() & {"task", "variation"}:
         return [*lines]
     try:
-        _, sound = mended(lines, extra_folder)
+        _, sound = mended(lines)
         chosen = [line for line in sound or lines if re.match(r"(sweep|rows)[.=]", line)]
-        head = compose_run(chosen, extra_folder=extra_folder)
-        if is_search(chosen, extra_folder):
+        head = compose_run(chosen)
+        if is_search(chosen):
             found = {str(task_of_trials(head).name)}
         else:
-            rows = [load_row(reference, "") for _, reference in table_rows(head, extra_folder)]
+            rows = [load_row(reference, "") for _, reference in table_rows(head)]
             found = {row.task for row in rows if not row.quoted}
     except UserError:
         return [*lines]  # `preflight` reports it
     return [*lines, *(f"task={name}" for name in found if len(found) == 1 and name != head.task)]
 
 
-def _as_in_the_file(faults: Sequence[str], lines: Sequence[str], extra_folder: str | None) -> list[str]:
+def _as_in_the_file(faults: Sequence[str], lines: Sequence[str]) -> list[str]:
     """Faults of what a sweep's file says, with that file and its keys as they are written there."""
     typed = typed_keys(lines)
     found = []
@@ -87,19 +85,19 @@ def _as_in_the_file(faults: Sequence[str], lines: Sequence[str], extra_folder: s
         text = re.sub(r"^In 'sweep/[^']*': ", "", fault)
         key = re.match(r"(?:unknown key ')?sweep\.(\w+)", text)
         if key is not None and f"sweep.{key[1]}" not in typed:
-            place = file_with(key[1], typed.get("sweep", ""), extra_folder)
+            place = file_with(key[1], typed.get("sweep", ""))
             fault = f"{shown(place)}: {in_file(text)}" if place else fault
         found.append(fault)
     return found
 
 
-def _task_of(lines: Sequence[str], config_name: str, extra_folder: str | None) -> str | None:
+def _task_of(lines: Sequence[str], config_name: str) -> str | None:
     """The task of a command line, if a group that may choose it is typed and can be composed; None: the default."""
     groups = [line for line in lines if line.partition("=")[0] in ("task", "variation", "sweep") and "," not in line]
     if not groups:
         return None
     try:
-        node, _ = compose_node(groups, config_name=config_name, extra_folder=extra_folder)
+        node, _ = compose_node(groups, config_name=config_name)
         return str(named(node.task).name)
     except ConfigError:
         return None  # `screen` reports the faulty group
@@ -110,12 +108,11 @@ def _single_faults(
     screened: Screened,
     schema: type[Any],
     config_name: str,
-    extra_folder: str | None,
     runs_models: bool,
 ) -> list[str]:
     try:
-        sound = mended(lines, extra_folder)[1] or lines
-        node, _ = compose_node(sound, config_name=config_name, extra_folder=extra_folder)
+        sound = mended(lines)[1] or lines
+        node, _ = compose_node(sound, config_name=config_name)
         config = to_config(node, schema)
     except ConfigError as error:
         return error.faults
@@ -131,15 +128,15 @@ def _single_faults(
     return [fault.text for fault in found if not screened.doubts(fault.keys)]
 
 
-def _multirun_faults(lines: Sequence[str], screened: Screened, extra_folder: str | None) -> list[str]:
+def _multirun_faults(lines: Sequence[str], screened: Screened) -> list[str]:
     from variations.sweeping.jobs import composed_jobs, row_faults
 
     own = tuple(line for line in lines if not line.startswith(("hydra/", "hydra.")))
     try:
-        if PLUGIN in lines or is_search(own, extra_folder):
-            define(own, extra_folder)
+        if PLUGIN in lines or is_search(own):
+            define(own)
             return []
-        jobs = composed_jobs(tuple(lines), extra_folder)
+        jobs = composed_jobs(tuple(lines))
     except UserError as error:
         found = error.faults if isinstance(error, ConfigError) else [str(error)]
         return [] if EVERYTHING in screened.doubtful else found

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from variations.commands.cli import command, typed
 from variations.commands.stored import SweepKeys, put
+from variations.configuration.doors import typed_again
 from variations.configuration.extras import need
 from variations.configuration.places import spelled
 from variations.configuration.schema import choice
@@ -105,10 +106,8 @@ def _put(table: Table, config: TableConfig) -> None:
 
 def _training_line() -> str:
     """The command that trains the runs of this table."""
-    words, extra_folder = typed()
-    chosen = [word for word in words if word.partition("=")[0] in ("sweep", "sweep.name", "rows", "seeds", "runs")]
-    chosen += [f"--config-dir={extra_folder}"] if extra_folder else []
-    return " ".join([spelled("train"), "--multirun", *map(shlex.quote, chosen)])
+    chosen = [word for word in typed() if word.partition("=")[0] in ("sweep", "sweep.name", "rows", "seeds", "runs")]
+    return " ".join([spelled("train"), "--multirun", *map(shlex.quote, chosen + typed_again())])
 
 
 def _say(text: str) -> None:

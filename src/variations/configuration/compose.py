@@ -85,28 +85,30 @@ def register_schema(schema: type[Any], config_name: str) -> None:
     store.store(name=config_name, node=primary, provider="variations")
 
 
-@lru_cache(maxsize=4)
-def loader(extra_folder: str | None = None) -> Loader:
+def loader() -> Loader:
     """The loader of `conf/`, and of the folder that `--config-dir` names."""
+    return _loader(doors.first())
+
+
+@lru_cache(maxsize=4)
+def _loader(first: Path | None) -> Loader:
     register_resolvers()
     register_schema(RunConfig, "train")
-    return loader_of(CONF, extra_folder)
+    return loader_of(CONF, first)
 
 
-def compose_node(
-    overrides: Sequence[str], *, config_name: str = "train", extra_folder: str | None = None
-) -> tuple[DictConfig, dict[str, str | None]]:
+def compose_node(overrides: Sequence[str], *, config_name: str = "train") -> tuple[DictConfig, dict[str, str | None]]:
     """Return the composed tree without Hydra's own part, and the option chosen in each group.
 
     Raises:
         ConfigError: A file, key or value is wrong; the message says which.
     """
-    found = loader(extra_folder)
+    found = loader()
     try:
         with _LOCK:
             if config_name in _SCHEMAS:  # all verbs of a process share Hydra's store
                 register_schema(_SCHEMAS[config_name], config_name)
-            version = (_written(doors.folders(extra_folder)), _SCHEMAS.get(config_name), tuple(_STORED.items()))
+            version = (_written(doors.folders()), _SCHEMAS.get(config_name), tuple(_STORED.items()))
             node, choices = hydra_door.compose(found, config_name, [switched_off(line) for line in overrides], version)
     except RecursionError as error:
         raise ConfigError(
@@ -115,7 +117,7 @@ def compose_node(
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, ValueError) as error:
         if by_ctrl_c(error):
             raise KeyboardInterrupt from error
-        raise ConfigError(row_faults(overrides, error, found, extra_folder) or [composition_fault(error)]) from error
+        raise ConfigError(row_faults(overrides, error, found) or [composition_fault(error)]) from error
     OmegaConf.set_struct(node, False)
     return node, choices
 
@@ -151,23 +153,22 @@ def _typed(schema: type[Any]) -> DictConfig:
     return cast(DictConfig, OmegaConf.structured(schema))
 
 
-def compose_run(overrides: Sequence[str] = (), *, extra_folder: str | None = None) -> Any:
+def compose_run(overrides: Sequence[str] = ()) -> Any:
     """Return the configuration, of its task's schema, that `train` would run with these overrides.
 
     Args:
         overrides: What a user would type, such as `["model=weighted", "trainer.max_steps=100"]`.
-        extra_folder: A further folder of configuration files, before `conf/`.
 
     Raises:
         ConfigError: The overrides cannot be composed. Cross-field rules are left to `faults.faults`.
     """
-    return copy.deepcopy(_composed(tuple(overrides), extra_folder, _written(doors.folders(extra_folder))))
+    return copy.deepcopy(_composed(tuple(overrides), _written(doors.folders())))
 
 
 @lru_cache(maxsize=2048)
-def _composed(overrides: tuple[str, ...], extra_folder: str | None, _: object) -> Any:
+def _composed(overrides: tuple[str, ...], _: object) -> Any:
     """As `compose_run`, cached: Hydra takes a third of a second for a row, and a table composes it several times."""
-    node, _ = compose_node(overrides, extra_folder=extra_folder)
+    node, _ = compose_node(overrides)
     return to_config(node, RunConfig)
 
 

@@ -24,22 +24,21 @@ GROUPS = ("variations.models", "variations.tasks")
 SEARCHPATH = "hydra.searchpath="
 
 _first: list[Path] = []
-"""The folder of `--config-dir`."""
+"""The folder of `--config-dir`, if there is one."""
 _typed: list[Path] = []
 
 
-def folders(extra_folder: str | None = None) -> list[Path]:
+def folders() -> list[Path]:
     """Folders of configuration files; Hydra takes a file from the first that has it.
 
     First that of `--config-dir`, then ours, then those named on the command line, then those installed.
     """
-    first = _first if extra_folder is None else [Path(extra_folder)]
-    return list(dict.fromkeys([*first, CONF, *_typed, *_installed()]))
+    return list(dict.fromkeys([*_first, CONF, *_typed, *_installed()]))
 
 
-def file_of(option: str, extra_folder: str | None) -> Path | None:
+def file_of(option: str) -> Path | None:
     """The file of an option such as `sweep/demo`; None if no folder has it."""
-    files = (folder / f"{option}.yaml" for folder in folders(extra_folder))
+    files = (folder / f"{option}.yaml" for folder in folders())
     return next((path for path in files if path.is_file()), None)
 
 
@@ -52,17 +51,17 @@ def shown(path: Path) -> str:
     return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
 
 
-def shown_option(option: str, extra_folder: str | None) -> str:
+def shown_option(option: str) -> str:
     """The file of an option such as `variation/heads/base`, as the user would type it."""
-    return shown(file_of(option, extra_folder) or CONF / f"{option}.yaml")
+    return shown(file_of(option) or CONF / f"{option}.yaml")
 
 
-def rows_folder(table: str, sweep: str, extra_folder: str | None) -> str:
+def rows_folder(table: str, sweep: str) -> str:
     """The folder of a table's rows as the user would type it; where it belongs, beside the sweep's file, if missing."""
     group = f"variation/{table}"
-    there = next((folder for folder in folders(extra_folder) if (folder / group).is_dir()), None)
+    there = next((folder for folder in folders() if (folder / group).is_dir()), None)
     if there is None:
-        file = file_of(f"sweep/{sweep}", extra_folder)
+        file = file_of(f"sweep/{sweep}")
         there = CONF if file is None else file.parent.parent
     return shown(there / group)
 
@@ -88,9 +87,14 @@ def package_folder(name: str) -> Path | None:
     return Path(next(iter(spec.submodule_search_locations))).joinpath(*parts[1:])
 
 
-def open_first(folder: str | None) -> None:
+def open_first(folder: Path | str | None) -> None:
     """Register the folder of `--config-dir`; None: there is none."""
     _first[:] = [] if folder is None else [Path(folder)]
+
+
+def first() -> Path | None:
+    """The folder of `--config-dir`; None if there is none."""
+    return next(iter(_first), None)
 
 
 def open_typed(lines: Iterable[str]) -> list[str]:
@@ -119,8 +123,9 @@ def open_typed(lines: Iterable[str]) -> list[str]:
 
 
 def typed_again() -> list[str]:
-    """The override that names the same folders from any current folder; empty if none was typed."""
-    return [f"{SEARCHPATH}[{','.join(f'file://{folder}' for folder in dict.fromkeys(_typed))}]"] if _typed else []
+    """The words that name the same folders in another command; empty if none was typed."""
+    named = ",".join(f"file://{folder}" for folder in dict.fromkeys(_typed))
+    return [*([f"{SEARCHPATH}[{named}]"] if _typed else []), *(f"--config-dir={folder}" for folder in _first)]
 
 
 def files(pattern: str, conf: Path = CONF) -> list[Path]:

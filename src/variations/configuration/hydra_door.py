@@ -57,17 +57,16 @@ class _Repository(ConfigRepository):
         return copy.deepcopy(self._parsed[key])  # a composition changes it
 
 
-def loader_of(conf: Path, extra_folder: str | None = None) -> Loader:
-    """Hydra's loader of a folder (and, before it, of the folder of `--config-dir`), without Hydra's global state.
+def loader_of(conf: Path, first: Path | None = None) -> Loader:
+    """Hydra's loader of a folder, and of one that comes before it, without Hydra's global state.
 
     `hydra.compose` keeps that state in singletons, which a sweeper running inside `hydra.main` cannot set up twice.
     """
     hydra_version.setbase(VERSION_BASE)
     setup_globals()
     search_path = create_config_search_path(str(conf))
-    if extra_folder is not None:
-        path = f"file://{Path(extra_folder).resolve()}"
-        search_path.prepend("command-line", path, anchor=SearchPathQuery(provider="schema"))
+    if first is not None:
+        search_path.prepend("command-line", f"file://{first.resolve()}", anchor=SearchPathQuery(provider="schema"))
     loader = Loader(config_search_path=search_path)
     loader.repository = _Repository(search_path)
     return loader

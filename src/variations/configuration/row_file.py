@@ -19,7 +19,7 @@ UNREAD = ("defaults", "variation", *OPEN)
 """Parts in which keys may have dots: their contents are labels, figures, or arguments of other packages."""
 
 
-def row_faults(lines: Sequence[str], error: BaseException, loader: Loader, extra_folder: str | None) -> list[str]:
+def row_faults(lines: Sequence[str], error: BaseException, loader: Loader) -> list[str]:
     """Faults in the files of the row that `lines` choose, and in those it inherits, after Hydra failed with `error`.
 
     Empty if there is no such row, or if its files contain none of these mistakes.
@@ -30,7 +30,7 @@ def row_faults(lines: Sequence[str], error: BaseException, loader: Loader, extra
     groups = [group for group in walk_groups(loader) if not group.startswith(("hydra", "variation/"))]
     while pending:
         option = pending.pop()
-        file = None if option in seen else file_of(option, extra_folder)
+        file = None if option in seen else file_of(option)
         seen.add(option)
         content = _read(file) if file else None
         if file is None or content is None:

@@ -19,7 +19,7 @@ OF_FILE = re.compile(r"(^|')sweep\.")
 """Before a key of a sweep's file, which is written there without it."""
 
 
-def mended(lines: Sequence[str], extra_folder: str | None = None) -> tuple[list[str], list[str] | None]:
+def mended(lines: Sequence[str]) -> tuple[list[str], list[str] | None]:
     """The faults of the file of the sweep that `lines` choose, and lines that can be composed in spite of them.
 
     Of a file with faulty keys, the sound ones are given instead of `sweep=NAME`. None: the file has to be corrected
@@ -27,7 +27,7 @@ def mended(lines: Sequence[str], extra_folder: str | None = None) -> tuple[list[
     """
     typed = typed_keys(lines)
     option = typed.get("sweep", "")
-    files = read(option, extra_folder)
+    files = read(option)
     if not files:
         return [], list(lines)
     faults, choice = _examined(files, option, typed)
@@ -36,12 +36,12 @@ def mended(lines: Sequence[str], extra_folder: str | None = None) -> tuple[list[
     return faults, [word for line in lines for word in (choice if line.startswith("sweep=") else [line])]
 
 
-def read(option: str, extra_folder: str | None, above: Sequence[Path] = ()) -> list[tuple[Path, Any]]:
+def read(option: str, above: Sequence[Path] = ()) -> list[tuple[Path, Any]]:
     """The files of a sweep, each after those that its `defaults` include, and what they say.
 
     Left out are files that do not exist, and those that cannot be read or include each other in a circle.
     """
-    file = file_of(f"sweep/{option}", extra_folder) if re.fullmatch(r"[\w./-]+", option) else None
+    file = file_of(f"sweep/{option}") if re.fullmatch(r"[\w./-]+", option) else None
     if file is None or file in above:
         return []
     try:
@@ -51,18 +51,18 @@ def read(option: str, extra_folder: str | None, above: Sequence[Path] = ()) -> l
         return []
     entries = content.get("defaults") if isinstance(content, dict) else None
     names = [entry for entry in entries if isinstance(entry, str)] if isinstance(entries, list) else []
-    included = [found for name in names for found in read(name, extra_folder, [*above, file])]
+    included = [found for name in names for found in read(name, [*above, file])]
     if re.search(r"^# *@package +_global_", text, re.MULTILINE) and isinstance(content, dict):
         own = content.get("sweep")
         content = {**own, "defaults": entries} if isinstance(own, dict) and entries else own
     return [*included, (file, content)]
 
 
-def file_with(key: str, option: str, extra_folder: str | None) -> Path | None:
+def file_with(key: str, option: str) -> Path | None:
     """The file of a sweep that sets a key, its own rather than one that it includes; None if there is no such sweep."""
-    files = read(option, extra_folder)
+    files = read(option)
     setting = [file for file, content in files if isinstance(content, dict) and key in content]
-    return setting[-1] if setting else file_of(f"sweep/{option}", extra_folder)
+    return setting[-1] if setting else file_of(f"sweep/{option}")
 
 
 def compose_sweep(name: str) -> SweepConfig:

@@ -137,7 +137,7 @@ def all_rows(tables: Sequence[str] | None = None, *, trainable: bool = False) ->
     return found
 
 
-def plan_rows(overrides: Sequence[str], extra_folder: str | None = None) -> list[Planned]:
+def plan_rows(overrides: Sequence[str]) -> list[Planned]:
     """Return the rows that `train.py` would run with these overrides; without any, all rows of both papers.
 
     Keys with several values cross a sweep's rows, or make a grid, as they do with `train.py --multirun`.
@@ -147,11 +147,11 @@ def plan_rows(overrides: Sequence[str], extra_folder: str | None = None) -> list
     """
     if any(line.lstrip("+").startswith("sweep.search.") for line in overrides):
         _refuse([without_rows("a search")])
-    axes = [line for line in overrides if is_axis(line, loader(extra_folder))]
+    axes = [line for line in overrides if is_axis(line, loader())]
     if axes or any(line.startswith("sweep=") for line in overrides):
-        return _multirun(overrides, [line for line in overrides if line not in axes], extra_folder)
+        return _multirun(overrides, [line for line in overrides if line not in axes])
     if overrides:
-        config = compose_run(overrides, extra_folder=extra_folder)
+        config = compose_run(overrides)
         _refuse(faults(config))
         if config.sweep.name is not None and config.name is None and config.variation.row is None:
             _refuse(
@@ -161,7 +161,7 @@ def plan_rows(overrides: Sequence[str], extra_folder: str | None = None) -> list
                 ]
             )
         _warn_of_other_inputs([make_job(config.name or "run", overrides, config, config.seed)])
-        return [replace(_planned(config, {}, overrides, extra_folder), launches=(launch(config),))]
+        return [replace(_planned(config, {}, overrides), launches=(launch(config),))]
     return _papers()
 
 
@@ -179,7 +179,7 @@ def _papers() -> list[Planned]:
     # No data folder and no sweep has been named.
     _refuse(problems + row_faults(named, lambda keys: any(key.startswith(("data.", "sweep.")) for key in keys)))
     quoted = {pair: Planned(pair[0], definitions[pair]) for pair in pairs if pair not in configs}
-    return [quoted.get(pair) or _planned(configs[pair], configs, (), None) for pair in pairs]
+    return [quoted.get(pair) or _planned(configs[pair], configs, ()) for pair in pairs]
 
 
 def _compose(pair: tuple[str, str]) -> RunConfig | list[str]:
@@ -191,17 +191,17 @@ def _compose(pair: tuple[str, str]) -> RunConfig | list[str]:
         return error.faults
 
 
-def _multirun(overrides: Sequence[str], plain: Sequence[str], extra_folder: str | None) -> list[Planned]:
+def _multirun(overrides: Sequence[str], plain: Sequence[str]) -> list[Planned]:
     """Rows of a sweep or a grid; `plain` are the overrides without those that list several values."""
-    lines, head = list(overrides), compose_run(plain, extra_folder=extra_folder)
+    lines, head = list(overrides), compose_run(plain)
     swept = any(line.startswith("sweep=") for line in lines)
-    rows = dict(table_rows(head, extra_folder)) if swept else {}
+    rows = dict(table_rows(head)) if swept else {}
     table = head.sweep.table or head.sweep.name or ""
     quoted = {row: definition for row, ref in rows.items() if (definition := load_row(ref, table)).quoted}
     wanted = [row for row in rows if row not in quoted]
     if head.rows is not None:  # named rows: quoted ones are shown as well, but never composed as a run
         lines = [line for line in lines if not line.startswith("rows=")] + [f"rows=[{','.join(wanted)}]"]
-    every = composed_jobs(tuple(lines), extra_folder) if wanted or not swept else ()
+    every = composed_jobs(tuple(lines)) if wanted or not swept else ()
     jobs: dict[str, Any] = {}
     for job in every:
         jobs.setdefault(job.row, job)  # seeds share their row's configuration
@@ -214,7 +214,7 @@ def _multirun(overrides: Sequence[str], plain: Sequence[str], extra_folder: str 
             found.append(Planned(table, quoted[row]))
             continue
         for name in [name for name in jobs if name == row or (swept and name.startswith(crossed_name(row, "")))]:
-            planned = _planned(jobs[name].config, configs, jobs[name].overrides, extra_folder)
+            planned = _planned(jobs[name].config, configs, jobs[name].overrides)
             launches = tuple(launch(job.config) for job in every if job.row == name)
             found.append(replace(planned, launches=launches, at_once=at_once))
     _warn_of_other_inputs(every)
@@ -238,15 +238,13 @@ def _compared_with_the_first(rows: list[Planned]) -> list[Planned]:
     ]
 
 
-def _planned(
-    config: RunConfig, known: Mapping[tuple[str, str], RunConfig], overrides: Sequence[str], extra_folder: str | None
-) -> Planned:
+def _planned(config: RunConfig, known: Mapping[tuple[str, str], RunConfig], overrides: Sequence[str]) -> Planned:
     v, base = config.variation, None
     if v.table is not None and v.base not in (None, v.row):
         base = known.get((v.table, v.base or ""))
-        if base is None and f"{v.table}/{v.base}" in options(loader(extra_folder), "variation"):
+        if base is None and f"{v.table}/{v.base}" in options(loader(), "variation"):
             rest = [line for line in overrides if not line.startswith("variation=")]
-            base = compose_run([*rest, f"variation={v.table}/{v.base}"], extra_folder=extra_folder)
+            base = compose_run([*rest, f"variation={v.table}/{v.base}"])
     words = {name: getattr(v, name) for name in RowDefinition.__dataclass_fields__ if name != "row"}
     return Planned(v.table or "", row_definition(v.row or config.name or "run", words), config, base)
 

@@ -47,7 +47,6 @@ class Definition:
     """The configuration of `overrides`: the baseline, with its own values for the keys of the space."""
     enqueued: Mapping[str, Any] | None
     """Values of the baseline, which are tried first."""
-    extra_folder: str | None = None
 
     @property
     def home(self) -> Path:
@@ -85,7 +84,7 @@ class Definition:
         Raises:
             ConfigError: this combination of values is invalid.
         """
-        config = compose_run(self.trial_overrides(values), extra_folder=self.extra_folder)
+        config = compose_run(self.trial_overrides(values))
         if found := check(config):
             raise ConfigError([fault.text for fault in found])
         config.name, config.runs = f"{TRIAL}{number}", str(self.home.parent)
@@ -99,13 +98,13 @@ class Definition:
         searched = {"seed"}
         for dimension in self.dimensions:
             searched.add(dimension.key)
-            for option in options(loader(self.extra_folder), dimension.key):  # a group: its options set other keys
-                searched.update(keys_of_option(dimension.key, option, self.extra_folder))
+            for option in options(loader(), dimension.key):  # a group: its options set other keys
+                searched.update(keys_of_option(dimension.key, option))
         shared = {key: v for key, v in identity(to_dict(self.base)).items() if not covered(key, searched)}
         return shared | {"seeds": list(self.seeds)}
 
 
-def is_search(arguments: Sequence[str], extra_folder: str | None = None) -> bool:
+def is_search(arguments: Sequence[str]) -> bool:
     """Whether a multirun is a search: its sweep file has `search:`, or the command line asks for Optuna.
 
     Raises:
@@ -116,18 +115,18 @@ def is_search(arguments: Sequence[str], extra_folder: str | None = None) -> bool
     chosen = [line for line in arguments if line.startswith("sweep=")]
     if chosen and "," in chosen[-1]:
         raise ConfigError([f"{chosen[-1]}: one sweep at a time: run the command once for each."])
-    return bool(chosen) and _file_is_search(chosen[-1], extra_folder)
+    return bool(chosen) and _file_is_search(chosen[-1])
 
 
 @lru_cache(maxsize=8)
-def _file_is_search(choice: str, extra_folder: str | None) -> bool:
-    lines = mended([choice], extra_folder)[1] or [choice]
-    settings: SearchConfig = compose_run(lines, extra_folder=extra_folder).sweep.search
+def _file_is_search(choice: str) -> bool:
+    lines = mended([choice])[1] or [choice]
+    settings: SearchConfig = compose_run(lines).sweep.search
     return settings.trials is not None or bool(settings.space)
 
 
 @lru_cache(maxsize=2)
-def define(arguments: tuple[str, ...], extra_folder: str | None = None) -> Definition:
+def define(arguments: tuple[str, ...]) -> Definition:
     """Return the search that a command line asks for.
 
     A key of the space is not searched if it is typed with one value; if it is typed with an interval or choices, these
@@ -136,12 +135,12 @@ def define(arguments: tuple[str, ...], extra_folder: str | None = None) -> Defin
     Raises:
         ConfigError: All faults of the search, and of its baseline.
     """
-    found = loader(extra_folder)
+    found = loader()
     parsed = OverridesParser.create(config_loader=found).parse_overrides(list(arguments))
     given = {o.get_key_element(): o for o in parsed if not o.is_hydra_override()}
     typed = {key: o for key, o in given.items() if not o.is_sweep_override()}
     shared = [_text(o) for o in typed.values()]
-    head = compose_run(shared, extra_folder=extra_folder)
+    head = compose_run(shared)
     problems = [*_line_faults(given, head)]
     space = {key: value for key, value in head.sweep.search.space.items() if key not in given}
     task = task_of_trials(head)
@@ -161,7 +160,7 @@ def define(arguments: tuple[str, ...], extra_folder: str | None = None) -> Defin
     if unknown := task.unknown_metric(head.sweep.metric):  # which the table of the trials will have
         problems.append(f"sweep.metric: {unknown}")
     problems += _settings_faults(head, dimensions, problems)
-    return _composed(head, shared, dimensions, objectives, problems, extra_folder)
+    return _composed(head, shared, dimensions, objectives, problems)
 
 
 def task_of_trials(head: RunConfig) -> Any:
@@ -178,10 +177,9 @@ def _composed(
     dimensions: list[Dimension],
     objectives: list[Objective],
     problems: list[str],
-    extra_folder: str | None,
 ) -> Definition:
     settings = head.sweep.search
-    valid = options(loader(extra_folder), "variation")
+    valid = options(loader(), "variation")
     if (name := settings.baseline) is not None and name not in valid:
         text = f"there is no such row.{did_you_mean(name, valid)} Write TABLE/ROW, as for variation=."
         raise ConfigError([*problems, f"search.baseline={name}: {text}"])
@@ -190,14 +188,14 @@ def _composed(
     start = [f"variation={settings.baseline}"] if settings.baseline is not None else []
     kept = [line for line in shared if not line.startswith(("rows=", "seeds=", "seed="))]
     overrides = (*start, *own, *kept)
-    node, choices = compose_node(overrides, extra_folder=extra_folder)
+    node, choices = compose_node(overrides)
     base: Any = to_config(node, RunConfig)
     if settings.baseline is not None and base.variation.quoted:
         problems.append(f"search.baseline={settings.baseline} is a published figure of another system, not a run.")
     enqueued, wrong = _baseline_values(settings.baseline, base, dimensions, choices)
     problems += wrong
     problems += unmeasured_faults(objectives, base, named(base.task))
-    problems += _trial_faults(overrides, node, dimensions, extra_folder)
+    problems += _trial_faults(overrides, node, dimensions)
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
     seeds = head.seeds if head.seeds is not None else [head.seed] if "seed" in typed else head.sweep.seeds
@@ -210,7 +208,6 @@ def _composed(
         overrides=overrides,
         base=base,
         enqueued=enqueued,
-        extra_folder=extra_folder,
     )
 
 
@@ -298,17 +295,15 @@ def _baseline_values(
     return values, found
 
 
-def _trial_faults(
-    overrides: Sequence[str], node: Any, dimensions: Sequence[Dimension], extra_folder: str | None
-) -> list[str]:
+def _trial_faults(overrides: Sequence[str], node: Any, dimensions: Sequence[Dimension]) -> list[str]:
     """Faults of the values at the ends of a space, each tried by itself; no fault is repeated."""
     found: list[str] = []
-    groups = loader(extra_folder)
+    groups = loader()
     for dimension in dimensions:
         for value in dimension.ends():
             try:
                 if options(groups, dimension.key):
-                    config = compose_run([*overrides, dimension.override(value)], extra_folder=extra_folder)
+                    config = compose_run([*overrides, dimension.override(value)])
                 else:
                     changed = node.copy()
                     OmegaConf.update(changed, dimension.key, value)

@@ -8,13 +8,12 @@ from variations.searching.definition import define
 from variations.system.errors import ConfigError, ExitCode
 
 
-def search(arguments: Sequence[str], launcher: Any, extra_folder: str | None = None) -> None:
+def search(arguments: Sequence[str], launcher: Any) -> None:
     """Search until the total is reached, and print what was found.
 
     Args:
         arguments: Overrides as typed.
         launcher: Hydra's launcher, which provides the pool.
-        extra_folder: The folder of `--config-dir`.
 
     Raises:
         ConfigError: The search is invalid; nothing was started.
@@ -26,7 +25,7 @@ def search(arguments: Sequence[str], launcher: Any, extra_folder: str | None = N
     if not isinstance(launcher, PoolLauncher):
         raise ConfigError(["hydra/launcher: trials are run by local, slurm or ray; leave it out for local."])
     need("search", "A search")
-    definition = define(tuple(arguments), extra_folder)
+    definition = define(tuple(arguments))
     pool = launcher.pool([definition.base], definition.total * len(definition.seeds))
     from variations.searching.search import Search
     from variations.searching.show import summary

@@ -18,33 +18,32 @@ from variations.system.errors import ConfigError
 METHODS = {"grid": "grid", "random": "random", "tpe": "bayes", "gp": "bayes"}
 
 
-def sweep_yaml(arguments: Sequence[str], extra_folder: str | None = None) -> str:
+def sweep_yaml(arguments: Sequence[str]) -> str:
     """The YAML for `wandb sweep FILE`.
 
     Args:
         arguments: As for `train.py --multirun`, without the plan's own keys.
-        extra_folder: The folder of `--config-dir`.
 
     Raises:
         ConfigError: It is neither a table's sweep nor a search, has faults, or cannot be expressed for W&B.
     """
     own = [line for line in arguments if not line.startswith(("hydra/", "hydra."))]
-    if is_search(own, extra_folder):
-        facts = _search(define(tuple(own), extra_folder))
+    if is_search(own):
+        facts = _search(define(tuple(own)))
     elif any(line.startswith("sweep=") for line in own):
-        facts = _table(own, extra_folder)
+        facts = _table(own)
     else:
         raise ConfigError(["format=wandb writes a sweep: name one with sweep=NAME."])
     return yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, width=120)
 
 
-def _table(arguments: list[str], extra_folder: str | None) -> dict[str, Any]:
+def _table(arguments: list[str]) -> dict[str, Any]:
     from variations.configuration.compose import compose_run
     from variations.sweeping.jobs import expand
     from variations.sweeping.table_rows import table_rows
 
-    jobs = expand(arguments, extra_folder)
-    names = dict(table_rows(compose_run(arguments, extra_folder=extra_folder), extra_folder))
+    jobs = expand(arguments)
+    names = dict(table_rows(compose_run(arguments)))
     rows = list(dict.fromkeys(job.row for job in jobs))
     if any(row not in names for row in rows):
         raise ConfigError(["format=wandb writes a table's rows: leave out the keys with several values."])

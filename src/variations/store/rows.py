@@ -281,16 +281,16 @@ def stated(row: str, table: str, conf: Path = CONF) -> dict[str, Any]:
     return values | {key: value for key, value in flatten(content).items() if not covered(key, ["variation"])}
 
 
-def keys_of_option(group: str, option: str, extra_folder: str | None = None) -> list[str]:
+def keys_of_option(group: str, option: str) -> list[str]:
     """The dotted keys that a file such as `recipe/quick.yaml` sets, or one that it includes; empty without a file."""
-    file = doors.file_of(f"{group}/{option}", extra_folder)
+    file = doors.file_of(f"{group}/{option}")
     if file is None:
         return []
     content = dict(_mapping(file))
     included = [entry for entry in content.pop("defaults", None) or [] if isinstance(entry, str) and entry != "_self_"]
     package = re.match(r"# @package (\S+)", file.read_text(encoding="utf-8"))
     place = {"_global_": ""}.get(package[1], f"{package[1]}.") if package else f"{group}."
-    return [*flatten(content, place), *(key for name in included for key in keys_of_option(group, name, extra_folder))]
+    return [*flatten(content, place), *(key for name in included for key in keys_of_option(group, name))]
 
 
 def edited(row: str, table: str, config: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

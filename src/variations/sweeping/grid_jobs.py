@@ -21,7 +21,7 @@ AT_POINTS = "and start it with another sweep.name"
 """What to do about combinations of values that would share a folder."""
 
 
-def grid_jobs(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
+def grid_jobs(given: dict[str, Override]) -> list[Job]:
     """The runs of a grid. Raises ConfigError with all faults of its combinations."""
     varied = {key for key, override in given.items() if override.is_sweep_override()}
     picked = "variation" in given and isinstance(given["variation"].value(), Glob)
@@ -38,9 +38,7 @@ def grid_jobs(given: dict[str, Override], extra_folder: str | None) -> list[Job]
         home = [] if "sweep.name" in given else [f"sweep.name={GRID}"]
         overrides = (*lines, *home, f"name='{name}'")
         try:
-            config = composed.get(overrides) or composed.setdefault(
-                overrides, compose_run(overrides, extra_folder=extra_folder)
-            )
+            config = composed.get(overrides) or composed.setdefault(overrides, compose_run(overrides))
         except ConfigError as error:
             problems += [f"{' '.join(combination)}: {fault}" for fault in error.faults]
             continue

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
+from variations.configuration import doors
 from variations.configuration.compose import loader
 from variations.configuration.faults import check
 from variations.configuration.rules import Fault
@@ -17,32 +19,35 @@ from variations.sweeping.table_jobs import table_jobs
 from variations.system.errors import ConfigError
 
 
-def expand(arguments: Sequence[str], extra_folder: str | None = None) -> list[Job]:
+def expand(arguments: Sequence[str]) -> list[Job]:
     """Return the jobs of a multirun in the order to run them, every one composed and checked.
 
     Args:
         arguments: What the user typed after `--multirun`; Hydra's own overrides are ignored.
-        extra_folder: The folder of `--config-dir`.
 
     Raises:
         ConfigError: All faults of all jobs.
     """
-    jobs = list(composed_jobs(tuple(arguments), extra_folder))
+    jobs = list(composed_jobs(tuple(arguments)))
     if found := row_faults({job.row: job.config for job in jobs}):
         raise ConfigError(found)
     return jobs
 
 
-@lru_cache(maxsize=2)
-def composed_jobs(arguments: tuple[str, ...], extra_folder: str | None = None) -> tuple[Job, ...]:
+def composed_jobs(arguments: tuple[str, ...]) -> tuple[Job, ...]:
     """As `expand`, without checking each job's values; the last results are cached.
 
     Raises:
         ConfigError: The jobs cannot be composed, or there is none.
     """
-    parsed = OverridesParser.create(config_loader=loader(extra_folder)).parse_overrides(list(arguments))
+    return _composed_jobs(arguments, doors.first())
+
+
+@lru_cache(maxsize=2)
+def _composed_jobs(arguments: tuple[str, ...], _: Path | None) -> tuple[Job, ...]:
+    parsed = OverridesParser.create(config_loader=loader()).parse_overrides(list(arguments))
     given = {o.get_key_element(): o for o in parsed if not o.is_hydra_override()}
-    jobs = (table_jobs if "sweep" in given else grid_jobs)(given, extra_folder)
+    jobs = (table_jobs if "sweep" in given else grid_jobs)(given)
     if not jobs:
         raise ConfigError(["this multirun is empty: no row and no seed is left to run."])
     return tuple(jobs)

@@ -226,14 +226,11 @@ def _measure(outcome: Outcome) -> str:
     return label
 
 
-def summary(
-    outcomes: Sequence[Outcome], extra_folder: str | None = None, *, repeat: bool = True, typed: Sequence[str] = ()
-) -> None:
+def summary(outcomes: Sequence[Outcome], *, repeat: bool = True, typed: Sequence[str] = ()) -> None:
     """Print a table of all runs with their training time, the reason and log of each failure, and what to do next.
 
     Args:
         outcomes: All runs.
-        extra_folder: The folder of `--config-dir`.
         repeat: Whether the same command can do what is missing.
         typed: What was typed after `--multirun`.
     """
@@ -267,14 +264,13 @@ def summary(
         how = "Correct what is said above, then run the" if refused else "Run the same"
         console.print(f"{how} command again to do what is missing.", soft_wrap=True)
     if any(o.ok for o in outcomes):
-        console.print(f"Table: {_table_line(outcomes[0], extra_folder, typed)}", soft_wrap=True, markup=False)
+        console.print(f"Table: {_table_line(outcomes[0], typed)}", soft_wrap=True, markup=False)
 
 
-def _table_line(outcome: Outcome, extra_folder: str | None, typed: Sequence[str]) -> str:
+def _table_line(outcome: Outcome, typed: Sequence[str]) -> str:
     """The command that prints the table of the rows and seeds that were `typed`, which works from this folder."""
     words = [word for word in outcome.job.overrides if word.startswith(("sweep=", "sweep.name=", "sweep.metric="))]
     words += [word for word in typed if word.startswith(("rows=", "seeds="))]
     if (runs := outcome.job.config.runs) != RunConfig.runs:
         words.append(f"runs={runs}")
-    words += typed_again() + ([f"--config-dir={extra_folder}"] if extra_folder else [])
-    return " ".join([spelled("table"), *map(shlex.quote, words)])
+    return " ".join([spelled("table"), *map(shlex.quote, words + typed_again())])

@@ -26,16 +26,16 @@ OWN_KEYS = ("sweep", "rows", "seeds", "seed")
 """Keys that select jobs; each job has its own values."""
 
 
-def table_jobs(given: dict[str, Override], extra_folder: str | None) -> list[Job]:
+def table_jobs(given: dict[str, Override]) -> list[Job]:
     """The runs of a table, base rows first. Raises ConfigError with all faults of its rows and its files."""
     _reject_choices_of_rows(given)
     axes = {key: o for key, o in given.items() if o.is_sweep_override()}
     shared = [text_of(o) for key, o in given.items() if key not in (*OWN_KEYS, *axes)]
     plain = [text_of(o) for key, o in given.items() if key not in axes]
-    faults_of_file, sound = mended(plain, extra_folder)
+    faults_of_file, sound = mended(plain)
     if sound is None:
         raise ConfigError(faults_of_file)
-    head = compose_run(sound, extra_folder=extra_folder)
+    head = compose_run(sound)
     sweep_choice = [word for word in sound if word == text_of(given["sweep"]) or word not in plain]
     points = combinations(axes)  # one empty point if there are none
     seeds = head.seeds if head.seeds is not None else [head.seed] if "seed" in given else head.sweep.seeds
@@ -43,42 +43,42 @@ def table_jobs(given: dict[str, Override], extra_folder: str | None) -> list[Job
     if "debug" in given and "debug" not in axes:  # the sweep's file must not lift the limits of a trial run
         kind = str(given["debug"].value())
         files = ("debug", kind), ("debug_of", f"{kind}_{head.task}")
-        limits = {key for group, option in files for key in keys_of_option(group, option, extra_folder)}
+        limits = {key for group, option in files for key in keys_of_option(group, option)}
         own = [line for line in own if line.partition("=")[0] not in limits]
     jobs: list[Job] = []
     problems = [*name_faults(given), *faults_of_file]
     failing: dict[str, list[str]] = {}
     """Rows by the fault that keeps them from being composed."""
     try:
-        rows, unknown = rows_and_faults(head, extra_folder)
+        rows, unknown = rows_and_faults(head)
     except ConfigError as error:
         # Without a table and rows of its own, the rows may be missing because of the faults in the file.
         implied = head.sweep.table is None and not head.sweep.rows
         raise ConfigError([*problems, *([] if faults_of_file and implied else error.faults)]) from error
-    problems += [*(unknown or circle_faults(head.sweep)), *share_faults(head.sweep, extra_folder)]
+    problems += [*(unknown or circle_faults(head.sweep)), *share_faults(head.sweep)]
     tasks = {load_row(reference, "").task for _, reference in rows}
-    own, faulty = _usable_of_file(own, tasks, extra_folder)
+    own, faulty = _usable_of_file(own, tasks)
     problems += faulty
     rows_by_home: dict[Path, list[str]] = {}
     for (row, reference), point in itertools.product(rows, points):
         overrides = [*sweep_choice, f"variation={reference}", *own, *shared, *point]
         try:
-            config = compose_run(overrides, extra_folder=extra_folder)
+            config = compose_run(overrides)
             if point:
                 overrides += _words_of_a_point(config.variation, grid_row(point, point))
-                config = compose_run(overrides, extra_folder=extra_folder)
+                config = compose_run(overrides)
         except ConfigError as error:
             for fault in error.faults:
                 failing.setdefault(fault, []).append(",".join([row, *point]))
             continue
         if config.variation.row is None and config.name is None:
             problems.append(
-                f"row {row}: {shown_option(f'variation/{reference}', extra_folder)} names no row: "
+                f"row {row}: {shown_option(f'variation/{reference}')} names no row: "
                 f"write `row: {row}` below `variation:`."
             )
             continue
         if not point:
-            problems += misnamed(row, reference, config.variation, head.sweep.rows, extra_folder)
+            problems += misnamed(row, reference, config.variation, head.sweep.rows)
         if config.variation.quoted and head.rows is None:
             continue  # printed, not run
         config.sweep.typed = [line for line in shared if _shapes_the_run(line, config)]
@@ -87,7 +87,7 @@ def table_jobs(given: dict[str, Override], extra_folder: str | None) -> list[Job
         )
         jobs += [make_job(config.variation.row or row, overrides, config, seed) for seed in seeds]
     for fault, concerned in failing.items():
-        problems.append(f"{listed_rows(concerned)}: {_with_its_file(fault, extra_folder)}")
+        problems.append(f"{listed_rows(concerned)}: {_with_its_file(fault)}")
     problems += shared_folders(
         rows_by_home, AT_POINTS if axes else "or copy its file under another name, with another variation.row"
     )
@@ -109,18 +109,18 @@ def _shapes_the_run(line: str, config: RunConfig) -> bool:
     return not any(covered(key, ["trainer", "seed"]) or is_incidental(key, {"task": config.task}) for key in names)
 
 
-def _with_its_file(fault: str, extra_folder: str | None) -> str:
+def _with_its_file(fault: str) -> str:
     """A fault of a row's file, named by its path instead of Hydra's words for it."""
     match = re.match(r"In '(variation/[^']+)'", fault)
-    file = file_of(match[1], extra_folder) if match else None
+    file = file_of(match[1]) if match else None
     return f"{shown(file)}{fault.removeprefix(match[0])}" if file and match else fault
 
 
-def _usable_of_file(lines: Sequence[str], tasks: set[str], extra_folder: str | None) -> tuple[list[str], list[str]]:
+def _usable_of_file(lines: Sequence[str], tasks: set[str]) -> tuple[list[str], list[str]]:
     """Those overrides of a sweep's file that can be composed, and the faults of the others."""
     if len(tasks) != 1:  # each has other keys
         return list(lines), []
-    screened = screen(lines, schema_for(RunConfig, *tasks), loader(extra_folder), multirun=False)
+    screened = screen(lines, schema_for(RunConfig, *tasks), loader(), multirun=False)
     return [o.input_line or "" for o in screened.usable], [f"sweep.overrides: {fault}" for fault in screened.faults]
 
 

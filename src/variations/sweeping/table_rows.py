@@ -15,13 +15,13 @@ from variations.store.rows import SweepDefinition, load_row
 from variations.system.errors import ConfigError
 
 
-def table_rows(config: RunConfig, extra_folder: str | None = None) -> list[tuple[str, str]]:
+def table_rows(config: RunConfig) -> list[tuple[str, str]]:
     """Return `(row, option of the group variation)` for the rows that a sweep's configuration picks.
 
     Raises:
         ConfigError: The sweep names no table, is empty, or a row is not in it.
     """
-    rows, problems = rows_and_faults(config, extra_folder)
+    rows, problems = rows_and_faults(config)
     if problems:
         raise ConfigError(problems)
     return rows
@@ -35,9 +35,9 @@ def without_rows(search: str) -> str:
     )
 
 
-def rows_and_faults(config: RunConfig, extra_folder: str | None) -> tuple[list[tuple[str, str]], list[str]]:
+def rows_and_faults(config: RunConfig) -> tuple[list[tuple[str, str]], list[str]]:
     """As `table_rows`, with the faults of rows that cannot be found; ConfigError if the sweep has no table at all."""
-    sweep, found = config.sweep, loader(extra_folder)
+    sweep, found = config.sweep, loader()
     if sweep.name is None:
         raise ConfigError(
             ["sweep.name is not set: the sweep's file must set it, because it names the folder of the runs."]
@@ -48,7 +48,7 @@ def rows_and_faults(config: RunConfig, extra_folder: str | None) -> tuple[list[t
     in_table = options(found, f"variation/{table}")
     if not in_table and not any("/" in row for row in sweep.rows):
         near = did_you_mean(table, [name.removeprefix("variation/") for name in walk_groups(found, "variation")])
-        there = rows_folder(table, sweep.name, extra_folder)
+        there = rows_folder(table, sweep.name)
         text = f"sweep.table={table}: there are no rows in {there}/; set sweep.table.{near}"
         raise ConfigError([text])
     references: dict[str, str] = {}
@@ -59,11 +59,11 @@ def rows_and_faults(config: RunConfig, extra_folder: str | None) -> tuple[list[t
         if name not in (known := options(found, f"variation/{folder}")):
             absent.add(row)
             valid = f" Its rows are {', '.join(known)}." if known else ""
-            there = rows_folder(folder, sweep.name, extra_folder)
+            there = rows_folder(folder, sweep.name)
             problems.append(f"sweep.rows: there is no row '{name}' in {there}/.{did_you_mean(name, known)}{valid}")
         elif fault := _name_fault(name):
             absent.add(row)
-            file = shown_option(f"variation/{folder}/{name}", extra_folder)
+            file = shown_option(f"variation/{folder}/{name}")
             problems.append(f"row '{name}': {fault}: rename {file}.")
         if f"{folder}/{name}" not in references.values():
             references[row] = f"{folder}/{name}"
@@ -106,9 +106,9 @@ def circle_faults(sweep: SweepConfig) -> list[str]:
     return [f"sweep.rows: the base row must come first: rows: [{order}]"]
 
 
-def share_faults(sweep: SweepConfig, extra_folder: str | None) -> list[str]:
+def share_faults(sweep: SweepConfig) -> list[str]:
     """Names of sweeps that do not exist."""
-    known = options(loader(extra_folder), "sweep")
+    known = options(loader(), "sweep")
     return [
         f"sweep.shares: there is no sweep '{name}'.{did_you_mean(name, known)} Valid: {', '.join(known)}."
         for name in sweep.shares
@@ -116,17 +116,15 @@ def share_faults(sweep: SweepConfig, extra_folder: str | None) -> list[str]:
     ]
 
 
-def misnamed(
-    row: str, reference: str, variation: VariationConfig, rows: Sequence[str], extra_folder: str | None
-) -> list[str]:
+def misnamed(row: str, reference: str, variation: VariationConfig, rows: Sequence[str]) -> list[str]:
     """Faults of the names in a row's file: the row's own, and its base row's, of this sweep or the row's own table."""
     problems = []
     if variation.row not in (None, row):
         problems.append(
-            f"row {row}: its file {shown_option(f'variation/{reference}', extra_folder)} says row: {variation.row}. "
+            f"row {row}: its file {shown_option(f'variation/{reference}')} says row: {variation.row}. "
             f"Write row: {row}, or rename the file."
         )
-    in_table = options(loader(extra_folder), f"variation/{reference.rpartition('/')[0]}")
+    in_table = options(loader(), f"variation/{reference.rpartition('/')[0]}")
     known = [*dict.fromkeys([*(name.rpartition("/")[2] for name in rows), *in_table])]
     if variation.base is not None and variation.base not in known:
         near = did_you_mean(variation.base, known)
