@@ -85,6 +85,8 @@ def test_files_that_were_parsed_before_are_composed_as_anew_and_again_when_edite
         (tmp_path / "size" / "mine.yaml").write_text(text)
         os.utime(tmp_path / "size" / "mine.yaml", ns=(width, width))
         assert compose_run(["size=mine"]).model.d_model == width
+    (tmp_path / "size" / ".#mine.yaml").symlink_to("nobody@nowhere")  # as an editor marks an open file
+    assert compose_run(["size=mine", "seed=2"]).model.d_model == 80
 
 
 def test_default_run() -> None:

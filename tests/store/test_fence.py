@@ -11,7 +11,7 @@ import pytest
 
 from variations.store import fence
 from variations.store.atomic import replaced, write_text
-from variations.store.lease import hold, read
+from variations.store.lease import Lease, hold, read
 from variations.store.ledger import RunFolder
 from variations.system.errors import RunFailedError, TakenOverError
 from variations.training import checkpoints
@@ -116,14 +116,14 @@ def test_a_rank_writes_under_the_lease_of_the_process_that_started_it(tmp_path: 
     code = (
         "import sys; from pathlib import Path; from variations.store import fence\n"
         "from variations.store.ledger import RunFolder\n"
-        "fence.join(Path(sys.argv[1]), int(sys.argv[2])); RunFolder(sys.argv[1]).set_status('running', step=7)\n"
+        "fence.join(Path(sys.argv[1]), sys.argv[2]); RunFolder(sys.argv[1]).set_status('running', step=7)\n"
     )
     with hold(folder.path) as lease:
-        python(code, str(folder.path), str(lease.record.number))
+        python(code, str(folder.path), lease.record.name)
         status = folder.status()
         assert status is not None and status.step == 7
         with pytest.raises(subprocess.CalledProcessError):
-            python(code, str(folder.path), str(lease.record.number - 1))
+            python(code, str(folder.path), f"{lease.record.number}-{'0' * 16}")
 
 
 def test_what_a_holder_that_was_killed_has_left_is_cleared_away(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_what_a_holder_that_was_killed_has_left_is_cleared_away(tmp_path: Path) 
         "with replaced(Path(sys.argv[1], 'checkpoints', 'step1.ckpt')) as path: path.write_text('half'); os._exit(0)\n"
     )
     python(code, str(folder.path))
-    assert any(folder.checkpoints.glob(".lease-1/*"))
+    assert any(folder.checkpoints.glob(".lease-1-*/*"))
     with hold(folder.path):
         folder.set_status("running")
     assert sorted(path.name for path in folder.path.rglob(".*")) == []
@@ -149,7 +149,7 @@ def test_a_fence_whose_lease_a_power_cut_has_taken_is_in_nobodys_way(tmp_path: P
     with hold(folder.path) as lease:
         assert lease.record.number == 1
         folder.set_status("running")
-        assert list(left.iterdir()) == []
+        assert not left.exists()
     assert folder.status() is not None
     assert sorted(path.name for path in folder.path.rglob(".*")) == []
 
@@ -215,3 +215,33 @@ def test_what_a_former_holder_still_prints_does_not_reach_the_log(tmp_path: Path
             subprocess.run(line, stdout=log, stderr=log, check=True, env=os.environ | {"PYTHONPATH": SRC})
         former.write(b"late\n")
     assert folder.log.read_text() == "before\nstarts\nholds\nends\n"
+
+
+def test_a_holder_of_a_deleted_folder_cannot_write_into_the_one_made_in_its_place(tmp_path: Path) -> None:
+    """Numbers of leases begin at 1 again there, and a suspended process may wake up at any later time."""
+    path = tmp_path / "run"
+    folder = RunFolder(path).create({})
+    old = Lease.claim(path, None, "running")
+    assert old is not None
+    fences = dict(fence._own)
+    shutil.rmtree(path)
+    fence._own.clear()  # the new holder is another process
+    RunFolder(path).create({})
+    new = Lease.claim(path, None, "running")
+    assert new is not None and new.record.number == old.record.number
+    own = dict(fence._own)
+    fence._own.clear()
+    fence._own.update(fences)
+    for write in (
+        lambda: folder.set_status("failed"),
+        lambda: folder.append_metrics({"step": 1}),
+        lambda: checkpoints.save(folder.checkpoints / "step1.ckpt", 1),
+    ):
+        with pytest.raises(TakenOverError):
+            write()
+    assert not old.held() and not old.beat()
+    fence._own.clear()
+    fence._own.update(own)
+    RunFolder(path).set_status("running", step=3)
+    assert new.beat()
+    new.release()

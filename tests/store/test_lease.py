@@ -65,7 +65,7 @@ def test_of_many_that_want_it_at_once_one_gets_it(tmp_path: Path) -> None:
             thread.join()
         assert len(got) == 1
         assert got[0].held()
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".lease-20", "lease-20.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f".lease-{got[0].record.name}", "lease-20.json"]
 
 
 def test_who_is_late_with_an_old_judgement_gets_nothing(tmp_path: Path) -> None:

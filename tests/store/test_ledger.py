@@ -37,6 +37,14 @@ def folder(tmp_path: Path, configuration: Configure) -> RunFolder:
     return RunFolder(tmp_path / "runs" / "sweep" / "row" / "seed1").create(configuration())
 
 
+def checkpoint(folder: RunFolder, step: int) -> Path:
+    """Write a sound checkpoint, of no contents."""
+    path = folder.checkpoints / f"step{step}.ckpt"
+    path.write_text("")
+    sidecar(path).write_text(hashlib.sha256().hexdigest())
+    return path
+
+
 def test_home_of_a_row_and_of_a_single_run() -> None:
     assert run_home("runs", sweep="attention_table3", row="A_h16", seed=2) == Path("runs/attention_table3/A_h16/seed2")
     assert run_home("runs", name="mine", seed=1) == Path("runs/single/mine/seed1")
@@ -87,12 +95,12 @@ def test_what_changed_after_a_checkpoint_is_listed_for_good(folder: RunFolder, c
     allow = ["trainer", "recipe.lr"]
     folder.create(configuration(recipe__lr=3.0, resume__allow=allow))  # nothing has been trained yet
     assert folder.config()["resume"]["changed"] == []
-    (folder.checkpoints / "step40.ckpt").write_text("")
+    checkpoint(folder, 40)
     folder.set_status("interrupted", checkpoint=40)
     folder.create(configuration(recipe__lr=2.0, resume__allow=allow))
     folder.create(configuration(recipe__lr=2.0, trainer__progress=False))
     assert folder.config()["resume"]["changed"] == ["recipe.lr 3.0 → 2.0 at step 40"]
-    (folder.checkpoints / "step1200.ckpt").write_text("")
+    checkpoint(folder, 1200)
     folder.set_status("interrupted", checkpoint=1200)
     folder.create(configuration(recipe__lr=3.0, resume__allow=allow))
     changed = ["recipe.lr 3.0 → 2.0 at step 40", "recipe.lr 2.0 → 3.0 at step 1,200"]
@@ -102,7 +110,7 @@ def test_what_changed_after_a_checkpoint_is_listed_for_good(folder: RunFolder, c
 def test_a_change_that_is_taken_back_before_the_next_checkpoint_leaves_no_mark(
     folder: RunFolder, configuration: Configure
 ) -> None:
-    (folder.checkpoints / "step40.ckpt").write_text("")
+    checkpoint(folder, 40)
     folder.set_status("interrupted", checkpoint=40)
     allow = ["model.d_ff", "recipe.lr"]
     folder.create(configuration(model__d_ff=99, recipe__lr=3.0, resume__allow=allow))
@@ -118,19 +126,30 @@ def test_a_change_that_is_taken_back_before_the_next_checkpoint_leaves_no_mark(
 
 def test_a_change_counts_from_the_newest_checkpoint_that_is_there(folder: RunFolder, configuration: Configure) -> None:
     allow = ["recipe.lr"]
-    (folder.checkpoints / "step40.ckpt").write_text("")
+    checkpoint(folder, 40)
     folder.set_status("interrupted", checkpoint=40)
     for rate in (3.0, 2.0, 1.0):  # nothing is trained in between
         folder.create(configuration(recipe__lr=rate, resume__allow=allow))
     assert folder.config()["resume"]["changed"] == []
     folder.create(configuration(recipe__lr=3.0, resume__allow=allow))
-    (folder.checkpoints / "step50.ckpt").write_text("")  # and killed before status.json has it
+    checkpoint(folder, 50)  # and killed before status.json has it
     with pytest.raises(UserError, match=r"recipe\.lr: 3\.0 → 1\.0"):
         folder.create(configuration())
     for path in folder.checkpoints.glob("*"):
         path.rename(path.with_suffix(".away"))
     folder.create(configuration(recipe__lr=1.0, resume__allow=allow))  # the caller refuses: its checkpoints are lost
     changed = ["recipe.lr 1.0 → 3.0 at step 40", "recipe.lr 3.0 → 1.0 in mid-training"]
+    assert folder.config()["resume"]["changed"] == changed
+
+
+def test_a_change_counts_from_the_newest_sound_checkpoint(folder: RunFolder, configuration: Configure) -> None:
+    checkpoint(folder, 40)
+    checkpoint(folder, 50).write_text("damaged")  # the run is continued from step 40
+    folder.set_status("interrupted", checkpoint=50)
+    folder.create(configuration(recipe__lr=3.0, resume__allow=["recipe.lr"]))
+    checkpoint(folder, 50)
+    folder.create(configuration(resume__allow=["recipe.lr"]))
+    changed = ["recipe.lr 1.0 → 3.0 at step 40", "recipe.lr 3.0 → 1.0 at step 50"]
     assert folder.config()["resume"]["changed"] == changed
 
 
@@ -144,7 +163,7 @@ def test_the_number_of_devices_cannot_change_in_mid_training(folder: RunFolder, 
 
 
 def test_a_run_cannot_be_made_shorter_than_it_is(folder: RunFolder, configuration: Configure) -> None:
-    (folder.checkpoints / "step40.ckpt").write_text("")
+    checkpoint(folder, 40)
     folder.set_status("interrupted", checkpoint=40)
     with pytest.raises(UserError, match=r"to step 40 already, so it cannot end at trainer\.max_steps=39: set it to at"):
         folder.create(configuration(trainer__max_steps=39, resume__allow=["trainer"]))

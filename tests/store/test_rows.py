@@ -95,6 +95,14 @@ def test_a_crossed_table_shows_its_rows_under_each_point(conf: Path, tmp_path: P
     assert [row.row for row in named.rows] == ["A_h16", "A_h16,x=1"]
     point = define(sweep, rows=["A_h16,x=1"], conf=conf, store=tmp_path / "runs")
     assert [row.row for row in point.rows] == ["A_h16,x=1"]
+    alone = tmp_path / "alone" / "mine" / "A_h16,x=1" / "seed1"
+    alone.mkdir(parents=True)
+    rest = define(sweep, rows=["A_h16"], conf=conf, store=tmp_path / "alone")
+    assert {(row.row, row.label) for row in rest.of} == {
+        ("A_h16,x=1", "h=16, x=1"),
+        ("base", "base"),
+        ("base,x=1", "base, x=1"),
+    }
     with pytest.raises(UserError, match="has no row 'A_h16,x=3'"):
         define(sweep, rows=["A_h16,x=3"], conf=conf, store=tmp_path / "runs")
     assert [row.row for row in define(sweep, conf=conf, store=tmp_path / "nowhere").rows] == ["base", "A_h16"]

@@ -59,7 +59,7 @@ EXCUSED = 0.5
 TURNS, LATEST = 20_000, 60 * SECONDS
 """Turns and seconds within which everything must end after the faults stop."""
 ROWS, SWEEPS = 2, 3
-REMNANT = re.compile(r"\.lease(-\d+(\.json\..*)?|\..*\.tmp)")
+REMNANT = re.compile(r"\.lease(-\d+(-[0-9a-f]+|\.json\..*)|\..*\.tmp)")
 """Remnants of a fence, a heartbeat or an unfinished lease after a crash; the next run removes them."""
 
 

@@ -334,7 +334,7 @@ def test_the_summary_has_the_seconds_of_all_launches(
     for seconds in (10.0, 31.2):
         stopped.append_metrics({"step": seconds, "seconds": seconds})
     outcomes[1].state, outcomes[1].seconds = "interrupted", 5.0
-    summary(outcomes, "/further", typed=["sweep=mine", "trainer=ddp", "seeds=[1,2]", "rows=[a,b]"])
+    summary(outcomes, typed=["sweep=mine", "trainer=ddp", "seeds=[1,2]", "rows=[a,b]"])
     told = capsys.readouterr().out
     lines = [line.replace("│", " ").split() for line in told.splitlines()]
     cells = {line[0]: line[3:5] for line in lines if line and line[0] in ("a", "b", "c")}
@@ -432,3 +432,16 @@ def test_a_finished_row_with_the_result_of_another_run_is_named_and_not_skipped(
     (outcome,) = rows("b", changes=["model.h=2"])
     assert outcome.state == "failed"
     assert "config.yaml is not the configuration of result.json" in outcome.reason
+
+
+@pytest.mark.slow
+def test_an_error_before_a_run_could_record_it_is_read_from_its_log(rows: Any, control: Any, pool: Any) -> None:
+    sweep = control(rows("a", retries=0))
+    sweep.step()
+    log = pool.running["a-seed1"].folder / "log.txt"
+    log.write_text("== 1: process 1\nerror: an earlier one\n== 2: process 2\nerror: 1 fault:\n  - no GPU\n")
+    pool.end("a-seed1", None, 2, "Slurm job 2")
+    sweep.step()
+    (outcome,) = sweep.outcomes
+    assert (outcome.state, outcome.reason) == ("failed", "1 fault: - no GPU (Slurm job 2)")
+    assert outcome.folder.status().reason == outcome.reason

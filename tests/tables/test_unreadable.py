@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from pages import ROOT
 
+from variations.system.errors import UserError
+
 LIKE_ANYBODY = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
 """Root may read everything without this."""
 
@@ -44,6 +46,29 @@ def test_a_table_names_what_may_not_be_read(closed: Path, tmp_path: Path) -> Non
     missing = json.loads(found.stdout)["missing"]
     assert [line.partition(":")[0] for line in missing] == ["closed, seed 1", "closed, seed 2", "half, seed 2"]
     assert all(line.endswith("status.json: Permission denied.)") for line in missing)
+
+
+def test_a_seed_that_may_not_be_read_stops_no_table_of_a_sweep_file(closed: Path, tmp_path: Path) -> None:
+    (closed / "rights").rename(closed / "quickstart")
+    for row, name in (("half", "transformer"), ("open", "weighted"), ("closed", "uniform")):
+        (closed / "quickstart" / row).rename(closed / "quickstart" / name)
+    found = command("table", "sweep=quickstart", f"runs={closed}", "format=json", folder=tmp_path)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert "Permission denied" in found.stdout
+
+
+def test_a_finished_run_whose_result_may_not_be_read_is_not_tested_again(
+    make_run: Callable[..., Any], store: Path, tmp_path: Path
+) -> None:
+    folder = make_run("rights", "row", 1, 30.0)
+    assert folder.finished()
+    path = folder.path / "result.json"
+    path.rename(folder.path / "aside")
+    path.symlink_to(path.name)  # a circle of links: reading it is an error of the system, even for root
+    with pytest.raises(UserError, match=r"Cannot read .*result\.json: "):
+        folder.finished()
+    path.unlink()
+    assert not folder.finished()
 
 
 def test_records_are_written_of_the_others(closed: Path, tmp_path: Path) -> None:

@@ -165,3 +165,18 @@ def test_the_same_signal_again_does_not_break_off_what_the_first_has_begun() -> 
         os.kill(os.getpid(), signal.SIGTERM)
         assert interrupt.received == signal.SIGUSR2
     assert stopped.value.exit_code == ExitCode.PREEMPTED
+
+
+@pytest.mark.parametrize("number", CODES)
+def test_a_signal_during_imports_stops_the_run_when_they_are_done(number: signal.Signals) -> None:
+    """An exception inside a compiled module that is being initialised ends the whole process."""
+    done = []
+    with Interrupt() as interrupt, pytest.raises(Interrupted), interrupt.postponed():
+        os.kill(os.getpid(), number)
+        done.append(True)
+    assert done == [True] and interrupt.received == number
+    with Interrupt() as interrupt:
+        with interrupt.postponed():
+            done.append(True)
+        with pytest.raises(Interrupted):
+            os.kill(os.getpid(), number)

@@ -91,7 +91,7 @@ def run(path: Path, *, key: str | None = None, new: bool = False) -> dict[str, A
     folder = RunFolder.open(path)
     config = load(folder.path / "config.yaml")
     if processes.is_rank():
-        fence.join(folder.path, processes.lease_number())
+        fence.join(folder.path, processes.lease_name())
         return _work(config, folder)
     if processes.node_rank(config.trainer.nodes) > 0:  # the first machine holds the lease
         _run_in_processes(config, folder)
@@ -110,7 +110,7 @@ def run(path: Path, *, key: str | None = None, new: bool = False) -> dict[str, A
         if config.trainer.devices * config.trainer.nodes == 1:
             result = _work(config, folder)
         else:
-            _run_in_processes(config, folder, lease.record.number)
+            _run_in_processes(config, folder, lease.record.name)
             result = folder.result() or {}
         if queued:
             print(f"== {_now()}: {folder.state()}", flush=True)
@@ -209,8 +209,9 @@ def _train_and_test(config: RunConfig, folder: RunFolder, interrupt: Any) -> dic
 
 
 def _train(config: RunConfig, folder: RunFolder, interrupt: Any) -> Any:
-    from variations.searching.pruning import Pruning, reports
-    from variations.training.fit import fit
+    with interrupt.postponed():
+        from variations.searching.pruning import Pruning, reports
+        from variations.training.fit import fit
 
     def callbacks(loop: Any, experiment: Any) -> list[Any]:
         return [Pruning(config, loop, experiment.dev_scores)] if reports(config) else []
@@ -218,8 +219,8 @@ def _train(config: RunConfig, folder: RunFolder, interrupt: Any) -> Any:
     return fit(config, folder, interrupt, callbacks)
 
 
-def _run_in_processes(config: RunConfig, folder: RunFolder, lease: int = 0) -> None:
-    """Start `run` once for each device; `lease` is the number of the one that is held for them."""
+def _run_in_processes(config: RunConfig, folder: RunFolder, lease: str = "0") -> None:
+    """Start `run` once for each device; `lease` is the name of the one that is held for them."""
     code = processes.run_ranks(folder.path, config.trainer.devices, config.trainer.nodes, lease)
     if code in (ExitCode.INTERRUPTED, ExitCode.PREEMPTED, ExitCode.TERMINATED):
         raise Interrupted(signal.Signals(code - 128))

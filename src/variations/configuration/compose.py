@@ -19,6 +19,7 @@ import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -178,8 +179,9 @@ def _written(folders: Sequence[Path]) -> tuple[tuple[str, int, int], ...]:
     for folder in folders:
         for place, _, files in os.walk(folder, followlinks=True):
             for path in (Path(place, name) for name in files):
-                status = path.stat()
-                found.append((str(path), status.st_mtime_ns, status.st_size))
+                with suppress(FileNotFoundError):  # an editor's lock, a dangling link
+                    status = path.stat()
+                    found.append((str(path), status.st_mtime_ns, status.st_size))
     return tuple(found)
 
 

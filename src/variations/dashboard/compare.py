@@ -180,6 +180,9 @@ class _Pairs:
 def _scores(pairs: _Pairs) -> list[payload.Score]:
     """All scores and losses that any of the runs has, as defined by the task of the first."""
     runs, task = pairs.runs, pairs.task
+    for run, name in zip(runs, pairs.names, strict=True):
+        if why := task.untrained([run], "test"):
+            pairs.note(f"{name} is not trained, so the table compares it with nothing: {why}.")
     results = [run.result for run in runs]
     keys: dict[tuple[str, str], None] = {}
     for result in results:

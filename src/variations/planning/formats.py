@@ -206,7 +206,10 @@ def _tables(lines: Sequence[PlanLine]) -> list[tuple[str, list[PlanLine]]]:
     tables: dict[str, list[PlanLine]] = {}
     for line in lines:
         tables.setdefault(line.row.table, []).append(line)
-    return [(f"{PAPERS[t]} ({t})" if t in PAPERS else t or "one run", found) for t, found in tables.items()]
+    return [
+        (f"{PAPERS[t]} ({t})" if t in PAPERS else t or ("one run" if len(found) == 1 else "a grid"), found)
+        for t, found in tables.items()
+    ]
 
 
 def _sums(bill: Bill | None, lines: Sequence[PlanLine]) -> list[str]:

@@ -1,15 +1,17 @@
 """Fencing: a process that has lost its lease can no longer write in the run's folder.
 
-A process that was paused while its lease expired does not notice it when it resumes, and checking the lease before each
-write would leave a race. So every file is first written into a folder that belongs to the lease, `.lease-<n>` beside
-its destination, and renamed from there. A process that takes the lease over renames those folders away before it
-reads anything; from then on the file system refuses the former holder's renames and new temporary files. Files are
-deleted by renaming them into that folder first. Lines of metrics go to a file that was opened in this way
-(`RunFolder.truncate_metrics`) and that the next holder replaces by another one.
+A process that was paused while its lease expired does not notice it when it resumes, and checking the lease before
+each write would leave a race. So every file is first written into a folder that belongs to the lease,
+`.lease-<n>-<token>` beside its destination, and renamed from there. A process that takes the lease over renames those
+folders away before it reads anything; from then on the file system refuses the former holder's renames and new
+temporary files. Files are deleted by renaming them into that folder first. Lines of metrics go to a file that was
+opened in this way (`RunFolder.truncate_metrics`) and that the next holder replaces by another one. The token, which is
+random, tells a lease from one of the same number in a folder that was deleted and made again.
 """
 
 import errno
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -21,43 +23,49 @@ from variations.system.errors import RunFailedError, TakenOverError
 PLACES = ("", "hypotheses", "checkpoints")
 """Folders of a run in which files are replaced."""
 PREFIX = ".lease-"
+FENCE = re.compile(r"\.lease-(\d+)(?:-[0-9a-f]+)?")
 _own: dict[str, Path] = {}
 """Real path of a folder, and this process's fence in it."""
 
 
-def build(folder: Path, number: int) -> None:
+def build(folder: Path, lease: str) -> None:
     """Remove the fences of earlier leases of a run, so that their holders can no longer write, and make our own.
+
+    Args:
+        folder: The run's folder.
+        lease: Number and token of our lease, as in `7-1f0e`.
 
     Raises:
         OSError: the folder cannot be written.
     """
+    number = int(lease.partition("-")[0])
     if (folder / "config.yaml").is_file():  # a run; other folders have leases too
         for name in PLACES:
             (folder / name).mkdir(exist_ok=True)
     for place in _places(folder):
         for former in place.glob(f"{PREFIX}*"):
             # One with our own number belongs to a lease whose file was lost in a power cut: numbers are given once.
-            given = former.name.removeprefix(PREFIX)
-            if not given.isdigit() or int(given) > number:  # otherwise a lease's unfinished file, `.lease-3.json.…`
+            given = FENCE.fullmatch(former.name)
+            if given is None or int(given[1]) > number:  # otherwise a lease's unfinished file, `.lease-3.json.…`
                 continue
             # From here on its holder cannot write.
             former.replace(place / f".former{former.name}-{secrets.token_hex(4)}")
         for former in place.glob(f".former{PREFIX}*"):
             shutil.rmtree(former, ignore_errors=True)
-        (place / f"{PREFIX}{number}").mkdir()
-    join(folder, number)
+        (place / f"{PREFIX}{lease}").mkdir()
+    join(folder, lease)
 
 
-def join(folder: Path, number: int) -> None:
+def join(folder: Path, lease: str) -> None:
     """Write in a run's folder under a lease held by the parent process."""
     for place in _places(folder):
-        _own[os.path.realpath(place)] = place / f"{PREFIX}{number}"
+        _own[os.path.realpath(place)] = place / f"{PREFIX}{lease}"
 
 
-def leave(folder: Path, number: int) -> None:
+def leave(folder: Path, lease: str) -> None:
     """Remove our own fences when the lease is released."""
     for place in _places(folder):
-        fence = place / f"{PREFIX}{number}"
+        fence = place / f"{PREFIX}{lease}"
         if _own.get(os.path.realpath(place)) == fence:
             del _own[os.path.realpath(place)]
         shutil.rmtree(fence, ignore_errors=True)

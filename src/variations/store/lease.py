@@ -64,6 +64,11 @@ class Record:
     seconds: float = SECONDS
 
     @property
+    def name(self) -> str:
+        """Number and token, by which the holder's fence is called."""
+        return f"{self.number}-{self.token}"
+
+    @property
     def process(self) -> Process:
         """The holder."""
         return Process(self.pid, self.host, self.place, self.born)
@@ -164,9 +169,9 @@ class Lease:
             return None
         if state == "running":
             with writing(folder):
-                fence.build(folder, number)
+                fence.build(folder, record.name)
         if not lease.held():  # checked last: a later claimant finds our fence and removes it
-            fence.leave(folder, number)
+            fence.leave(folder, record.name)
             lease.path.unlink(missing_ok=True)
             return None
         _held.add(record.token)
@@ -181,8 +186,9 @@ class Lease:
         return self.folder / f"lease-{self.record.number}.json"
 
     def held(self) -> bool:
-        """Return whether this lease is still in force."""
-        return max(_numbers(self.folder), default=0) == self.record.number
+        """Return whether this lease is still in force, and not one of its number in a folder that was made again."""
+        found = read(self.folder)
+        return found is not None and found.number == self.record.number and found.token in ("", self.record.token)
 
     def beat(self, *, key: str | None = None) -> bool:
         """Renew the lease, and record the pool's key if given; False if the lease was taken over."""
@@ -204,7 +210,7 @@ class Lease:
                 with suppress(TakenOverError):  # meanwhile
                     self._write()
         finally:
-            fence.leave(self.folder, self.record.number)
+            fence.leave(self.folder, self.record.name)
 
     def _write(self) -> None:
         write_json(self.path, self._content())

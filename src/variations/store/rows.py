@@ -147,7 +147,7 @@ def define(
             if rows is None or not {name, found.row}.isdisjoint(rows)
         ]
     if not grid:
-        absent = _absent_bases(everything, home_table, conf)
+        absent = _absent_bases(everything, home_table, first, conf)
         everything += absent
         chosen += [row.row for row in absent] if rows is None else []
     if not sweep.rows:
@@ -163,7 +163,7 @@ def define(
     )
 
 
-def _absent_bases(rows: Sequence[RowDefinition], table: str, conf: Path) -> list[RowDefinition]:
+def _absent_bases(rows: Sequence[RowDefinition], table: str, first: str, conf: Path) -> list[RowDefinition]:
     """Base rows that are not among `rows`, and theirs; a row without a file has only a name.
 
     A row of another table names a base row of that table, which this one need not have.
@@ -171,7 +171,9 @@ def _absent_bases(rows: Sequence[RowDefinition], table: str, conf: Path) -> list
     found = list(rows)
     for row in found:  # which grows
         if row.table == table and row.base is not None and row.base not in {other.row for other in found}:
-            found.append(load_row(row.base, table, conf=conf))
+            name, _, point = row.base.partition(",")
+            loaded = load_row(name, table, conf=conf)
+            found.append(_at(loaded, point, first) if point else loaded)
     return found[len(rows) :]
 
 
@@ -238,20 +240,15 @@ def _crossed(row: RowDefinition, home: Path, first: str) -> list[RowDefinition]:
     start = crossed_name(row.row, "")
     names = sorted(path.name for path in home.glob(f"{glob.escape(start)}*") if path.is_dir())
     points = [name.removeprefix(start) for name in names]
-    found = [
-        replace(
-            row,
-            row=crossed_name(row.row, point),
-            label=crossed_label(row.label, point),
-            base=crossed_name(row.base or first, point),
-            id=None,
-            published={},
-            provenance=None,
-            note=None,
-        )
-        for point in points
-    ]
+    found = [_at(row, point, first) for point in points]
     return found if found and not (home / row.row).is_dir() else [row, *found]
+
+
+def _at(row: RowDefinition, point: str, first: str) -> RowDefinition:
+    """The row at one point of the axes with which its table is crossed; `first` is the table's first row."""
+    row_name, label, base = crossed_name(row.row, point), crossed_label(row.label, point), row.base or first
+    here = replace(row, row=row_name, label=label, base=crossed_name(base, point))
+    return replace(here, id=None, published={}, provenance=None, note=None)
 
 
 _INCLUDED = ("branch", "positions")

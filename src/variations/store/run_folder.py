@@ -115,6 +115,8 @@ class RunFolder:
     def begun(self) -> bool:
         """Whether training or a test has left any file."""
         files = (self.metrics, self.path / "result.json")
+        if not os.access(self.path, os.X_OK) and self.path.is_dir():  # it may not be read
+            return True
         return any(file.is_file() and file.stat().st_size for file in files) or any(self.checkpoints.glob("[!.]*"))
 
     def has_trained(self) -> bool:
@@ -246,17 +248,24 @@ class RunFolder:
         """`resume.changed` after `changes`: before its first checkpoint, a run has trained nothing that is kept."""
         if not self.has_checkpoint() and self._trained_to() is None:
             return []
-        return conflicts.amended(conflicts.history(self.config()), changes, self.newest_checkpoint())[0]
+        return conflicts.amended(conflicts.history(self.config()), changes, self.newest_checkpoint(sound=True))[0]
 
     def _forbidden(self, config: Mapping[str, Any], changes: Mapping[str, tuple[Any, Any]]) -> conflicts.Changes:
         """Those of the `changes` that are not allowed. To take a change back needs no permission."""
-        _, back = conflicts.amended(conflicts.history(self.config()), changes, self.newest_checkpoint())
+        _, back = conflicts.amended(conflicts.history(self.config()), changes, self.newest_checkpoint(sound=True))
         return {key: values for key, values in conflicts.forbidden(config, changes).items() if key not in back}
 
-    def newest_checkpoint(self) -> int | None:
-        """Step of the newest checkpoint of training that is there; a kill may have kept it out of status.json."""
-        steps = [path.stem.removeprefix("step") for path in self.checkpoints.glob("step*.ckpt")]
-        return max((int(step) for step in steps if step.isdigit()), default=None)
+    def newest_checkpoint(self, *, sound: bool = False) -> int | None:
+        """Step of the newest checkpoint of training; a kill may have kept it out of status.json.
+
+        Args:
+            sound: Leave out damaged ones, from which the run cannot be continued; this reads whole files.
+        """
+        from variations.store.checksums import is_sound
+
+        paths = {path.stem.removeprefix("step"): path for path in self.checkpoints.glob("step*.ckpt")}
+        steps = sorted((int(step) for step in paths if step.isdigit()), reverse=True)
+        return next((step for step in steps if not sound or is_sound(paths[str(step)])), None)
 
     def config(self) -> dict[str, Any]:
         """The frozen configuration. Raises UserError if the file is missing or broken."""
@@ -337,8 +346,20 @@ class RunFolder:
         return "interrupted" if status.state == "running" and not status.process_alive(self.path) else status.state
 
     def finished(self) -> bool:
-        """Whether the run is finished and its result can be read; without a result it must be tested again."""
-        return self.state() == "finished" and bool(self._read_json("result.json", tolerant=True))
+        """Whether the run is finished and has a result; without one, or with a damaged one, it must be tested again.
+
+        Raises:
+            UserError: The files are there, but this user may not read them, or the disk cannot.
+        """
+        if self.state() != "finished":
+            return False
+        path = self.path / "result.json"
+        try:
+            return bool(read_json(path))
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return False
+        except OSError as error:
+            raise UserError(f"Cannot read {path}: {read_fault(error, path)}.") from error
 
     # Measurements ---------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from variations.store.lease import Lease, Record, Watch, read
 from variations.store.status import Status
@@ -20,6 +21,8 @@ from variations.system.errors import ExitCode, UserError
 POLL = 0.1
 LOOK = 1.0
 """Seconds between checks of runs that other processes hold."""
+LAST = 4096
+"""Bytes at the end of a log in which the error of a process is looked for."""
 STOPPED = (ExitCode.INTERRUPTED, ExitCode.TERMINATED, -signal.SIGINT, -signal.SIGTERM)
 
 
@@ -217,7 +220,8 @@ class Control:
     def _failed(self, outcome: Outcome, ended: Ended) -> None:
         status = outcome.status()
         gone = "its process disappeared" if ended.code is None else f"its process ended with code {ended.code}"
-        how = ended.reason or gone
+        said = _last_error(outcome.folder.log) if (ended.code or 0) > 0 else None
+        how = f"{said} ({ended.reason})" if said and ended.reason else said or ended.reason or gone
         if status is None or status.state != "failed":  # it could not record that itself
             record = read(outcome.folder.path)
             seconds = outcome.job.config.sweep.lease_seconds
@@ -228,9 +232,9 @@ class Control:
                 outcome.state, outcome.by_other = "elsewhere", True  # another sweep noticed it too, and was faster
                 return
             status = outcome.status()
-        said = status.reason if status is not None and (ended.code or 0) >= 0 else None
+        recorded = status.reason if status is not None and (ended.code or 0) >= 0 else None
         outcome.refused = ended.code == ExitCode.USAGE
-        self._try_again(outcome, said or how)
+        self._try_again(outcome, recorded or how)
 
     def _try_again(self, outcome: Outcome, reason: str) -> None:
         status = outcome.status()
@@ -267,3 +271,13 @@ class Control:
     def _end(self, outcome: Outcome, state: str, reason: str = "") -> None:
         outcome.state, outcome.reason = state, reason
         self.show.ended(self.outcomes, outcome)
+
+
+def _last_error(log: Path) -> str | None:
+    """The error with which a process ended before it could record its reason; None if its log has none."""
+    try:
+        text = log.read_bytes()[-LAST:].decode("utf-8", errors="replace")
+    except OSError:
+        return None
+    _, found, error = text.rpartition("== ")[2].rpartition("\nerror: ")
+    return " ".join(error.split()) if found else None

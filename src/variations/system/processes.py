@@ -28,8 +28,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
 PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
 
-def run_ranks(folder: Path, devices: int, nodes: int, lease: int = 0) -> int:
-    """Start one process per device of this machine and wait for all; they write under the lease of that number.
+def run_ranks(folder: Path, devices: int, nodes: int, lease: str = "0") -> int:
+    """Start one process per device of this machine and wait for all; they write under the lease of that name.
 
     Signals that stop a run are passed on, and the processes agree on what to do. If one fails, those that still wait
     for it are ended, so that none waits for ever.
@@ -40,7 +40,7 @@ def run_ranks(folder: Path, devices: int, nodes: int, lease: int = 0) -> int:
     Raises:
         UserError: there are several machines, and the environment does not give the address of the first.
     """
-    shared = _meeting_place(nodes) | {"WORLD_SIZE": str(devices * nodes), PARENT: str(os.getpid()), LEASE: str(lease)}
+    shared = _meeting_place(nodes) | {"WORLD_SIZE": str(devices * nodes), PARENT: str(os.getpid()), LEASE: lease}
     first = int(os.environ.get("NODE_RANK", 0)) * devices
     command = [sys.executable, "-P", "-m", "variations.commands.run", str(folder)]
     processes: list[subprocess.Popen[bytes]] = []
@@ -149,9 +149,9 @@ def global_rank() -> int:
     return int(os.environ.get("RANK", 0)) if is_rank() else 0
 
 
-def lease_number() -> int:
-    """The number of the run's lease, which is held by the process that started this rank."""
-    return int(os.environ.get(LEASE, 0))
+def lease_name() -> str:
+    """Number and token of the run's lease, which is held by the process that started this rank."""
+    return os.environ.get(LEASE, "0")
 
 
 def node_rank(nodes: int) -> int:

@@ -6,6 +6,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from hydra.errors import HydraException
+
 from variations.configuration.schema import SweepConfig
 from variations.store.atomic import json_text
 from variations.store.differences import changes, differences
@@ -138,7 +140,8 @@ def _composed(sweep: SweepConfig, row: str) -> Mapping[str, Any]:
     from variations.sweeping.jobs import composed_jobs
 
     try:
-        jobs = composed_jobs((f"sweep={sweep.name}", f"rows=[{row}]"))
-    except ConfigError as error:
+        name, *point = row.split(",")
+        jobs = composed_jobs((f"sweep={sweep.name}", f"rows=[{name}]", *point))
+    except (ConfigError, HydraException) as error:
         raise UserError(f"Row {row} has no run yet, and its configuration cannot be composed: {error}") from error
     return to_dict(jobs[0].config)

@@ -7,6 +7,8 @@ once.
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -44,6 +46,18 @@ class Interrupt:
     def undefer(self) -> None:
         """Let signals stop the run at once from now on."""
         self._deferred = False
+
+    @contextmanager
+    def postponed(self) -> Iterator[None]:
+        """Let signals stop the run only at the end of this block.
+
+        Libraries are imported in it: some end the whole process if a handler raises an exception meanwhile.
+        """
+        self.defer()
+        yield
+        self.undefer()
+        if self.received is not None:
+            raise Interrupted(self.received)
 
     def _install(self) -> None:
         for number in SIGNALS:

@@ -240,6 +240,7 @@ def test_two_runs_are_compared_by_what_differs(tab: Any, url: str) -> None:
     assert f"{base:.2f}" in scores and f"{ours:.2f}" in scores and f"−{base - ours:.2f}" in scores
     assert tab.page.locator(".sample").count() >= 5
     assert tab.page.locator(".sample mark", has_text="falsch").count() > 0
+    assert tab.page.locator(".sample .hint, .hint", has_text="or more often than there").count() == 1
     assert tab.texts("#scores .interval")[1].startswith("p (sentences) ")
     assert tab.page.locator("#scores .better, #scores .worse").count() == 0  # one seed: nothing is marked
     assert (

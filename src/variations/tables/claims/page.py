@@ -51,7 +51,7 @@ The rule in code: [rule.py](../src/variations/tables/claims/rule.py).
 **How to read a comparison.** "`a` v. `b`, claimed worse, test BLEU 31.20 v. 30.00: +1.20 [+0.40, +2.00]" compares row
 `a` with row `b` of the table behind the link: the values of both, and the advantage of `a`, which is positive if `a` is
 better, whether the measure should be high or low. Where the claim is that `a` is worse, the rule takes the
-disadvantage: +0.62 [−0.30, +1.54] means that `a` is at most 0.30 worse, which is less than the margin of 0.5, and so
+disadvantage: +0.60 [−0.30, +1.50] means that `a` is at most 0.30 worse, which is less than the margin of 0.5, and so
 contradicts the claim. The comparison says nothing of how near either row is to its published figure; the table does.
 "detectable" is the smallest true difference that this many seeds would have shown with probability {POWER:g}. An
 interval is not cut at the largest possible difference. "none seen, at most" stands before the saving of a row that

@@ -156,11 +156,13 @@ V.views = V.views || {};
     );
   }
 
-  /** Words of `text`; those that `reference` lacks are marked. */
+  /** Words of `text`; those that `reference` lacks, or has less often, are marked. Punctuation around them is no part. */
   function marked(text, reference) {
-    const left = reference.split(/\s+/);
-    return text.split(/\s+/).filter(Boolean).flatMap((word) => {
-      const at = left.indexOf(word);
+    const bare = (word) => word.replace(/^\p{P}+|\p{P}+$/gu, "") || word;
+    const words = (line) => line.split(/\s+/).filter(Boolean);
+    const left = words(reference).map(bare);
+    return words(text).flatMap((word) => {
+      const at = left.indexOf(bare(word));
       if (at >= 0) left.splice(at, 1);
       return [at >= 0 ? word : V.el("mark", { text: word }), " "];
     });
@@ -202,7 +204,7 @@ V.views = V.views || {};
           "section",
           {},
           V.el("h3", { text: `Sentences that differ most (${found.sentence_score})` }),
-          found.sentences.length ? V.el("p", { class: "hint" }, V.el("mark", { text: "Marked" }), " words are not in the reference.") : V.el("p", { class: "hint", text: "These runs have no stored sentences to compare, or all of them are equal." }),
+          found.sentences.length ? V.el("p", { class: "hint" }, V.el("mark", { text: "Marked" }), " words are not in the reference, or more often than there.") : V.el("p", { class: "hint", text: "These runs have no stored sentences to compare, or all of them are equal." }),
           found.sentences.slice(0, count).map((item) => sentence(item, runs, found.sentence_score)),
           found.sentences.length > count ? V.el("button", { type: "button", id: "more", text: `Show ${found.sentences.length - count} more`, on: { click: () => V.state.set({ sentences: 1000 }, true) } }) : null,
         ),
