@@ -60,8 +60,10 @@ WAIT = 600.0
 ALONE = """
 import sys
 from variations.commands.run import execute
+from variations.configuration.doors import open_first
 from variations.sweeping.jobs import expand
-for job in expand(sys.argv[2:], sys.argv[1]):
+open_first(sys.argv[1])
+for job in expand(sys.argv[2:]):
     execute(job.config)
 """
 

@@ -113,11 +113,12 @@ class RunFolder:
             return True
 
     def begun(self) -> bool:
-        """Whether training or a test has left any file."""
+        """Whether training or a test has left any file, or may have left one that may not be read."""
         files = (self.metrics, self.path / "result.json")
-        if not os.access(self.path, os.X_OK) and self.path.is_dir():  # it may not be read
+        try:
+            return any(file.is_file() and file.stat().st_size for file in files) or any(self.checkpoints.glob("[!.]*"))
+        except PermissionError:
             return True
-        return any(file.is_file() and file.stat().st_size for file in files) or any(self.checkpoints.glob("[!.]*"))
 
     def has_trained(self) -> bool:
         """Whether something is left, or has been lost, that depends on the run's inputs and would be continued.
@@ -355,7 +356,8 @@ class RunFolder:
             return False
         path = self.path / "result.json"
         try:
-            return bool(read_json(path))
+            result = read_json(path)
+            return isinstance(result, dict) and bool(result)
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return False
         except OSError as error:

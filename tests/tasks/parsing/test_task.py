@@ -197,7 +197,7 @@ def test_the_report_reads_records_and_names_what_is_missing(run: Path, tmp_path:
     (line,) = [line for line in page.splitlines() if line.startswith("| Transformer | 1 |")]
     assert line.startswith(f"| Transformer | 1 | {f1:.2f} |")
     assert line.endswith(f"| {valid:.2f} |")
-    assert "| Transformer − PCFG | +0.00 | +0.00 to +0.00 |  |" in page
+    assert "| Transformer − PCFG | 0.00 | 0.00 to 0.00 |  |" in page
     assert "| right-branching | – | 50.00 | 50.00 | 50.00 | 50.00 | – | – |" in page
 
 
