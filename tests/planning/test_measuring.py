@@ -16,8 +16,8 @@ from variations.planning import measuring
 from variations.planning.measuring import Measured, Shape, measured, one_device
 from variations.planning.price import bill
 from variations.planning.rows import launch, plan_rows
-from variations.store.checksums import sidecar
-from variations.store.inputs import file_sha256, remember
+from variations.store.checksums import file_sha256, sidecar
+from variations.store.inputs import remember
 from variations.store.ledger import RunFolder
 from variations.store.naming import run_folder
 from variations.system.errors import ConfigError

@@ -72,6 +72,10 @@ class File:
         self.place += len(found)
         return found.decode() if self.text else found
 
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self.place = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self.place, os.SEEK_END: len(self.node.data)}[whence]
+        return self.place
+
     def write(self, content: Any) -> int:
         self.disk.host.point()
         data = content.encode() if isinstance(content, str) else bytes(content)

@@ -12,10 +12,9 @@ from variations.configuration.compose import compose_run, to_dict
 from variations.planning.rows import launch
 from variations.store import atomic
 from variations.store.atomic import write_json, write_yaml
-from variations.store.checksums import sidecar
+from variations.store.checksums import file_sha256, sidecar
 from variations.store.contents import sealed
 from variations.store.identity import changed_keys
-from variations.store.inputs import file_sha256
 from variations.store.lease import read
 from variations.store.ledger import RunFolder
 from variations.sweeping import copies

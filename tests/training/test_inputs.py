@@ -8,7 +8,7 @@ import pytest
 
 from variations.commands import run
 from variations.configuration.schema import RunConfig
-from variations.store import inputs
+from variations.store.checksums import file_sha256
 from variations.store.ledger import RunFolder, workplace
 from variations.system.errors import RunFailedError, UserError
 from variations.training.step import Step
@@ -196,4 +196,4 @@ def test_before_its_first_measurement_a_run_may_begin_with_another_text(
     assert folder.finished()
     environment = folder.environment()
     assert environment is not None
-    assert inputs.file_sha256(folder.path / "subwords.model") == environment["data"]["subwords.model"]
+    assert file_sha256(folder.path / "subwords.model") == environment["data"]["subwords.model"]

@@ -91,16 +91,22 @@ def compose(
     """
     parsed, repository = loader._parse_overrides_and_create_caching_repo(config_name, overrides)
     loader.validate_sweep_overrides_legal(parsed, RunMode.RUN, from_shell=False)
-    values = [item for item in parsed if not item.is_hydra_override() and _sets_value(item, repository)]
-    of_groups = tuple(line for line, item in zip(overrides, parsed, strict=True) if item not in values)
-    tree, choices = _merged(loader, config_name, of_groups, version)
+    values, of_groups = [], []
+    for line, item in zip(overrides, parsed, strict=True):
+        if _sets_value(item, repository):
+            values.append(item)
+        else:
+            of_groups.append(line)
+    tree, choices = _merged(loader, config_name, tuple(of_groups), version)
     tree = copy.deepcopy(tree)
     loader._apply_overrides_to_config(values, tree)
     return tree, dict(choices)
 
 
 def _sets_value(override: Override, repository: IConfigRepository) -> bool:
-    """Whether an override sets a key, as opposed to choosing an option of a group."""
+    """Whether an override sets a key of ours, as opposed to choosing an option of a group."""
+    if override.is_hydra_override():
+        return False
     return isinstance(override.value(), dict) or not repository.group_exists(override.key_or_group)
 
 

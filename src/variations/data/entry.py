@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from variations.store.atomic import BROKEN, FULL, read_json
+from variations.store.checksums import file_sha256
 from variations.system.errors import RunFailedError, UserError
 
 META = "meta.json"
@@ -38,14 +39,8 @@ def cache_fault(what: str, error: OSError) -> UserError:
     return kind(f"{what}: {error.strerror or error}. {remedy} or name another folder with data.cache=DIR.")
 
 
-def file_sha256(path: Path) -> str:
-    """SHA-256 of the file's bytes, in hexadecimal."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def text_sha256(path: Path) -> str:
-    """The same for a text file that is not being written: read once per process unless its size or times change."""
+    """SHA-256 of a text file that is not being written: read once per process unless its size or times change."""
     found = path.stat()
     return _remembered_sha256(path, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 

@@ -1,9 +1,15 @@
-"""The SHA-256 of a checkpoint, in a file beside it: `<file>.sha256`."""
+"""The SHA-256 of a file; that of a checkpoint is in a file beside it: `<file>.sha256`."""
 
+import hashlib
 from pathlib import Path
 
 from variations.store import fence
-from variations.store.inputs import file_sha256
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sidecar(path: Path) -> Path:

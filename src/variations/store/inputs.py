@@ -4,12 +4,12 @@ A task names its inputs (texts, a vocabulary, prepared files) with their SHA-256
 fingerprints, whatever the inputs are.
 """
 
-import hashlib
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from variations.store.atomic import read_json, read_object, replaced, write_json
+from variations.store.checksums import file_sha256
 from variations.store.run_folder import RunFolder
 from variations.system.errors import UserError, read_fault
 
@@ -124,9 +124,3 @@ def kept(folder: RunFolder, name: str) -> Path:
             "the run again as a new attempt (force=true)."
         )
     return path
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -9,6 +9,7 @@ from typing import Any
 from variations.configuration.compose import to_dict
 from variations.configuration.tasks import BUILT_IN, DEFAULT, named
 from variations.store import inputs
+from variations.store.checksums import file_sha256
 from variations.store.identity import flatten
 from variations.store.run_folder import RunFolder
 from variations.system.errors import UserError
@@ -79,7 +80,7 @@ def keep(config: Any, folder: RunFolder) -> dict[str, str]:
 def edited(config: Mapping[str, Any], made_from: Mapping[str, str]) -> list[str]:
     """Names of a run's own modules whose files here are not those that it was `made_from` (SHA-256 by name)."""
     files = {name: file for name, file in modules(config).items() if name in made_from}
-    return [name for name, file in files.items() if inputs.file_sha256(file) != made_from[name]]
+    return [name for name, file in files.items() if file_sha256(file) != made_from[name]]
 
 
 def changed_inputs(config: Any, folder: RunFolder) -> list[str]:
@@ -102,7 +103,7 @@ def refuse_to_continue(config: Any, folder: RunFolder) -> None:
 def changed_code(config: Any, folder: RunFolder) -> list[str]:
     """Return a sentence if the code of the run's own classes has changed since it was started; else empty."""
     files = modules(to_dict(config))
-    names = inputs.changed(folder, {name: inputs.file_sha256(file) for name, file in files.items()}) if files else []
+    names = inputs.changed(folder, {name: file_sha256(file) for name, file in files.items()}) if files else []
     if not names:
         return []
     return [

@@ -103,11 +103,8 @@ def define(
     Seeds are those of the sweep, and all others that its rows have in `store`.
     Raises UserError if there are no rows, or if `rows` or `seeds` is empty, has a duplicate, or has an unknown name.
     """
-    for key, chosen in (("rows", rows), ("seeds", seeds)):
-        if chosen is not None and not chosen:
-            raise UserError(f"{key}=[] selects nothing: name some, or leave it out for all.")
-        if chosen is not None and len(set(chosen)) < len(chosen):
-            raise UserError(f"{key}=[{','.join(map(str, chosen))}] has a duplicate: name each only once.")
+    _refuse_selection("rows", rows)
+    _refuse_selection("seeds", seeds)
     name = sweep.name or "single"
     in_table = doors.files(f"variation/{glob.escape(sweep.table or name)}/*.yaml", conf)
     references = list(sweep.rows) or sorted(path.name.removesuffix(".yaml") for path in in_table)
@@ -121,13 +118,7 @@ def define(
         how = f"sweep={name}" if doors.files(f"sweep/{glob.escape(name)}.yaml", conf) else f"sweep.name={name} KEY=A,B"
         raise UserError(f"Sweep {name!r} has no rows yet: run it with `{spelled('train')} --multirun {how}`.")
     names = [reference.rsplit("/", 1)[-1] for reference in references]
-
-    def is_point(row: str) -> bool:
-        return not grid and store is not None and row.partition(",")[0] in names and (store / name / row).is_dir()
-
-    if unknown := [row for row in rows or () if row not in names and not is_point(row)]:
-        near = did_you_mean(unknown[0], names)
-        raise UserError(f"Sweep {name!r} has no row {', '.join(map(repr, unknown))}; valid: {', '.join(names)}.{near}")
+    _refuse_unknown(name, rows or (), names, None if grid or store is None else store / name)
     home_table = sweep.table or name
     loaded = [load_row(reference, home_table, conf=conf) for reference in references]
     if grid and store is not None:
@@ -161,6 +152,22 @@ def define(
     return SweepDefinition(
         name, definitions, wanted or (1,), sweep.table, sweep.metric, sweep.note, further, (*everything,)
     )
+
+
+def _refuse_selection(key: str, chosen: Sequence[Any] | None) -> None:
+    """Check that `rows=[…]` or `seeds=[…]`, if given, names something, and each only once."""
+    if chosen is not None and not chosen:
+        raise UserError(f"{key}=[] selects nothing: name some, or leave it out for all.")
+    if chosen is not None and len(set(chosen)) < len(chosen):
+        raise UserError(f"{key}=[{','.join(map(str, chosen))}] has a duplicate: name each only once.")
+
+
+def _refuse_unknown(sweep: str, rows: Sequence[str], names: Sequence[str], home: Path | None) -> None:
+    """Check that `rows` are among `names`, or in a table that may be crossed, whose runs are in `home`, at a point."""
+    points = {row for row in rows if home is not None and row.partition(",")[0] in names and (home / row).is_dir()}
+    if unknown := [row for row in rows if row not in points.union(names)]:
+        near = did_you_mean(unknown[0], names)
+        raise UserError(f"Sweep {sweep!r} has no row {', '.join(map(repr, unknown))}; valid: {', '.join(names)}.{near}")
 
 
 def _absent_bases(rows: Sequence[RowDefinition], table: str, first: str, conf: Path) -> list[RowDefinition]:

@@ -43,6 +43,7 @@ from variations.store.atomic import (
     write_json,
     write_yaml,
 )
+from variations.store.checksums import is_sound
 from variations.store.contents import sealed
 from variations.store.identity import changed_keys, config_hash, covered
 from variations.store.process_identity import Process
@@ -262,8 +263,6 @@ class RunFolder:
         Args:
             sound: Leave out damaged ones, from which the run cannot be continued; this reads whole files.
         """
-        from variations.store.checksums import is_sound
-
         paths = {path.stem.removeprefix("step"): path for path in self.checkpoints.glob("step*.ckpt")}
         steps = sorted((int(step) for step in paths if step.isdigit()), reverse=True)
         return next((step for step in steps if not sound or is_sound(paths[str(step)])), None)

@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from variations.store.lease import Lease, Record, Watch, read
 from variations.store.status import Status
@@ -21,8 +20,6 @@ from variations.system.errors import ExitCode, UserError
 POLL = 0.1
 LOOK = 1.0
 """Seconds between checks of runs that other processes hold."""
-LAST = 4096
-"""Bytes at the end of a log in which the error of a process is looked for."""
 STOPPED = (ExitCode.INTERRUPTED, ExitCode.TERMINATED, -signal.SIGINT, -signal.SIGTERM)
 
 
@@ -220,7 +217,7 @@ class Control:
     def _failed(self, outcome: Outcome, ended: Ended) -> None:
         status = outcome.status()
         gone = "its process disappeared" if ended.code is None else f"its process ended with code {ended.code}"
-        said = _last_error(outcome.folder.log) if (ended.code or 0) > 0 else None
+        said = outcome.last_error() if (ended.code or 0) > 0 else None
         how = f"{said} ({ended.reason})" if said and ended.reason else said or ended.reason or gone
         if status is None or status.state != "failed":  # it could not record that itself
             record = read(outcome.folder.path)
@@ -271,13 +268,3 @@ class Control:
     def _end(self, outcome: Outcome, state: str, reason: str = "") -> None:
         outcome.state, outcome.reason = state, reason
         self.show.ended(self.outcomes, outcome)
-
-
-def _last_error(log: Path) -> str | None:
-    """The error with which a process ended before it could record its reason; None if its log has none."""
-    try:
-        text = log.read_bytes()[-LAST:].decode("utf-8", errors="replace")
-    except OSError:
-        return None
-    _, found, error = text.rpartition("== ")[2].rpartition("\nerror: ")
-    return " ".join(error.split()) if found else None

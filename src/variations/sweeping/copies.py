@@ -10,10 +10,10 @@ from variations.configuration.compose import to_dict
 from variations.configuration.schema import RunConfig
 from variations.store import checksums, conflicts
 from variations.store.atomic import make_folder, replaced
-from variations.store.checksums import is_sound
+from variations.store.checksums import file_sha256, is_sound
 from variations.store.contents import exchanged, result_fault
 from variations.store.identity import changed_keys
-from variations.store.inputs import file_sha256, remembered
+from variations.store.inputs import remembered
 from variations.store.ledger import RunFolder, latest
 from variations.store.own_code import changed_inputs
 from variations.store.status import Status

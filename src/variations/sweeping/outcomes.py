@@ -133,9 +133,7 @@ class Outcome:
         """Return the result of the latest validation, such as `dev BLEU 41.2`; empty before the first one."""
         task = named(self.job.config.task)
         try:
-            with self.folder.metrics.open("rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
-                lines = file.read().split(b"\n")
+            lines = _end_of(self.folder.metrics).split(b"\n")
         except OSError:
             return ""
         for line in reversed(lines):
@@ -147,6 +145,21 @@ class Outcome:
                 found = [text.format(measured[key]) for key, text in task.shown.items() if key in measured]
                 return found[-1] if found else ""
         return ""
+
+    def last_error(self) -> str | None:
+        """Return the error with which its last process ended, by the log; None if that has none."""
+        try:
+            text = _end_of(self.folder.log).decode("utf-8", errors="replace")
+        except OSError:
+            return None
+        _, found, error = text.rpartition("== ")[2].rpartition("\nerror: ")
+        return " ".join(error.split()) if found else None
+
+
+def _end_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+        return file.read()
 
 
 def refuse_changed(outcomes: Iterable[Outcome]) -> None:

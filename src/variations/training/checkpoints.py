@@ -21,10 +21,9 @@ from torch import Tensor
 
 from variations.store import fence
 from variations.store.atomic import flush, plain, replaced, write_text
-from variations.store.checksums import is_sound, sidecar, sweep
+from variations.store.checksums import file_sha256, is_sound, sidecar, sweep
 from variations.store.conflicts import history
 from variations.store.identity import covered, identifying
-from variations.store.inputs import file_sha256
 from variations.system.errors import RunFailedError, UserError
 
 log = logging.getLogger(__name__)

@@ -54,8 +54,10 @@ class Interrupt:
         Libraries are imported in it: some end the whole process if a handler raises an exception meanwhile.
         """
         self.defer()
-        yield
-        self.undefer()
+        try:
+            yield
+        finally:
+            self.undefer()
         if self.received is not None:
             raise Interrupted(self.received)
 

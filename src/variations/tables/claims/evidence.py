@@ -116,8 +116,8 @@ class Evidence:
         return replace(self._compared(test, scale, row, base), labels=labels)
 
     def _compared(self, test: Contrast, scale: Scale, row: Row, base: Row) -> Outcome:
+        name = f"{scale.prefix}{test.table}"
         for side in (row, base):
-            name = f"{scale.prefix}{test.table}"
             if why := self._unfit(name, side, trained=test.expect != "sooner" or side is base):
                 return Outcome(test, scale, "open", None, f"{side.definition.row} {why}")
         if why := other_inputs(row, base) or other_overrides(row, base):

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from variations.data.entry import file_sha256
 from variations.store.atomic import write_json
+from variations.store.checksums import file_sha256
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
 from variations.tasks.parsing.config import ParsingConfig

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from variations.data.download import status_line
-from variations.data.entry import entry, file_sha256, key_of, text_sha256
+from variations.data.entry import entry, key_of, text_sha256
 from variations.data.special import BOS, EOS, PAD, UNK
 from variations.store import inputs
+from variations.store.checksums import file_sha256
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError, UserError
 from variations.tasks.translation.config import DataConfig, TranslationConfig

@@ -16,7 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from variations.data.entry import file_sha256
+from variations.store.checksums import file_sha256
 from variations.system.errors import DataError
 
 BLOCK = 1 << 20
