@@ -39,8 +39,8 @@ def test_a_running_row_shows_its_latest_validation_and_the_time_left(rows: Calla
 def test_the_time_left_of_a_sweep_counts_this_command_s_speed_and_not_that_of_earlier_runs(
     rows: Callable[..., list[Outcome]],
 ) -> None:
-    before, running, _ = outcomes = rows("a", "b", "c", changes=["trainer.max_steps=1000"])
-    before.state, before.seconds = "skipped", 50_000.0
+    before, running, waiting, later = outcomes = rows("a", "b", "c", "d", changes=["trainer.max_steps=1000"])
+    before.state, before.seconds, later.state = "skipped", 50_000.0, "skipped"
     RunFolder(running.folder.path).create(to_dict(running.job.config))
     running.state = "submitted"
     show = Overview(Console(file=StringIO()))
@@ -53,3 +53,11 @@ def test_the_time_left_of_a_sweep_counts_this_command_s_speed_and_not_that_of_ea
     before.state, before.seconds = "finished", 200.0  # by this command
     left = show.pace.sweep_left(outcomes)
     assert left == pytest.approx(75 + 200, abs=5)
+    running.state, running.seconds = "finished", 85.0  # this command has run 850 of its 1,000 steps
+    waiting.state = "submitted"
+    waiting.folder.create(to_dict(waiting.job.config))
+    for moment, step in ((now - 10, 0), (now, 100)):
+        waiting.folder.set_status("running", step=step)
+        show.pace.look(outcomes, moment)
+    before.state, later.state = "skipped", "pending"
+    assert show.pace.sweep_left(outcomes) == pytest.approx(90 + 100, abs=5)

@@ -125,7 +125,9 @@ def test_a_narrow_terminal_drops_columns_and_never_cuts_a_number(full: Table, wi
 
 
 def test_numbers_are_printed_for_people() -> None:
-    assert [delta(value) for value in (1.2, -0.3, 0.001, -0.001, None)] == ["+1.20", "−0.30", "0.00", "0.00", ""]
+    assert [delta(value) for value in (1.2, -0.3, None)] == ["+1.20", "−0.30", ""]
+    assert [delta(value) for value in (0.0, -0.0, 1e-15)] == ["0.00"] * 3
+    assert [delta(value) for value in (0.002, -0.001)] == ["+0.00", "−0.00"]  # an interval up to +0.00 contains zero
     assert [millions(value) for value in (2_568_192, 812_000, 812, None)] == ["2.57M", "812K", "812", ""]
     assert [duration(value) for value in (42.4, 200, 18_720)] == ["42 s", "3 min 20 s", "5 h 12 min"]
     assert [scientific(value) for value in (3.3e18, 1.25e14)] == ["3.3e18", "1.2e14"]

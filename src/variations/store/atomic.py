@@ -311,3 +311,8 @@ def plain(value: Any, *, finite: bool = False) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     raise TypeError(f"Cannot store a {type(value).__name__} in a run folder: {value!r}.")
+
+
+def as_typed(value: Any) -> str:
+    """A value as YAML and the command line write it: `null`, `true`, `0.1`, `[1, 2]`."""
+    return {"None": "null", "True": "true", "False": "false"}.get(found := f"{plain(value)}", found)

@@ -1,10 +1,11 @@
 """A run's folder asked to take another configuration: what differs, what may change, what is remembered of it."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from variations.store.atomic import plain
+from variations.store.atomic import as_typed
 from variations.store.identity import covered
 
 Changes = Mapping[str, tuple[Any, Any]]
@@ -48,38 +49,50 @@ def amended(changed: Sequence[str], changes: Changes, step: int | None) -> tuple
     lines, back = [*changed], set()
     for key, (former, value) in changes.items():
         since = [line for line in lines if step is not None and line.startswith(f"{key} ") and line.endswith(f" {at}")]
-        first = since[0].removeprefix(f"{key} ").partition(" → ")[0] if since else f"{plain(former)}"
+        first = since[0].removeprefix(f"{key} ").partition(" → ")[0] if since else as_typed(former)
         lines = [line for line in lines if line not in since]
-        if since and first == f"{plain(value)}":
+        if since and first == as_typed(value):
             back.add(key)
         else:
-            lines.append(f"{key} {first} → {plain(value)} {at}")
+            lines.append(f"{key} {first} → {as_typed(value)} {at}")
     return lines, back
 
 
 def _listed(changes: Changes) -> str:
-    lines = "\n".join(f"  - {key}: {plain(old)} → {plain(new)}" for key, (old, new) in changes.items())
+    lines = "\n".join(f"  - {key}: {as_typed(old)} → {as_typed(new)}" for key, (old, new) in changes.items())
     return f"these keys differ (stored → now):\n{lines}\n"
 
 
 _RENAME = "Give this run another name (name=…, a sweep: sweep.name=…)"
+_FEW = 3
+"""The largest number of stored values that a message asks to be typed again."""
+
+
+def _remedies(changes: Changes) -> str:
+    """The first words of what can be done: the stored values again, if they are few, or another name."""
+    if len(changes) > _FEW:
+        return _RENAME
+    stored = shlex.join(f"{key}={as_typed(old)}" for key, (old, _) in changes.items())
+    return f"Add {stored} if the command should be that of the stored run; or give{_RENAME.removeprefix('Give')}"
 
 
 def finished_otherwise(path: Path, changes: Changes) -> str:
     """The message for a finished run of another configuration."""
     return (
         f"{path} contains a finished run of another configuration, which is never changed; {_listed(changes)}"
-        f"{_RENAME}, or start a new attempt (force=true)."
+        f"{_remedies(changes)}, or start a new attempt (force=true)."
     )
 
 
 def other_configuration(path: Path, config: Mapping[str, Any], changes: Changes) -> str:
     """The message for an unfinished one; `changes` are those that `resume.allow` of `config` does not yet cover."""
     if fixed := [key for key in changes if key in FIXED]:
-        remedy = f"{' and '.join(fixed)} cannot change in mid-training. {_RENAME}, or start a new attempt (force=true)."
-        return f"{path} contains a run of another configuration; {_listed(changes)}{remedy}"
+        return (
+            f"{path} contains a run of another configuration; {_listed(changes)}{' and '.join(fixed)} cannot change in "
+            f"mid-training. {_remedies(changes)}, or start a new attempt (force=true)."
+        )
     return (
         f"{path} contains a run of another configuration; {_listed(changes)}"
-        f"{_RENAME}, start a new attempt (force=true), or, to continue the run with the new values, allow them: "
-        f"resume.allow=[{','.join([*allowed(config), *changes])}]."
+        f"{_remedies(changes)}, start a new attempt (force=true), or, to continue the run with the new values, allow "
+        f"them: resume.allow=[{','.join([*allowed(config), *changes])}]."
     )

@@ -194,6 +194,11 @@ class Pace:
             return None
         return (last[0] - first[0]) / (last[1] - first[1])
 
+    def _whole(self, o: Outcome) -> float:
+        """Return the seconds of a whole run like this finished one, of which this command may have run the end only."""
+        steps: int = o.job.config.trainer.max_steps
+        return max(o.seconds or 0.0, steps * (self._step_seconds(o) or 0.0))
+
     def sweep_left(self, outcomes: Sequence[Outcome]) -> float | None:
         """Return the seconds that the sweep still needs; None: unknown.
 
@@ -206,7 +211,7 @@ class Pace:
         paces = [(pace, o) for o in at_work if (pace := self._step_seconds(o)) is not None]
         if not at_work or len(known) < len(at_work):
             return None
-        whole = [o.seconds for o in outcomes if o.state == "finished" and o.seconds] or [
+        whole = [self._whole(o) for o in outcomes if o.state == "finished" and o.seconds] or [
             pace * o.job.config.trainer.max_steps for pace, o in paces
         ]
         each = sum(whole) / len(whole)

@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -204,6 +205,7 @@ class SlurmPool:
             with told_if_silent("sbatch", self.say):
                 jobs = executor.map_array(slurm_job.work, orders)
         except (FailedJobError, FailedSubmissionError) as error:
+            shutil.rmtree(folder, ignore_errors=True)  # the orders of jobs that do not exist
             return _last_line(str(error))
         number = jobs[0].job_id.partition("_")[0]
         write_json(folder / JOB, {"job": number, "runs": [order.folder for order in orders]})

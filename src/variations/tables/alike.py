@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from variations.configuration.overrides import typed_keys
+from variations.store.atomic import as_typed
 from variations.store.identity import changed_keys, covered, flatten, is_incidental
 from variations.store.rows import keys_of_option
 from variations.tables.collect import Row, SeedRun
@@ -93,5 +94,5 @@ def other_validations(row: Row, base: Row) -> str | None:
     """A note if the dev scores of two rows' curves are of different numbers of sentences; None if not."""
     ours, theirs = (flatten({"trainer": side.config.get("trainer") or {}}) for side in (row, base))
     keys = [key for key in ("trainer.limit_val_batches", "trainer.val_bleu") if ours.get(key) != theirs.get(key)]
-    words = ", ".join(f"{key} {theirs.get(key)}→{ours.get(key)}" for key in keys)
+    words = ", ".join(f"{key} {as_typed(theirs.get(key))}→{as_typed(ours.get(key))}" for key in keys)
     return f"its validations are not those of its base row ({words}): not compared" if keys else None

@@ -39,12 +39,16 @@ class Summary:
         return decimal(self.mean, digits) + (f" ± {decimal(self.sd, digits)}" if self.sd is not None else "")
 
 
+ROUNDING = 1e-9
+"""Differences below it come from the last bits of a sum, not from what was measured."""
+
+
 def decimal(value: float, digits: int = 2) -> str:
     """A number with a fixed number of decimals, as the dashboard's `V.fixed` prints it.
 
     A tie is rounded away from zero, whichever way its last bits were computed.
     """
-    return f"{math.copysign(abs(value) + 1e-9, value):.{digits}f}"
+    return f"{math.copysign(abs(value) + ROUNDING, value):.{digits}f}"
 
 
 @dataclass

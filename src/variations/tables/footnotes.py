@@ -19,8 +19,8 @@ COUNTED = (
 def remarks(table: Table, refusal: str | None) -> list[str]:
     """The footnotes without marks. `refusal` says why differences are not tested."""
     found = [table.sweep.note.rstrip(".") + "."] if table.sweep.note else []
-    found += [*_settings(table), *_conventions(table), *_published(table), *_bases(table), *_spread(table)]
-    found += _tests(table, refusal)
+    found += [*_settings(table), *_scaled(table), *_conventions(table), *_published(table), *_bases(table)]
+    found += [*_spread(table), *_tests(table, refusal)]
     found += [agreement.sentence(table.task) for agreement in table.agreements]
     found += _costs(table)
     found += ["; ".join(labels) + text for text, labels in of_lines(table).items()]
@@ -68,6 +68,14 @@ def _settings(table: Table) -> list[str]:
     if len(groups) == 1:
         return list(groups)
     return [f"{'; '.join(labels)}: {text[0].lower()}{text[1:]}" for text, labels in groups.items()]
+
+
+def _scaled(table: Table) -> list[str]:
+    """The sizes of base rows whose names are those of the paper's, larger, networks."""
+    bases = [line for line in table.lines if line.base is None and line.published and line.row.config]
+    sizes = [(line.label, task_of(line.row.config).scaled_sizes(line.row.config)) for line in bases]
+    told = "; ".join(f"{label} has {found}" for label, found in sizes if found)
+    return [f"Rows keep the names of the paper's sizes, which are scaled here: {told}."] if told else []
 
 
 def _conventions(table: Table) -> dict[str, list[Measure]]:

@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 
 from variations.tables.chance import p_text
-from variations.tables.collect import decimal, hours_name
+from variations.tables.collect import ROUNDING, decimal, hours_name
 from variations.tables.footnotes import about, star_text
 from variations.tables.line import NOT_TRAINED, Figure, Line, Table
 from variations.tables.text import Cell, Column, Grid
@@ -184,11 +184,14 @@ class _Layout:
 
 
 def delta(value: float | None, digits: int = 2) -> str:
-    """A signed number: `+1.20`, `−0.30`, `0.00`; empty for None."""
+    """A signed number: `+1.20`, `−0.30`; empty for None. Only zero has no sign: `+0.00` is above it, `0.00` is not.
+
+    The dashboard's `V.signed` follows the same rule.
+    """
     if value is None:
         return ""
-    text = decimal(abs(value), digits)
-    return text if float(text) == 0 else f"{'+' if value > 0 else '−'}{text}"
+    sign = "" if abs(value) < ROUNDING else "+" if value > 0 else "−"
+    return sign + decimal(abs(value), digits)
 
 
 def millions(count_: int | None) -> str:

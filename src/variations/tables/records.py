@@ -25,7 +25,15 @@ from pathlib import Path
 from typing import Any
 
 from variations.configuration.tasks import task_of
-from variations.store.atomic import json_text, make_folder, plain, read_json, told_if_unwritable, write_json, write_yaml
+from variations.store.atomic import (
+    as_typed,
+    json_text,
+    make_folder,
+    read_json,
+    told_if_unwritable,
+    write_json,
+    write_yaml,
+)
 from variations.store.contents import sealed
 from variations.store.hidden import without_secrets
 from variations.store.identity import changed_keys
@@ -134,7 +142,7 @@ def _refusal(home: Path, run: TestedRun, *, replace: bool) -> str | None:
     before, now = recorded(there), recorded(run.folder)
     texts = sorted(name for name in before.keys() & now.keys() if before[name] != now[name])
     flaws = [text for text in of_run(config, run.result) if text not in of_run(former, result)]
-    words = [*(f"{key} {plain(old)} → {plain(new)}" for key, (old, new) in changes.items())]
+    words = [*(f"{key} {as_typed(old)} → {as_typed(new)}" for key, (old, new) in changes.items())]
     return ", ".join([*words, *(f"{name} has other contents" for name in texts), *flaws]) or None
 
 

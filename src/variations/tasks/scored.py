@@ -60,6 +60,9 @@ def files(asked: ToScore) -> dict[str, Path]:
             wrong = "is not a regular file" if len(special) == 1 else "are not regular files"
             text = f"{' and '.join(special)} {wrong}"
             raise UserError(f"{text}: give a file of text, or what a command prints as <(COMMAND).")
+        if absent := [f"{key}={name}" for key, name in every.items() if name is not None and _is_absent(name)]:
+            do = "does" if len(absent) == 1 else "do"
+            raise UserError(f"{' and '.join(absent)} {do} not exist: check the path{'s' if len(absent) > 1 else ''}.")
         named = {"hypothesis": asked.hyp, "reference": asked.ref, "source": asked.src}
         return {what: Path(name).expanduser() for what, name in named.items() if name is not None}
     if given := [key for key, value in plain.items() if value is not None]:
@@ -70,6 +73,13 @@ def files(asked: ToScore) -> dict[str, Path]:
     if found["hypothesis"] is None or found["reference"] is None:
         raise DataError(_nothing_stored(asked, folder))
     return {what: path for what, path in found.items() if path is not None}
+
+
+def _is_absent(name: str) -> bool:
+    try:
+        return not Path(name).expanduser().exists()
+    except OSError:  # reading it tells why
+        return False
 
 
 def _is_special(name: str) -> bool:

@@ -216,6 +216,10 @@ class Task(Configured, Protocol):
         name = (config.get("recipe") or {}).get("name")
         return f"{self.data_name(config)}, recipe {name}" if name else self.data_name(config)
 
+    def scaled_sizes(self, config: Mapping[str, Any]) -> str | None:
+        """The sizes of a network that has only a fraction of the paper's: `N = 1`; None if it has all of them."""
+        return None
+
     def incomparable(self, published: Published, config: Mapping[str, Any]) -> str | None:
         """Why a published and a measured figure cannot be compared; None if both are for the same data."""
         return f"published as {published.key}: no measured figure of this kind"

@@ -20,7 +20,7 @@ from pytorch_lightning.plugins.io import CheckpointIO
 from torch import Tensor
 
 from variations.store import fence
-from variations.store.atomic import flush, plain, replaced, write_text
+from variations.store.atomic import as_typed, flush, replaced, write_text
 from variations.store.checksums import file_sha256, is_sound, sidecar, sweep
 from variations.store.conflicts import history
 from variations.store.identity import covered, identifying
@@ -107,7 +107,7 @@ def refuse_foreign(path: Path, written: Mapping[str, Any] | None, config: Mappin
     now, allowed = identifying(config), [entry.split(" ")[0] for entry in history(config)]
     allowed += (config.get("resume") or {}).get("allow") or []
     differing = [
-        f"{key} {plain(written[key])} there, {plain(now[key])} here"
+        f"{key} {as_typed(written[key])} there, {as_typed(now[key])} here"
         for key in written.keys() & now.keys()
         if written[key] != now[key] and not covered(key, allowed)
     ]

@@ -11,8 +11,12 @@ window.V = window.V || {};
   /** A score with `digits` decimals; a tie is rounded away from zero, as in tables on the terminal. */
   V.fixed = (value, digits = 2) => (known(value) ? (value + 1e-9 * Math.sign(value)).toFixed(digits).replace("-", "−") : NONE);
 
-  /** A difference, always with its sign. */
-  V.signed = (value, digits = 2) => (known(value) ? (value > 0 ? "+" : "") + V.fixed(value, digits) : NONE);
+  /** A difference with its sign, which only zero has not. Follows `tables.grid.delta`. */
+  V.signed = (value, digits = 2) => {
+    if (!known(value)) return NONE;
+    const sign = Math.abs(value) < 1e-9 ? "" : value > 0 ? "+" : "−";
+    return sign + V.fixed(Math.abs(value), digits);
+  };
 
   /** 1,234,567 */
   V.whole = (value) => (known(value) ? Math.round(value).toLocaleString("en-GB").replace("-", "−") : NONE);

@@ -8,6 +8,7 @@ from variations.configuration.tasks import DEFAULT, named
 from variations.tables.claims.claim import Contrast, Paper
 from variations.tables.claims.evidence import Effort, Evidence, Judged, Outcome
 from variations.tables.claims.rule import LEVEL, POWER, SEEDS, VERDICTS, detectable
+from variations.tables.grid import delta
 from variations.tasks.task import Task
 
 HEAD = f"""# What the papers claim, and what we found
@@ -54,15 +55,14 @@ better, whether the measure should be high or low. Where the claim is that `a` i
 disadvantage: +0.60 [−0.30, +1.50] means that `a` is at most 0.30 worse, which is less than the margin of 0.5, and so
 contradicts the claim. The comparison says nothing of how near either row is to its published figure; the table does.
 "detectable" is the smallest true difference that this many seeds would have shown with probability {POWER:g}. An
-interval is not cut at the largest possible difference. "none seen, at most" stands before the saving of a row that
-never reaches the dev loss at which its base row ended: the row counts with its whole length, and cannot support the
-claim. That dev loss is the mean over the base row's seeds, measured at the end of training, and the base row's budget
-ends where each seed first reached it, which may be long before its last step. Other dev losses are of the tested
-weights, so the two may differ. Differences are computed before rounding; a dev loss is the logarithm of the table's
-dev PPL, which `format=json` prints unrounded. An interval over restarts is that of arbitrary restarts, not of the
-best ones, which the errors are of, and so tends to be too wide. "recalled" marks a published
-figure that is quoted from memory, and was not checked against the publication. "1 and 3 seeds" are those of the row and
-of its base row.
+interval is not cut at the largest possible difference. "at most" stands before the saving of a row that never reaches
+the dev loss at which its base row ended: the row counts with its whole length, and cannot support the claim. That dev
+loss is the mean over the base row's seeds, measured at the end of training, and the base row's budget ends where each
+seed first reached it, which may be long before its last step. Other dev losses are of the tested weights, so the two
+may differ. Differences are computed before rounding; a dev loss is the logarithm of the table's dev PPL, which
+`format=json` prints unrounded. An interval over restarts is that of arbitrary restarts, not of the best ones, which the
+errors are of, and so tends to be too wide. "recalled" marks a published figure that is quoted from memory, and was not
+checked against the publication. "1 and 3 seeds" are those of the row and of its base row.
 """
 
 FOLDED = 4
@@ -125,7 +125,7 @@ def _outcome(outcome: Outcome, task: Task) -> str:
     percent = 100 if test.expect == "sooner" else 1
     values = [_number(percent * value, test) for value in (found.effect, found.low, found.high)]
     unit = " %" if test.expect == "sooner" else ""
-    bound = "none seen, at most " if outcome.at_most else ""
+    bound = "at most " if outcome.at_most else ""
     text = f"{scale}, {what}: {bound}{values[0]}{unit} [{values[1]}, {values[2]}]"
     seeds = " and ".join(map(str, found.seeds)) if len(set(found.seeds)) > 1 else str(found.seeds[0])
     extras = [f"{seeds} {'restart' if found.restarts else 'seed'}{'' if found.seeds == (1, 1) else 's'}"]
@@ -154,8 +154,7 @@ def _number(value: float, test: Contrast) -> str:
     digits = {"sooner": 0, "same order": 2}.get(test.expect, 3 if test.measure.endswith("nll") else 2)
     if abs(value) == float("inf"):
         return "∞" if value > 0 else "−∞"
-    text = f"{abs(value) + 1e-9:,.{digits}f}"
-    return text if float(text.replace(",", "")) == 0 else f"{'+' if value > 0 else '−'}{text}"
+    return delta(value, digits)
 
 
 def _efforts(efforts: Sequence[Effort]) -> str:

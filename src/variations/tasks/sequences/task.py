@@ -128,6 +128,13 @@ class SequenceTask(Task):
         told = [f"{word} {getattr(config.model, key):g}" for key, word in words.items()]
         return ", ".join([*told, f"ε_ls {config.recipe.label_smoothing:g}"])
 
+    def scaled_sizes(self, config: Mapping[str, Any]) -> str | None:
+        """`N = 3, d_model = 128, d_ff = 512, h = 8`, with the scale of the recipe applied."""
+        scale, model = (config.get("recipe") or {}).get("scale") or {}, config.get("model") or {}
+        if scale.get("width", 1) == scale.get("depth", 1) == 1:
+            return None
+        return ", ".join(f"{key} = {model[key]}" for key in ("N", "d_model", "d_ff", "h") if key in model)
+
     def size(self, config: Any, *, memory: bool, vocabulary: int | None = None) -> Size:
         """Count without weights and without data."""
         from variations.tasks.sequences.counting import counted
