@@ -115,7 +115,7 @@ def test_an_address_that_is_not_ours_is_told_in_a_sentence(root: Path) -> None:
 
 def test_a_file_or_a_single_run_is_no_store(tmp_path: Path, run: Callable[..., Path]) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(UserError, match="is a file: give the folder of the runs"):
+    with pytest.raises(UserError, match="is a file: give the root of the run store"):
         show(DashboardConfig(runs=str(tmp_path / "file")))
     with pytest.raises(UserError, match="is the folder of one run"):
         show(DashboardConfig(runs=str(run("q", "base", 1))))

@@ -77,3 +77,17 @@ def test_records_are_written_of_the_others(closed: Path, tmp_path: Path) -> None
     assert found.stderr.count("Permission denied") == 3
     written = {str(path.parent.relative_to(tmp_path)) for path in tmp_path.glob("records/*/*/*/result.json")}
     assert written == {f"records/rights/{name}" for name in ("open/seed1", "open/seed2", "half/seed1")}
+
+
+@pytest.mark.parametrize("line", ["table sweep.name=rights", "dashboard export=page.html", "claims"])
+def test_a_run_store_that_may_not_be_read_is_refused_by_its_name(closed: Path, tmp_path: Path, line: str) -> None:
+    if os.geteuid() == 0:
+        os.chown(closed, 65534, 65534)
+    closed.chmod(0o700 if os.geteuid() == 0 else 0)
+    try:
+        found = command(*line.split(), f"runs={closed}", folder=tmp_path)
+    finally:
+        closed.chmod(0o755)  # for pytest, which removes it
+    told = f"error: runs={closed} may not be read: change its permissions or its owner.\n"
+    assert (found.returncode, found.stdout, found.stderr) == (2, "", told)
+    assert not list(tmp_path.glob("page.html*"))

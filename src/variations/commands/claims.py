@@ -1,10 +1,9 @@
 """The verb `claims`: verdicts on what the papers claim, from the records."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from variations.commands.cli import command
-from variations.commands.stored import put
+from variations.commands.stored import put, root_of
 from variations.store.atomic import refuse_unwritable
 from variations.tables.claims.claim import read_papers
 from variations.tables.claims.evidence import Evidence
@@ -28,10 +27,10 @@ def show(config: ClaimsConfig) -> None:
 
     Raises:
         ConfigError: A claim file is wrong.
-        UserError: The file cannot be written.
+        UserError: The file cannot be written, or `runs` cannot be read.
     """
     refuse_unwritable(out=config.out)
-    text = page(read_papers(), Evidence(Path(config.runs).expanduser()))
+    text = page(read_papers(), Evidence(root_of(config.runs)))
     put(text, config.out)
 
 

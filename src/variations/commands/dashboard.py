@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from variations.commands.cli import command
+from variations.commands.stored import root_of
 from variations.configuration.compose import loader
 from variations.configuration.extras import need
 from variations.configuration.overrides import quoted
@@ -16,7 +17,6 @@ from variations.dashboard.api import Api
 from variations.dashboard.server import Server
 from variations.dashboard.store import Store
 from variations.dashboard.sweeps import index
-from variations.system.errors import UserError
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -45,12 +45,7 @@ def show(config: DashboardConfig) -> None:
     It reads the run store and follows running rows; it needs no account and no network. Ctrl-C ends it.
     """
     need("dashboard", "The dashboard")
-    root = Path(config.runs).expanduser()
-    if root.exists() and not root.is_dir():
-        raise UserError(f"runs={config.runs} is a file: give the folder of the runs.")
-    if (root / "config.yaml").is_file():
-        raise UserError(f"runs={config.runs} is the folder of one run: give the run store that contains it.")
-    store = Store(root, Path(default_cache()).expanduser())
+    store = Store(root_of(config.runs), Path(default_cache()).expanduser())
     if config.export is not None:
         from variations.dashboard.export import write
 

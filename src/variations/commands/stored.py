@@ -1,5 +1,6 @@
 """What the verbs that read stored runs have in common: keys that name a sweep, and where their text goes."""
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +15,22 @@ from variations.configuration.suggestions import did_you_mean, listing, shortene
 from variations.store.atomic import destination, told_if_unwritable, write_text
 from variations.store.rows import SweepDefinition, define
 from variations.system.errors import UserError
+
+
+def root_of(runs: str) -> Path:
+    """The root of a run store, which need not exist.
+
+    Raises:
+        UserError: It is a file or the folder of one run, or may not be read.
+    """
+    root = Path(runs).expanduser()
+    if root.exists() and not root.is_dir():
+        raise UserError(f"runs={runs} is a file: give the root of the run store.")
+    if root.is_dir() and not os.access(root, os.R_OK | os.X_OK):
+        raise UserError(f"runs={runs} may not be read: change its permissions or its owner.")
+    if (root / "config.yaml").is_file():
+        raise UserError(f"runs={runs} is the folder of one run: give the root of the run store, some folders up.")
+    return root
 
 
 @dataclass
@@ -54,13 +71,7 @@ class SweepKeys:
 
     def _look(self) -> None:
         """See that the run store is one. Raises UserError; only warns of the usual folder, which may still come."""
-        if self.store.is_file():
-            raise UserError(f"runs={self.runs} is a file: give the root of the run store.")
-        if (self.store / "config.yaml").is_file():
-            raise UserError(
-                f"runs={self.runs} is the folder of one run: give the root of the run store, some folders up."
-            )
-        if self.store.is_dir():
+        if root_of(self.runs).is_dir():
             self._name_others()
             return
         if self.runs != SweepKeys.runs:
