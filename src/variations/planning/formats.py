@@ -15,7 +15,7 @@ from variations.store.differences import changes, differences
 from variations.system.errors import UserError
 from variations.tables import text
 from variations.tables.collect import hours_name
-from variations.tables.grid import duration
+from variations.tables.grid import duration, scientific
 from variations.tasks.base import Size
 
 
@@ -174,7 +174,7 @@ def _cells(line: PlanLine) -> dict[str, str]:
         "parameters": f"{counted.parameters:,}" if counted else "",
         **{heading: _word(value) for heading, value in further.items()},
         "steps": f"{line.row.config.trainer.max_steps:,}" if line.row.config else "",
-        "FLOPs": f"{counted.flops:.2g}" if counted else "",
+        "FLOPs": scientific(counted.flops) if counted else "",
         "memory": size(bytes_) if bytes_ else "",
         "time a run": f"{about}{duration(cost.seconds())}" if cost else "",
         "hours a run": f"{about}{cost.hours():.2g}" if cost else "",

@@ -59,10 +59,10 @@ def star_text(table: Table) -> str:
 def _settings(table: Table) -> list[str]:
     """One sentence for each combination of data, recipe and scale among the rows."""
     groups: dict[str, list[str]] = {}
+    scaled = any(line.published for line in table.lines)  # a paper's table
     for line in table.lines:
         config = line.row.config
         if config:
-            scaled = bool(line.published)  # of a paper's row
             text = f"Measured on {task_of(config).conditions(config, scaled=scaled)}{_part(config)}."
             groups.setdefault(text, []).append(line.label)
     if len(groups) == 1:
