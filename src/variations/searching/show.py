@@ -89,8 +89,10 @@ def summary(study: Study) -> None:
         console.print(escape(text), soft_wrap=True)
     console.print(f"Trials: {escape(str(study.definition.home))}", soft_wrap=True)
     console.print(f"In the browser: optuna-dashboard {escape(study.definition.storage)}", soft_wrap=True)
-    if begun < total or counts["RUNNING"]:
+    if begun < total:
         console.print("Run the same command again to continue the search.")
+    elif counts["RUNNING"]:
+        console.print("Run the same command again to continue open trials whose process has ended.")
 
 
 def _ranked(study: Study, complete: list[Any]) -> list[Any]:
