@@ -100,6 +100,7 @@ results: setup  ## rebuild docs/claims.md, the tables of docs/results and the RE
 	@$(PY) tools/readme_table.py
 	@$(PY) benchmarks/parsing_report.py --output docs/results/parsing.md
 	@$(PY) benchmarks/branch_weights.py --output docs/results/branch_weights.md
+	@$(PY) benchmarks/learning_curves.py --output docs/results/learning_curves.md
 
 lint: setup  ## style, formatting, types, and which package may import which
 	@$(PY) -m ruff check .

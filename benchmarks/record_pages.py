@@ -9,8 +9,13 @@ from variations.store.atomic import write_text
 from variations.system.errors import UserError
 
 
-def deliver_page(description: str | None, page: Callable[[Path], str]) -> int:
-    """Write or print the page that `page` makes of a folder of records; return the exit code."""
+def deliver_page(
+    description: str | None, page: Callable[[Path], str], figures: Callable[[Path, Path], None] | None = None
+) -> int:
+    """Write or print the page that `page` makes of a folder of records; return the exit code.
+
+    With --output, `figures` is called with the folder of records and the page's file.
+    """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=Path, default=Path("records"))
     parser.add_argument("--output", type=Path, help="file for the page")
@@ -24,6 +29,8 @@ def deliver_page(description: str | None, page: Callable[[Path], str]) -> int:
         print(text, end="")
     else:
         write_text(chosen.output, text)
+        if figures is not None:
+            figures(chosen.records, chosen.output)
     return 0
 
 

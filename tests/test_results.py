@@ -82,6 +82,28 @@ def test_the_page_of_branch_weights_is_that_of_the_records() -> None:
     assert (ROOT / "docs/results/branch_weights.md").read_text(encoding="utf-8") == branch_weights.page(RECORDS), AGAIN
 
 
+@pytest.mark.slow
+def test_the_learning_curves_are_those_of_the_records(tmp_path: Path) -> None:
+    import learning_curves
+
+    committed = ROOT / "docs/results/learning_curves.md"
+    assert committed.read_text(encoding="utf-8") == learning_curves.page(RECORDS), AGAIN
+    learning_curves.draw_figures(RECORDS, tmp_path / committed.name)
+    drawn = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*.svg")}
+    assert len(drawn) == len(learning_curves.STUDIES)
+    for path, content in drawn.items():
+        assert (committed.parent / path).read_bytes() == content, AGAIN
+
+
+def test_a_loss_that_is_passed_between_two_measurements_is_placed_in_proportion() -> None:
+    from learning_curves import _reached
+
+    curve = [(100.0, 1e3, 2.0), (200.0, 2e3, 1.0), (300.0, 3e3, 1.5), (400.0, 4e3, 0.5)]
+    assert _reached(curve, 1.5) == pytest.approx((150.0, 1500.0))
+    assert _reached(curve, 0.75) == pytest.approx((350.0, 3500.0))  # the rise between is no progress
+    assert _reached(curve, 0.4) is None
+
+
 @pytest.mark.parametrize("name", RECORDED)
 def test_records_are_small_and_hold_nothing_of_a_machine_or_of_others(name: str) -> None:
     for run in sorted((ROOT / RECORDS / name).glob("*/seed*")):
