@@ -51,10 +51,10 @@ def test_without_chance_in_items_it_is_students_t_of_one_restart_on_each_side() 
     wrong[np.tril_indices(10, -1)] = True
     copies = np.tile(wrong, (1, 500))  # enough items to make their sampling negligible
     base = one_group(np.zeros((10, 5000), dtype=bool), list(range(10)))
-    found = across_restarts(one_group(copies, list(range(10))), base, mean, n=4000)
+    found = across_restarts(one_group(copies, list(range(10))), base, mean)
     assert found.difference == 0
-    assert found.high == pytest.approx(2.262 * np.sqrt(0.0917), rel=0.1)  # three standard errors of the quantile
-    assert found.low == pytest.approx(-found.high, rel=0.14)
+    assert found.high == pytest.approx(2.262 * np.sqrt(0.0917), rel=1e-3)
+    assert found.low == -found.high
 
 
 def test_a_comparison_has_one_interval_and_one_p_in_both_directions() -> None:

@@ -48,7 +48,7 @@ class Comparison:
     high: float
     """Confidence interval of the difference at `level`."""
     p: float
-    """Two-sided probability of so large a difference by chance; at least 1 / (n + 1)."""
+    """Two-sided probability of so large a difference by chance; of one seed on each side, at least 1 / (n + 1)."""
     method: str
     """`bootstrap`, `randomisation`, `seeds` or `restarts`."""
     n: int
@@ -143,6 +143,22 @@ def _interval(difference: float, draws: Floats, level: float) -> tuple[float, fl
 def _judged(difference: float, draws: Floats, level: float) -> tuple[float, float, float]:
     """The ends of the interval of a difference, and its p; `draws` are centred on zero."""
     return *_interval(difference, draws, level), _share(np.abs(draws) >= abs(difference) - TIE)
+
+
+def _by_students_t(difference: float, variance: float, freedom: float, level: float) -> tuple[float, float, float]:
+    """The ends of the interval of a difference, and its p, by Student's t with `freedom` degrees of freedom.
+
+    `variance` is that of the difference. Raises UndefinedError if it is zero, though the systems differ.
+    """
+    from scipy.special import stdtr, stdtrit  # the distribution and its quantiles, without all of scipy.stats
+
+    error = math.sqrt(variance)
+    if error < TIE:
+        if abs(difference) > TIE:
+            raise UndefinedError("all of them differ alike, which shows no spread")
+        return difference, difference, 1.0
+    half = float(stdtrit(freedom, (1 + level) / 2)) * error
+    return difference - half, difference + half, float(2 * stdtr(freedom, -abs(difference) / error))
 
 
 class Resampled:
@@ -270,14 +286,12 @@ def across_seeds(
 ) -> Comparison:
     """Difference of mean scores over seeds, with the chance in both seeds and items.
 
-    `system`, `base`: (S, k) for each seed, all of the same items; the numbers of seeds may differ. Each of
-    the n draws is the sum of two parts: what a bootstrap of the items (the same ones for all runs) does to the
-    difference of means, and a normal deviation with the variance that seeds add. Seeds are not drawn with replacement:
-    three runs yield only ten samples, whose variance is too small by a third. The part of the
-    variance between runs that is due to the items (a seed is lucky on *these*) is subtracted, so that it is not
-    counted twice. The sum is divided by
-    √(χ²_ν/ν), which makes Student's t of a normal, with the degrees of freedom ν of Satterthwaite (1946): a variance
-    known from three runs is itself uncertain.
+    `system`, `base`: (S, k) for each seed, all of the same items; the numbers of seeds may differ. The variance of the
+    difference is the sum of two parts: that which a bootstrap of the items (the same n for all runs) shows, and that
+    which seeds add. Seeds are not drawn with replacement: three runs yield only ten samples, whose variance is too
+    small by a third. The part of the variance between runs that is due to the items (a seed is lucky on *these*) is
+    subtracted, so that it is not counted twice. Interval and p are Student's t, with the degrees of freedom ν of
+    Satterthwaite (1946): a variance known from three runs is itself uncertain.
 
     The variance of seeds is pooled over both sides, as in the two-sample t-test, so that one side may have a single
     seed; with one seed on both sides only items count, and `variance` of the result says so. Seeds of the two sides
@@ -288,21 +302,17 @@ def across_seeds(
     """
     if not system or not base:
         raise ValueError("a comparison across seeds needs at least one run on each side")
-    items, rng = _check(*system, *base), np.random.default_rng(seed)
-    runs = (len(system), len(base))
+    items, runs = _check(*system, *base), (len(system), len(base))
     resampled = resampled or Resampled(aggregate, n, seed)
     sides = [resampled.of(side, n) for side in (system, base)]
-    difference = float(_observed(system, aggregate).mean() - _observed(base, aggregate).mean())
-
+    scores = [_observed(side, aggregate) for side in (system, base)]
+    difference = float(scores[0].mean() - scores[1].mean())
     draws = sides[0].mean(0) - sides[1].mean(0)
-    draws = draws - draws.mean()
-    degrees = sum(runs) - 2
-    if degrees:
-        draws = _with_seeds(draws, [_observed(system, aggregate), _observed(base, aggregate)], sides, items - 1, rng)
-
-    judged = _judged(difference, _spread(difference, draws), level)
-    sources = ("items", "seeds") if degrees else ("items",)
-    return Comparison(difference, *judged, "seeds", n, seed, level, None, runs, sources)
+    if sum(runs) > 2:
+        judged = _by_students_t(difference, *_variance_with_seeds(draws, scores, sides, items - 1), level)
+        return Comparison(difference, *judged, "seeds", n, seed, level, None, runs, ("items", "seeds"))
+    judged = _judged(difference, _spread(difference, draws - draws.mean()), level)
+    return Comparison(difference, *judged, "seeds", n, seed, level, None, runs)
 
 
 def across_restarts(
@@ -310,11 +320,11 @@ def across_restarts(
 ) -> Comparison:
     """Difference of two runs that report one of R restarts each, with the chance in both restarts and items.
 
-    As `across_seeds`, for one reported network on each side: each of the n draws is what a bootstrap of the items does
-    to the difference, and a normal deviation with the variance between restarts. Networks of different groups are
-    independent, so their variances add up. Reporting the best restart in training instead of an arbitrary one makes a
-    result, if anything, less variable, so the interval is conservative; groups in which some restarts fail widen it
-    most. Raises ValueError if the numbers of items differ, or a side has a single restart.
+    As `across_seeds`, for one reported network on each side: the variance is that which a bootstrap of the items shows,
+    and that between restarts. Networks of different groups are independent, so their variances add up. Reporting the
+    best restart in training instead of an arbitrary one makes a result, if anything, less variable, so the interval is
+    conservative; groups in which some restarts fail widen it most. Raises ValueError if the numbers of items differ,
+    or a side has a single restart.
     """
     reported = [_of_chosen(side, side.order[:, 0]) for side in (system, base)]
     items, rng = _check(*reported), np.random.default_rng(seed)
@@ -322,17 +332,14 @@ def across_restarts(
     draws = np.concatenate(
         [aggregate(drawn @ reported[0]) - aggregate(drawn @ reported[1]) for drawn in _resamples(items, n, rng)]
     )
-    draws = _finite(draws) - draws.mean()
     variances = [_between_restarts(side, aggregate) for side in (system, base)]  # (G) each
     degrees = [side.order.shape[1] - 1 for side in (system, base)]
-    added, known = float(sum(v.sum() for v in variances)), float(draws.var())
-    uncertain = known**2 / max(items - 1, 1) + sum(
+    variance = float(_finite(draws).var()) + float(sum(v.sum() for v in variances))
+    uncertain = float(draws.var()) ** 2 / (items - 1) + sum(
         float((v**2).sum()) / freedom for v, freedom in zip(variances, degrees, strict=True)
     )
-    if uncertain > 0:
-        freedom = (known + added) ** 2 / uncertain  # Satterthwaite 1946
-        draws = _widened(draws, difference, added, freedom, rng)
-    judged = _judged(difference, _spread(difference, draws), level)
+    freedom = variance**2 / uncertain if uncertain > 0 else 1.0  # Satterthwaite 1946; without variance of no effect
+    judged = _by_students_t(difference, variance, freedom, level)
     counts = (len(system.items), len(base.items))
     return Comparison(difference, *judged, "restarts", n, seed, level, None, counts, ("items", "restarts"))
 
@@ -361,36 +368,24 @@ def _observed(side: Sequence[Items], aggregate: Aggregate) -> Floats:
     return aggregate(np.stack([of_run.sum(0) for of_run in side]))
 
 
-def _with_seeds(
-    draws: Floats, observed: Sequence[Floats], resampled: Sequence[Floats], items: int, rng: np.random.Generator
-) -> Floats:
-    """(n,) draws of the difference due to items (`items` degrees of freedom), widened by what seeds add.
+def _variance_with_seeds(
+    draws: Floats, observed: Sequence[Floats], resampled: Sequence[Floats], items: int
+) -> tuple[float, float]:
+    """The variance of the difference due to items and seeds, and its degrees of freedom.
 
-    For either side, `observed` is (K,) and `resampled` (K, n). In a two-way layout of seeds and items, the variance
-    between runs is that of the seeds plus that of the interaction; the latter shows as the runs' deviations from their
-    mean change from one resampled test set to the next.
+    `draws` (n,) are the differences on resampled items, which have `items` degrees of freedom. For either side,
+    `observed` is (K,) and `resampled` (K, n). In a two-way layout of seeds and items, the variance between runs is that
+    of the seeds plus that of the interaction; the latter shows as the runs' deviations from their mean change from one
+    resampled test set to the next.
     """
     degrees = sum(len(scores) for scores in observed) - 2
     share = sum(1 / len(scores) for scores in observed) / degrees
     between = share * sum(float(((scores - scores.mean()) ** 2).sum()) for scores in observed)
     interaction = share * sum(float((scores - scores.mean(0)).var(axis=1).sum()) for scores in resampled)
-    added, known = max(between - interaction, 0.0), float(draws.var())
-    uncertain = known**2 / max(items, 1) + between**2 / degrees
-    if uncertain == 0:
-        return draws
-    freedom = max((known + added) ** 2 / uncertain, degrees)
-    difference = float(observed[0].mean() - observed[1].mean())
-    return _widened(draws, difference, added, freedom, rng)
-
-
-def _widened(draws: Floats, difference: float, added: float, freedom: float, rng: np.random.Generator) -> Floats:
-    """(n,) draws around zero with a normal deviation of variance `added`, divided by √(χ²_ν/ν), ν = `freedom`.
-
-    The deviations have the sign of the difference. So the draws of `base` against `system` are these with the other
-    sign, and a comparison has one interval and one p, in whichever direction it is asked for.
-    """
-    deviation = math.copysign(1.0, difference) * rng.normal(0.0, np.sqrt(added), len(draws))
-    return np.asarray((draws + deviation) / np.sqrt(rng.chisquare(freedom, len(draws)) / freedom))
+    known = float(draws.var())
+    variance = known + max(between - interaction, 0.0)
+    uncertain = known**2 / items + between**2 / degrees
+    return variance, max(variance**2 / uncertain, degrees) if uncertain > 0 else degrees
 
 
 def ranks(values: Sequence[float]) -> Floats:
