@@ -185,6 +185,11 @@ def test_lost_weights_are_left_out_of_the_average_with_a_warning_and_a_mark(
     (mark,) = of_run(to_dict(config), {"steps": 12, "averaged_steps": steps})
     assert mark == "the weights of only 2 of 3 steps were averaged, because others were lost"
     assert of_run(to_dict(config), {"steps": 12, "averaged_steps": [8, 10, 12]}) == []
+    (folder.checkpoints / "weights8.pt").unlink()
+    weights, steps = final_weights(config, folder)
+    again, tested = final_weights(config, folder, steps)  # what was tested can be used, though it is one step alone
+    assert steps == tested == [12]
+    assert all(torch.equal(value, weights[name]) for name, value in again.items())
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from variations.system.errors import UserError
 EXTRAS = {
     "wandb": ("wandb", "wandb_workspaces", "matplotlib"),
     "tensorboard": ("tensorboard", "matplotlib"),
-    "search": ("optuna", "scipy"),
+    "search": ("optuna",),
     "dashboard": ("bokeh", "matplotlib"),
     "slurm": ("submitit",),
     "ray": ("ray",),

@@ -317,8 +317,8 @@ def _remarks(lines: Sequence[PlanLine]) -> list[str]:
         ),
         (
             bool(costs),
-            "Time: one run from start to scores, estimated from some real updates, a test and a checkpoint on this "
-            "machine under its present load. Memory: the peak. Disk: checkpoints that are kept.",
+            "Time: one run from start to scores, estimated from some real updates, a test and a checkpoint that "
+            "were measured on this machine. Memory: the peak. Disk: checkpoints that are kept.",
         ),
         (
             any(not cost.exact for cost in costs),

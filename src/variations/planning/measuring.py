@@ -138,8 +138,10 @@ def measured(shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False) 
     known = {key: None if fresh else _read(_place(shape, key)) for key, shape in distinct.items()}
     found = {key: Measured(values) for key, values in known.items() if values is not None}
     todo = [key for key in distinct if key not in found]
-    if todo:
-        _warn_of_load()
+    loads = (answer.values.get("load") for answer in found.values() if answer.values)
+    if (former := max(filter(None, loads), default=0.0)) >= BUSY:
+        _warn_of_former_load(former)
+    load = _warn_of_load() if todo else 0.0
     console = Console(stderr=True)
     hidden = not (todo and console.is_terminal)
     for key in track(todo, "Measuring", console=console, transient=True, disable=hidden):
@@ -147,19 +149,35 @@ def measured(shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False) 
         if answer.values is not None:
             path = _place(distinct[key], key)
             with told_if_cache_unwritable(path):
-                write_json(path, dict(answer.values))
+                write_json(path, {**answer.values, "load": load})
     return found
 
 
+BUSY = 1.0
+"""The machine's load, before anything is measured, from which on times are not reliable."""
+
+
 @cache
-def _warn_of_load() -> None:
-    """Say if the machine was busy; once, because what is measured is load as well."""
-    if (load := os.getloadavg()[0]) >= 1:
+def _warn_of_load() -> float:
+    """Return the machine's load, and say if it is busy; once, because what is measured is load as well."""
+    load = os.getloadavg()[0]
+    if load >= BUSY:
         print(
             f"warning: this machine was busy in the last minute (load {load:.1f} on {cores()} cores), so times "
             "measured now may be wrong by a factor of two and more: fresh=true repeats them when it is quiet.",
             file=sys.stderr,
         )
+    return load
+
+
+@cache
+def _warn_of_former_load(load: float) -> None:
+    """Say that measurements are repeated which were made on a busy machine, with this load."""
+    print(
+        f"warning: this machine was busy (load {load:.1f} on {cores()} cores) when some of these times were measured, "
+        "so they may be wrong by a factor of two and more: fresh=true repeats them when it is quiet.",
+        file=sys.stderr,
+    )
 
 
 def _place(shape: Shape, key: str) -> Path:
@@ -197,7 +215,7 @@ def _measure(shape: Shape, limit: float) -> Measured:
         children = []
         try:
             for number in range(shape.at_once):
-                command = [sys.executable, "-m", "variations.planning.probe", name, str(number), str(time.time())]
+                command = [sys.executable, "-m", "variations.planning.probe", name, str(number), str(time.monotonic())]
                 with (folder / f"{number}.log").open("wb") as log:
                     environment, nothing = processes.environment(place), subprocess.DEVNULL
                     children.append(subprocess.Popen(command, env=environment, stdin=nothing, stdout=log, stderr=log))

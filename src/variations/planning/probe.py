@@ -157,10 +157,10 @@ class Probe:
         self.mean = float(np.mean(prices))
 
     def sight(self) -> float:
-        """Time a small part of the most expensive batch; return when its first update began, in seconds since 1970."""
+        """Time a small part of the most expensive batch; return when its first update began, by the monotonic clock."""
         clock, _ = self._run([self.dearest] * 3, SIGHTING, 3)
         self.seconds = clock.passes[-1] + clock.steps[-1]
-        return time.time() - sum(clock.passes) - sum(clock.steps)
+        return time.monotonic() - sum(clock.passes) - sum(clock.steps)
 
     def train(self) -> None:
         """Run updates on the first batches of the epoch, after some on the most expensive one, which are not counted.
@@ -246,7 +246,10 @@ class Probe:
 
 
 def measure(config: RunConfig, request: dict[str, Any], meeting: Path, folder: Path, spawned: float) -> dict[str, Any]:
-    """All measurements for `run_cost`; `spawned` is when the process was started (seconds since 1970)."""
+    """All measurements for `run_cost`; `spawned`: when the process was started.
+
+    Moments are those of the monotonic clock, which all processes of a machine share and nobody sets.
+    """
     probe = Probe(config, RunFolder(folder), request["limit"], request["memory"])
     waited = wait_for_all(meeting, "ready", request["count"])
     began = probe.sight()

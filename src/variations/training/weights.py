@@ -68,7 +68,7 @@ def _tested(folder: RunFolder) -> list[int] | None:
 def _chosen(
     config: RunConfig, folder: RunFolder, tested: Collection[int] | None
 ) -> tuple[dict[str, Tensor], list[int]]:
-    if tested is not None and len(tested) > 1:
+    if tested is not None and (len(tested) > 1 or _alone(config, folder, tested)):
         planned = set(tested)
     else:
         last = max((step for step, _ in checkpoints.full(folder.checkpoints)), default=config.trainer.max_steps)
@@ -97,6 +97,12 @@ def _chosen(
         return moving["weights"], [step]
     weights = {name.removeprefix("model."): value for name, value in state["state_dict"].items()}
     return weights, [step]
+
+
+def _alone(config: RunConfig, folder: RunFolder, tested: Collection[int]) -> bool:
+    """Whether the one step that was tested is the only one that was left of those to be averaged."""
+    kept = {step for step, _ in checkpoints.weights(folder.checkpoints)}
+    return {*tested} <= averaged_steps(config) & kept
 
 
 def load_network(path: Path) -> tuple[nn.Module, Any]:
