@@ -164,15 +164,21 @@ class Tester:
         return replace(tested, notes=(*notes, *wrong), contradictions=tuple(wrong))
 
     def contradictions(self, row: Row, measures: Sequence[Measure]) -> list[str]:
-        """Scores of a row that its stored items do not have, seed by seed."""
-        return [
-            note
-            for measure in measures
-            if measure.items
-            for run in row.finished
-            if measure.value(run.result) is not None and not isinstance(stored := self._of(run, measure), str)
-            for note in self._disagreement(run, stored, measure)
-        ]
+        """Scores of a row that its stored items do not have, seed by seed, or that cannot be computed from them.
+
+        A run need not have stored any, nor those of further measures than the tested one.
+        """
+        found = []
+        for measure in measures:
+            for run in row.finished if measure.items else ():
+                if measure.value(run.result) is None:
+                    continue
+                stored = self._of(run, measure)
+                if not isinstance(stored, str):
+                    found += self._disagreement(run, stored, measure)
+                elif measure == self.measure and run.folder and any(RunFolder(run.folder).hypotheses.glob("*")):
+                    found.append(f"seed {run.seed}: its score cannot be verified: {stored}")
+        return found
 
     def _test(self, found: dict[int, tuple[Items, Items]], first: SeedRun, first_of_base: SeedRun) -> RowTest:
         settings = self.settings
