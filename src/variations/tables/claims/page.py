@@ -58,11 +58,12 @@ contradicts the claim. The comparison says nothing of how near either row is to 
 interval is not cut at the largest possible difference. "at most" stands before the saving of a row that never reaches
 the dev loss at which its base row ended: the row counts with its whole length, and cannot support the claim. That dev
 loss is the mean over the base row's seeds, measured at the end of training, and the base row's budget ends where each
-seed first reached it, which may be long before its last step. Other dev losses are of the tested weights, so the two
-may differ. Differences are computed before rounding; a dev loss is the logarithm of the table's dev PPL, which
-`format=json` prints unrounded. An interval over restarts is that of arbitrary restarts, not of the best ones, which the
-errors are of, and so tends to be too wide. "recalled" marks a published figure that is quoted from memory, and was not
-checked against the publication. "1 and 3 seeds" are those of the row and of its base row.
+seed first reached it (interpolated between validations), which may be long before its last step; a seed that ends above
+it counts with its whole length. Other dev losses are of the tested weights, so the two may differ. Differences are
+computed before rounding; a dev loss is the logarithm of the table's dev PPL, which `format=json` prints unrounded. An
+interval over restarts is that of arbitrary restarts, not of the best ones, which the errors are of, and so tends to be
+too wide. "recalled" marks a published figure that is quoted from memory, and was not checked against the publication.
+"1 and 3 seeds" are those of the row and of its base row.
 """
 
 FOLDED = 4
