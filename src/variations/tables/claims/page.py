@@ -17,7 +17,7 @@ HEAD = f"""# What the papers claim, and what we found
 [records](../records); nothing is edited by hand. The comparisons, their margins and the rule were fixed before the runs
 that they judge. A comparison marked *chosen later* was added after its runs: it is shown, and takes no part in the
 verdict. One convention was changed after them: intervals of scores were percentiles of random draws. They are Student's
-t intervals now, which agree with p and do not depend on the seed of the draws. This changed no verdict.
+t intervals now, which agree with p and hardly depend on the seed of the draws. This changed no verdict.
 
 **How a verdict is reached.** Each comparison is between two rows of a table, with at least {SEEDS} seeds each (for
 memory networks, {SEEDS} restarts), and gives a {100 * LEVEL:g} % interval of the row's advantage over its base row.
