@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-import numpy as np
 from record_pages import deliver_page, table
 
 from variations.commands.figures import FiguresConfig, draw
 from variations.configuration.compose import compose_run
-from variations.store.ledger import RunFolder
 from variations.store.rows import SweepDefinition, define
+from variations.tables.claims.evidence import dev_curve, first_reached
 from variations.tables.collect import Row, collect
 
 
@@ -114,38 +113,22 @@ def _names(sweep: SweepDefinition, study: Study) -> str:
 
 def _line(row: Row, first: Row) -> list[str] | None:
     """What the first row needs for the loss at which `row` ends, over common seeds; None if there are none yet."""
-    ours, theirs = _curves(row), _curves(first)
-    common = sorted(ours.keys() & theirs.keys())
+    shares = []
+    for unit in ("step", "flops"):
+        ours, theirs = _curves(row, unit), _curves(first, unit)
+        common = sorted(ours.keys() & theirs.keys())
+        ends = [ours[seed][-1] for seed in common]
+        places = [first_reached(theirs[seed], loss) for seed, (_, loss) in zip(common, ends, strict=True)]
+        parts = [at / spent for (at, reached), (spent, _) in zip(places, ends, strict=True) if reached]
+        shares.append(f"{100 * fmean(parts):.0f} %" if parts and len(parts) == len(common) else "–")
     if not common:
         return None
-    ends = [ours[seed][-1] for seed in common]
-    reached = [_reached(theirs[seed], end[2]) for seed, end in zip(common, ends, strict=True)]
-    shares = []
-    for unit in (0, 1):
-        parts = [place[unit] / end[unit] for place, end in zip(reached, ends, strict=True) if place is not None]
-        shares.append(f"{100 * fmean(parts):.0f} %" if len(parts) == len(common) else "–")
-    return [f"`{row.definition.row}`", f"{fmean(end[2] for end in ends):.3f}", *shares, str(len(common))]
+    return [f"`{row.definition.row}`", f"{fmean(loss for _, loss in ends):.3f}", *shares, str(len(common))]
 
 
-Point = tuple[float, ...]
-"""Steps, FLOPs and dev loss of a measurement."""
-
-
-def _curves(row: Row) -> dict[int, list[Point]]:
-    """The measurements of each finished seed."""
-    read = {run.seed: RunFolder(run.folder).read_metrics(f'"{LOSS}"') for run in row.finished if run.folder}
-    return {
-        seed: [(line["step"], line["flops"], line[LOSS]) for line in lines] for seed, lines in read.items() if lines
-    }
-
-
-def _reached(curve: Sequence[Point], loss: float) -> tuple[float, float] | None:
-    """Steps and FLOPs at which a curve first has `loss`, interpolated between measurements; None if it never has."""
-    lowest = np.minimum.accumulate([point[2] for point in curve])
-    if lowest[-1] > loss or lowest[0] < loss:
-        return None
-    steps, flops = (np.interp(loss, lowest[::-1], [point[unit] for point in reversed(curve)]) for unit in (0, 1))
-    return float(steps), float(flops)
+def _curves(row: Row, unit: str) -> dict[int, list[tuple[float, float]]]:
+    """(spent, dev loss) of each finished seed."""
+    return {run.seed: found for run in row.finished if (found := dev_curve(run, unit))}
 
 
 if __name__ == "__main__":

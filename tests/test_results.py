@@ -95,15 +95,6 @@ def test_the_learning_curves_are_those_of_the_records(tmp_path: Path) -> None:
         assert (committed.parent / path).read_bytes() == content, AGAIN
 
 
-def test_a_loss_that_is_passed_between_two_measurements_is_placed_in_proportion() -> None:
-    from learning_curves import _reached
-
-    curve = [(100.0, 1e3, 2.0), (200.0, 2e3, 1.0), (300.0, 3e3, 1.5), (400.0, 4e3, 0.5)]
-    assert _reached(curve, 1.5) == pytest.approx((150.0, 1500.0))
-    assert _reached(curve, 0.75) == pytest.approx((350.0, 3500.0))  # the rise between is no progress
-    assert _reached(curve, 0.4) is None
-
-
 @pytest.mark.parametrize("name", RECORDED)
 def test_records_are_small_and_hold_nothing_of_a_machine_or_of_others(name: str) -> None:
     for run in sorted((ROOT / RECORDS / name).glob("*/seed*")):

@@ -28,7 +28,7 @@ def load(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     loads = [0.0, 0.0, 0.0]
     monkeypatch.setattr("os.getloadavg", lambda: tuple(loads))
     measuring._warn_of_load.cache_clear()
-    measuring._warn_of_former_load.cache_clear()
+    measuring._load.cache_clear()
     return loads
 
 

@@ -139,9 +139,9 @@ def measured(shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False) 
     found = {key: Measured(values) for key, values in known.items() if values is not None}
     todo = [key for key in distinct if key not in found]
     loads = (answer.values.get("load") for answer in found.values() if answer.values)
-    if (former := max(filter(None, loads), default=0.0)) >= BUSY:
-        _warn_of_former_load(former)
-    load = _warn_of_load() if todo else 0.0
+    _warn_of_load(max(filter(None, loads), default=0.0), "", "some of these times, measured then,")
+    if todo:
+        _warn_of_load(_load(), "in the last minute ", "times measured now")
     console = Console(stderr=True)
     hidden = not (todo and console.is_terminal)
     for key in track(todo, "Measuring", console=console, transient=True, disable=hidden):
@@ -149,7 +149,7 @@ def measured(shapes: Mapping[str, Shape], limit: float, *, fresh: bool = False) 
         if answer.values is not None:
             path = _place(distinct[key], key)
             with told_if_cache_unwritable(path):
-                write_json(path, {**answer.values, "load": load})
+                write_json(path, {**answer.values, "load": _load()})
     return found
 
 
@@ -158,26 +158,20 @@ BUSY = 1.0
 
 
 @cache
-def _warn_of_load() -> float:
-    """Return the machine's load, and say if it is busy; once, because what is measured is load as well."""
-    load = os.getloadavg()[0]
-    if load >= BUSY:
-        print(
-            f"warning: this machine was busy in the last minute (load {load:.1f} on {cores()} cores), so times "
-            "measured now may be wrong by a factor of two and more: fresh=true repeats them when it is quiet.",
-            file=sys.stderr,
-        )
-    return load
+def _load() -> float:
+    """The machine's load when it was first asked for; later ones would contain what is measured."""
+    return os.getloadavg()[0]
 
 
 @cache
-def _warn_of_former_load(load: float) -> None:
-    """Say that measurements are repeated which were made on a busy machine, with this load."""
-    print(
-        f"warning: this machine was busy (load {load:.1f} on {cores()} cores) when some of these times were measured, "
-        "so they may be wrong by a factor of two and more: fresh=true repeats them when it is quiet.",
-        file=sys.stderr,
-    )
+def _warn_of_load(load: float, when: str, times: str) -> None:
+    """Say once that `times` were measured on a busy machine, if they were."""
+    if load >= BUSY:
+        print(
+            f"warning: this machine was busy {when}(load {load:.1f} on {cores()} cores), so {times} may be wrong by a "
+            "factor of two and more: fresh=true repeats them when it is quiet.",
+            file=sys.stderr,
+        )
 
 
 def _place(shape: Shape, key: str) -> Path:

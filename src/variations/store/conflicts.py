@@ -63,17 +63,17 @@ def _listed(changes: Changes) -> str:
     return f"these keys differ (stored → now):\n{lines}\n"
 
 
-_RENAME = "Give this run another name (name=…, a sweep: sweep.name=…)"
 _FEW = 3
 """The largest number of stored values that a message asks to be typed again."""
 
 
 def _remedies(changes: Changes) -> str:
     """The first words of what can be done: the stored values again, if they are few, or another name."""
+    rename = "this run another name (name=…, a sweep: sweep.name=…)"
     if len(changes) > _FEW:
-        return _RENAME
+        return f"Give {rename}"
     stored = shlex.join(f"{key}={as_typed(old)}" for key, (old, _) in changes.items())
-    return f"Add {stored} if the command should be that of the stored run; or give{_RENAME.removeprefix('Give')}"
+    return f"Add {stored} if the command should be that of the stored run; or give {rename}"
 
 
 def finished_otherwise(path: Path, changes: Changes) -> str:

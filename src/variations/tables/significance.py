@@ -334,8 +334,9 @@ def across_restarts(
     )
     variances = [_between_restarts(side, aggregate) for side in (system, base)]  # (G) each
     degrees = [side.order.shape[1] - 1 for side in (system, base)]
-    variance = float(_finite(draws).var()) + float(sum(v.sum() for v in variances))
-    uncertain = float(draws.var()) ** 2 / (items - 1) + sum(
+    known = float(_finite(draws).var())
+    variance = known + float(sum(v.sum() for v in variances))
+    uncertain = known**2 / (items - 1) + sum(
         float((v**2).sum()) / freedom for v, freedom in zip(variances, degrees, strict=True)
     )
     freedom = variance**2 / uncertain if uncertain > 0 else 1.0  # Satterthwaite 1946; without variance of no effect

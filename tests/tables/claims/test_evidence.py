@@ -14,7 +14,7 @@ from sacrebleu import corpus_bleu
 from variations.store.ledger import RunFolder
 from variations.tables.chance import SignificanceConfig
 from variations.tables.claims.claim import Claim, Contrast, Paper, Scale, read_papers
-from variations.tables.claims.evidence import Evidence, Outcome
+from variations.tables.claims.evidence import Evidence, Outcome, first_reached
 from variations.tables.claims.page import page
 
 TOY = Scale("built-in corpus", "toy_")
@@ -261,3 +261,10 @@ def test_a_comparison_that_was_chosen_after_its_runs_is_shown_and_does_not_count
     assert [evidence.judge(paper, claim).verdict for claim in claims] == ["reproduced", "untested here"]
     text = page([paper], evidence)
     assert text.count("(contradicts; chosen later)") == 2 and text.count("(supports)") == 1
+
+
+def test_a_loss_that_is_passed_between_two_measurements_is_placed_in_proportion() -> None:
+    curve = [(100.0, 2.0), (200.0, 1.0), (300.0, 1.5), (400.0, 0.5)]
+    assert first_reached(curve, 1.5) == (150.0, True)
+    assert first_reached(curve, 0.75) == (375.0, True)  # on the line from 1.5 to 0.5
+    assert first_reached(curve, 0.4) == (400.0, False)

@@ -263,8 +263,8 @@ def _sooner(test: Contrast, scale: Scale, row: Row, base: Row) -> Outcome:
     if not curves["row"] or not curves["base"]:
         return Outcome(test, scale, "open", None, f"no dev loss against {test.unit}")
     target = fmean(curve[-1][1] for curve in curves["base"])
-    ours = [_reached(curve, target) for curve in curves["row"]]
-    theirs = [_reached(curve, target) for curve in curves["base"]]
+    ours = [first_reached(curve, target) for curve in curves["row"]]
+    theirs = [first_reached(curve, target) for curve in curves["base"]]
     budget = fmean(at for at, _ in theirs)
     found = t_interval([at for at, _ in theirs], [at for at, _ in ours])
     share = Finding(found.effect / budget, found.low / budget, found.high / budget, (len(ours), len(theirs)))
@@ -277,10 +277,11 @@ def _sooner(test: Contrast, scale: Scale, row: Row, base: Row) -> Outcome:
 
 
 def _curves(row: Row, unit: str) -> list[list[tuple[float, float]]]:
-    return [found for run in row.finished if (found := _curve(run, unit))]
+    return [found for run in row.finished if (found := dev_curve(run, unit))]
 
 
-def _curve(run: SeedRun, unit: str) -> list[tuple[float, float]]:
+def dev_curve(run: SeedRun, unit: str) -> list[tuple[float, float]]:
+    """(spent, dev loss) at each validation, in a `unit` that metrics.jsonl has; empty if it cannot be read."""
     try:
         lines: Sequence[Mapping[str, Any]] = RunFolder(run.folder).read_metrics() if run.folder else []
     except UserError:
@@ -289,7 +290,7 @@ def _curve(run: SeedRun, unit: str) -> list[tuple[float, float]]:
     return [(float(x), float(y)) for x, y in points if isinstance(x, int | float) and isinstance(y, int | float)]
 
 
-def _reached(curve: Sequence[tuple[float, float]], target: float) -> tuple[float, bool]:
+def first_reached(curve: Sequence[tuple[float, float]], target: float) -> tuple[float, bool]:
     """Where the dev loss first reaches `target`, interpolated, and True; or the end of the curve, and False."""
     for (before, loss), (at, next_loss) in pairwise(curve):
         if next_loss <= target:
