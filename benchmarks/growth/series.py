@@ -83,8 +83,8 @@ def summary(axes: Sequence[Axis]) -> list[str]:
             time, work, peak, held = (exponent(v) for v in (line.time, line.work, line.peak, line.held))
             cells = " | ".join(map(_rounded, (time, work, peak, held)))
             lines.append(f"| {name} | {xs[0]:,} to {xs[-1]:,} | {cells} |")
-            beyond += [f"{name}: time {time:.2f} for {work:.2f}"] if time > work + BEYOND else []
-            beyond += [f"{name}: memory {peak:.2f} for {held:.2f}"] if peak > held + BEYOND else []
+            beyond += [f"{name}: time {_rounded(time)} for {_rounded(work)}"] if time > work + BEYOND else []
+            beyond += [f"{name}: memory {_rounded(peak)} for {_rounded(held)}"] if peak > held + BEYOND else []
     told = "; ".join(beyond) or "none"
     return [*lines, "", f"Measured exponents that exceed the counted ones by more than {BEYOND}: {told}.", ""]
 

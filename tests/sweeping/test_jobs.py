@@ -202,6 +202,10 @@ def test_grids_take_ranges_and_quoted_values() -> None:
     ("arguments", "message"),
     [
         (["sweep=quickstart", "rows=[unifrm]"], "the sweep 'quickstart' has no row 'unifrm'. Did you mean 'uniform'?"),
+        (
+            ["sweep=quickstart", "rows=['uniform,model.dropout=0.1,seed=2']"],
+            "has no row 'uniform,model.dropout=0.1,seed=2'. Type rows=[uniform] model.dropout=0.1 seed=2. Its rows",
+        ),
         (["sweep=quickstart", "rows=[x]"], "Its rows are transformer, weighted, uniform, learned_positions."),
         (["sweep=quickstart", "seeds=[]"], "seeds=[] selects no seed"),
         (["sweep=quickstart", "seeds=[2,2]"], "seeds=[2, 2] names a seed twice: leave the second out."),

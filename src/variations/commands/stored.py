@@ -14,6 +14,7 @@ from variations.configuration.schema import SweepConfig
 from variations.configuration.suggestions import did_you_mean, listing, shortened
 from variations.store.atomic import destination, told_if_unwritable, write_text
 from variations.store.rows import SweepDefinition, define
+from variations.store.run_folder import SINGLE
 from variations.system.errors import UserError
 
 
@@ -84,7 +85,7 @@ class SweepKeys:
         if self.sweep.name in found or not found:
             return
         files = {path.stem for path in doors.files("sweep/*.yaml")}
-        if others := [name for name in found if name not in files]:  # perhaps runs of this sweep under another name
+        if others := [name for name in found if name not in (*files, SINGLE)]:  # this sweep's, under another name?
             near = did_you_mean(str(self.sweep.name), others)
             other = others[0] if len(others) == 1 else "NAME"
             advice = f" If you mean {shortened(others, ' or ')}, add sweep.name={shlex.quote(other)}.{near}"

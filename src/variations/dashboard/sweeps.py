@@ -17,6 +17,7 @@ from variations.store.atomic import is_number, stored_path
 from variations.store.hidden import clean
 from variations.store.ledger import RunFolder, latest, to_read
 from variations.store.rows import RowDefinition, SweepDefinition, define
+from variations.store.run_folder import SINGLE
 from variations.system.errors import UserError
 from variations.tables.chance import SignificanceConfig
 from variations.tables.collect import NO_RESULT, Reader, Stored
@@ -24,8 +25,6 @@ from variations.tables.line import Table
 from variations.tables.table import build
 from variations.tasks.base import Measure
 
-SINGLE = "single"
-"""The name under which runs outside a sweep are listed; they are not compared with one another."""
 DRAWS = 1000
 """Random draws in each significance test."""
 LOG_LINES = 40

@@ -15,7 +15,7 @@ from variations.store.checksums import is_sound
 from variations.store.identity import config_hash
 from variations.store.inputs import kept, remembered
 from variations.store.own_code import refuse_to_continue
-from variations.store.run_folder import RunFolder
+from variations.store.run_folder import SINGLE, RunFolder
 from variations.store.status import Status
 from variations.system.errors import UserError
 
@@ -43,7 +43,7 @@ def run_home(
     Raises:
         UserError: a part is missing or could leave the run store (a slash, a leading dot).
     """
-    parts = (sweep, row) if sweep else ("single", name)
+    parts = (sweep, row) if sweep else (SINGLE, name)
     for part in parts:
         if not part or part.startswith(".") or re.search(r"[/\\\0]", part):
             raise UserError(f"{part!r} cannot name a run: give a name without slashes that does not start with a dot.")

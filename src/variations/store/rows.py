@@ -19,7 +19,7 @@ from variations.configuration.suggestions import did_you_mean
 from variations.store.atomic import read_yaml
 from variations.store.differences import symbol
 from variations.store.identity import covered, defaults, flatten, is_incidental
-from variations.store.run_folder import SEED_FOLDER, RunFolder
+from variations.store.run_folder import SEED_FOLDER, SINGLE, RunFolder
 from variations.system.errors import UserError, yaml_fault
 
 
@@ -105,7 +105,7 @@ def define(
     """
     _refuse_selection("rows", rows)
     _refuse_selection("seeds", seeds)
-    name = sweep.name or "single"
+    name = sweep.name or SINGLE
     in_table = doors.files(f"variation/{glob.escape(sweep.table or name)}/*.yaml", conf)
     references = list(sweep.rows) or sorted(path.name.removesuffix(".yaml") for path in in_table)
     known = tuple(sweep.seeds)

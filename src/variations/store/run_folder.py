@@ -51,6 +51,8 @@ from variations.store.status import DELETE_IT, STATES, Status
 from variations.system.errors import TakenOverError, UserError, read_fault, yaml_fault
 
 SEED_FOLDER = re.compile(r"seed(\d+)(?:-attempt(\d+))?")
+SINGLE = "single"
+"""The folder of runs outside a sweep, which are not compared with one another."""
 
 
 class RunFolder:

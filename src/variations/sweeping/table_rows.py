@@ -75,8 +75,10 @@ def rows_and_faults(config: RunConfig) -> tuple[list[tuple[str, str]], list[str]
         if len(meant) > 1:
             problems.append(f"rows: '{word}' can mean {' or '.join(meant)}: also write the table's name.")
         elif not meant:
+            name, _, values = word.partition(",")
+            crossed = f" Type rows=[{name}] {values.replace(',', ' ')}." if values and name in references else ""
             problems.append(
-                f"rows: the sweep '{sweep.name}' has no row '{word}'.{did_you_mean(word, list(references))} "
+                f"rows: the sweep '{sweep.name}' has no row '{word}'.{did_you_mean(word, list(references))}{crossed} "
                 f"Its rows are {', '.join(references)}."
             )
     picked = {row: reference for row, reference in references.items() if row in chosen - absent}

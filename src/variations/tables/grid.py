@@ -1,5 +1,6 @@
 """A table laid out: columns, cells as text, and footnote marks, before any format draws it."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
@@ -42,8 +43,9 @@ class Notebook:
             reasons = figure.notes if (figure.difference is not None) == compared_below else ()
             notes[id(figure)] = [*([RECALLED] if figure.recalled else []), *reasons]
         common = [note for note in next(iter(notes.values()), []) if all(note in each for each in notes.values())]
+        digits = _decimals([figure.value for figure in figures if figure])
         cells = [
-            Cell(_as_printed(f.value), self.mark(n for n in notes[id(f)] if n not in common), f.value)
+            Cell(_as_printed(f.value, digits), self.mark(n for n in notes[id(f)] if n not in common), f.value)
             if f
             else Cell("")
             for f in figures
@@ -219,8 +221,22 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600:02d} h"
 
 
-def _as_printed(value: float) -> str:
-    return scientific(value) if abs(value) >= 1e6 else f"{value:g}"
+def _decimals(values: Sequence[float]) -> int:
+    """Decimals to which the paper prints a column: those of nine in ten of its figures, else 0.
+
+    A number in a file has lost the zeros at its end: 5.00 among figures such as 4.92 is read as 5.0.
+    """
+    found = Counter(len(f"{value:g}".partition(".")[2]) for value in values)
+    digits, shared = max(found.items(), key=lambda item: item[1], default=(0, 0))
+    return digits if shared >= 0.9 * len(values) else 0
+
+
+def _as_printed(value: float, digits: int) -> str:
+    """The figure, with at least `digits` decimals."""
+    if abs(value) >= 1e6:
+        return scientific(value)
+    text = f"{value:g}"
+    return text if len(text.partition(".")[2]) >= digits else f"{value:.{digits}f}"
 
 
 def _letters(index: int) -> str:

@@ -58,7 +58,7 @@ window.V = window.V || {};
         V.el("button", { type: "button", id: "top-all", text: "All", on: { click: () => choose(inOrder(new Set(shown.map((row) => row.name)))) } }),
         V.el("button", { type: "button", id: "top-none", text: "None", on: { click: () => choose([]) } }),
       ),
-      V.el("p", { class: "hint", text: `${V.whole(selected.size)} of ${V.count(best.length, "row")} drawn, best ${sweep.primary.label} first; the numbers are the last ones drawn` }),
+      V.el("p", { class: "hint", text: `${V.whole(selected.size)} of ${V.count(best.length, "row")} drawn, best ${sweep.primary.label} first; the numbers are the last ones measured, of several seeds the mean of those that are furthest` }),
       V.arrows(list, "input"),
       shown.length > LIMIT ? V.el("p", { class: "hint", text: `${V.whole(shown.length - LIMIT)} more: filter to see them` }) : null,
       shown.length ? null : V.el("p", { class: "hint", text: best.length ? "No row matches the filter." : "No run has started." }),
@@ -85,7 +85,7 @@ window.V = window.V || {};
         { for: id, title: row.changes.join(", ") || row.label },
         V.el("input", { type: "checkbox", id, checked: on, on: { change: (event) => change(event.target.checked) } }),
         on && look !== undefined ? V.swatch(look) : V.el("span", { class: "swatch" }),
-        V.el("span", { class: "name", text: row.label.replace(/,(?=\S)/g, ",\u200b") }), // a line may break after a comma
+        V.el("span", { class: "name", text: V.breakable(row.label) }),
         running ? V.el("span", { class: "state running", title: "running", text: "▶" }) : null,
         V.el("span", { class: "value", text: value ?? "–" }),
       ),

@@ -144,8 +144,23 @@ def notes(report: Report) -> list[str]:
         + (", with its projections, another O(n·d²)." if s["projections"] else " without projections, as in Table 1."),
         "Measured exponents lie below the counted ones where a layer is too small to fill the machine, or where work "
         "that FLOPs do not count (softmax, memory traffic, the start of each step) still matters.",
+        *above(report.lines),
         *crossing(report.points),
     ]
+
+
+def above(fits: Sequence[Fit]) -> list[str]:
+    """Where time grows faster than FLOPs; empty if nowhere."""
+    found = [
+        f"{CLAIMS[fit.layer].label}, {axis} ({time:.2f} for {flops:.2f})"
+        for fit in fits
+        for axis, time, error, flops in (
+            ("n", fit.time.n, fit.time.n_error, fit.flops.n),
+            ("d", fit.time.d, fit.time.d_error, fit.flops.d),
+        )
+        if error is not None and time - flops > 2 * error
+    ]
+    return [f"By more than two standard errors above the counted ones: {'; '.join(found)}."] if found else []
 
 
 def crossing(points: "Sequence[Point]") -> list[str]:

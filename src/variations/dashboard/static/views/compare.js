@@ -93,7 +93,7 @@ V.views = V.views || {};
         V.el(
           "table",
           { class: "settings", id },
-          V.el("thead", {}, V.el("tr", {}, V.el("th", { scope: "col", text: "key" }), runs.map((run) => V.el("th", { scope: "col", text: run.title })))),
+          V.el("thead", {}, V.el("tr", {}, V.el("th", { scope: "col", text: "key" }), runs.map((run) => V.el("th", { scope: "col", text: V.breakable(run.title) })))),
           V.el("tbody", {}, rows.map(({ key, values }) => V.el("tr", {}, V.el("th", { scope: "row" }, V.el("code", { text: key })), values.map((value, at) => V.el("td", { class: at && show(value) !== show(values[0]) ? "other" : "" }, V.el("div", { class: "long", text: show(value) })))))),
         ),
       ),
@@ -130,9 +130,9 @@ V.views = V.views || {};
         "table",
         { class: "results", id: "scores" },
         V.el("caption", {}, V.el("span", { text: `Δ: difference from ${runs[0].title}${items ? `; where it was tested, with the 95 % interval and p of a paired bootstrap over ${items}` : ""}.` })),
-        V.el("thead", {}, V.el("tr", {}, V.el("th", { scope: "col", text: "score" }), runs.map((run, at) => [V.el("th", { scope: "col", class: "number", text: run.title }), at ? V.el("th", { scope: "col", class: "number", text: "Δ" }) : null]))),
+        V.el("thead", {}, V.el("tr", {}, V.el("th", { scope: "col", text: "score" }), runs.map((run, at) => [V.el("th", { scope: "col", class: "number", text: V.breakable(run.title) }), at ? V.el("th", { scope: "col", class: "number", text: "Δ" }) : null]))),
         V.el("tbody", {}, folded(rows).map((row) => [
-          V.el("tr", { class: row.same.length ? "kept" : "" }, V.el("th", { scope: "row", text: row.label }), runs.map((_, at) => [V.el("td", { class: "number", text: V.fixed(row.values[at], row.digits) }), at ? V.el("td", { class: "number" }, change(row, at)) : null])),
+          V.el("tr", { class: row.same.length ? "kept" : "" }, V.el("th", { scope: "row", text: row.label }), runs.map((run, at) => [V.el("td", { class: "number", "data-label": run.title, text: V.fixed(row.values[at], row.digits) }), at ? V.el("td", { class: "number", "data-label": "Δ" }, change(row, at)) : null])),
           row.same.length ? V.el("tr", {}, V.el("td", { class: "soft same", colspan: 2 * runs.length, text: `The same within ${AGREE}: ${row.same.join("; ")}` })) : null,
         ])),
       ),

@@ -126,12 +126,16 @@ V.views = V.views || {};
     };
   }
 
-  /** The last value of each row that is drawn, for the list. */
+  /** The last value of each row that is drawn, for the list: the mean over its seeds that have come furthest. A seed that
+      is still running would take the mean back to an early step. */
   function latest(rows, found, chosen) {
     const values = {};
     for (const row of rows) {
-      const line = lines({ label: row.label, runs: found.filter((item) => item.row === row) }, chosen).find((item) => !item.thin);
-      if (line) values[row.name] = V.measured(chosen.metric, line.points[line.points.length - 1].y);
+      const each = lines({ label: row.label, runs: found.filter((item) => item.row === row) }, { ...chosen, band: false });
+      const last = each.map((line) => line.points[line.points.length - 1]);
+      const step = Math.max(...last.map((point) => point.step));
+      const furthest = last.filter((point) => point.step === step).map((point) => point.y);
+      if (furthest.length) values[row.name] = V.measured(chosen.metric, furthest.reduce((sum, y) => sum + y, 0) / furthest.length);
     }
     return values;
   }

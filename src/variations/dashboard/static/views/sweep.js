@@ -44,7 +44,7 @@ V.views = V.views || {};
     if (!V.known(run.step) || !run.max_steps) return V.known(run.step) ? `step ${V.whole(run.step)}` : "";
     return [
       run.state === "finished" ? null : V.el("progress", { max: run.max_steps, value: Math.min(run.step, run.max_steps), "aria-label": `${run.title}: ${Math.round((100 * run.step) / run.max_steps)} %` }),
-      V.el("span", { class: "soft", text: ` ${V.whole(run.step)} / ${V.whole(run.max_steps)}` }),
+      V.el("span", { class: "soft", text: ` ${V.whole(run.step)}\u00a0/\u00a0${V.whole(run.max_steps)}` }),
     ];
   }
 

@@ -8,7 +8,7 @@ V.views = V.views || {};
   function columns(sweep) {
     const out = [{ key: "label", head: "Row", sort: (row) => row.label.toLowerCase(), cell: (row) => label(row), text: true }];
     for (const key of sweep.publishedKeys) {
-      out.push({ key: `published.${key}`, head: [V.publishedName(sweep, key).replace(/^published /i, "").replace(/, published$/i, ""), "published"], sort: (row) => row.published[key]?.value, cell: (row) => published(row.published[key]) });
+      out.push({ key: `published.${key}`, head: [V.publishedName(sweep, key).replace(/^published /i, "").replace(/, published$/i, ""), "published"], sort: (row) => row.published[key]?.value, cell: (row) => published(row.published[key], printed(sweep, row, `published.${key}`)) });
     }
     for (const [at, measure] of sweep.measures.filter((measure, k) => k === 0 || sweep.columns.has(measure.key)).entries()) {
       out.push({ key: measure.key, head: [measure.label, "ours"], hint: measure.convention, sort: (row) => row.measured[measure.key]?.mean, cell: (row) => measured(row, measure, at === 0) });
@@ -28,10 +28,13 @@ V.views = V.views || {};
     row.notes.length ? V.el("span", { class: "tag", title: row.notes.join("\n"), text: "note" }) : null,
   ];
 
-  function published(figure) {
+  /** The text of a cell as `table.py` prints it; undefined for a row that is not in the table. */
+  const printed = (sweep, row, column) => row.cells?.[[...sweep.columns].indexOf(column)]?.text;
+
+  function published(figure, text) {
     if (!figure) return "";
     const from = figure.recalled ? "Recalled, not read in the paper" : "Read in the paper";
-    return V.el("span", { class: "published", title: [from, ...figure.notes].join("\n"), text: `${V.any(figure.value)}${figure.recalled ? "°" : ""}` });
+    return V.el("span", { class: "published", title: [from, ...figure.notes].join("\n"), text: `${text || V.any(figure.value)}${figure.recalled ? "°" : ""}` });
   }
 
   function measured(row, measure, first) {
