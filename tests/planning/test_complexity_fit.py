@@ -2,7 +2,7 @@
 
 import pytest
 
-from variations.planning.complexity.report import CLAIMS, exponents, large_end
+from variations.planning.complexity.report import CLAIMS, Exponents, Fit, above, exponents, large_end
 
 GRID = [(n, d) for n in (64, 128, 256, 512, 1024, 2048) for d in (32, 64, 128, 256, 512, 1024)]
 
@@ -48,3 +48,15 @@ def test_the_standard_error_is_that_of_least_squares():
 def test_a_single_value_has_no_exponent():
     with pytest.raises(ValueError, match="two values"):
         exponents({(8, 16): 1.0, (16, 16): 2.0})
+
+
+def test_a_time_that_grows_faster_than_its_work_is_named():
+    counted = Exponents(1.0, 1.0, 0.0, 0.0, 9)
+
+    def told(n: float, n_error: float | None) -> list[str]:
+        return above([Fit("restricted", counted, counted, Exponents(n, 1.0, n_error, 0.1, 9))])
+
+    assert told(1.22, 0.09) == [
+        "By more than two standard errors above the counted ones: Self-attention, restricted, n (1.22 for 1.00)."
+    ]
+    assert told(1.17, 0.09) == told(1.22, None) == []

@@ -120,6 +120,18 @@ def test_figures_of_the_row_that_a_row_inherits_from_are_not_its_own(
     assert {line.row.definition.row: list(line.published) for line in lines} == {"learned": ["dev_bleu"], "softmax": []}
 
 
+def test_published_figures_keep_the_zeros_that_the_paper_prints(store: Path) -> None:
+    """Vaswani et al. 2017, Table 3: 5.00 among perplexities such as 4.92; Table 2 mixes one and two decimals."""
+
+    def column(name: str, key: str) -> list[str]:
+        grid = lay_out(build(define(SweepConfig(name=name, rows=[], table=name)), store))
+        at = [column.key for column in grid.columns].index(f"published.{key}")
+        return [row[at].text for row in grid.rows]
+
+    assert {"5.00", "4.92"} <= {*column("attention_table3", "dev_ppl")}
+    assert {"24.6", "23.75"} <= {*column("attention_table2", "bleu_ende")}
+
+
 def test_mean_and_sample_standard_deviation_over_seeds() -> None:
     assert summary([30.0, 32.0, 34.0]) == Summary(32.0, 2.0, 3)
     assert summary([30.0]) == Summary(30.0, None, 1)

@@ -43,6 +43,21 @@ def test_running_rows_and_new_rows_appear_and_the_selection_stays(
     assert tab.page.locator("progress").count() == 2
 
 
+def test_a_seed_that_is_running_does_not_take_the_shown_value_back(
+    tab: Any, tmp_path: Path, serve: Callable[[Path], str]
+) -> None:
+    root = tmp_path / "runs"
+    browser_store.write(root, "weighted", 1, label="Weighted Transformer", bleu=84.0)
+    tab.open(serve(root), view="curves", rows=["weighted"])
+    value = tab.page.locator("li:has(#row-weighted) .value")
+    alone = value.inner_text()
+    assert float(alone) > 0
+    browser_store.write(root, "weighted", 2, label="Weighted Transformer", bleu=84.0, state="running", until=300)
+    tab.page.locator(".plot canvas").first.wait_for()
+    tab.page.wait_for_selector("li:has(#row-weighted) .running")
+    assert value.inner_text() == alone
+
+
 def test_an_export_opens_from_the_file_system_with_every_view(tab: Any, url: str, tmp_path: Path) -> None:
     tab.open(url, view="table")
     with tab.page.expect_download() as download:
