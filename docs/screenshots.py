@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
 GRID = "quickstart"
-SHARED = ["model.d_model=64", "model.d_ff=128", "recipe.schedule=noam", "trainer.max_steps=300", "logger=none"]
+SHARED = ["model.d_model=64", "model.d_ff=128", "trainer.max_steps=300", "logger=none"]
 AXES = ["model.N=1,2", "recipe.lr=0.25,0.5,1"]
 CELLS = [f"transformer,model.N={n},recipe.lr={lr}" for n in (1, 2) for lr in (0.25, 0.5, 1)]
 FAILING = "recipe.lr=1e30"

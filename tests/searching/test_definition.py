@@ -42,7 +42,7 @@ def test_the_baselines_own_values_are_the_first_trial() -> None:
     definition = define(("sweep=search_toy",))
     assert definition.enqueued == {
         "model.dropout": 0.0,
-        "recipe.lr": 0.004,
+        "recipe.lr": 0.5,
         "recipe.warmup": 250,
         "model.norm": "post",
     }
@@ -60,8 +60,8 @@ def test_a_typed_value_is_no_longer_searched_and_a_typed_interval_is() -> None:
     definition = define(("sweep=search_toy", "model.norm=pre", "model.dropout=interval(0,0.1)", "model.N=1,2"))
     found = {dimension.key: dimension.text() for dimension in definition.dimensions}
     assert found == {
-        "recipe.lr": "0.0005 to 0.02 (log)",
-        "recipe.warmup": "50 to 250 (in steps of 50)",
+        "recipe.lr": "0.1 to 2 (log)",
+        "recipe.warmup": "50 to 400 (in steps of 50)",
         "model.dropout": "0 to 0.1",
         "model.N": "1, 2",
     }

@@ -54,12 +54,12 @@ def test_a_search_keeps_its_space_its_metric_and_its_total() -> None:
     assert facts["metric"] == {"name": "dev/bleu", "goal": "maximize"}
     found = facts["parameters"]
     assert found["model.dropout"] == {"distribution": "uniform", "min": 0.0, "max": 0.3}
-    assert found["recipe.lr"] == {"distribution": "log_uniform_values", "min": 0.0005, "max": 0.02}
-    assert found["recipe.warmup"] == {"values": [50, 100, 150, 200, 250]}
+    assert found["recipe.lr"] == {"distribution": "log_uniform_values", "min": 0.1, "max": 2.0}
+    assert found["recipe.warmup"] == {"values": [50, 100, 150, 200, 250, 300, 350, 400]}
     assert found["model.norm"] == {"values": ["post", "pre"]}
     assert found["model.N"] == {"distribution": "int_uniform", "min": 1, "max": 3}
     assert found["model.d_k"] == {"values": ["null", 16]}
-    words = line(facts, **{"model.dropout": 0.1, "recipe.lr": 0.01, "model.norm": "pre", "model.d_k": "null", "seed": 1})
+    words = line(facts, **{"model.dropout": 0.1, "recipe.lr": 1.0, "model.norm": "pre", "model.d_k": "null", "seed": 1})
     assert preflight(words, TranslationConfig, "train", runs_models=True) == []
     assert compose_run(words).model.d_k is None
 
