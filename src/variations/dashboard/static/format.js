@@ -56,8 +56,8 @@ window.V = window.V || {};
   /** A p-value, as tables print it: 0.004; < 0.001 if three decimals would all be 0. */
   V.p = (value) => (known(value) ? (value < 0.0005 ? "< 0.001" : value.toFixed(3)) : NONE);
 
-  /** Text whose line may break after a comma, colon or full stop that joins two names. */
-  V.breakable = (text) => text.replace(/([,:.])(?=[^\s\d])/g, "$1\u200b");
+  /** Text whose line may break after a comma or colon that joins two names. */
+  V.breakable = (text) => text.replace(/([,:])(?=\S)/g, "$1\u200b");
 
   /** Text with a full stop at its end. */
   V.sentence = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);

@@ -204,13 +204,23 @@ class Measures(Task):
     def conditions(self, config: Mapping[str, Any], *, scaled: bool) -> str:
         """Data, recipe, batch, vocabulary and beam; with `scaled`, also the fraction of the papers' sizes."""
         recipe, data = config.get("recipe") or {}, config.get("data") or {}
-        scale = f" ({scale_name(config)})" if scaled else ""
+        scale = f" ({self.scale(config)})" if scaled else ""
         case = ", lower-cased" if data.get("lowercase") else ""
         return (
             f"{self.data_name(config)}{case}, recipe {recipe.get('name', 'unknown')}{scale}, "
             f"{recipe.get('batch_tokens', 0):,} tokens a batch, vocabulary {data.get('vocabulary', 0):,}, "
             f"beam {(config.get('decode') or {}).get('beam', '?')}"
         )
+
+    def scale(self, config: Mapping[str, Any]) -> str:
+        """The fraction of the papers' sizes.
+
+        A recipe's scale is relative to the papers on WMT14: a row whose figures were published on Multi30k has its
+        paper's own size.
+        """
+        figures = (config.get("variation") or {}).get("published") or {}
+        of_multi30k = bool(figures) and all(self.published(key).corpus == _MULTI30K[0] for key in figures)
+        return "full scale" if of_multi30k else scale_name(config)
 
     def incomparable(self, published: Published, config: Mapping[str, Any]) -> str | None:
         """Why a published and a measured figure cannot be compared; None if they were measured on the same text."""
@@ -236,8 +246,8 @@ class Measures(Task):
         data = config.get("data") or {}
         if key != published.measures[0]:
             found.append(f"published as {published.convention}, measured as {measure(key).label}")
-        if scale_name(config) != "full scale":
-            found.append(f"measured at {scale_name(config)}")
+        if (scale := self.scale(config)) != "full scale":
+            found.append(f"measured at {scale}")
         if data.get("train_pairs"):
             found.append(f"measured with only {data['train_pairs']:,} training pairs")
         return found

@@ -34,6 +34,10 @@ class Translation(SequenceTask, Measures):
         "train/nll": Recorded("training loss, nats per sub-word", logarithmic=True),
     }
 
+    def scaled_sizes(self, config: Mapping[str, Any]) -> str | None:
+        """As for other sequences, but not for rows of their paper's own size."""
+        return None if self.scale(config) == "full scale" else super().scaled_sizes(config)
+
     def own_text(self, config: Mapping[str, Any]) -> bool:
         """Whether the corpus is the user's own folder."""
         return (config.get("data") or {}).get("kind") == "folder"
