@@ -88,7 +88,7 @@ class Overview:
         else:
             at_work = [o for o in outcomes if o.state in ("submitted", "elsewhere")]
             steps = "; ".join(f"{o.name}: {self.pace.words(o)}" for o in at_work)
-            self.say(f"{self._counts(outcomes)}{f' · {steps}' if steps else ''}{self._left(outcomes)}")
+            self.say(" · ".join(filter(None, [self._counts(outcomes), steps])) + self._left(outcomes))
 
     def picture(self, outcomes: Sequence[Outcome]) -> Table:
         """Return the table: all running rows, and as many others as fit the terminal."""

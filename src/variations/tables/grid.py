@@ -226,7 +226,7 @@ def _decimals(values: Sequence[float]) -> int:
 
     A number in a file has lost the zeros at its end: 5.00 among figures such as 4.92 is read as 5.0.
     """
-    found = Counter(len(f"{value:g}".partition(".")[2]) for value in values)
+    found = Counter(map(_places, values))
     digits, shared = max(found.items(), key=lambda item: item[1], default=(0, 0))
     return digits if shared >= 0.75 * len(values) else 0
 
@@ -235,8 +235,12 @@ def _as_printed(value: float, digits: int) -> str:
     """The figure, with at least `digits` decimals."""
     if abs(value) >= 1e6:
         return scientific(value)
-    text = f"{value:g}"
-    return text if len(text.partition(".")[2]) >= digits else f"{value:.{digits}f}"
+    return f"{value:g}" if _places(value) >= digits else f"{value:.{digits}f}"
+
+
+def _places(value: float) -> int:
+    """Decimals of the shortest form of a number."""
+    return len(f"{value:g}".partition(".")[2])
 
 
 def _letters(index: int) -> str:
