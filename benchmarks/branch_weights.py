@@ -85,7 +85,7 @@ def _tested(sweep: str, corpus: str, records: Path) -> list[Tested]:
     folders = {run.seed: run.folder for run in by_name["learned"].finished if run.folder} if common else {}
     found = []
     for seed in common:
-        lines = RunFolder(folders[seed]).read_metrics("branch/dead")
+        lines = RunFolder(folders[seed]).measurements.read("branch/dead")
         names, last = sublayers(lines), lines[-1]
         pairs = {name: [last[f"branch/{name}.{letter}"] for letter in ("kappa", "alpha")] for name in names}
         uneven = {name: (_unevenness(kappa), _unevenness(alpha)) for name, (kappa, alpha) in pairs.items()}

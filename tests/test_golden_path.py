@@ -75,7 +75,7 @@ def bleu(place: Place, row: str) -> float:
 def test_a_row_is_trained_to_its_end_and_its_score_is_sacrebleus(place: Place, row: str) -> None:
     run = place.run(row)
     assert run.state() == "finished"
-    lines = run.read_metrics()
+    lines = run.measurements.read()
     assert [line["step"] for line in lines] == list(range(1, STEPS + 1))
     assert lines[-1]["train/loss"] < 0.8 * lines[0]["train/loss"]  # the model learns
     hypotheses, references = (

@@ -52,7 +52,7 @@ def test_a_run_whose_result_was_edited_is_told(folder):
     run = RunFolder(folder / "runs" / "single" / "x" / "seed1").create(to_dict(compose_run([])))
     for ending, name in (("hyp", "out.txt"), ("ref", "test.de")):
         (run.hypotheses / f"test.{ending}").write_bytes((folder / name).read_bytes())
-    run.append_metrics({"step": 1})
+    run.measurements.append({"step": 1})
     run.write_environment({})
     run.write_result({"loss": {"dev_ppl": 4.0}})
     assert score(folder, f"run={run.path}").stderr == ""

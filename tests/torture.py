@@ -187,7 +187,7 @@ def contents(folder: RunFolder) -> dict[str, Any]:
     del last["loops"]  # Lightning's counters; some depend on the number of starts
     del last["variations"]["budget"]["seconds"]
     del last["callbacks"]["Loop"]["measured"]  # of lines that contain seconds
-    lines = [{key: value for key, value in line.items() if key != "seconds"} for line in folder.read_metrics()]
+    lines = [{key: value for key, value in line.items() if key != "seconds"} for line in folder.measurements.read()]
     result = folder.result() or {}
     hypotheses = {path.name: path.read_text() for path in sorted(folder.hypotheses.glob("[!.]*"))}
     return found | {
@@ -233,7 +233,7 @@ def torture(place: Path, kills: int, seed: int) -> tuple[Report, float]:
         for where in continued_until_it_ends(folder, log, rng, left):
             report.kills += 1
             report.where[where] += 1
-            step, lines = step_of(folder), folder.read_metrics()
+            step, lines = step_of(folder), folder.measurements.read()
             report.repeated += max(0, (lines[-1]["step"] if lines else 0) - step)
             print(f"kill {report.kills:3d}: run {report.runs}, after update {step:2d}, {where}", flush=True)
         found = contents(folder)

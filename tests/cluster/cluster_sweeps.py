@@ -111,7 +111,7 @@ class Place:
 
 def steps(folder: RunFolder) -> list[int]:
     """Return the steps whose metrics the run has written."""
-    return [line["step"] for line in folder.read_metrics() if "train/loss" in line]
+    return [line["step"] for line in folder.measurements.read() if "train/loss" in line]
 
 
 def starts(folder: RunFolder) -> int:
@@ -122,7 +122,7 @@ def starts(folder: RunFolder) -> int:
 
 def assert_same(one: RunFolder, other: RunFolder) -> None:
     """Assert that two runs have equal metrics at every step and equal translations."""
-    for lines in zip(one.read_metrics(), other.read_metrics(), strict=True):
+    for lines in zip(one.measurements.read(), other.measurements.read(), strict=True):
         assert _timeless(lines[0]) == _timeless(lines[1])
     first, second = one.result(), other.result()
     assert first is not None and second is not None

@@ -120,4 +120,4 @@ def test_a_killed_search_goes_on_with_its_study_and_does_no_trial_twice(tmp_path
     assert (first.stat().st_mtime_ns, first.stat().st_ino) == before
     assert ([starts(run) for run in runs], [ends(run) for run in runs]) == ([1, 2, 1], [1, 1, 1])
     for run in runs:
-        assert [line["step"] for line in run.read_metrics()] == list(range(1, STEPS + 1))
+        assert [line["step"] for line in run.measurements.read()] == list(range(1, STEPS + 1))

@@ -77,7 +77,7 @@ def test_a_run_behind_the_median_ends_early_and_says_so(defined: Make) -> None:
     assert (status["state"], status["reason"]) == ("pruned", "pruned by its search at step 3")
     assert folder.result() is None
     reported = study.trials()[2].intermediate_values
-    assert reported == {3: pytest.approx(folder.read_metrics()[-1]["dev/ppl"])}
+    assert reported == {3: pytest.approx(folder.measurements.read()[-1]["dev/ppl"])}
 
 
 @pytest.mark.slow

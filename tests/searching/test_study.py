@@ -144,7 +144,7 @@ def test_a_study_does_not_continue_with_other_texts(defined: Make, tmp_path: Pat
     config = definition.configs(0, {"model.dropout": 0.0})[0]
     folder = RunFolder(tmp_path / "probe" / "trial0" / "seed1").create(to_dict(config))
     inputs.remember(folder, present(config))
-    folder.metrics.write_text('{"step": 1}\n', encoding="utf-8")
+    folder.measurements.path.write_text('{"step": 1}\n', encoding="utf-8")
     Study(definition)
     (tmp_path / "corpus" / "valid.de").write_text("other\n" * 9, encoding="utf-8")
     with pytest.raises(ConfigError, match=r"valid\.de in .*/corpus changed after trial0 of the study 'probe' was"):

@@ -38,8 +38,8 @@ def paused(tmp_path: Path) -> Iterator[RunFolder]:
     folder = RunFolder(tmp_path / "run").create({})
     with hold(folder.path, seconds=600):
         checkpoints.save(folder.checkpoints / "step1.ckpt", 1)
-        folder.truncate_metrics(0)
-        folder.append_metrics({"step": 1})
+        folder.measurements.truncate(0)
+        folder.measurements.append({"step": 1})
         folder.set_status("running", step=1)
         python(TAKE_OVER, str(folder.path))
         yield folder
@@ -52,8 +52,8 @@ def contents(folder: RunFolder) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     "write",
     [
-        lambda folder: folder.append_metrics({"step": 2}),
-        lambda folder: folder.truncate_metrics(0),
+        lambda folder: folder.measurements.append({"step": 2}),
+        lambda folder: folder.measurements.truncate(0),
         lambda folder: folder.set_status("finished"),
         lambda folder: folder.write_result({"scores": {}}),
         lambda folder: folder.write_environment({}),
@@ -86,14 +86,14 @@ def test_a_line_of_metrics_on_its_way_does_not_reach_the_next_holders_file(tmp_p
     """The line is written after the lease check, by a process that kept the file open."""
     folder = RunFolder(tmp_path / "run").create({})
     with hold(folder.path, seconds=600):
-        folder.truncate_metrics(0)
-        folder.append_metrics({"step": 1})
-        folder.append_metrics({"step": 2})
-        code = TAKE_OVER + "from variations.store.ledger import RunFolder\nRunFolder(folder).truncate_metrics(1)\n"
+        folder.measurements.truncate(0)
+        folder.measurements.append({"step": 1})
+        folder.measurements.append({"step": 2})
+        code = TAKE_OVER + "from variations.store.ledger import RunFolder\nRunFolder(folder).measurements.truncate(1)\n"
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(fence, "check", lambda path: python(code, str(path)))
-            folder.append_metrics({"step": 3})
-    assert [line["step"] for line in folder.read_metrics()] == [1]
+            folder.measurements.append({"step": 3})
+    assert [line["step"] for line in folder.measurements.read()] == [1]
 
 
 def test_a_deleted_folder_is_said_to_be_deleted(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_deleted_folder_is_said_to_be_deleted(tmp_path: Path) -> None:
         for write in (
             lambda: folder.set_status("finished"),
             lambda: checkpoints.save(folder.checkpoints / "step1.ckpt", 1),
-            lambda: folder.append_metrics({"step": 2}),
+            lambda: folder.measurements.append({"step": 2}),
         ):
             with pytest.raises(RunFailedError, match="was deleted while the run was writing to it"):
                 write()
@@ -234,7 +234,7 @@ def test_a_holder_of_a_deleted_folder_cannot_write_into_the_one_made_in_its_plac
     fence._own.update(fences)
     for write in (
         lambda: folder.set_status("failed"),
-        lambda: folder.append_metrics({"step": 1}),
+        lambda: folder.measurements.append({"step": 1}),
         lambda: checkpoints.save(folder.checkpoints / "step1.ckpt", 1),
     ):
         with pytest.raises(TakenOverError):

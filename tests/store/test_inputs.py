@@ -26,7 +26,7 @@ def test_a_run_refuses_other_inputs_from_its_first_checkpoint_on(folder: RunFold
     inputs.refuse_changed(folder, {"a": "2"})
     inputs.remember(folder, {"a": "2"})
     assert inputs.remembered(folder) == {"a": "2"}
-    folder.append_metrics({"step": 1})  # they are dropped when the run starts anew
+    folder.measurements.append({"step": 1})  # they are dropped when the run starts anew
     inputs.refuse_changed(folder, {"a": "3"})
     folder.set_status("running", checkpoint=1)
     with pytest.raises(

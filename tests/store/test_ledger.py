@@ -357,42 +357,44 @@ def test_a_host_that_fell_silent_long_ago_runs_nothing(folder: RunFolder) -> Non
 
 
 def test_metrics_come_back_as_written_and_not_finite_becomes_null(folder: RunFolder) -> None:
-    folder.append_metrics({"step": 1, "train/loss": 2.5})
-    folder.append_metrics({"step": 2, "train/loss": float("nan"), "branch/encoder.0.kappa": [0.5, 0.5]})
-    assert folder.read_metrics() == [
+    folder.measurements.append({"step": 1, "train/loss": 2.5})
+    folder.measurements.append({"step": 2, "train/loss": float("nan"), "branch/encoder.0.kappa": [0.5, 0.5]})
+    assert folder.measurements.read() == [
         {"step": 1, "train/loss": 2.5},
         {"step": 2, "train/loss": None, "branch/encoder.0.kappa": [0.5, 0.5]},
     ]
 
 
 def test_a_line_cut_off_by_a_kill_is_passed_over_and_then_overwritten(folder: RunFolder) -> None:
-    folder.append_metrics({"step": 1})
-    with folder.metrics.open("a") as file:
+    folder.measurements.append({"step": 1})
+    with folder.measurements.path.open("a") as file:
         file.write('{"step": 2, "train/lo')
     again = RunFolder(folder.path)
-    assert again.read_metrics() == [{"step": 1}]
-    again.append_metrics({"step": 2})
-    assert again.read_metrics() == [{"step": 1}, {"step": 2}]
+    assert again.measurements.read() == [{"step": 1}]
+    again.measurements.append({"step": 2})
+    assert again.measurements.read() == [{"step": 1}, {"step": 2}]
 
 
 def test_damage_in_the_middle_is_named_by_line(folder: RunFolder) -> None:
-    folder.metrics.write_text('{"step": 1}\nnonsense\n{"step": 3}\n')
+    folder.measurements.path.write_text('{"step": 1}\nnonsense\n{"step": 3}\n')
     with pytest.raises(UserError, match=r"metrics.jsonl, line 2"):
-        folder.read_metrics()
+        folder.measurements.read()
 
 
 def test_lines_without_a_metric_are_not_even_parsed(folder: RunFolder) -> None:
-    folder.metrics.write_text('{"step": 1, "dev/nll": 2.5}\nnonsense\n{"step": 3}\n{"step": 4, "dev/nll": 2}\n')
-    assert folder.read_metrics(having='"dev/nll"') == [{"step": 1, "dev/nll": 2.5}, {"step": 4, "dev/nll": 2}]
+    folder.measurements.path.write_text(
+        '{"step": 1, "dev/nll": 2.5}\nnonsense\n{"step": 3}\n{"step": 4, "dev/nll": 2}\n'
+    )
+    assert folder.measurements.read(having='"dev/nll"') == [{"step": 1, "dev/nll": 2.5}, {"step": 4, "dev/nll": 2}]
 
 
 def test_truncation_keeps_lines_up_to_the_step(folder: RunFolder) -> None:
     for step in (10, 20, 20, 30):
-        folder.append_metrics({"step": step})
-    with folder.metrics.open("a") as file:
+        folder.measurements.append({"step": step})
+    with folder.measurements.path.open("a") as file:
         file.write('{"st')
-    RunFolder(folder.path).truncate_metrics(20)
-    assert folder.metrics.read_text() == '{"step": 10}\n{"step": 20}\n{"step": 20}\n'
+    RunFolder(folder.path).measurements.truncate(20)
+    assert folder.measurements.path.read_text() == '{"step": 10}\n{"step": 20}\n{"step": 20}\n'
 
 
 def test_result_has_a_stable_layout_and_leaves_no_temporary_file(folder: RunFolder) -> None:
@@ -476,7 +478,7 @@ def test_a_forced_run_continues_an_unfinished_attempt_only_if_that_can_take_its_
     with hold(second.path):
         second.set_status("failed", "x", checkpoint=10 if begun else None)
         if begun:
-            second.append_metrics({"step": 10})
+            second.measurements.append({"step": 10})
             (second.checkpoints / "step10.ckpt").touch()
             sidecar(second.checkpoints / "step10.ckpt").write_text(hashlib.sha256().hexdigest())
     place = workplace(folder.path, config)

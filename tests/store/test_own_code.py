@@ -105,13 +105,13 @@ def test_a_class_may_be_mended_while_nothing_is_trained_that_would_be_continued(
     with pytest.raises(ZeroDivisionError):
         run.execute(config)
     folder = RunFolder(run_folder(config))
-    assert folder.state() == "failed" and folder.read_metrics() and not folder.has_checkpoint()
+    assert folder.state() == "failed" and folder.measurements.read() and not folder.has_checkpoint()
 
     sys.modules.pop("their_attention")
     module.write_text(CODE, encoding="utf-8")
     run.execute(config)
     assert folder.finished()
-    assert [line["step"] for line in folder.read_metrics()] == list(range(1, 31))
+    assert [line["step"] for line in folder.measurements.read()] == list(range(1, 31))
     assert (folder.path / "their_attention.py").read_text(encoding="utf-8") == CODE
     assert own_code.changed_inputs(config, folder) == []
 

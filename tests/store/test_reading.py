@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from variations.store import lines
 from variations.store.atomic import _AS_WRITTEN, read_json, read_yaml, write_yaml
+from variations.store.measurements import Measurements
 from variations.store.run_folder import RunFolder
 from variations.system.errors import DataError, UserError
 from variations.tasks.sequences.stored import packed_counts, read_counts
@@ -120,7 +120,7 @@ def test_a_damaged_line_of_measurements_is_named_with_its_file(
     file.write_bytes(gzip.compress(content) if packed else content)
     advice = "record the run again" if packed else "delete that line"
     with pytest.raises(UserError, match=rf"{file.name}, line 2: .*{fault}.*; {advice}\.$"):
-        lines.read(tmp_path / "metrics.jsonl")
+        Measurements(tmp_path / "metrics.jsonl").read()
 
 
 @pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b'{"step": 1}\n' * 99)[:-9]], ids=["other", "cut off"])
@@ -128,7 +128,7 @@ def test_a_damaged_compressed_file_is_named(content: bytes, tmp_path: Path) -> N
     file = tmp_path / "metrics.jsonl.gz"
     file.write_bytes(content)
     with pytest.raises(UserError) as told:
-        lines.read(tmp_path / "metrics.jsonl")
+        Measurements(tmp_path / "metrics.jsonl").read()
     assert str(told.value).startswith(f"Cannot read {file}: ")
     assert str(told.value).endswith("; record the run again.")
     assert str(told.value).count(str(file)) == 1

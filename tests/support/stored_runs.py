@@ -113,7 +113,7 @@ def make_run(store: Path) -> Maker:
         folder = RunFolder(run_home(store, sweep=sweep, row=row, seed=seed))
         folder.create((config or _configuration()) | {"seed": seed})
         for line in metrics or [{"step": 1}]:
-            folder.append_metrics(line)
+            folder.measurements.append(line)
         if bleu is not None:
             result = _result(bleu, **more)
             if texts and "scores" not in more:

@@ -192,8 +192,8 @@ class Drill:
         for row in GOOD:
             found, expected = self.folder(row), self.folder(row, "whole")
             assert found.state() == "finished", row
-            assert [line["step"] for line in found.read_metrics()] == list(range(1, STEPS + 1)), row
-            assert _timeless(found.read_metrics()) == _timeless(expected.read_metrics()), row
+            assert [line["step"] for line in found.measurements.read()] == list(range(1, STEPS + 1)), row
+            assert _timeless(found.measurements.read()) == _timeless(expected.measurements.read()), row
             one, other = found.result(), expected.result()
             assert one is not None and other is not None
             assert _timeless([one]) == _timeless([other]), row

@@ -179,14 +179,14 @@ class Sweeps(World):
             self.violated(f"{me} trains {home}, and so does {other}")
         self.training[home] = me
         done = max((int(path.stem.removeprefix("step")) for path in folder.checkpoints.glob("step*.ckpt")), default=0)
-        folder.truncate_metrics(done)
+        folder.measurements.truncate(done)
         for step in range(done + 1, STEPS + 1):
             self.sleep(self.step_seconds)
             if home in self.failing:
                 self.failing.discard(home)
                 raise RunFailedError("as the schedule wants it")
-            folder.append_metrics({"step": step, "by": me.born})
-            folder.sync_metrics()
+            folder.measurements.append({"step": step, "by": me.born})
+            folder.measurements.sync()
             with atomic.replaced(folder.checkpoints / f"step{step}.ckpt") as temporary:
                 temporary.write_text(str(step))
             fence.remove(folder.checkpoints / f"step{step - 1}.ckpt")

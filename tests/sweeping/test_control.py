@@ -248,7 +248,7 @@ def test_runs_of_another_configuration_are_told_before_any_row_starts(rows: Any,
     for outcome in rows("a", "b", changes=["trainer.max_steps=77"]):
         finished(outcome)
     begun = RunFolder(tmp_path / "mine" / "c" / "seed1").create(to_dict(rows("c")[0].job.config))
-    begun.append_metrics({"step": 1})
+    begun.measurements.append({"step": 1})
     refuse_changed(rows("c", "d"))
     with pytest.raises(UserError) as told:
         refuse_changed(rows("a", "b", "c", "d"))
@@ -333,7 +333,7 @@ def test_the_summary_has_the_seconds_of_all_launches(
     outcomes[0].state, outcomes[0].seconds = "finished", 12.0  # of the last launch only
     stopped = RunFolder(outcomes[1].folder.path).create(to_dict(outcomes[1].job.config))
     for seconds in (10.0, 31.2):
-        stopped.append_metrics({"step": seconds, "seconds": seconds})
+        stopped.measurements.append({"step": seconds, "seconds": seconds})
     outcomes[1].state, outcomes[1].seconds = "interrupted", 5.0
     summary(outcomes, typed=["sweep=mine", "trainer=ddp", "seeds=[1,2]", "rows=[a,b]"])
     told = capsys.readouterr().out

@@ -45,7 +45,7 @@ def source(row: Row) -> RunFolder:
     """A finished run of the sweep `other` with one of each kind of file."""
     outcome = row("other", "a")
     folder = outcome.folder.create(to_dict(outcome.job.config))
-    folder.append_metrics({"step": 1, "loss": 2.5})
+    folder.measurements.append({"step": 1, "loss": 2.5})
     for part in ("src", "ref", "hyp"):
         (folder.hypotheses / f"test.{part}").write_text("eins zwei drei vier\n", encoding="utf-8")
     folder.write_environment({"cpu": "EPYC"})

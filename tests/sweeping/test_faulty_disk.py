@@ -87,9 +87,9 @@ def work(folder: Path, log: int) -> None:
 
 
 def train_and_test(config: RunConfig, folder: RunFolder, interrupt: object) -> dict[str, int]:
-    folder.truncate_metrics(0)
+    folder.measurements.truncate(0)
     for step in (1, 2):
-        folder.append_metrics({"step": step})
+        folder.measurements.append({"step": step})
     return {"schema": 1, "width": config.model.d_ff}
 
 
@@ -127,7 +127,7 @@ def sweep(config: RunConfig) -> None:
 def contents(runs: Path) -> dict[str, object]:
     folders = {row: RunFolder(runs / "mine" / row / "seed1") for row in ROWS}
     return {
-        row: (folder.state(), folder.result(), folder.read_metrics(), folder.config())
+        row: (folder.state(), folder.result(), folder.measurements.read(), folder.config())
         for row, folder in folders.items()
     }
 

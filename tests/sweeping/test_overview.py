@@ -17,9 +17,9 @@ def test_a_running_row_shows_its_latest_validation_and_the_time_left(rows: Calla
     outcomes = rows("a", "b", changes=["trainer.max_steps=1000"])
     folder = RunFolder(outcomes[0].folder.path).create(to_dict(outcomes[0].job.config))
     for step, bleu in ((100, 12.34), (200, 41.23)):
-        folder.append_metrics({"step": step, "dev/nll": 1.0, "dev/ppl": 2.72, "dev/bleu": bleu})
-    folder.append_metrics({"step": 250, "train/nll": 0.5})
-    with folder.metrics.open("a", encoding="utf-8") as file:
+        folder.measurements.append({"step": step, "dev/nll": 1.0, "dev/ppl": 2.72, "dev/bleu": bleu})
+    folder.measurements.append({"step": 250, "train/nll": 0.5})
+    with folder.measurements.path.open("a", encoding="utf-8") as file:
         file.write('{"step": 275, "dev/n')  # still being written
     outcomes[0].state = "submitted"
     written = StringIO()

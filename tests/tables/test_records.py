@@ -91,9 +91,9 @@ def test_every_reader_takes_a_record_for_a_run(put: Put, sweep: SweepDefinition,
     records = tmp_path / "records"
     record(sweep, store, records)
     run, copy = (RunFolder(root / "papers/good/seed2") for root in (store, records))
-    assert copy.read_metrics() == run.read_metrics() != []
-    assert glance(copy.metrics) == glance(run.metrics)
-    measured = Metrics(copy.metrics)
+    assert copy.measurements.read() == run.measurements.read() != []
+    assert glance(copy.measurements.path) == glance(run.measurements.path)
+    measured = Metrics(copy.measurements.path)
     for _ in range(2):
         measured.update()
         assert measured.scalars == {"dev/nll": ([0, 1], [0.5, 0.5])}

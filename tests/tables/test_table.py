@@ -347,12 +347,12 @@ def test_damaged_measurements_are_marked(damage: str, make_run: Any, read: Calla
     folder = make_run("papers", "base", 1, 30.0)
     make_run("papers", "A_h16", 1, 31.0)
     for step in (1, 2):
-        folder.append_metrics({"step": step, "dev/nll": 1.0})
+        folder.measurements.append({"step": step, "dev/nll": 1.0})
     folder.write_result(folder.result() or {})
     assert read(seeds=[1]).lines[0].notes == ()
-    data = folder.metrics.read_bytes()
+    data = folder.measurements.path.read_bytes()
     changed = {"cut": data[:30], "zeros": b"\0" * len(data), "edited": data.replace(b"1.0", b"2.0")}
-    folder.metrics.write_bytes(changed[damage])
+    folder.measurements.path.write_bytes(changed[damage])
     told = "its measurements (metrics.jsonl) are lost or damaged"
     assert any(told in note for note in read(seeds=[1]).lines[0].notes)
     known = Store(store)

@@ -24,9 +24,9 @@ from variations.training.tracking.weights_and_biases import WeightsAndBiases
 folder = RunFolder(sys.argv[1])
 tracker = WeightsAndBiases(load(folder.path / "config.yaml"), folder, sys.argv[2])
 if sys.argv[3] == "killed":
-    tracker.start(folder.read_metrics()[:15])
+    tracker.start(folder.measurements.read()[:15])
     os.kill(os.getpid(), 9)
-tracker.start(folder.read_metrics())
+tracker.start(folder.measurements.read())
 if sys.argv[3] == "0":
     pictures = {path.stem.partition("-")[2]: path for path in sorted((folder.path / "figures").glob("*.png"))}
     tracker.end(Final(folder.result(), named("translation").samples(folder), pictures))

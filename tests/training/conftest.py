@@ -128,7 +128,7 @@ def same_run() -> Callable[[RunFolder, RunFolder], None]:
         return loaded
 
     def metrics(folder: RunFolder) -> list[dict[str, Any]]:
-        return [{key: value for key, value in line.items() if key != "seconds"} for line in folder.read_metrics()]
+        return [{key: value for key, value in line.items() if key != "seconds"} for line in folder.measurements.read()]
 
     def names(folder: RunFolder) -> list[str]:
         """Return the last full checkpoint (an interrupted run has one more than the other) and all weights."""

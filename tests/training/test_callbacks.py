@@ -98,7 +98,7 @@ def test_loggers_of_lightning_hear_every_line(small: Any, tmp_path: Path) -> Non
     with (tmp_path / "csv" / "a" / "b" / "metrics.csv").open() as file:
         rows = list(csv.DictReader(file))
     told = {int(row["step"]): float(row["train/loss"]) for row in rows if row.get("train/loss")}
-    assert told == pytest.approx({line["step"]: line["train/loss"] for line in folder.read_metrics()})
+    assert told == pytest.approx({line["step"]: line["train/loss"] for line in folder.measurements.read()})
     final = next(row for row in rows if row.get("final/test/bleu"))
     assert float(final["final/test/bleu"]) == pytest.approx(folder.result()["scores"]["test"]["bleu"]["value"])  # type: ignore[index]
 

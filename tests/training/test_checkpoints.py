@@ -59,7 +59,7 @@ def test_a_damaged_newest_checkpoint_is_told_of_and_the_one_before_used(
     with caplog.at_level(logging.WARNING):
         fit(config, parts, Interrupt())
     assert f"{parts.checkpoints / 'step10.ckpt'} is damaged" in caplog.text
-    assert [line["step"] for line in parts.read_metrics()] == list(range(1, 13))
+    assert [line["step"] for line in parts.measurements.read()] == list(range(1, 13))
     same_run(whole, parts)
 
 
@@ -74,7 +74,7 @@ def test_a_run_of_which_all_checkpoints_are_damaged_does_not_begin_again_unasked
         truncate(path)
     with pytest.raises(RunFailedError, match=r"all checkpoints in .* are damaged .* restore one of them"):
         fit(small(), folder, Interrupt())
-    assert len(folder.read_metrics()) == 10
+    assert len(folder.measurements.read()) == 10
 
 
 def test_a_file_appears_whole_with_its_sum_or_not_at_all(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_the_best_dev_state_is_kept_and_found_again(small: Any, made: Any) -> No
     config = small("trainer.val_every=1")
     folder = made(config, "run")
     trained = fit(config, folder, Interrupt())
-    losses = {line["step"]: line["dev/nll"] for line in folder.read_metrics()}
+    losses = {line["step"]: line["dev/nll"] for line in folder.measurements.read()}
     step, path = checkpoints.best(folder.checkpoints)[-1]
     assert losses[step] == min(losses.values())
     trained.step.model.load_state_dict(checkpoints.load(path)["model"])
@@ -333,4 +333,4 @@ def test_losses_in_the_result_are_measured_without_dropout(small: Any) -> None:
     run.execute(config)
     again = folder.result()
     assert again is not None and again["loss"] == first["loss"]
-    assert first["loss"]["dev_nll"] == folder.read_metrics()[-1]["dev/nll"]
+    assert first["loss"]["dev_nll"] == folder.measurements.read()[-1]["dev/nll"]

@@ -57,7 +57,7 @@ def whole(start: Start, runs: Path) -> RunFolder:
 
 def wait_for_step(folder: RunFolder, step: int, process: "subprocess.Popen[str]") -> None:
     """Wait until a run has written a metrics line for `step`; it must still be running."""
-    while not any(line["step"] >= step for line in folder.read_metrics()):
+    while not any(line["step"] >= step for line in folder.measurements.read()):
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.02)
 
@@ -89,7 +89,7 @@ def test_losses_are_those_of_one_process_with_the_same_global_batch(
     fit(config, folder, Interrupt())
     _, errors = process.communicate()
     assert process.returncode == 0, errors
-    one, two = folder.read_metrics(), RunFolder(runs / "single" / "two" / "seed1").read_metrics()
+    one, two = folder.measurements.read(), RunFolder(runs / "single" / "two" / "seed1").measurements.read()
     assert [line["step"] for line in two] == list(range(1, STEPS + 1))
     for a, b in zip(one, two, strict=True):
         for key in ("epoch", "source_tokens", "target_tokens"):  # FLOPs include a fixed cost per batch
@@ -104,7 +104,7 @@ def test_parameters_may_be_unused_where_the_strategy_is_named(start: Start, runs
     _, errors = process.communicate()
     assert process.returncode == 0, errors
     lines = [
-        [line["train/loss"] for line in folder.read_metrics()]
+        [line["train/loss"] for line in folder.measurements.read()]
         for folder in (whole, RunFolder(runs / "single" / "unused" / "seed1"))
     ]
     assert lines[0] == pytest.approx(lines[1], rel=1e-6)
@@ -122,10 +122,10 @@ def test_a_signal_stops_all_ranks_and_the_continued_run_is_the_same(
     assert process.returncode == 143, errors
     assert folder.state() == "interrupted"
     assert not any(map(alive, pids))
-    assert len(folder.read_metrics()) < STEPS
+    assert len(folder.measurements.read()) < STEPS
 
     process = start("stopped")
-    wait_for_step(folder, len(folder.read_metrics()) + 1, process)
+    wait_for_step(folder, len(folder.measurements.read()) + 1, process)
     process.send_signal(signal.SIGUSR2)  # the command forwards signals
     assert (process.communicate(timeout=100), process.returncode)[1] == 140
 

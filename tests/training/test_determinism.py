@@ -54,7 +54,7 @@ def test_other_seeds_give_other_runs(small: Any) -> None:
     losses = []
     for seed in (1, 2):
         folder = RunFolder(run.execute(small(f"seed={seed}")))
-        losses.append([line["train/loss"] for line in folder.read_metrics()])
+        losses.append([line["train/loss"] for line in folder.measurements.read()])
     assert all(a != b for a, b in zip(*losses, strict=True))
 
 

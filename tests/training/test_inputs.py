@@ -50,7 +50,7 @@ def stopped(small: Any, text: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Ru
         with pytest.raises(KeyboardInterrupt):
             run.execute(config)
     folder = RunFolder(Path(config.runs) / "single" / "tiny" / "seed1")
-    assert folder.read_metrics()[-1]["step"] == 6
+    assert folder.measurements.read()[-1]["step"] == 6
     return config, folder
 
 

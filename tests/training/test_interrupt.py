@@ -144,7 +144,7 @@ def test_the_command_line_ends_with_the_signals_code_and_continues(
     # Ctrl-C on a terminal also reaches the loader's process, so signal the whole process group.
     for number, minimum in ((signal.SIGINT, 3), (signal.SIGTERM, 10)):
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-        while not any(line["step"] >= minimum for line in folder.read_metrics()):
+        while not any(line["step"] >= minimum for line in folder.measurements.read()):
             assert process.poll() is None, process.communicate()[1]
             time.sleep(0.02)
         os.killpg(process.pid, number)
@@ -152,9 +152,9 @@ def test_the_command_line_ends_with_the_signals_code_and_continues(
         assert process.returncode == CODES[number], errors
         assert "Traceback" not in errors
         assert "To continue, run the same command again" in errors
-        step = folder.read_metrics()[-1]["step"]
+        step = folder.measurements.read()[-1]["step"]
         assert checkpoints.full(folder.checkpoints)[-1][0] == step < 400
-    assert [line["step"] for line in folder.read_metrics()] == list(range(1, step + 1))
+    assert [line["step"] for line in folder.measurements.read()] == list(range(1, step + 1))
 
 
 def test_the_same_signal_again_does_not_break_off_what_the_first_has_begun() -> None:

@@ -88,7 +88,7 @@ def test_batches_accumulated_before_the_one_at_fault_are_not_lost(
     limit(monkeypatch, 20, error)
     trained = fit(config, folder, Interrupt())
     assert trained.step.experiment.data.accumulate == 2 and trained.step.budget.oom_splits > 0
-    for one, other in zip(plain.read_metrics(), folder.read_metrics(), strict=True):
+    for one, other in zip(plain.measurements.read(), folder.measurements.read(), strict=True):
         for key in ("train/loss", "train/nll", *(["dev/nll"] if "dev/nll" in one else [])):
             assert other[key] == pytest.approx(one[key], rel=1e-9)
 

@@ -54,7 +54,7 @@ def test_the_run_fails_and_names_step_and_batch(factor: float, small: Any, made:
         f"The loss is not finite at step 9 (epoch 1, batch 1, with the training items {pairs}, …). Lower recipe.lr"
     )
     assert [step for step, _ in checkpoints.full(folder.checkpoints)] == [4, 8]
-    assert [line["step"] for line in folder.read_metrics()] == list(range(1, 9))
+    assert [line["step"] for line in folder.measurements.read()] == list(range(1, 9))
 
 
 @pytest.mark.slow
@@ -104,7 +104,7 @@ def test_skipped_updates_are_counted_and_change_nothing(
     for number, state in before["optimizer_states"][0]["state"].items():
         assert all(torch.equal(state[key], after["optimizer_states"][0]["state"][number][key]) for key in state)
     assert str(before["variations"]["average"]) == str(after["variations"]["average"])
-    lines = folder.read_metrics()
+    lines = folder.measurements.read()
     assert [("train/loss" in line) for line in lines] == [True, True, False, True, False]
 
 

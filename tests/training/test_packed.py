@@ -28,7 +28,7 @@ def test_a_run_without_padding_is_the_same_run(model: str, small: Any, made: Any
         folder = made(small(f"model={model}", *EXACT), f"{packs}")
         trained = fit(small(f"model={model}", *EXACT), folder, Interrupt())
         assert trained.step.experiment.packs is packs
-        lines[packs] = folder.read_metrics()
+        lines[packs] = folder.measurements.read()
     assert [[line[key] for key in COUNTS] for line in lines[True]] == [
         [line[key] for key in COUNTS] for line in lines[False]
     ]
@@ -72,7 +72,7 @@ def test_memory_that_runs_out_splits_batches_without_padding_too(small: Any, mad
             folder = made(small(*EXACT), f"{failures}")
             trained = fit(small(*EXACT), folder, Interrupt())
         assert trained.step.budget.oom_splits == failures
-        lines.append([line["train/loss"] for line in folder.read_metrics()])
+        lines.append([line["train/loss"] for line in folder.measurements.read()])
     assert lines[1] == pytest.approx(lines[0], rel=1e-8)
 
 

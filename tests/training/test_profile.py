@@ -16,7 +16,7 @@ STILL = (*DROPOUT, "trainer.max_steps=12", "trainer.log_every=1", "trainer.val_b
 
 
 def losses(folder: RunFolder) -> list[float]:
-    return [line["train/loss"] for line in folder.read_metrics()]
+    return [line["train/loss"] for line in folder.measurements.read()]
 
 
 @pytest.mark.slow

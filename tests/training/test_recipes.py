@@ -165,7 +165,7 @@ def test_gradients_are_means_over_target_tokens_and_are_clipped_as_such(
     folder = made(config, "run")
     trained = fit(config, folder, Interrupt())
     assert trained.step.experiment.data.accumulate == 4
-    assert sum(counts) == folder.read_metrics()[-1]["target_tokens"]
+    assert sum(counts) == folder.measurements.read()[-1]["target_tokens"]
     means = [summed / count for summed, count in zip(norms["summed"], counts, strict=True)]
     assert norms["used"] == pytest.approx([min(mean, 0.4) for mean in means], rel=1e-4)
     assert min(means) < 0.4 < max(means)

@@ -111,14 +111,14 @@ def test_a_run_killed_between_checkpoints_repeats_what_was_lost(
         patch.setattr(Step, "training_step", training_step)
         with pytest.raises(Killed):
             fit(config, parts, Interrupt())
-    with parts.metrics.open("a") as file:
+    with parts.measurements.path.open("a") as file:
         file.write('{"step": 11, "tr')  # a line cut off by the kill
-    assert [line["step"] for line in parts.read_metrics()] == list(range(1, 11))
+    assert [line["step"] for line in parts.measurements.read()] == list(range(1, 11))
     assert [step for step, _ in checkpoints.full(parts.checkpoints)] == [4, 8]
     assert [step for step, _ in checkpoints.weights(parts.checkpoints)] == [9]
 
     fit(config, parts, Interrupt())
-    assert [line["step"] for line in parts.read_metrics()] == list(range(1, 13))
+    assert [line["step"] for line in parts.measurements.read()] == list(range(1, 13))
     same_run(whole, parts)
 
 
@@ -129,7 +129,7 @@ def test_a_run_killed_before_its_first_checkpoint_starts_afresh(
     config = small()
     whole, parts = made(config, "whole"), made(config, "parts")
     fit(config, whole, Interrupt())
-    parts.append_metrics({"step": 1, "train/loss": 99.0})
+    parts.measurements.append({"step": 1, "train/loss": 99.0})
     checkpoints.save(parts.checkpoints / "best1.pt", {"model": {}, "step": 1})
     fit(config, parts, Interrupt())
     same_run(whole, parts)
@@ -178,15 +178,15 @@ def test_a_run_stopped_after_training_only_tests(small: Any, monkeypatch: pytest
         with pytest.raises(Interrupted):
             run.run(folder.path)
     assert folder.state() == "interrupted"
-    written = folder.metrics.read_bytes()
+    written = folder.measurements.path.read_bytes()
 
     def never(*_: Any) -> Any:
         raise AssertionError("trained again")
 
     monkeypatch.setattr(Step, "training_step", never)
     result = run.run(folder.path)
-    assert (result["steps"], result["target_tokens"]) == (12, folder.read_metrics()[-1]["target_tokens"])
-    assert folder.metrics.read_bytes() == written
+    assert (result["steps"], result["target_tokens"]) == (12, folder.measurements.read()[-1]["target_tokens"])
+    assert folder.measurements.path.read_bytes() == written
 
 
 @pytest.mark.slow
@@ -198,7 +198,7 @@ def test_a_finished_run_whose_result_is_lost_is_tested_again(
     from variations.store.ledger import RunFolder
 
     folder = RunFolder(run.execute(small()))
-    before, written = folder.result(), folder.metrics.read_bytes()
+    before, written = folder.result(), folder.measurements.path.read_bytes()
     path = folder.path / "result.json"
     path.unlink() if result is None else path.write_text(result)
 
@@ -213,7 +213,7 @@ def test_a_finished_run_whose_result_is_lost_is_tested_again(
     assert {key: after[key] for key in ("scores", "loss", "steps", "flops")} == {
         key: before[key] for key in ("scores", "loss", "steps", "flops")
     }
-    assert folder.metrics.read_bytes() == written and folder.state() == "finished"
+    assert folder.measurements.path.read_bytes() == written and folder.state() == "finished"
 
 
 @pytest.mark.slow
@@ -235,12 +235,12 @@ def test_metrics_without_a_checkpoint_are_begun_anew_and_that_is_said(small: Any
     config = small("trainer.max_steps=4")
     folder = made(config, "run")
     fit(config, folder, Interrupt())
-    lines = folder.read_metrics()
+    lines = folder.measurements.read()
     assert not caplog.text
     shutil.rmtree(folder.checkpoints)
     fit(config, folder, Interrupt())
     assert "has measurements up to step 4 but no checkpoint, so it is trained from the start" in caplog.text
-    assert [line["train/loss"] for line in folder.read_metrics()] == [line["train/loss"] for line in lines]
+    assert [line["train/loss"] for line in folder.measurements.read()] == [line["train/loss"] for line in lines]
 
 
 @pytest.mark.slow
@@ -253,14 +253,14 @@ def test_a_run_whose_checkpoints_are_gone_is_refused_and_force_makes_a_new_one(s
     assert status is not None and status.checkpoint == 4
     (folder.path / "result.json").unlink()
     elsewhere = folder.checkpoints.rename(folder.path.parent / "elsewhere")
-    written = folder.metrics.read_bytes()
+    written = folder.measurements.path.read_bytes()
     with pytest.raises(UserError) as refused:
         run.execute(small("trainer.max_steps=4"))
     assert str(refused.value) == (
         f"{folder.path} was trained to at least step 4, but its checkpoints are missing from {folder.checkpoints}: put "
         "them back to continue the run, or train it again as a new attempt (force=true)."
     )
-    assert folder.metrics.read_bytes() == written
+    assert folder.measurements.path.read_bytes() == written
     again = RunFolder(run.execute(small("trainer.max_steps=4", "force=true")))
     assert again.path == folder.path.with_name("seed1-attempt2") and again.finished()
     assert run.execute(small("trainer.max_steps=4")) == again.path
@@ -308,7 +308,7 @@ def test_a_changed_configuration_is_refused_with_the_list_of_differences(small: 
         run.execute(small(*changed, "resume.allow=[trainer.max_steps]"))
 
     run.execute(small("trainer.max_steps=13", "resume.allow=[trainer.max_steps]"))
-    assert [line["step"] for line in folder.read_metrics()] == list(range(1, 14))
+    assert [line["step"] for line in folder.measurements.read()] == list(range(1, 14))
     assert folder.config()["trainer"]["max_steps"] == 13
     assert (folder.result() or {})["changed"] == ["trainer.max_steps 12 → 13 at step 5"]
     assert (folder.path / "config-1.yaml").exists()
@@ -368,19 +368,21 @@ def test_a_run_does_not_go_on_over_lost_measurements(lost: str, small: Any, made
     folder = made(small(), "run")
     with pytest.raises(Interrupted):
         fit(small(), folder, stopped_at(5))
-    data = folder.metrics.read_bytes()
+    data = folder.measurements.path.read_bytes()
     changed = {"cut": data[: len(data) // 2], "zeros": b"\0" * len(data), "another run's": data.replace(b"1", b"2")}
-    folder.metrics.unlink()
+    folder.measurements.path.unlink()
     if lost != "missing":
-        folder.metrics.write_bytes(changed[lost])
+        folder.measurements.path.write_bytes(changed[lost])
     with pytest.raises(UserError, match=r"metrics\.jsonl(, line 1:| lacks measurements that this run had at its last)"):
         fit(small(), folder, Interrupt())
     with pytest.raises(UserError, match=r"metrics\.jsonl lacks measurements .* as a new attempt \(force=true\)"):
         refuse_to_continue(small(), folder)
     assert workplace(folder.path, small("force=true")).name == "seed1-attempt2"
-    folder.metrics.write_bytes(data)
+    folder.measurements.path.write_bytes(data)
     fit(small(), folder, Interrupt())
-    assert [line["step"] for line in folder.read_metrics()] == sorted({line["step"] for line in folder.read_metrics()})
+    assert [line["step"] for line in folder.measurements.read()] == sorted(
+        {line["step"] for line in folder.measurements.read()}
+    )
 
 
 @pytest.mark.slow
@@ -391,7 +393,7 @@ def test_time_used_up_is_not_granted_again(small: Any, made: Any, monkeypatch: p
     folder = made(config, "run")
     monkeypatch.setattr(Loop, "_overtime", lambda self, task: task.global_step >= 5)
     assert (fit(config, folder, Interrupt()).steps, fit(config, folder, Interrupt()).steps) == (5, 5)
-    assert [line["step"] for line in folder.read_metrics()] == [1, 2, 3, 4, 5]
+    assert [line["step"] for line in folder.measurements.read()] == [1, 2, 3, 4, 5]
     assert fit(config, folder, Interrupt()).stopped == "max_minutes"
 
 

@@ -58,7 +58,7 @@ def test_they_work_together_and_the_loss_falls(
         folder = made(config, name)
         trained = fit(config, folder, Interrupt())
         assert trained.step.experiment.data.accumulate == 2
-        lines = folder.read_metrics()
+        lines = folder.measurements.read()
         losses[name] = [line["train/loss"] for line in lines]
         assert lines[-1]["dev/nll"] < lines[7]["dev/nll"]
         assert losses[name][-1] < losses[name][0] - 0.5

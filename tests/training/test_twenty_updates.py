@@ -137,7 +137,7 @@ def test_twenty_updates_are_those_of_plain_torch(small: Any, made: Any, monkeypa
     assert len(updates.pop()) == 0 and len(updates) == UPDATES
     assert {len(batches) for batches in updates} == {2}
     (plain,) = start
-    found = [line["train/loss"] for line in folder.read_metrics()]
+    found = [line["train/loss"] for line in folder.measurements.read()]
     assert found == pytest.approx(losses(plain, updates), rel=0, abs=1e-9)
     for (name, ours), (_, theirs) in zip(
         copied(trained.step.model).named_parameters(), plain.named_parameters(), strict=True
@@ -154,7 +154,7 @@ def test_the_last_batch_of_an_epoch_makes_an_update_although_the_update_is_not_f
     assert rest, "the epoch must end amid an update"
     folder = made(config := small(*words, f"trainer.max_steps={updates + 2}"), "epoch")
     fit(config, folder, Interrupt())
-    assert [line["epoch"] for line in folder.read_metrics() if "train/loss" in line] == [0] * (updates + 1) + [1]
+    assert [line["epoch"] for line in folder.measurements.read() if "train/loss" in line] == [0] * (updates + 1) + [1]
 
 
 @pytest.mark.parametrize("devices", [2, 3])

@@ -137,7 +137,7 @@ def _sweep_rows(config: FiguresConfig) -> Iterator[Any]:
 
 def _measurements(folder: Any) -> list[dict[str, Any]]:
     try:
-        found: list[dict[str, Any]] = folder.read_metrics()
+        found: list[dict[str, Any]] = folder.measurements.read()
     except UserError as error:
         sys.stderr.write(f"Left out: {error}\n")
         return []

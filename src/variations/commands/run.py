@@ -169,7 +169,7 @@ def _work(config: RunConfig, folder: RunFolder) -> dict[str, Any]:
             _set_failed(folder, error)
             raise
         finally:
-            folder.close()
+            folder.measurements.close()
         folder.set_status("finished")
     return result
 

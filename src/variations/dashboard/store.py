@@ -143,15 +143,15 @@ class Store:
         with self._lock:
             facts = self._of(run)
             if facts.glance is None:
-                facts.glance, facts.new = glance(run.folder.metrics) if run.measured else Glance(), True
+                facts.glance, facts.new = glance(run.folder.measurements.path) if run.measured else Glance(), True
             return facts.glance
 
     def curve(self, run: Found, key: str) -> list[tuple[float, float]]:
-        """As `RunFolder.curve`."""
+        """As `Measurements.curve`."""
         with self._lock:
             facts = self._of(run)
             if key not in facts.curves:
-                points = run.folder.curve(key)
+                points = run.folder.measurements.curve(key)
                 facts.curves[key], facts.new = [[x for x, _ in points], [y for _, y in points]], True
             steps, values = facts.curves[key]
             return list(zip(steps, values, strict=True))
@@ -201,7 +201,7 @@ class Store:
         """A run's measurements; only lines appended since the last call are read."""
         with self._lock:
             if run.id not in self._metrics:
-                self._metrics[run.id] = Metrics(run.folder.metrics)
+                self._metrics[run.id] = Metrics(run.folder.measurements.path)
             if run.measured:
                 self._metrics[run.id].update()
             return self._metrics[run.id]

@@ -52,7 +52,7 @@ def run_row(folder: RunFolder) -> TracedRow:
     """One run as a row by itself. Raises UserError if there is none or its files are damaged."""
     config = folder.config()
     label = (config.get("variation") or {}).get("label") or folder.row
-    lines = [with_tokens(line) for line in folder.read_metrics()]
+    lines = [with_tokens(line) for line in folder.measurements.read()]
     result = folder.result()
     metrics = {folder.seed: lines} if lines else {}
     task = config.get("task") or DEFAULT

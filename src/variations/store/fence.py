@@ -5,7 +5,7 @@ each write would leave a race. So every file is first written into a folder that
 `.lease-<n>-<token>` beside its destination, and renamed from there. A process that takes the lease over renames those
 folders away before it reads anything; from then on the file system refuses the former holder's renames and new
 temporary files. Files are deleted by renaming them into that folder first. Lines of metrics go to a file that was
-opened in this way (`RunFolder.truncate_metrics`) and that the next holder replaces by another one. The token, which is
+opened in this way (`Measurements.truncate`) and that the next holder replaces by another one. The token, which is
 random, tells a lease from one of the same number in a folder that was deleted and made again.
 """
 

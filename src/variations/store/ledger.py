@@ -92,7 +92,7 @@ def _continues(folder: RunFolder, config: RunConfig) -> bool:
     try:
         folder.refuse_change(filled(to_dict(config)), certain=lease.read(folder.path) is None)
         refuse_to_continue(config, folder)
-        folder.read_metrics()
+        folder.measurements.read()
         for name in remembered(folder):
             if (folder.path / name).is_file():
                 kept(folder, name)

@@ -17,7 +17,6 @@ A record (`record.py`) is the same folder without log, leases and checkpoints, w
 Every file except metrics.jsonl and log.txt is replaced as a whole. This module imports no torch.
 """
 
-import hashlib
 import os
 import re
 import shutil
@@ -26,14 +25,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
-from io import FileIO
 from pathlib import Path
 from typing import Any, Self
 
 import yaml
 
 from variations.configuration.foreign import filled
-from variations.store import conflicts, fence, lease, lines
+from variations.store import conflicts, lease
 from variations.store.atomic import (
     make_folder,
     read_json,
@@ -46,6 +44,7 @@ from variations.store.atomic import (
 from variations.store.checksums import is_sound
 from variations.store.contents import sealed
 from variations.store.identity import changed_keys, config_hash, covered
+from variations.store.measurements import Measurements
 from variations.store.process_identity import Process
 from variations.store.status import DELETE_IT, STATES, Status
 from variations.system.errors import TakenOverError, UserError, read_fault, yaml_fault
@@ -60,9 +59,7 @@ class RunFolder:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self._tail_checked = False
-        self._lines: FileIO | None = None
-        """metrics.jsonl, opened by the holder of the run's lease."""
+        self.measurements = Measurements(self.path / "metrics.jsonl")
 
     def __repr__(self) -> str:
         return f"RunFolder({str(self.path)!r})"
@@ -78,11 +75,6 @@ class RunFolder:
     def checkpoints(self) -> Path:
         """Folder of the run's checkpoints."""
         return self.path / "checkpoints"
-
-    @property
-    def metrics(self) -> Path:
-        """The file metrics.jsonl."""
-        return self.path / "metrics.jsonl"
 
     @property
     def log(self) -> Path:
@@ -117,7 +109,7 @@ class RunFolder:
 
     def begun(self) -> bool:
         """Whether training or a test has left any file, or may have left one that may not be read."""
-        files = (self.metrics, self.path / "result.json")
+        files = (self.measurements.path, self.path / "result.json")
         try:
             return any(file.is_file() and file.stat().st_size for file in files) or any(self.checkpoints.glob("[!.]*"))
         except PermissionError:
@@ -366,83 +358,18 @@ class RunFolder:
 
     # Measurements ---------------------------------------------------------------------------------------------------
 
-    def append_metrics(self, values: Mapping[str, Any]) -> None:
-        """Append one line, unbuffered. NaN and infinities are stored as null.
-
-        Raises:
-            TakenOverError: another process has taken over the run.
-        """
-        fence.check(self.path)
-        if self._lines is not None:
-            lines.write(self._lines, [values])
-            return
-        if not self._tail_checked:
-            self._tail_checked = True
-            lines.drop_half_line(self.metrics)
-        with self.metrics.open("ab", buffering=0) as file:
-            lines.write(file, [values])
-
-    def sync_metrics(self) -> None:
-        """Flush all lines so far to the disk, before a checkpoint that covers them is written."""
-        if self._lines is not None:
-            os.fsync(self._lines.fileno())
-
-    def close(self) -> None:
-        """Close metrics.jsonl."""
-        if self._lines is not None:
-            self._lines.close()
-            self._lines = None
-
-    def read_metrics(self, having: str = "") -> list[dict[str, Any]]:
-        """All lines in which the text `having` occurs, oldest first; others are not parsed.
-
-        A last line cut off by a kill is ignored. Raises UserError for other damage.
-        """
-        return lines.read(self.metrics, having)
-
-    def curve(self, key: str) -> list[tuple[float, float]]:
-        """(step, value) of each line that measured `key`, oldest first; empty where they cannot be read."""
-        try:
-            measured = self.read_metrics(having=f'"{key}"')  # a long run has a thousand others
-        except (OSError, UserError):
-            return []
-        points = [(line.get("step"), line.get(key)) for line in measured if isinstance(line, dict)]
-        return [(x, y) for x, y in points if isinstance(x, int | float) and isinstance(y, int | float)]
-
-    def measurements(self) -> list[Any]:
-        """Number of bytes of metrics.jsonl, and their SHA-256, which a checkpoint has."""
-        data = self.metrics.read_bytes() if self.metrics.is_file() else b""
-        return [len(data), hashlib.sha256(data).hexdigest()]
-
-    def refuse_lost_measurements(self, measured: Any = None) -> None:
+    def refuse_lost_measurements(self, fingerprint: Any = None) -> None:
         """Check that metrics.jsonl begins with what it contained when a checkpoint was written.
 
         Args:
-            measured: `measurements` at that time; None: at the latest checkpoint, by status.json, if it says so.
+            fingerprint: `Measurements.fingerprint` at that time; None: at the latest checkpoint, by status.json, if it
+                says so.
 
         Raises:
             UserError: It does not; the run would continue with a gap in its measurements.
         """
-        match measured or (self._read_json("status.json", tolerant=True) or {}).get("measured"):
-            case [int(size), str(sha256)]:
-                data = self.metrics.read_bytes() if self.metrics.is_file() else b""
-                if hashlib.sha256(data[:size]).hexdigest() != sha256:
-                    raise UserError(
-                        f"{self.metrics} lacks measurements that this run had at its last checkpoint, or they were "
-                        "changed: restore the file, or train the run again as a new attempt (force=true)."
-                    )
-
-    def truncate_metrics(self, step: int) -> None:
-        """Replace metrics.jsonl by a copy of its lines up to and including `step`, to which this process appends.
-
-        Lines that an interrupted run wrote after its last checkpoint are dropped. Since this is another file, a former
-        holder that still has the old one open no longer writes to it.
-        """
-        kept = [line for line in self.read_metrics() if line.get("step", 0) <= step]
-        self.close()
-        with replaced(self.metrics) as temporary:
-            self._lines = temporary.open("xb", buffering=0)
-            lines.write(self._lines, kept)
+        stored = self._read_json("status.json", tolerant=True) or {}
+        self.measurements.refuse_lost(fingerprint or stored.get("measured"))
 
     def take_log(self) -> None:
         """Replace log.txt by a copy of itself, if this process prints to it.
@@ -462,7 +389,7 @@ class RunFolder:
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Replace result.json by `result` and the hashes of what belongs to it."""
-        measured = self.metrics.read_bytes() if self.metrics.is_file() else None
+        measured = self.measurements.path.read_bytes() if self.measurements.path.is_file() else None
         write_json(self.path / "result.json", sealed(result, self.config(), measured))
 
     def result(self) -> dict[str, Any] | None:

@@ -102,7 +102,7 @@ def copy(source: RunFolder, folder: RunFolder) -> None:
 def _order(path: Path, run: RunFolder) -> tuple[bool, bool, bool]:
     """Measurements first, checkpoints of training last, each after its sum."""
     of_training = run.checkpoints in path.parents and path.name.startswith("step")
-    return path != run.metrics, of_training, path.suffix != ".sha256"
+    return path != run.measurements.path, of_training, path.suffix != ".sha256"
 
 
 def _is_own(path: Path, root: Path) -> bool:

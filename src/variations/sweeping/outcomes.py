@@ -113,7 +113,7 @@ class Outcome:
         try:
             if not (self.ok or self.same()):
                 return None
-            last = self.folder.result() or next(iter(self.folder.read_metrics()[-1:]), {})
+            last = self.folder.result() or next(iter(self.folder.measurements.read()[-1:]), {})
         except UserError:
             return None
         seconds = last.get("seconds")
@@ -133,7 +133,7 @@ class Outcome:
         """Return the result of the latest validation, such as `dev BLEU 41.2`; empty before the first one."""
         task = named(self.job.config.task)
         try:
-            lines = _end_of(self.folder.metrics).split(b"\n")
+            lines = _end_of(self.folder.measurements.path).split(b"\n")
         except OSError:
             return ""
         for line in reversed(lines):

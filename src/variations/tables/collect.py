@@ -186,10 +186,10 @@ def stored(folder: RunFolder) -> Stored:
 
 def has_measurements(folder: RunFolder, result: Mapping[str, Any]) -> bool:
     """Whether metrics.jsonl, or its compressed form in a record, is the file that belongs to a result."""
-    if stored_path(folder.metrics) is None:
+    if stored_path(folder.measurements.path) is None:
         return False
     try:
-        return intact_measurements(read_stored(folder.metrics), result)
+        return intact_measurements(read_stored(folder.measurements.path), result)
     except OSError:  # a part is missing
         return False
 

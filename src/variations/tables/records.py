@@ -202,7 +202,7 @@ def _files(run: TestedRun, *, texts: bool) -> dict[str, bytes | Any]:
         kept = (path for path in found if texts or not _may_not_be_published(path))
         return {path.relative_to(folder.path).as_posix(): path.read_bytes() for path in kept}
     status = read_json(folder.path / "status.json")
-    metrics = "".join(f"{json_text(_short(line), indent=None)}\n" for line in folder.read_metrics())
+    metrics = "".join(f"{json_text(_short(line), indent=None)}\n" for line in folder.measurements.read())
     files: dict[str, Any] = {
         "config.yaml": published(run.config),
         "status.json": published(status),

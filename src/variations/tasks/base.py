@@ -202,7 +202,7 @@ class Published:
 
 
 CurveReader = Callable[[str], Sequence[tuple[float, float]]]
-"""As `RunFolder.curve` of a run."""
+"""As `Measurements.curve` of a run."""
 
 
 @dataclass(frozen=True)
@@ -217,8 +217,8 @@ class TestedRun:
     """Has the run's curves already; None: they are read from its folder."""
 
     def curve(self, key: str) -> Sequence[tuple[float, float]]:
-        """As `RunFolder.curve`."""
-        return (self.known or self.folder.curve)(key)
+        """As `Measurements.curve`."""
+        return (self.known or self.folder.measurements.curve)(key)
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,12 @@ def damage(run: TestedRun) -> str | None:
     if run.folder.environment() is None:
         return "environment.json is missing"
     try:
-        if not run.result.get("reused") and not run.folder.read_metrics():
-            return "metrics.jsonl is empty"
-        if not run.result.get("reused") and not intact_measurements(read_stored(run.folder.metrics), run.result):
-            return "metrics.jsonl is not the file that its result was stored with"
+        if not run.result.get("reused"):
+            measurements = run.folder.measurements
+            if not measurements.read():
+                return "metrics.jsonl is empty"
+            if not intact_measurements(read_stored(measurements.path), run.result):
+                return "metrics.jsonl is not the file that its result was stored with"
         task = task_of(run.config)
         primary = task.primary((run.config.get("sweep") or {}).get("metric"))
         measures = {measure.key: measure for measure in (primary, *task.columns(primary))}.values()

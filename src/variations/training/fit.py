@@ -166,7 +166,7 @@ def _resume_from(config: RunConfig, folder: RunFolder) -> str | None:
             f"{folder.path} tests the weights of the run in {source.path}, whose last checkpoint (step{last}.ckpt) is "
             "missing or damaged: restore it, or start a new attempt of that run (force=true)."
         )
-    if path is None and processes.global_rank() == 0 and (lines := folder.read_metrics()):
+    if path is None and processes.global_rank() == 0 and (lines := folder.measurements.read()):
         log.warning(
             "%s has measurements up to step %s but no checkpoint, so it is trained from the start.",
             folder.path,

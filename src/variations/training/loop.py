@@ -74,7 +74,7 @@ class Loop(pl.Callback):
             if measured is not None:
                 self.folder.refuse_lost_measurements(measured)
             self.folder.set_status("running", step=step, epoch=trainer.current_epoch, measured=measured)
-            self.folder.truncate_metrics(step)
+            self.folder.measurements.truncate(step)
             checkpoints.drop_after(self.folder.checkpoints, step)
             self.progress.start(step, self.config.trainer.max_steps)
         self.interrupt.defer()
@@ -157,14 +157,14 @@ class Loop(pl.Callback):
         _, *units = task.budget.counted  # items, which repeat in each epoch, are less informative than their tokens
         spent = {"seconds": task.budget.elapsed()} | {unit: task.budget.counted[unit] for unit in units}
         line = {"step": step, "epoch": trainer.current_epoch} | spent | metrics
-        self.folder.append_metrics(line)
+        self.folder.measurements.append(line)
         self.trackers.line(line)
         self.folder.set_status("running", step=step, epoch=trainer.current_epoch)
         self.progress.metrics(step, metrics)
 
     def _save_full(self, trainer: pl.Trainer, step: int) -> None:
-        self.folder.sync_metrics()  # after a power cut, no checkpoint may lack its earlier lines
-        self._measured = self.folder.measurements()
+        self.folder.measurements.sync()  # after a power cut, no checkpoint may lack its earlier lines
+        self._measured = self.folder.measurements.fingerprint()
         trainer.save_checkpoint(self.folder.checkpoints / f"{checkpoints.FULL}{step}.ckpt", weights_only=False)
         if trainer.is_global_zero:
             checkpoints.prune(self.folder.checkpoints, planned=self.average_steps)

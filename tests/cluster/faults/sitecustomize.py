@@ -29,15 +29,15 @@ def strike(faults: Path, row: str, step: int) -> None:
 
 def arm(faults: Path) -> None:
     """Intercept the metrics that this process's run writes."""
-    from variations.store.run_folder import RunFolder
+    from variations.store.measurements import Measurements
 
-    append = RunFolder.append_metrics
+    append = Measurements.append
 
     def watched(self, values):
         append(self, values)
-        strike(faults, self.path.name, int(values.get("step", 0)))
+        strike(faults, self.path.parent.name, int(values.get("step", 0)))
 
-    RunFolder.append_metrics = watched
+    Measurements.append = watched
 
 
 if "variations.commands.run" in sys.orig_argv and "VARIATIONS_TEST_FAULTS" in os.environ:

@@ -120,7 +120,7 @@ def write(
     folder = RunFolder(run_home(store, sweep=sweep, row=row, seed=seed)).create(config)
     steps = range(STEPS // points, until + 1, STEPS // points)
     text = "".join(json.dumps(line(step, bleu, branched=branched, dead=branched)) + "\n" for step in steps)
-    folder.metrics.write_text(text)
+    folder.measurements.path.write_text(text)
     if state == "finished":
         scores = {"bleu": {"value": bleu, "convention": "sacreBLEU", "signature": "nrefs:1|tok:13a"}}
         scores["bleu_lc"] = {"value": bleu + 0.04, "convention": "sacreBLEU, lower-cased"}

@@ -26,7 +26,7 @@ def test_running_rows_and_new_rows_appear_and_the_selection_stays(
     before = value.inner_text()
     tab.page.locator("#row-weighted").focus()
     canvas = tab.page.locator(".plot canvas").first.element_handle()
-    run.append_metrics(browser_store.line(600, 84.0))
+    run.measurements.append(browser_store.line(600, 84.0))
     run.set_status("running", step=600)
     tab.page.wait_for_function(
         "before => document.querySelector('li:has(#row-weighted) .value').innerText !== before", arg=before

@@ -333,7 +333,7 @@ def test_a_log_is_opened_at_its_end_and_stays_where_it_was_scrolled(tab: Any, se
     at_end = "() => { const log = document.querySelector('pre.log'); return log.scrollTop > 0 && %s; }"
     tab.page.wait_for_function(at_end % "log.scrollTop + log.clientHeight > log.scrollHeight - 2")
     tab.page.evaluate("() => { document.querySelector('pre.log').scrollTop = 40; }")
-    other.append_metrics(browser_store.line(600, 84.0))
+    other.measurements.append(browser_store.line(600, 84.0))
     other.set_status("running", step=600)
     tab.page.locator("tr", has_text="600 / 1,200").first.wait_for()
     tab.page.wait_for_timeout(200)  # the log of the new page has been opened by now

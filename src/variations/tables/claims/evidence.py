@@ -283,7 +283,7 @@ def _curves(row: Row, unit: str) -> list[list[tuple[float, float]]]:
 def dev_curve(run: SeedRun, unit: str) -> list[tuple[float, float]]:
     """(spent, dev loss) at each validation, in a `unit` that metrics.jsonl has; empty if it cannot be read."""
     try:
-        lines: Sequence[Mapping[str, Any]] = RunFolder(run.folder).read_metrics() if run.folder else []
+        lines: Sequence[Mapping[str, Any]] = RunFolder(run.folder).measurements.read() if run.folder else []
     except UserError:
         return []
     points = [(line.get(unit), line.get("dev/nll")) for line in lines]

@@ -74,7 +74,7 @@ class Trackers:
         opening, self._opening = self._opening, None
         self._trackers.extend(opening())
         if self._trackers:
-            lines = folder.read_metrics()
+            lines = folder.measurements.read()
             self._each(lambda tracker: tracker.start(lines))
 
     def line(self, line: Line) -> None:
