@@ -23,7 +23,8 @@ from variations.store.rows import define
 from variations.system.errors import DataError
 from variations.tables.collect import Row, collect
 from variations.tables.grid import delta
-from variations.tables.significance import Comparison, Items, across_seeds
+from variations.tables.resampling import Items
+from variations.tables.significance import Comparison, across_seeds
 from variations.tasks.parsing import scores, stored
 from variations.tasks.sequences.stored import reference_digest
 

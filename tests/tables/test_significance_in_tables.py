@@ -23,11 +23,11 @@ from variations.system.errors import UserError
 from variations.tables import significance
 from variations.tables.chance import SignificanceConfig, p_text
 from variations.tables.collect import SeedRun, device_hours
+from variations.tables.correlation import ranks, spearman
 from variations.tables.difference import compare
 from variations.tables.formats import FORMATS, render, terminal
 from variations.tables.grid import lay_out
 from variations.tables.line import Agreement
-from variations.tables.significance import ranks, spearman
 from variations.tables.table import Table, build, document
 from variations.tables.text import Cell, Grid
 from variations.tasks.translation.scoring.counts import bleu, bleu_counts

@@ -11,7 +11,7 @@ from variations.data import batching
 from variations.data.batching import Batch
 from variations.models.transformer.transformer import Transformer
 from variations.system.errors import RunFailedError
-from variations.training import checkpoints
+from variations.training import checkpoints, memory
 from variations.training.fit import fit
 from variations.training.interrupt import Interrupt
 from variations.training.step import Step
@@ -56,8 +56,17 @@ _PLAIN: dict[str, Any] = {}
 """The run without a fault, trained once."""
 
 
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_every_library_says_it_in_its_own_way(error: Exception) -> None:
+    assert memory.is_exhausted(error)
+
+
+def test_another_fault_is_not_taken_for_it() -> None:
+    assert not memory.is_exhausted(RuntimeError("index 5 is out of bounds"))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("error", [*ERRORS, None], ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("error", [ERRORS[0], None], ids=["forward", "backward"])
 def test_the_update_is_the_same_and_counted(
     error: Exception | None, small: Any, made: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:

@@ -17,7 +17,8 @@ from variations.store.inputs import recorded
 from variations.system.errors import UserError
 from variations.tables.alike import listed, other_texts, unversioned
 from variations.tables.departures import of_run
-from variations.tables.significance import Items, UndefinedError, paired_bootstrap
+from variations.tables.resampling import Items, UndefinedError
+from variations.tables.significance import paired_bootstrap
 from variations.tasks.base import Measure, TestedRun
 from variations.tasks.intact import contradiction, stored_items
 from variations.tasks.task import Task

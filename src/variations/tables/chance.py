@@ -17,16 +17,8 @@ from variations.configuration.schema import number
 from variations.store.ledger import RunFolder
 from variations.system.errors import DataError
 from variations.tables.collect import Row, SeedRun
-from variations.tables.significance import (
-    SEED,
-    Comparison,
-    Items,
-    Resampled,
-    UndefinedError,
-    across_restarts,
-    across_seeds,
-    paired_tests,
-)
+from variations.tables.resampling import SEED, Items, Resampled, UndefinedError
+from variations.tables.significance import Comparison, across_restarts, across_seeds, paired_tests
 from variations.tasks.base import Measure, Restarts, TestedRun
 from variations.tasks.intact import contradiction, stored_items
 from variations.tasks.task import Task

@@ -1,39 +1,32 @@
 """Is a difference between two systems more than chance? Paired tests over items, and over items and seeds together.
 
-A measure is a function of sums over items (the sentences of a test set, say): BLEU of ten counts, a mean of one value
-and 1. So a test with n resamples is one matrix product. Shapes: S items, n resamples, K seeds; what each item adds to a
-system's sums is an (S, k) array, and `aggregate` turns sums, (..., k), into the measure, (...).
-
-Random draws are those of `sacrebleu.significance` with the same seed, so that its p-values can be reproduced
-(`p_sacrebleu`). Our own `p` differs for the bootstrap: sacreBLEU compares |d*| - mean |d*| with |d|, which is in
-effect one-sided and calls twice as many chance differences significant as the level says; we compare |d* - mean d*|.
+Shapes are those of `resampling`. sacreBLEU's p-values are reproduced as `p_sacrebleu`. Our own `p` differs for the
+bootstrap: sacreBLEU compares |d*| - mean |d*| with |d|, which is in effect one-sided and calls twice as many chance
+differences significant as the level says; we compare |d* - mean d*|.
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from variations.tables.resampling import (
+    SEED,
+    Aggregate,
+    Floats,
+    Items,
+    Resampled,
+    UndefinedError,
+    check,
+    finite,
+    resamples,
+    swapped,
+)
 from variations.tasks.base import Restarts
 
-Items = NDArray[Any]
-"""What each item adds to a system's sums, (S, k)."""
-Floats = NDArray[np.float64]
-Aggregate = Callable[[NDArray[Any]], Floats]
-"""The measure of sums over items, (..., k) to (...)."""
-
-SEED = 12345
-"""sacreBLEU's own default seed."""
-CHUNK = 500
-"""Resamples drawn at once; bounds memory to some 12 MB per 3,000 items."""
-KEPT = 4_000_000
-"""Numbers of items times resamples that are drawn once for a whole table (32 MB); more are drawn anew for each use."""
-TOGETHER = 64
-"""Runs whose sums are resampled in one product of matrices."""
 TIE = 1e-9
 """Two differences count as equal, up to rounding, if they differ by less than this."""
 
@@ -65,53 +58,6 @@ class Comparison:
     def significant(self) -> bool:
         """Whether the difference is significant at this level."""
         return self.p < 1 - self.level
-
-
-def _check(*systems: Items) -> int:
-    """The common number of items S. Raises ValueError if it differs between systems, UndefinedError if it is one."""
-    if len({len(items) for items in systems}) != 1:
-        raise ValueError("the systems were not scored on the same items")
-    if len(systems[0]) == 1:
-        raise UndefinedError("a single one has no spread")
-    return len(systems[0])
-
-
-def _resamples(items: int, n: int, rng: np.random.Generator) -> Iterator[Floats]:
-    """How often each item is drawn in each resample: blocks of (at most CHUNK, S), n rows in all."""
-    for start in range(0, n, CHUNK):
-        rows = min(CHUNK, n - start)
-        drawn = rng.choice(items, size=(rows, items), replace=True)
-        drawn += items * np.arange(rows)[:, None]
-        yield np.bincount(drawn.ravel(), minlength=rows * items).reshape(rows, items).astype(np.float64)
-
-
-def _swaps(items: int, n: int, rng: np.random.Generator) -> Iterator[Floats]:
-    """1 where an item is swapped: blocks of (at most CHUNK, S), n rows in all."""
-    for start in range(0, n, CHUNK):
-        yield rng.integers(2, size=(min(CHUNK, n - start), items), dtype=bool).astype(np.float64)
-
-
-Draw = Callable[[int, int, np.random.Generator], Iterator[Floats]]
-
-
-def _by(draw: Draw, items: int, n: int, seed: int) -> Iterable[Floats]:
-    """The blocks of `_resamples` or `_swaps` for a seed. All runs of a table share them, and they are kept if few."""
-    return _kept(draw, items, n, seed) if items * n <= KEPT else draw(items, n, np.random.default_rng(seed))
-
-
-@lru_cache(maxsize=2)
-def _kept(draw: Draw, items: int, n: int, seed: int) -> tuple[Floats, ...]:
-    return tuple(draw(items, n, np.random.default_rng(seed)))
-
-
-class UndefinedError(ValueError):
-    """Chance in the items cannot be estimated; the message says why: a single item, or 0/0 for some that are drawn."""
-
-
-def _finite(draws: Floats) -> Floats:
-    if not np.isfinite(draws).all():
-        raise UndefinedError("the measure is not a number for some of the draws")
-    return draws
 
 
 def _spread(difference: float, draws: Floats) -> Floats:
@@ -161,34 +107,6 @@ def _by_students_t(difference: float, variance: float, freedom: float, level: fl
     return difference - half, difference + half, float(2 * stdtr(freedom, -abs(difference) / error))
 
 
-class Resampled:
-    """Scores of runs on test sets drawn with replacement, the same ones for all runs. Each run is scored once."""
-
-    def __init__(self, aggregate: Aggregate, n: int, seed: int) -> None:
-        self.aggregate = aggregate
-        self.n = n
-        self.seed = seed
-        self._known: dict[int, tuple[Items, Floats]] = {}
-        """By `id` of a run's items, which are kept so that no others take their place."""
-
-    def of(self, runs: Sequence[Items], n: int) -> Floats:
-        """(K, n): of each run its score on the first n test sets, at most those drawn."""
-        new = list({id(run): run for run in runs if id(run) not in self._known}.values())
-        for start in range(0, len(new), TOGETHER):
-            group = new[start : start + TOGETHER]
-            scores = _scores(_resamples, group, self.aggregate, self.n, self.seed)
-            self._known |= {id(run): (run, own) for run, own in zip(group, scores, strict=True)}
-        return np.stack([self._known[id(run)][1][:n] for run in runs])
-
-
-def _scores(draw: Draw, runs: Sequence[Items], aggregate: Aggregate, n: int, seed: int) -> Floats:
-    """(K, n): what `aggregate` makes of each run's items (S, k), weighted by each of n draws."""
-    items = _check(*runs)
-    stacked = np.concatenate(runs, axis=1).astype(np.float64)  # (S, K·k)
-    blocks = [aggregate((drawn @ stacked).reshape(len(drawn), len(runs), -1)) for drawn in _by(draw, items, n, seed)]
-    return _finite(np.concatenate(blocks).T)
-
-
 def paired_tests(
     systems: Sequence[Items],
     bases: Sequence[Items],
@@ -205,13 +123,13 @@ def paired_tests(
     """
     resampled = resampled or Resampled(aggregate, n, seed)
     resampled.of([*systems, *bases], 0)
-    swapped = _swapped(systems, bases, aggregate, n, seed)
+    mixed = swapped(systems, bases, aggregate, n, seed)
     return [
         (
             _bootstrap(system, base, resampled, n, level),
             _randomisation(_difference(system, base, aggregate), draws, seed, level),
         )
-        for system, base, draws in zip(systems, bases, swapped, strict=True)
+        for system, base, draws in zip(systems, bases, mixed, strict=True)
     ]
 
 
@@ -228,7 +146,7 @@ def paired_bootstrap(
 
 
 def _bootstrap(system: Items, base: Items, resampled: Resampled, n: int, level: float) -> Comparison:
-    _check(system, base)
+    check(system, base)
     ours, theirs = resampled.of([system, base], n)
     draws, difference = ours - theirs, _difference(system, base, resampled.aggregate)
     as_sacrebleu = _share(np.abs(draws) - np.abs(draws).mean() > abs(difference))
@@ -248,25 +166,8 @@ def paired_randomisation(
 
     n random swaps show what chance does if the systems do not differ; the interval has the width of that.
     """
-    (draws,) = _swapped([system], [base], aggregate, n, seed)
+    (draws,) = swapped([system], [base], aggregate, n, seed)
     return _randomisation(_difference(system, base, aggregate), draws, seed, level)
-
-
-def _swapped(systems: Sequence[Items], bases: Sequence[Items], aggregate: Aggregate, n: int, seed: int) -> Floats:
-    """(K, n): how far each system and its base differ after each of n random swaps."""
-    items, found = _check(*systems, *bases), []
-    for start in range(0, len(systems), TOGETHER):
-        ours, theirs = systems[start : start + TOGETHER], bases[start : start + TOGETHER]
-        gap = np.concatenate([base - system for system, base in zip(ours, theirs, strict=True)], axis=1)
-        gap = gap.astype(np.float64)  # (S, K·k)
-        first = np.stack([system.sum(0) for system in ours])  # (K, k)
-        total = first + np.stack([base.sum(0) for base in theirs])
-        blocks = []
-        for swaps in _by(_swaps, items, n, seed):
-            mixed = (swaps @ gap).reshape(len(swaps), *first.shape) + first
-            blocks.append(np.abs(aggregate(mixed) - aggregate(total - mixed)))
-        found.append(_finite(np.concatenate(blocks).T))
-    return np.concatenate(found)
 
 
 def _randomisation(difference: float, draws: Floats, seed: int, level: float) -> Comparison:
@@ -302,7 +203,7 @@ def across_seeds(
     """
     if not system or not base:
         raise ValueError("a comparison across seeds needs at least one run on each side")
-    items, runs = _check(*system, *base), (len(system), len(base))
+    items, runs = check(*system, *base), (len(system), len(base))
     resampled = resampled or Resampled(aggregate, n, seed)
     sides = [resampled.of(side, n) for side in (system, base)]
     scores = [_observed(side, aggregate) for side in (system, base)]
@@ -327,20 +228,18 @@ def across_restarts(
     or a side has a single restart.
     """
     reported = [_of_chosen(side, side.order[:, 0]) for side in (system, base)]
-    items, rng = _check(*reported), np.random.default_rng(seed)
+    items, rng = check(*reported), np.random.default_rng(seed)
     difference = float(aggregate(reported[0].sum(0)) - aggregate(reported[1].sum(0)))
     draws = np.concatenate(
-        [aggregate(drawn @ reported[0]) - aggregate(drawn @ reported[1]) for drawn in _resamples(items, n, rng)]
+        [aggregate(drawn @ reported[0]) - aggregate(drawn @ reported[1]) for drawn in resamples(items, n, rng)]
     )
     variances = [_between_restarts(side, aggregate) for side in (system, base)]  # (G) each
     degrees = [side.order.shape[1] - 1 for side in (system, base)]
-    known = float(_finite(draws).var())
+    known = float(finite(draws).var())
     variance = known + float(sum(v.sum() for v in variances))
-    uncertain = known**2 / (items - 1) + sum(
-        float((v**2).sum()) / freedom for v, freedom in zip(variances, degrees, strict=True)
-    )
-    freedom = variance**2 / uncertain if uncertain > 0 else 1.0  # Satterthwaite 1946; without variance of no effect
-    judged = _by_students_t(difference, variance, freedom, level)
+    parts = [(v, freedom) for side, freedom in zip(variances, degrees, strict=True) for v in side.tolist()]
+    freedom = _satterthwaite(variance, [(known, items - 1), *parts])
+    judged = _by_students_t(difference, variance, freedom or 1.0, level)  # without variance, it has no effect
     counts = (len(system.items), len(base.items))
     return Comparison(difference, *judged, "restarts", n, seed, level, None, counts, ("items", "restarts"))
 
@@ -385,26 +284,13 @@ def _variance_with_seeds(
     interaction = share * sum(float((scores - scores.mean(0)).var(axis=1).sum()) for scores in resampled)
     known = float(draws.var())
     variance = known + max(between - interaction, 0.0)
-    uncertain = known**2 / items + between**2 / degrees
-    return variance, max(variance**2 / uncertain, degrees) if uncertain > 0 else degrees
+    return variance, max(_satterthwaite(variance, [(known, items), (between, degrees)]), degrees)
 
 
-def ranks(values: Sequence[float]) -> Floats:
-    """Ranks from 1, equal values sharing the mean of theirs."""
-    array = np.asarray(values, dtype=np.float64)
-    below = (array[:, None] > array[None, :]).sum(1)
-    equal = (array[:, None] == array[None, :]).sum(1)
-    return np.asarray(below + (equal + 1) / 2)
+def _satterthwaite(variance: float, parts: Sequence[tuple[float, int]]) -> float:
+    """Degrees of freedom of a variance that is made of independent `parts` with theirs (Satterthwaite 1946).
 
-
-def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Spearman's rank correlation: Pearson's of the ranks, which is right with ties too. None where undefined.
-
-    Raises:
-        ValueError: The sides differ in length.
+    0 if all parts are 0.
     """
-    if len(first) != len(second):
-        raise ValueError(f"{len(first)} values cannot be correlated with {len(second)}")
-    if len(set(first)) < 2 or len(set(second)) < 2:
-        return None
-    return float(np.corrcoef(ranks(first), ranks(second))[0, 1])
+    uncertain = math.fsum(part**2 / freedom for part, freedom in parts)  # the same in any order
+    return variance**2 / uncertain if uncertain > 0 else 0.0

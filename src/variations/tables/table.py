@@ -15,10 +15,10 @@ from variations.store.rows import SweepDefinition, edited
 from variations.tables.alike import differing, listed, other_code, other_inputs, other_overrides, unversioned
 from variations.tables.chance import RowTest, SignificanceConfig, Tester, other_references, progress_line
 from variations.tables.collect import DISK, Reader, Row, collect, paired, row_hours, summary, table_task
+from variations.tables.correlation import spearman
 from variations.tables.departures import departures
 from variations.tables.footnotes import convention, remarks
 from variations.tables.line import COSTS, NOT_TRAINED, Agreement, Figure, Line, Table
-from variations.tables.significance import spearman
 from variations.tasks.base import Measure, Published
 from variations.tasks.task import Task
 

@@ -26,8 +26,8 @@ from variations.tables.claims.rule import (
     verdict,
 )
 from variations.tables.collect import Row, SeedRun, collect, device_hours, table_task
+from variations.tables.correlation import spearman
 from variations.tables.line import FEW
-from variations.tables.significance import spearman
 from variations.tables.table import caveats, incomparable, why_untrained
 
 

@@ -9,7 +9,7 @@ from sacrebleu.significance import PairedTest
 from scipy import stats
 
 from variations.system.errors import DataError
-from variations.tables import significance
+from variations.tables import resampling, significance
 from variations.tasks.translation.scoring.counts import bleu, bleu_counts
 
 paired_bootstrap = partial(significance.paired_bootstrap, aggregate=bleu)
@@ -141,7 +141,7 @@ def test_an_interval_leaves_out_zero_exactly_if_the_difference_is_significant(va
     ):
         try:
             found = test()
-        except significance.UndefinedError as error:
+        except resampling.UndefinedError as error:
             assert "no spread" in str(error)
             continue
         assert found.significant == (not found.low <= 0 <= found.high)
@@ -162,18 +162,18 @@ def test_items_that_all_differ_alike_have_no_spread():
     """Two sentences, one system always right and the other always wrong: chance cannot be told from two of a kind."""
     right, wrong = np.array([[1, 1], [1, 1]]), np.array([[0, 1], [0, 1]])
     mean = lambda sums: sums[..., 0] / sums[..., 1]  # noqa: E731
-    with pytest.raises(significance.UndefinedError, match="all of them differ alike"):
+    with pytest.raises(resampling.UndefinedError, match="all of them differ alike"):
         significance.paired_bootstrap(right, wrong, mean)
-    with pytest.raises(significance.UndefinedError, match="all of them differ alike"):
+    with pytest.raises(resampling.UndefinedError, match="all of them differ alike"):
         significance.across_seeds([right, right], [wrong, wrong], mean)
 
 
 def test_a_single_item_has_no_spread():
     one = np.array([[5, 5, 4, 3, 2, 1, 5, 4, 3, 2]])
     for test in (paired_bootstrap, paired_randomisation):
-        with pytest.raises(significance.UndefinedError, match="a single one has no spread"):
+        with pytest.raises(resampling.UndefinedError, match="a single one has no spread"):
             test(one, one)
-    with pytest.raises(significance.UndefinedError, match="a single one has no spread"):
+    with pytest.raises(resampling.UndefinedError, match="a single one has no spread"):
         across_seeds([one, one], [one])
 
 
